@@ -12,6 +12,7 @@ from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import FIRST_LAST, MEAN
 from .bert import BERT_BASE, BERT_LARGE
+from .sbert import DECAY
 
 CITE = "li2020bertflow"
 TASKS = ("sts-b", "sick-r", "sts1?", "qnli")
@@ -23,6 +24,7 @@ def tuned_on_nli(start: TransformerConfig) -> FamilyConfig:
         f"bert-flow-nli-{start.name}",
         f"sbert-nli --from {start.name} --file all-nli --held-out --max-length 64 --device cuda",
         start,
+        version=DECAY,
         trained_on="SNLI in full and MNLI, labelled",
         cite=CITE,
         licence=start.licence,

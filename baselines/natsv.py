@@ -56,14 +56,9 @@ class Natsv(FromMoments):
 POSTS = {"natsv": Natsv, "natsv-c": partial(Natsv, centred=True)}
 
 # BERT-flow, Table 5: "+NATSV (k=1)", "+NATSV (k=10)", "+SN+NATSV (k=1)", "+SN+NATSV (k=6)".
+NULLED = ((Natsv(1),), (Natsv(10),), (SN(), Natsv(1)), (SN(), Natsv(6)))
+CENTRED = ((Natsv(1, centred=True),), (Natsv(10, centred=True),))
 METHODS = tuple(
     Method(BERT_BASE.with_max_length(64), MEAN, post, "target", cite="li2020bertflow")
-    for post in (
-        (Natsv(1),),
-        (Natsv(10),),
-        (Natsv(1, centred=True),),
-        (Natsv(10, centred=True),),
-        (SN(), Natsv(1)),
-        (SN(), Natsv(6)),
-    )
+    for post in (*NULLED, *CENTRED)
 )

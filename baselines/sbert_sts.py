@@ -14,7 +14,7 @@ from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
 from .bert import BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE
-from .sbert import CITE, NLI
+from .sbert import CITE, DECAY, NLI
 
 
 def tuned_on_sts(start: TransformerConfig) -> FamilyConfig:
@@ -24,6 +24,7 @@ def tuned_on_sts(start: TransformerConfig) -> FamilyConfig:
         f"sbert-sts-{start.name}",
         f"sbert-sts --from {start.name} --device cuda",
         start,
+        version=DECAY,
         trained_on=f"{before}STS-B's train split, scored; checkpoint chosen on STS-B dev",
         cite=CITE,
         licence=start.licence,

@@ -54,12 +54,7 @@ def positives(kind: str, size: str = "", options: str = "") -> Method:
 
 def _method(name: str, recipe: str, trained_on: str, pooling: Pooling) -> Method:
     family = FamilyConfig(
-        name,
-        recipe,
-        BERT_BASE,
-        trained_on=trained_on,
-        cite=CITE,
-        licence="Apache-2.0",
+        name, recipe, BERT_BASE, trained_on=trained_on, cite=CITE, licence="Apache-2.0"
     )
     return Method(family, pooling, cite=CITE, tasks=DEV)
 

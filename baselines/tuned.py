@@ -19,6 +19,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 from .flow import FLOWS
 from .miniature import BERT_MINI, MATRIX, MINI_FINGERPRINT
+from .sbert import DECAY
 from .whitening import Whitening
 
 SIMCSE, SBERT = "gao2021simcse", "reimers2019sbert"
@@ -47,6 +48,7 @@ SBERT_NLI = FamilyConfig(
     "sbert-nli-bert-mini",
     "sbert-nli --from bert-mini --file snli-18k --epochs 3 --learning-rate 0.0002 --half",
     BERT_MINI,
+    version=DECAY,
     trained_on="SNLI, labelled (18,000 pairs)",
     cite=SBERT,
     licence=LICENCE,

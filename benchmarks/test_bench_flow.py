@@ -210,10 +210,7 @@ def test_a_step_beside_zuko(side_by_side):
         return loss.item()
 
     assert math.isfinite(alone(fit_zuko))
-    side_by_side.run(
-        lambda: fit_rows(x),
-        {"one thread": lambda: alone(fit_zuko)},
-    )
+    side_by_side.run(lambda: fit_rows(x), {"one thread": lambda: alone(fit_zuko)})
     ratios = side_by_side.ratios("one thread") if side_by_side.on else [1.0]
     facts = {"steps": len(batches), "rows": ROWS, "size": x.shape[1], "couplings": couplings}
     side_by_side.require("flow-step-zuko", ratios, 1.0, zuko=zuko.__version__, **facts)

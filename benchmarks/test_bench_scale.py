@@ -81,10 +81,4 @@ def test_a_plan_takes_bounded_memory(side_by_side, tmp_path):
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
         taken = apart.submit(planning, Path(tmp_path), count, sentences).result()
     side_by_side.run(lambda: None, {})
-    side_by_side.require(
-        "plan-memory",
-        [MEMORY / taken],
-        1.0,
-        cells=count,
-        sentences=sentences,
-    )
+    side_by_side.require("plan-memory", [MEMORY / taken], 1.0, cells=count, sentences=sentences)

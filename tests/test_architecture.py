@@ -246,12 +246,7 @@ def test_no_name_stands_for_two_things(kind):
 
 # What never stands in the code
 
-UNSAFE = {
-    "trust_remote_code=True",
-    "weights_only=False",
-    "allow_pickle=True",
-    "shell=True",
-}
+UNSAFE = {"trust_remote_code=True", "weights_only=False", "allow_pickle=True", "shell=True"}
 GLOBAL_SEEDS = {"random.seed", "np.random.seed", "numpy.random.seed", "torch.manual_seed"}
 
 

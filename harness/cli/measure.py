@@ -189,7 +189,7 @@ def reproduce_command(
     for line in lines:
         opt.say(line)
     moved = any(check.moved for check in checks) and not update
-    status = _exit_status(outcomes) or int(moved)
+    status = int(moved) or _exit_status(outcomes)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
 
 
@@ -279,8 +279,10 @@ def _compare_rows(
 
 def _promote(records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder) -> int:
     """Write what was measured to the committed folder; records that agree stay as they are."""
-    for comparisons in runs.comparisons.values():
-        write_comparisons(committed.path, comparisons)
+    for name, comparisons in runs.comparisons.items():
+        before = committed.comparisons.get(name)
+        if before is None or before.averages.keys() <= comparisons.averages.keys():
+            write_comparisons(committed.path, comparisons)
     write_intervals(committed.path, runs.intervals)
     return committed.store.promote(records)
 

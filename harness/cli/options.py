@@ -246,8 +246,7 @@ Jobs = Annotated[
     ),
 ]
 Output = Annotated[
-    Path,
-    typer.Option("--output", "-o", help="Folder for records and per-pair similarities."),
+    Path, typer.Option("--output", "-o", help="Folder for records and per-pair similarities.")
 ]
 Run = Annotated[
     Path, typer.Option("--results", help="Folder of a run: records and per-pair similarities.")
@@ -292,8 +291,7 @@ class Selection:
         ),
     ] = None
     batch_tokens: Annotated[
-        int | None,
-        option(min=1, metavar="N", help="Tokens per batch.  [default: the device's]"),
+        int | None, option(min=1, metavar="N", help="Tokens per batch.  [default: the device's]")
     ] = None
 
 
@@ -313,8 +311,7 @@ class Execution:
         str | None, option(help="I/N: the I-th of N parts of the cells, for a job array.")
     ] = None
     scheduler: Annotated[
-        str | None,
-        option(help="Address of a Dask scheduler (tcp://HOST:PORT)."),
+        str | None, option(help="Address of a Dask scheduler (tcp://HOST:PORT).")
     ] = None
 
     @cached_property

@@ -77,21 +77,16 @@ FORMATS: Mapping[str, Callable[[opt.Rows], None]] = {
     "table": opt.say_rows,
     "csv": say_csv,
     "json": lambda rows: opt.say_rows(rows, as_json=True),
-    "markdown": opt.say_rows,
-    "latex": opt.say_rows,
 }
 
 
 def show_command(
-    folders: opt.Folders,
     method: opt.Methods = None,
     task: opt.Tasks = None,
     encoder: opt.Encoders = None,
     plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: opt.Records = Path("results"),
-    form: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as `table` does.")
-    ] = "table",
+    form: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "table",
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
     ] = None,
@@ -106,13 +101,6 @@ def show_command(
     that come with the harness.
     """
     print_rows = look_up("format", form, FORMATS)
-    if form in ("markdown", "latex"):
-        if columns or every_score or encoder:
-            raise UsageError(
-                f"--format {form} is a table of methods by tasks: give -m and -t alone"
-            )
-        table_command(folders, method, task, results=results, latex=form == "latex")
-        return
     every = {field.name: field for field in fields(ScoreRow)}
     names = columns or ("all" if form in ("csv", "json") else ",".join(SHORT))
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
@@ -371,7 +359,9 @@ def check_command(
         """The key of a method's encoder as its files are now; None for one not given by hand."""
         parts = MethodId.parse(method)
         path = patterns.paths.get(base_name(parts.encoder)) if parts else None
-        return patterns.registry.parse(method).encoder.identify(path).key if path else None
+        # Its post-processors may be of a plug-in that is not loaded.
+        read_by = f"{parts.encoder}.{parts.pooling}" if parts else ""
+        return patterns.registry.parse(read_by).encoder.identify(path).key if path else None
 
     answer = gate.check(
         gate.wanted(patterns.methods, patterns.tasks), data_dir, fail_below, key_now, sources

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -57,13 +56,8 @@ class Hardware:
         """This, on the one device of this process, where several are named."""
         if "," not in self.device:
             return self
-        number = worker_number(cache.absolute())
-        return replace(self, device=device_for(self.device.split(","), number))
-
-
-def device_for(devices: Sequence[str], worker: int) -> str:
-    """The device of a worker, by its number from 0: one after the other, then from the first."""
-    return devices[worker % len(devices)]
+        devices = self.device.split(",")  # workers take one after the other, then from the first
+        return replace(self, device=devices[worker_number(cache.absolute()) % len(devices)])
 
 
 @lru_cache

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,7 @@ class Plugin:
 
     def defines(self, thing: object) -> bool:
         """Whether a function, or the class of an object, is defined in the plug-in."""
+        thing = thing.func if isinstance(thing, partial) else thing
         name = str(getattr(thing, "__module__", type(thing).__module__))
         top = self.module if self.module.startswith(f"{FILES}.") else self.module.partition(".")[0]
         return f"{name}.".startswith(f"{top}.")

@@ -293,9 +293,8 @@ def append_pooling(
         settings = {"layer_start": 0, "num_hidden_layers": depth, "word_embedding_dimension": size}
         append_module(folder, LAYERS, settings, {"layer_weights": weights})
         edit_json(folder / "config.json", output_hidden_states=True)
-    append_mode(
-        folder, size, "mean" if isinstance(pooling, Mean) else "lasttoken" if summary else "cls"
-    )
+    token = "lasttoken" if summary else "cls"
+    append_mode(folder, size, "mean" if isinstance(pooling, Mean) else token)
     if pooler is not None:
         append_dense(folder, *pooler, TANH)
 

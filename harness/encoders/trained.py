@@ -24,8 +24,6 @@ from harness.encoders.transformer import TransformerConfig
 TRAINING = "training.json"
 # Options that do not tell one family from another.
 OF_A_MEMBER = {"--seed", "--threads"}
-# Commands that train otherwise since a version, so that members of before are not taken for theirs.
-CHANGED = {"sbert-": "0.4.0: the learning rate decays from the end of the warm-up"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,7 @@ class FamilyConfig(BaseConfig):
         start: The encoder that the recipe's `--from` names.
         max_length: Tokens that texts are cut to; None is the checkpoint's own.
         on_the_spot: Whether a run that needs a member trains it, which takes a minute or two.
+        version: What the recipe's command changed; members of before are then not taken for these.
 
     Examples:
         >>> from harness import TransformerConfig
@@ -53,13 +52,14 @@ class FamilyConfig(BaseConfig):
     max_length: int | None = None
     hardware: Hardware = field(default=Hardware(), repr=False)
     on_the_spot: bool = field(default=False, repr=False)
+    version: str = field(default="", repr=False)
 
     @property
     def source(self) -> Trained:
         """The training; another recipe or start has another folder, another length has not."""
         family = base_name(self.name)
-        changed = {k: v for k, v in CHANGED.items() if self.recipe.startswith(k)}
-        digest = digest_of({"recipe": self.recipe, "start": repr(self.start), **changed})
+        version = {"version": self.version} if self.version else {}
+        digest = digest_of({"recipe": self.recipe, "start": repr(self.start), **version})
         folder = f"{family}-{digest[:12]}"
         return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)
 

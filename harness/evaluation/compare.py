@@ -17,6 +17,7 @@ import numpy as np
 
 from harness.core.arrays import Float64
 from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.metrics import metric_of
 from harness.core.types import Record, Task
 from harness.evaluation.engines import Engine, InProcess
 from harness.evaluation.runner import RunContext
@@ -32,7 +33,7 @@ from harness.results.comparisons import (
     holm,
     rounded,
 )
-from harness.results.index import Results, column_value, main_path, methods_by_encoder, score_at
+from harness.results.index import Results, column_value, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader
@@ -156,11 +157,7 @@ class PairedTest:
 
 
 def compare_methods(
-    first: str,
-    second: str,
-    tasks: Sequence[Task],
-    registry: Registry,
-    context: RunContext,
+    first: str, second: str, tasks: Sequence[Task], registry: Registry, context: RunContext
 ) -> list[PairedTest]:
     """Compare the main scores of seed 0 on each task, or on every task that has both.
 
@@ -189,14 +186,9 @@ def compare_methods(
     items: dict[Scored, list[Record]] = {}
     for task in comparable:
         records = [results.records(method, task.name)[0] for method in methods]
-        items[Scored(methods, ((task, main_path(records[0].scores)),))] = records
+        items[Scored(methods, ((task, metric_of(task).main_score),))] = records
         wanted = records[0].digests if lacking[task] else context.loader.inputs(task).digests
-        for record in records:
-            if record.digests["data"] != wanted["data"]:
-                raise DataError(
-                    f"{record.method} was scored on other pairs of {record.task} than those that "
-                    "it is compared on; run it again"
-                )
+        _require_data(records, wanted)
     what = f"comparing {first} with {second}"
     tested = [item for item in items if not lacking[item.scores[0][0]]]
     resampled = dict(_on_resamples(what, tested, context))
@@ -229,6 +221,9 @@ def against_best(
             for task, path in item.scores
         ):
             names[item] = name
+            for task, _ in item.scores:
+                records = [results.records(method, task.name)[0] for method in item.methods]
+                _require_data(records, context.loader.inputs(task).digests)
     tested = {}
     for item, matrix in _on_resamples("comparing methods", names, context):
         means = [column_value(results, m, item.scores).mean or -np.inf for m in item.methods]
@@ -240,6 +235,16 @@ def against_best(
     return tested
 
 
+def _require_data(records: Iterable[Record], wanted: Mapping[str, str]) -> None:
+    """Raise DataError for a record of other pairs than those that it is compared on."""
+    for record in records:
+        if record.digests["data"] != wanted["data"]:
+            raise DataError(
+                f"{record.method} was scored on other pairs of {record.task} than those that "
+                "it is compared on; run it again"
+            )
+
+
 def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) -> str:
     """Why the methods cannot be compared on a task, and what to do; empty where they can."""
     records = [record for m in methods for record in results.records(m, task.name)[:1]]
@@ -249,7 +254,7 @@ def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) 
             f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
             f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
         )
-    path = main_path(records[0].scores)
+    path = metric_of(task).main_score
     if any(score_at(record.scores, path) is None for record in records):
         return f"{task.name}: a score is undefined"
     if path not in RESAMPLED:

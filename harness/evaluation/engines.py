@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 import warnings
@@ -18,6 +19,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -214,10 +216,10 @@ def default_jobs() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
+        [kib] = re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+    except (ValueError, OSError):  # not Linux
         return cores
-    return max(1, min(cores, free // MEMORY))
+    return max(1, min(cores, int(kib) * 1024 // MEMORY))
 
 
 def engine(jobs: int | None, scheduler: str | None) -> Engine:

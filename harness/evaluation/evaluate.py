@@ -20,6 +20,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Encoder, Identity, Transform
 from harness.core.metrics import PairRows, labelled_splits, metric_of, score, why_undefined
 from harness.core.metrics.geometry import alignment_uniformity
+from harness.core.provenance import one_blas_thread
 from harness.core.types import Clock, Method, Pairs, Progress, Task
 from harness.evaluation.embeddings import (
     PROBE,
@@ -50,7 +51,7 @@ POSITIVE_ABOVE = 4.0
 class Measurement:
     """The measurement of one cell: scores in points, per-pair cosines, seconds, further facts.
 
-    (A task that is scored by regression has predictions in the place of cosines.)
+    (A task whose metric learns has predictions in the place of cosines.)
     """
 
     scores: Mapping[str, Any]
@@ -151,7 +152,7 @@ class FittedCell:
 
 
 def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress) -> FittedCell:
-    """Fit the maps of a cell exactly as a run does, through its cache."""
+    """Fit the maps of a cell as a run does, through its cache."""
     method, encoder = cell.method, CachedEncoder.open(cell.encoder, loader.places, perf_counter)
     text = loader.inputs(cell.task, method.fit_on).fit
     if text is None:
@@ -166,7 +167,8 @@ def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress) -> Fitte
             progress.phase(f"{cell.encoder.name}: encoding", len(missing))
             encoder.ensure(missing, progress)
         data = FitData.of(method, encoder.pooled(method.pooling, distinct), text.digest, sentences)
-    transforms = fit(method, data, np.random.default_rng(cell.seed))
+    with one_blas_thread():
+        transforms = fit(method, data, np.random.default_rng(cell.seed))
     return FittedCell(encoder.identity, transforms, CorpusSample.of_cell(cell, text).digest)
 
 
@@ -215,7 +217,8 @@ def fit_method(
 ) -> Embedder:
     """Fit a method's post-processors on texts, repetitions included.
 
-    A cell of a run that is fitted on these texts with this seed has these very maps.
+    A cell of a run that is fitted on these texts with this seed has these maps, but for rounding.
+    A method that takes a share of a corpus (`flow:paper-nli`) draws other sentences there.
 
     Args:
         method: The method.
@@ -251,7 +254,8 @@ def fit_method(
         data = FitData(_encoded(method, with_dropout(encoder, seed), texts, at_once))
     else:
         data = FitData.of(method, _pooled(method, encoder, texts), "texts", texts)
-    return Embedder(method, encoder, fit(method, data, np.random.default_rng(seed)))
+    with one_blas_thread():
+        return Embedder(method, encoder, fit(method, data, np.random.default_rng(seed)))
 
 
 def _pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:

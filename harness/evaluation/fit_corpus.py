@@ -22,8 +22,9 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.errors import DataError, UsageError
-from harness.core.files import naming, text_digest
+from harness.core.files import digest_of_repr, naming, text_digest
 from harness.core.interfaces import Encoding, Pooling, Transform
+from harness.core.provenance import plugins_of
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import (
@@ -36,6 +37,7 @@ from harness.evaluation.embeddings import (
 from harness.results.records import PlannedCell
 from harness.tasks.loader import TARGETS, FitText
 from harness.transforms.affine import Moments
+from harness.transforms.pooling import POOLINGS, Native
 
 SHARDS_A_BLOCK = 4  # at least
 MOST_BLOCKS = 256  # of a pass: each reads the corpus up to its own sentences
@@ -105,10 +107,10 @@ class CorpusSample:
 
         Of a corpus that is the largest share that a post-processor asks for.
         """
-        shares = [post.share for post in method.post if not post.from_moments]
         taken = count
         if corpus not in TARGETS:
-            taken = min(count, max(SHARD, math.ceil(max(shares, default=1.0) * count)))
+            share = max(post.share for post in method.post)
+            taken = min(count, max(SHARD, math.ceil(share * count)))
         drawn = seed if taken < count else None
         return cls(corpus, text, count, taken, drawn, seed if needs_dropout(method) else None)
 
@@ -137,8 +139,13 @@ class CorpusSample:
     def file(self, cache: Path, key: str, method: Method) -> Path:
         """Where the moments or rows lie that an encoder makes of it and a method is fitted on."""
         noisy = "" if self.dropout is None else f".dropout-{self.dropout}"
+        drawn = "" if self.taken == self.count else f".{self.taken}-drawn"
+        pooling = method.pooling.name
+        if method.pooling not in POOLINGS and type(method.pooling) is not Native:
+            code = [plugin.sha256 for plugin in plugins_of(method.pooling).values()]
+            pooling += f".{digest_of_repr((method.pooling, code))[:DIGITS]}"
         folder = cache / ("moments" if from_moments(method) else "rows") / key
-        name = f"{self.corpus}.{self.digest[:DIGITS]}{noisy}.{method.pooling.name}.safetensors"
+        name = f"{self.corpus}.{self.digest[:DIGITS]}{noisy}{drawn}.{pooling}.safetensors"
         return folder / name
 
     def dropout_rate(self, cache: Path, key: str) -> float | None:

@@ -103,5 +103,5 @@ def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
         task
         for task in tasks
         if any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
-        and not (method.fit_on == "target-train" and task.train is None)
+        and not (method.fit_on == "target-train" and task.train in (None, *task.scored))
     )

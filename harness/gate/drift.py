@@ -76,18 +76,7 @@ class Override:
 
 @dataclass(frozen=True)
 class Rules:
-    """The content of `gate.toml`: the quick set, and overrides.
-
-    ```toml
-    quick = [{ method = "minilm.mean", task = "sts-b" }]   # seeds = 5: seeds 0 to 4, default 1
-
-    [[override]]
-    method = "minilm.mean+flow@target"
-    task = "sts-b"
-    tolerance = 0.2
-    reason = "..."
-    ```
-    """
+    """The content of `gate.toml`: the quick set, and overrides, as results/gate.toml shows them."""
 
     quick: tuple[QuickCell, ...] = ()
     overrides: tuple[Override, ...] = ()

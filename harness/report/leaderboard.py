@@ -134,10 +134,7 @@ def cost_of(results: Results, method: str, protocol: Scoring) -> str:
 
 
 def leaderboard(
-    results: Results,
-    registry: Registry,
-    counts: str,
-    comparisons: Mapping[str, Comparisons],
+    results: Results, registry: Registry, counts: str, comparisons: Mapping[str, Comparisons]
 ) -> str:
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
@@ -145,11 +142,13 @@ def leaderboard(
 
     def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
         costs = {method: cost_of(results, method, protocol) for method in methods}
-        ties: set[str] = set()
-        if (compared := comparisons.get(table_id)) is not None:
-            ties = compared.indistinguishable(protocols.averages(results, methods, protocol))
+        averages = protocols.averages(results, methods, protocol)
+        compared = comparisons.get(table_id)
+        tested = compared is not None and compared.hold_for(averages)
+        ties = compared.indistinguishable if compared and tested else ()
         board = sts_board(results, methods, protocol)
-        return board_parts(board, "**{}**", dict.fromkeys(ties, " ≈"), costs)
+        parts = board_parts(board, "**{}**", dict.fromkeys(ties, " ≈"), costs)
+        return parts if tested or len(averages) < 2 else [*parts, texts()["not-compared"]]
 
     complete = protocols.complete_encoders(results)
     for encoder, methods in complete.items():

@@ -151,7 +151,7 @@ class MethodTable:
                 f"seed 0, Holm's correction in each column, {LEVEL:.0%})."
             )
         if untested := [heading for heading in self.columns if heading not in self.p_holm]:
-            why = "the similarities of pairs do not lie beside the records"
+            why = "their scores are not resampled, or similarities do not lie beside the records"
             which = ", ".join(untested) if self.p_holm else "the differences"
             sentences.append(f"Not tested: {which}, since {why}.")
         digests = {

@@ -225,10 +225,10 @@ class Comparisons:
         """Whether these are the rows, in this order, with the averages that were compared."""
         return [*self.averages.items()] == [*rounded(averages).items()]
 
-    def indistinguishable(self, averages: Mapping[str, float]) -> set[str]:
-        """Rows whose average is not distinguishable from the row above; none if rows moved."""
-        held = self.rows if self.hold_for(averages) else ()
-        return {neighbours.below for neighbours in held if neighbours.p_holm > LEVEL}
+    @property
+    def indistinguishable(self) -> set[str]:
+        """Rows whose average is not distinguishable from the row above."""
+        return {neighbours.below for neighbours in self.rows if neighbours.p_holm > LEVEL}
 
 
 def rounded(averages: Mapping[str, float]) -> dict[str, float]:

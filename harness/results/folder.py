@@ -8,6 +8,7 @@ run is compared with the tables that come with the harness.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Store
-from harness.results.reproduction import Reproduction, reproductions
+from harness.results.reproduction import Reproduction, composed, is_stale, reproductions
 
 WRITTEN = ("claims", "references", "trials", "searches", "traps")  # by people
 
@@ -66,12 +67,14 @@ class ResultsFolder:
     @cached_property
     def records(self) -> Results:
         """Its records; behind those of `results` in the current folder, the packaged ones."""
-        here = Results.read(self.store)
-        if self.path != OWN or is_packaged(OWN):
-            return here
-        others = Results.read(Store(COMMITTED))
-        every = {**here.by_cell, **others.by_cell, **here.by_cell}  # those of here, also where both
-        return Results(every, packaged=frozenset(others.methods) - {*here.methods})
+        results = Results.read(self.store)
+        if self.path == OWN and not is_packaged(OWN):
+            here, others = results, Results.read(Store(COMMITTED))
+            every = {**here.by_cell, **others.by_cell, **here.by_cell}  # here's, where both have it
+            results = Results(every, packaged=frozenset(others.methods) - {*here.methods})
+        now = {method: composed(method, self.registry) for method in results.methods}
+        stale = {c for c, records in results.by_cell.items() if is_stale(records, now[c[0]])}
+        return replace(results, stale=frozenset(stale))
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

@@ -71,6 +71,7 @@ class Results:
     used: set[tuple[str, str]] = field(default_factory=set)
     encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)  # for digests, once
     packaged: frozenset[str] = frozenset()  # methods of which all records come with the harness
+    stale: frozenset[tuple[str, str]] = frozenset()  # of settings that the method has no longer
 
     @classmethod
     def read(cls, store: Store) -> Results:
@@ -91,7 +92,10 @@ class Results:
 
     def value(self, method: str, task: str, *path: str) -> Value:
         """The score at a path (`spearman`, `all`), over all seeds of the cell."""
-        return value([score_at(record.scores, path) for record in self.records(method, task)])
+        records = self.records(method, task)
+        if (method, task) in self.stale:
+            return Value(None, state=CellState.STALE)
+        return value([score_at(record.scores, path) for record in records])
 
     def records(self, method: str, task: str) -> Sequence[Record]:
         """The records of a cell, one a seed."""
@@ -144,7 +148,8 @@ def main_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
 
 def main_path(scores: Mapping[str, Any]) -> tuple[str, ...]:
     """The path of the score by which a record is known."""
-    paths = (metric.main_score for metric in metrics().values())
+    # Those of plug-ins, registered last, before the built-in ones.
+    paths = (metric.main_score for metric in reversed([*metrics().values()]))
     return next((path for path in paths if path[0] in scores), ("",))
 
 

@@ -55,7 +55,7 @@ def shown_folders(folder: Path, only_own: bool = False) -> list[Path]:
 
 def compared_folders(folder: Path) -> list[Path]:
     """The folders whose methods are compared: a run's, or the current one's own; the packaged."""
-    own = [RUNS, OWN] if folder in (RUNS, OWN) else [folder]
+    own = [RUNS, OWN] if folder == RUNS else [folder]
     return [*(place for place in own if not is_packaged(place)), COMMITTED]
 
 

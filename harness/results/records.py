@@ -373,9 +373,10 @@ def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple
     planned = []
     for method in methods:
         for task in tasks:
-            if method.fit_on == "target-train" and task.train is None:
+            if method.fit_on == "target-train" and task.train in (None, *task.scored):
                 raise UsageError(
-                    f"{method.id} on {task.name}: the task has no training split; use @target"
+                    f"{method.id} on {task.name}: the task has no training split beside the "
+                    "sentences that are scored; use @target"
                 )
             planned += [PlannedCell(method, task, s) for s in range(seeds if method.seeded else 1)]
     return tuple(sorted(planned, key=by_encoder))

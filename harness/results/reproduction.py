@@ -79,6 +79,8 @@ def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Repr
     if lacking is not None or published is None:
         return Reproduction(cell, (), Verdict(lacking or CellState.NOT_PUBLISHED))
     mean = mean_over_tasks(measured)
+    if not mean.scores:  # no seed has a score of each task
+        return Reproduction(cell, (), Verdict(CellState.NOT_RUN))
     scores = tuple(mean.scores.values())[: None if mean.seeded else 1]
     judged = verdict(published, Measured(scores, mean.seeded))
     if judged.state is CellState.UNDEFINED:

@@ -149,8 +149,8 @@ def score_rows(
             if path not in published:
                 published[path] = reproduce(cell, results, registry)
     return [
-        _row(record, path, published.get((record.method, record.task, *path)), source)
-        for records in results.by_cell.values()
+        _row(record, path, published.get((*cell, *path)), source, cell in results.stale)
+        for cell, records in results.by_cell.items()
         for record in records
         for path in (paths(record.scores) if every_score else [main_path(record.scores)])
     ]
@@ -174,9 +174,12 @@ def plugins_behind(record: Record) -> str | None:
     return ", ".join(named) or None
 
 
-def _row(record: Record, path: Path, published: Reproduction | None, source: str) -> ScoreRow:
+def _row(
+    record: Record, path: Path, published: Reproduction | None, source: str, stale: bool
+) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
-    facts, score, state = record.facts, score_at(record.scores, path), "measured"
+    facts, score = record.facts, score_at(record.scores, path)
+    state = str(CellState.STALE) if stale else "measured"
     taken_over: dict[str, Any] = {
         **{f"{step}_seconds": record.timings.get(step) for step in STEPS},
         **{name: facts.get(name) for name in FACTS},

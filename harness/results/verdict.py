@@ -39,11 +39,6 @@ class CellState(StrEnum):
     UNDEFINED = "undefined"
 
     @property
-    def is_pass(self) -> bool:
-        """The published number was reproduced."""
-        return self in (CellState.EXACT, CellState.MATCH, CellState.CLOSE, CellState.CONSISTENT)
-
-    @property
     def is_verdict(self) -> bool:
         """Whether a difference was judged; a cell without one is no pass."""
         return self in VERDICTS

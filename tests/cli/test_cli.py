@@ -137,8 +137,7 @@ def test_json_is_an_object_a_cell_and_nothing_else(toys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "status"),
-    [(("toy",), 0), (("toy", "away"), 3), (("toy", "away", "broken"), 1)],
+    ("tasks", "status"), [(("toy",), 0), (("toy", "away"), 3), (("toy", "away", "broken"), 1)]
 )
 def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
     found = resolve.load_registry()
@@ -352,6 +351,8 @@ def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_mov
     answer = toys(*arguments)
     assert answer.status == 1
     assert "moved: fake.mean on toy, seed 0: 0.0100 points, tolerance 0.001" in answer.out
+    answer = toys(*arguments, "away")
+    assert (answer.status, "1 asset missing" in answer.out) == (1, True)
 
 
 @pytest.mark.parametrize(("strict", "status"), [((), 0), (("--strict",), 3)])

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from importlib import metadata
 
 import pytest
@@ -13,7 +14,7 @@ from harness.assets import places
 from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.metrics import metrics
-from harness.core.provenance import PLUGINS
+from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import load_plugins, plugins_in_use
 from harness.registry import load_registry
 from harness.report.method_table import MethodTable
@@ -162,6 +163,13 @@ def test_its_digest_is_of_every_source_file(installed):
     (installed / "helpers.py").write_text("K = 1\n")
     assert digest() != before
     assert metadata.version("my-package") == "1.2"
+
+
+def test_a_function_is_its_plug_ins_with_bound_arguments_too():
+    plugin = Plugin("mine", "mine.py", "", "", __name__)
+    assert plugin.defines(record_of)
+    assert plugin.defines(partial(record_of))
+    assert not plugin.defines(partial(print))
 
 
 # Trust

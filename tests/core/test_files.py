@@ -14,7 +14,6 @@ from harness.core.files import (
     naming,
     replacing,
     share,
-    state_of,
     write_atomically,
 )
 
@@ -68,13 +67,3 @@ def test_a_shared_folder_is_not_free_until_every_handle_is_closed(tmp_path):
         assert not is_free(tmp_path)
         os.close(handle)
     assert is_free(tmp_path)
-
-
-def test_a_state_changes_with_any_file(tmp_path):
-    (tmp_path / "folder").mkdir()
-    states = []
-    for name, text in (("folder/a", "a"), ("folder/a", "b"), ("b", "")):
-        (tmp_path / name).write_text(text)
-        states += [state_of(tmp_path), state_of(tmp_path)]
-    assert states[::2] == states[1::2]
-    assert len(set(states)) == 3

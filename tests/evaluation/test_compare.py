@@ -30,7 +30,7 @@ from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.records import Cell, Overlay, Store
 
-LEXICAL = task("lexical", metric="lexical")
+LEXICAL = task("lexical", metric="edit-distance")
 REGISTRY = fake_registry(FakeConfig())
 REGISTRY = replace(REGISTRY, tasks={**REGISTRY.tasks, "lexical": LEXICAL})
 METHODS = ("fake.mean", "fake.cls")
@@ -169,6 +169,9 @@ def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correcti
     adjusted = holm([compare_resamples(best, other).p for other in (first, second)])
     assert tested == {"TOY": {methods[2]: 1.0, **dict(zip(METHODS, adjusted, strict=True))}}
     assert adjusted != [compare_resamples(best, other).p for other in (first, second)]
+    write(runs, methods[2], TOY, values, "other pairs")
+    with pytest.raises(DataError, match="was scored on other pairs of toy"):
+        against_best(columns, Results.read(runs), RunContext(loader, runs))
 
 
 # Claims

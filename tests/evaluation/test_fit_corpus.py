@@ -37,7 +37,7 @@ from harness.evaluation.fit_corpus import CorpusSample, read_corpus, write_corpu
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
-from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
+from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, Mean
 
 TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)
 SAME = corpus("same", TARGET)
@@ -194,13 +194,24 @@ def test_an_empty_corpus_is_said_to_be_empty(tmp_path):
 def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
     config, half = FakeConfig(), Half()
-    planned = fitted("stream", Centre(), half, config=config, seeds=3)
+    planned = fitted("stream", half, config=config, seeds=3)
     outcomes = run(tmp_path, planned, STREAM).values()
     encoded = set(config.log) & set(numbered(100, 50))
     assert {(len(x), share) for x, share in half.given} == {(25, 0.5)}
     assert len({x.tobytes() for x, _ in half.given}) == 3  # each seed draws its own
     assert 25 < len(encoded) < 50
     assert len({o.record.digests["fit"] for o in outcomes}) == 3
+
+
+def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
+    def name(pooling, *post):
+        method = Method(FakeConfig(), pooling, post, "c")
+        return CorpusSample.of("c", "text", 10**5, method, 0).file(tmp_path, "key", method).name
+
+    flow, short = FLOWS["flow"], FLOWS["flow:paper-nli"]
+    assert name(MEAN, flow) == name(MEAN, Whitening(), short) == "c.text.mean.safetensors"
+    assert ".15000-drawn.mean." in name(MEAN, short)
+    assert len({name(Mean("mine", layers), flow) for layers in ((-1,), (0, -1))}) == 2
 
 
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))

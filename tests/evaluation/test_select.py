@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import UsageError
 from harness.evaluation.select import PROFILES, is_embedded, profile, select_cells
 from harness.registry import load_registry
+from harness.results.records import cells as planned_cells
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 
@@ -45,6 +47,13 @@ def test_an_encoder_comes_once_and_what_is_carried_first(chosen, name):
     assert len(encoders) == len(set(encoders))
     carried = [is_embedded(p.method.encoder) for p in chosen[name]]
     assert carried == sorted(carried, reverse=True)
+
+
+def test_a_map_fitted_on_the_train_split_is_not_scored_on_it():
+    found = load_registry()
+    method = found.parse("glove-mini.mean+sn@target-train")
+    with pytest.raises(UsageError, match="no training split beside the sentences that are scored"):
+        planned_cells([method], [found.tasks["sick-r.all"]], 1)
 
 
 # What globs leave out

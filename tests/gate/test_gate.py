@@ -372,8 +372,7 @@ def test_what_moved_is_shown_before_and_after(committed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("processor", "tolerance"),
-    [("here", GOLDEN_SAME_PLATFORM), ("there", GOLDEN_ACROSS_PLATFORMS)],
+    ("processor", "tolerance"), [("here", GOLDEN_SAME_PLATFORM), ("there", GOLDEN_ACROSS_PLATFORMS)]
 )
 @pytest.mark.parametrize("share", [0.5, 2])
 def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, share):

@@ -61,6 +61,10 @@ def test_a_missing_baseline_and_a_missing_encoder_fail(project):
     assert done.status == 1
     assert f"no baseline: {CELL}: there is no committed record" in done.out
     assert "1 failed, 1 deselected" in done.out
+    (project / "results" / "gate.toml").write_text(GATE.replace(".mean", ".mean+natsv:01@target"))
+    done = gate(project, "--harness-gate", "-k", "lexical")
+    assert (done.status, "natsv:01@target on mini-lexical, seed 0: not" in done.out) == (1, True)
+    (project / "results" / "gate.toml").write_text(GATE)
     (project / "mine.txt").unlink()
     done = gate(project, "--harness-gate")
     assert done.status == 1

@@ -17,13 +17,7 @@ from harness.core.errors import DataError
 from harness.registry import load_registry
 from harness.report.bibtex import HARNESS, bibtex, entries, software
 from harness.report.build import stale_files, write_files
-from harness.report.cite import (
-    cite_cell,
-    cite_harness,
-    cite_method,
-    cite_table,
-    published_sentence,
-)
+from harness.report.cite import cite_cell, cite_harness, cite_method, cite_table, published_sentence
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table, load_tables
@@ -177,6 +171,10 @@ UNMEASURED = {
     "undefined": (PLAIN_TOY, [record(PLAIN, "toy", scores=UNDEFINED)]),
     "quoted": ("toy.t1/quoted/toy", [record(PLAIN, "toy")]),
     "an average with a hole": ("toy.t1/fake.mean/avg", [record(PLAIN, "toy")]),
+    "an average of different seeds": (
+        "toy.t1/fake.mean-stretch-target/avg",
+        [record(SEEDED, "toy"), record(SEEDED, OTHER.name, 1)],
+    ),
 }
 CODE = {
     "uncommitted changes": [{"dirty": True}],

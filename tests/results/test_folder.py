@@ -1,14 +1,17 @@
 """A results folder as one object: what it reads, from where, and how often."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import UsageError
 from harness.results.folder import ResultsFolder
+from harness.results.index import main_path
 from harness.results.layout import COMMITTED
 from harness.results.records import Store
+from harness.results.score_rows import score_rows
 
 
 def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_papers(tmp_path):
@@ -29,6 +32,14 @@ def test_a_folder_without_questions_asks_nothing(tmp_path):
     assert [table.id for table in folder.tables] == ["sif.t1"]
     assert folder.claims is None
     assert (*folder.traps, *folder.searches, *folder.references, *folder.compared) == ()
+
+
+def test_a_record_of_other_settings_is_stale_and_no_number(tmp_path):
+    folder, record = ResultsFolder(tmp_path), next(Store(COMMITTED).records())
+    folder.store.promote([replace(record, repr="of an older version")])
+    value = folder.records.value(record.method, record.task, *main_path(record.scores))
+    assert (value.mean, value.state) == (None, "stale")
+    assert {row.state for row in score_rows(folder.records, (), folder.registry)} == {"stale"}
 
 
 def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):

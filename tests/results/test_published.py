@@ -46,11 +46,7 @@ def small(folder: Path, text: str = SMALL) -> Table:
 
 @pytest.mark.parametrize(
     "new",
-    [
-        'sts-b = "47.30", sick-r = "58.21"',
-        'sick-r = "47.29", sts-b = "58.21"',
-        'sick-r = "58.21"',
-    ],
+    ['sts-b = "47.30", sick-r = "58.21"', 'sick-r = "47.29", sts-b = "58.21"', 'sick-r = "58.21"'],
 )
 def test_the_digest_sees_a_changed_digit_a_swap_and_a_loss(tmp_path, new):
     name, old = "bert-flow.t2.toml", 'sts-b = "47.29", sick-r = "58.21"'

@@ -262,10 +262,7 @@ def results_folder(path: Path, found: Registry, records: Results, *tables: Table
 
 
 def library(
-    folder: Path,
-    *corpora: Corpus,
-    encoders: Sequence[str] = ("fake",),
-    weights: str = "weights",
+    folder: Path, *corpora: Corpus, encoders: Sequence[str] = ("fake",), weights: str = "weights"
 ) -> TaskLoader:
     """Data folder, cache and encoders under one folder; the fake data are there, AWAY's are not."""
     probe = folder / "data" / PROBE

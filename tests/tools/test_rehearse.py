@@ -4,14 +4,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
-from rehearse import (
-    FIRST,
-    RESULTS,
-    digest_of_cells,
-    make_scratch,
-    numbers_without,
-    published_cells,
-)
+from rehearse import FIRST, RESULTS, digest_of_cells, make_scratch, numbers_without, published_cells
 
 from harness.registry import load_registry
 from harness.report.pages import published_counts

@@ -63,10 +63,7 @@ def predicted_classes(
         values[fold], accuracy, penalty = by_folds(test.at(left), test.at(fold))
         accuracies.append(accuracy)
         penalties.append(penalty)
-    return values, {
-        "dev_accuracy": round(float(np.mean(accuracies)), 2),
-        "penalties": penalties,
-    }
+    return values, {"dev_accuracy": round(float(np.mean(accuracies)), 2), "penalties": penalties}
 
 
 def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> LabelledRows:

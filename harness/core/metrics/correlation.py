@@ -67,8 +67,5 @@ METRIC = Metric(
         "pearson": aggregations(pearson, values, pairs),
     },
     main_score=("spearman", "all"),
-    words={
-        "spearman": "Spearman x100 of {} and gold",
-        "pearson": "Pearson x100 of {} and gold",
-    },
+    words={"spearman": "Spearman x100 of {} and gold", "pearson": "Pearson x100 of {} and gold"},
 )

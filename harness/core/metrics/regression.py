@@ -34,6 +34,8 @@ def predicted_gold(
     Features are standardised on the training split. Raises ScoreError if no penalty gives a
     prediction that varies.
     """
+    if len(labelled) != 2:
+        raise ScoreError("regression: wanted a train and a dev split beside the scored one")
     train, dev, test = (
         _features(vectors[pairs.a], vectors[pairs.b]) for pairs in (*labelled, scored)
     )
