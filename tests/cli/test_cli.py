@@ -351,7 +351,7 @@ def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_mov
     answer = toys(*arguments)
     assert answer.status == 1
     assert "moved: fake.mean on toy, seed 0: 0.0100 points, tolerance 0.001" in answer.out
-    answer = toys(*arguments, "away")
+    answer = toys(*arguments, "-m", "gone.mean", "--encoder", "gone=me/gone")
     assert (answer.status, "1 asset missing" in answer.out) == (1, True)
 
 
