@@ -52,7 +52,7 @@ class TrainingTask(Protocol):
 class Schedule:
     """AdamW with linear warm-up, a constant learning rate, and linear decay to 0.
 
-    `warmup` is a number of steps (in transformers the first has rate 0), `decay` a share: 1 is linear.
+    `warmup` is a number of steps (transformers' first has rate 0), `decay` a share: 1 is linear.
     Weight decay (decoupled: Loshchilov & Hutter 2019, arXiv 1711.05101) leaves out biases and
     norms; `clip` bounds the norm of the whole gradient, 0 does not.
     """
