@@ -13,7 +13,7 @@ from harness.transforms.pooling import CLS, MEAN
 from .bert import ABOUT
 
 CITE = "reimers2019sbert"
-DECAY = "0.4.0: the learning rate decays from the end of the warm-up"  # of trainings here
+DECAY = "0.4.0: the learning rate decays from the end of the warm-up"  # `FamilyConfig.version`
 BERT, ROBERTA = "sbert-nli", "sroberta-nli"
 
 

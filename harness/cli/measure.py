@@ -279,10 +279,10 @@ def _compare_rows(
 
 def _promote(records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder) -> int:
     """Write what was measured to the committed folder; records that agree stay as they are."""
-    for name, comparisons in runs.comparisons.items():
-        before = committed.comparisons.get(name)
-        if before is None or before.averages.keys() <= comparisons.averages.keys():
-            write_comparisons(committed.path, comparisons)
+    for name, new in runs.comparisons.items():
+        old = committed.comparisons.get(name)
+        if old is None or old.averages.keys() & {*committed.records.methods} <= new.averages.keys():
+            write_comparisons(committed.path, new)
     write_intervals(committed.path, runs.intervals)
     return committed.store.promote(records)
 

@@ -36,7 +36,7 @@ class FamilyConfig(BaseConfig):
         start: The encoder that the recipe's `--from` names.
         max_length: Tokens that texts are cut to; None is the checkpoint's own.
         on_the_spot: Whether a run that needs a member trains it, which takes a minute or two.
-        version: What the recipe's command changed; members of before are then not taken for these.
+        version: Names a change in how the command trains, after which members are trained anew.
 
     Examples:
         >>> from harness import TransformerConfig

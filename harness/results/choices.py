@@ -120,7 +120,7 @@ def single_choices(
         for chosen, steps in by_value.items():
             changes = dict(zip(fields, chosen, strict=True))
             nearest, _ = min(steps, key=lambda step: distance(step[0], wanted))
-            steps.sort(key=lambda step: step[0].max_length == wanted.max_length)  # which goes last
+            steps.sort(key=lambda step: step[0].max_length == wanted.max_length)  # its own last
             effects = {start.encoder: by for start, by in steps if ROW(start) == ROW(nearest)}
             every = [by for _, by in steps]
             choices.append(

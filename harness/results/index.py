@@ -71,7 +71,7 @@ class Results:
     used: set[tuple[str, str]] = field(default_factory=set)
     encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)  # for digests, once
     packaged: frozenset[str] = frozenset()  # methods of which all records come with the harness
-    stale: frozenset[tuple[str, str]] = frozenset()  # of settings that the method has no longer
+    stale: frozenset[tuple[str, str]] = frozenset()  # measured with settings of an older version
 
     @classmethod
     def read(cls, store: Store) -> Results:

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import made_record
+from fakes import made_record, results_of
 
 from harness.assets.places import Places
+from harness.cli.measure import _promote
 from harness.cli.printing import Printer
 from harness.evaluation.runner import Outcome, RunContext, execute
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
 from harness.resolve import Resolver
+from harness.results.comparisons import Comparisons, Neighbours, read_comparisons, write_comparisons
+from harness.results.folder import ResultsFolder
 from harness.results.published import load_tables
 from harness.results.records import Store, cell_of, cells
 from harness.results.reproduction import LOW
@@ -114,3 +117,14 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
         share = sum(map(sum, known)) / sum(map(len, known))
         assert outcome.record.facts["coverage"] == round(share, 4)
     assert 0 < share < LOW
+
+
+@pytest.mark.parametrize("measured", ["ab", "a"])
+def test_a_partial_run_replaces_no_wider_comparison_of_rows_that_are_there(measured, tmp_path):
+    old, new = (ResultsFolder(tmp_path / name) for name in ("old", "new"))
+    pair = (Neighbours("a", "b", 0.0, 1.0, 0.5, 0.5),)
+    for folder, rows in ((old, "ab"), (new, "a")):
+        write_comparisons(folder.path, Comparisons("e", "p", 9, 0, dict.fromkeys(rows, 1.0), pair))
+    old.records = results_of(*(made_record(method, "t", {}) for method in measured))
+    _promote([], new, old)
+    assert "".join(read_comparisons(old.path)["e.p"].averages) == measured
