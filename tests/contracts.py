@@ -425,7 +425,8 @@ def check_a_measured_chain_gives_the_same_finite_scores_again(method: Method) ->
     )
     data = FitData(view.matrix[view.rows(pairs.sentences)])
     first, again = (
-        measure(method, task, pairs, view, data, seed=1, clock=lambda: 0.0) for _ in range(2)
+        measure(task, pairs, view, fit(method, data, np.random.default_rng(1)), lambda: 0.0)
+        for _ in range(2)
     )
     assert first.scores == again.scores
     assert np.isfinite(first.cosines).all()

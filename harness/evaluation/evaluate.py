@@ -61,26 +61,22 @@ class Measurement:
 
 
 def measure(
-    method: Method,
     task: Task,
     pairs: Pairs,
     pooled: PooledEmbeddings,
-    fit_data: FitData | None,
-    seed: int,
+    transforms: Sequence[Transform],
     clock: Clock,
     labelled: Sequence[Pairs] = (),
 ) -> Measurement:
-    """Measure one method on one task's pairs, whose sentences are among the pooled ones.
+    """Measure fitted transforms on one task's pairs, whose sentences are among the pooled ones.
 
-    `fit_data` is None for a method without post-processors; `labelled` are the pairs of the splits
-    that the task's metric learns from. Raises ScoreError where a number would be meaningless.
+    `labelled` are the pairs of the splits that the task's metric learns from. Raises ScoreError
+    where a number would be meaningless.
     """
     metric = metric_of(task)
     if len(labelled) != len(labelled_splits(task)):
         raise ScoreError(f"{task.name}: labelled splits go with a metric that learns, and only so")
     start = clock()
-    transforms = fit(method, fit_data, np.random.default_rng(seed)) if fit_data else ()
-    fitted = clock()
     every = (pairs, *labelled)
     texts = sum((p.sentences for p in every), ())
     rows, where = np.unique(pooled.rows(texts), return_inverse=True)
@@ -102,11 +98,7 @@ def measure(
     finished = clock()
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
-    timings = {
-        "fit": fitted - start + (fit_data.seconds if fit_data else 0.0),
-        "apply": applied - fitted,
-        "score": finished - applied,
-    }
+    timings = {"apply": applied - start, "score": finished - applied}
     return Measurement(scores, values, timings, facts)
 
 

@@ -190,7 +190,7 @@ def _encoder(
         rate=cache.rate,
         seconds=round(seconds, 1) if timed else None,
         measured=len(readable) - len(left),
-        fits=sum(bool(cell.method.post) for cell in left),
+        fits=len({(c.method, c.seed, inputs.fit) for c, inputs in left.items() if c.method.post}),
         scorings=len(left),
     )
 

@@ -17,18 +17,23 @@ from itertools import groupby
 from time import perf_counter
 from typing import Any, Literal
 
+import numpy as np
+
 from harness.core.errors import AssetMissing, HarnessError, error_line
+from harness.core.interfaces import Transform
 from harness.core.provenance import environment, one_blas_thread
-from harness.core.types import Clock, Progress, Record, Task
+from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.evaluate import measure
+from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.fit_corpus import CorpusPass, CorpusSample, FitData, corpus_passes
 from harness.evaluation.plan import identity_of, plugins_of_cell
 from harness.results.records import SCHEMA, Cell, PlannedCell, Store
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 LOG = logging.getLogger(__name__)
+
+Fitted = tuple[Sequence[Transform], float]  # post-processors, and the seconds that they took
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class EncoderRun:
 
     `identity` is what a stored result must have been measured with to count as done; `left` are the
     cells that are not done; `costs` are those of a task's sentences, and the share of their tokens
-    that have a vector.
+    that have a vector; `fitted` are a method's fits on a corpus, by its seeds, for its other tasks.
     """
 
     context: RunContext
@@ -140,6 +145,7 @@ class EncoderRun:
     inputs: dict[PlannedCell, CellInputs] = field(default_factory=dict)
     identity: dict[PlannedCell, Mapping[str, str]] = field(default_factory=dict)
     costs: dict[Task, tuple[EncodingCost, float | None]] = field(default_factory=dict)
+    fitted: dict[tuple[Method, int], Fitted] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
@@ -207,13 +213,22 @@ class EncoderRun:
         if cell in self.passes:
             self.passes[cell].data(cell.method)
 
-    def _fit_data(self, pooled: PooledEmbeddings, cell: PlannedCell) -> FitData | None:
+    def _fit(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Fitted:
+        method, text, clock = cell.method, self.inputs[cell].fit, self.context.clock
+        key = method, cell.seed
+        if text is None or key in self.fitted:
+            return self.fitted.get(key, ((), 0.0))
         if cell in self.passes:
-            return self.passes[cell].data(cell.method)
-        text = self.inputs[cell].fit
-        if text is None:
-            return None
-        return FitData.of(cell.method, pooled, text.digest, tuple(text.sentences()))
+            data = self.passes[cell].data(method)
+        else:
+            data = FitData.of(method, pooled, text.digest, tuple(text.sentences()))
+        start = clock()
+        transforms = fit(method, data, np.random.default_rng(cell.seed))
+        fitted = transforms, clock() - start + data.seconds
+        if text.streams:
+            of_method = {k: maps for k, maps in self.fitted.items() if k[0] == method}
+            self.fitted = {**of_method, key: fitted}
+        return fitted
 
     def _texts(self, cells: Iterable[PlannedCell]) -> list[str]:
         """The distinct sentences of cells, sorted."""
@@ -221,16 +236,9 @@ class EncoderRun:
 
     def _measure(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Outcome:
         inputs, identity, encoder = self.inputs[cell], self.identity[cell], self.encoder
-        workers = self.context.workers
+        transforms, seconds = self._fit(pooled, cell)
         measurement = measure(
-            cell.method,
-            cell.task,
-            inputs.pairs,
-            pooled,
-            self._fit_data(pooled, cell),
-            cell.seed,
-            self.context.clock,
-            inputs.labelled,
+            cell.task, inputs.pairs, pooled, transforms, self.context.clock, inputs.labelled
         )
         if cell.task not in self.costs:
             distinct = dict.fromkeys(inputs.pairs.sentences)
@@ -238,7 +246,7 @@ class EncoderRun:
         cost, coverage = self.costs[cell.task]
         parameters = encoder.identity.parameters
         devices = dict.fromkeys(str(how.get("device", "cpu")) for how in cost.how)
-        timings = {"encode": cost.seconds, **measurement.timings}
+        timings = {"encode": cost.seconds, "fit": seconds, **measurement.timings}
         digests = {name: value for name, value in identity.items() if name != "method"}
         plugins = plugins_of_cell(cell).values()
         record = Record(
@@ -257,7 +265,7 @@ class EncoderRun:
                 "distinct_sentences": cost.sentences,
                 "sentences_per_second": cost.rate,
                 "peak_memory_mb": _peak_memory_mb(),
-                **({"workers": workers} if workers > 1 else {}),
+                **({"workers": count} if (count := self.context.workers) > 1 else {}),
                 **({} if coverage is None else {"coverage": round(coverage, 4)}),
                 **({"plugins": {p.name: p.version for p in plugins}} if plugins else {}),
                 **({"revision": encoder.revision} if encoder.revision else {}),

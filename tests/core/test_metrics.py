@@ -13,17 +13,15 @@ from hypothesis.extra.numpy import arrays
 from nltk import edit_distance
 from scipy.stats import spearmanr
 
-from baselines.minilm import MINILM
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.metrics import PairRows, cosine, geometry, score
 from harness.core.metrics.correlation import pearson, spearman
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.geometry import alignment_uniformity
-from harness.core.types import Method, Pairs, Task
+from harness.core.types import Pairs, Task
 from harness.evaluation.evaluate import measure
 from harness.report import sentences
-from harness.transforms.pooling import MEAN
 
 # A hundredth of a point on a coarse grid: hypothesis then finds ties and constant columns.
 COSINES = st.integers(-100, 100).map(lambda hundredths: hundredths / 100)
@@ -245,7 +243,7 @@ def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_pa
     task = task_of("above")
     assert metrics.labelled_splits(task) == ("dev",)
     view, pairs = view_of(rows(20, 4))
-    cell = Method(MINILM, MEAN), task, pairs, view, None, 0, lambda: 0.0
+    cell = task, pairs, view, (), lambda: 0.0
     measurement = measure(*cell, labelled=(pairs,))
     assert measurement.scores == {"above": 50.0}
     sides = (view.matrix[view.rows(side)] for side in (pairs.a, pairs.b))

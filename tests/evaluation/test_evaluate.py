@@ -24,9 +24,9 @@ def task(pairs) -> Task:
 
 
 def measured(view, pairs, *posts):
-    data = FitData(view.matrix[view.rows(pairs.sentences)]) if posts else None
+    data = FitData(view.matrix[view.rows(pairs.sentences)])
     method = Method(MINILM, MEAN, posts, "target" if posts else None)
-    return measure(method, task(pairs), pairs, view, data, seed=0, clock=lambda: 0.0)
+    return measure(task(pairs), pairs, view, fit(method, data, np.random.default_rng(0)), float)
 
 
 def numbers(scores) -> dict:

@@ -67,7 +67,7 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
 def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
     texts, planned = timed(library(tmp_path, FAR)), cells([ON_FAR], [TOY, OTHER], seeds=1)
     [before] = make_plan(planned, texts).encoders
-    assert before.to_encode == before.sentences + FAR.count
+    assert (before.to_encode, before.fits) == (before.sentences + FAR.count, 1)
     # Long sentences take longer than those of tasks.
     assert before.seconds == pytest.approx(FAR.count * len(LONG[0]) / 1000, rel=1e-3)
     list(execute(planned[:1], RunContext(texts, Store(tmp_path / "runs"))))

@@ -1,6 +1,7 @@
 """A run: one pass for many cells, a failure is an outcome, and whatever was done stays done."""
 
 import random
+from collections import Counter
 
 import pytest
 from fakes import (
@@ -26,7 +27,8 @@ from baselines.natsv import Natsv
 from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.types import Method
-from harness.evaluation.evaluate import measure
+from harness.encoders.cache.encodings import EncoderCache
+from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.records import Cell, PlannedCell, Store, cells, largest_move
@@ -89,12 +91,18 @@ def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monke
         assert largest_move(a, b) < 1e-6
 
 
-def test_another_seed_gives_another_score_and_the_same_one_the_same(tmp_path):
-    planned = cells([METHODS[-1]], [TOY], seeds=2)
-    first, second = (run(tmp_path / name, planned) for name in ("a", "b"))
-    scores = [first[one.address].record.scores for one in planned]
-    assert scores[0] != scores[1]
-    assert scores == [second[one.address].record.scores for one in planned]
+def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(tmp_path, monkeypatch):
+    fits = []
+    counted = lambda m, *given: fits.append(m) or fit(m, *given)  # noqa: E731
+    monkeypatch.setattr("harness.evaluation.runner.fit", counted)
+    fitted = {method("mean", "stretch", on=on): n for on, n in {"stream": 2, "target": 4}.items()}
+    planned = cells(fitted, [TOY, OTHER], seeds=2)
+    scores = {c: o.record.scores for c, o in run(tmp_path, planned, STREAM).items()}
+    assert Counter(fits) == fitted
+    assert len({x["spearman"]["all"] for x in scores.values()}) == len(planned)
+    for cell in planned:
+        alone = run(tmp_path / "alone", [cell], STREAM)
+        assert alone[cell.address].record.scores == scores[cell.address]
 
 
 # The record
@@ -179,10 +187,7 @@ CULPRITS = {
     "its data are damaged": (METHODS[0], BROKEN),
     "its encoder does not load": (method(encoder=BrokenConfig()), TOY),
     "its encoder lacks the pooling": (method("pooler", encoder=NO_POOLER), TOY),
-    "and so on a streamed corpus": (
-        method("pooler", "centre", on="stream", encoder=NO_POOLER),
-        TOY,
-    ),
+    "it lacks it on a corpus": (method("pooler", "centre", on="stream", encoder=NO_POOLER), TOY),
     "its corpus is cut": (method("cls", "centre", on="cut"), TOY),
     "its corpus is cut, and rows are wanted of it": (method("cls", "stretch", on="cut"), TOY),
     "its calibration is impossible": (Method(FakeConfig(), MEAN, (Natsv(9),), "target"), TOY),
@@ -342,8 +347,6 @@ def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
     run(tmp_path, planned, STREAM)
     texts = list(STREAM.sentences(tmp_path))
     assert [t for t in config.log if t in texts] == texts
-    from harness.encoders.cache.encodings import EncoderCache
-
     cache = EncoderCache.open(tmp_path / "cache", config.identify(tmp_path).key)
     assert cache.missing(texts) == texts
     [moments] = (tmp_path / "cache" / "moments").rglob("*.mean.safetensors")
@@ -352,8 +355,8 @@ def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
 
 def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
     """A hub snapshot is named by its commit; any other folder has none to tell."""
-    [plain] = run(tmp_path, cells([method("mean")], [TOY], seeds=1)).values()
     planned = cells([method("mean")], [TOY], seeds=1)
+    [plain] = run(tmp_path, planned).values()
     [pinned] = run(tmp_path / "b", planned, weights="snapshots/0123abcd").values()
     assert "revision" not in plain.record.facts
     assert pinned.record.facts["revision"] == "0123abcd"
