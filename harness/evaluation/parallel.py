@@ -149,7 +149,7 @@ def execute_on(
     """
     # A process takes seconds to start: not for cells that one worker would measure anyway, while
     # this process encodes with all threads. The workers of a cluster are there already.
-    if isinstance(engine, Processes) and len(units(cells)) < 2:
+    if isinstance(engine, Processes) and len(units(cells, passes_made=True)) < 2:
         engine = InProcess()
     # Or a worker might make a folder that only it sees.
     context.store.folder.mkdir(parents=True, exist_ok=True)
