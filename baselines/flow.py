@@ -14,7 +14,7 @@ coordinates and an additive coupling. Paper, released code and its PyTorch port 
   epochs at 2e-5; actnorm's start is unsaid). `flow:released-nli`: the code so fitted, no command.
 
 Not as in the code: a batch is 64 sentences and not 32 pairs, dropout is drawn once for a sentence
-occurrence, arithmetic is float64, and a coordinate that is constant in the corpus is left out.
+occurrence, arithmetic is float64, and a coordinate that hardly varies in the corpus is left out.
 """
 
 from __future__ import annotations

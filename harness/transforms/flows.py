@@ -22,10 +22,14 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError, UsageError
 from harness.transforms import flow_layers as layers
-from harness.transforms.affine import LEAST_SPREAD
+from harness.transforms.affine import LEAST_VARIANCE
 
 BLOCK = 4096  # rows that are checked at a time
 MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
+
+# Whitening's floor, for a range. A step moves actnorm's shift by thousands of the deviations of a
+# coordinate below it (all-mpnet-base-v2 has one at 4e-6), whose gradient is nearly all of the norm.
+LEAST_SPREAD = math.sqrt(LEAST_VARIANCE)
 
 # How actnorm starts: standardising the first batch, or drawn from Glorot's uniform distribution.
 Start = Literal["data", "glorot"]
@@ -141,7 +145,7 @@ def one_thread() -> Iterator[None]:
 class FittedFlow:
     """A fitted flow: x -> f(x), in float64. `losses` are the bits per dimension at each step.
 
-    Coordinates that were constant in the rows of the fit (`kept` is False) are left out.
+    Coordinates that hardly vary in the rows of the fit (`kept` is False) are left out.
     """
 
     architecture: Architecture
@@ -199,7 +203,7 @@ def fit_flow(
 
 
 def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
-    """The coordinates in which the rows differ by more than rounding noise."""
+    """The coordinates whose range is at least `LEAST_SPREAD` of the widest."""
     if len(x) == 0:
         raise ScoreError("no sentences to fit on")
     low = high = x[0]

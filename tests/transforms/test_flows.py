@@ -270,10 +270,10 @@ def test_a_fit_leaves_the_global_generators_and_the_threads_alone(post, three_th
 
 
 @every
-def test_constant_coordinates_are_left_out(post):
+def test_coordinates_that_hardly_vary_are_left_out(post):
     x = rows(100, 8)
     x[:, [0, 3, 4]] = (0.1, 7, 0)
-    x[::2, 0] += np.float32(1e-7)  # rounding noise
+    x[::2, 0] += np.float32(2e-5)  # as a coordinate of all-mpnet-base-v2
     fitted = post.fit(x, rng())
     assert fitted.kept.tolist() == [False, True, True, False, False, True, True, True]
     assert np.isfinite(fitted(x)).all()
