@@ -214,6 +214,7 @@ class EncoderRun:
             self.passes[cell].data(cell.method)
 
     def _fit(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Fitted:
+        """Fit a cell's post-processors; a fit on a corpus is kept for its method's other tasks."""
         method, text, clock = cell.method, self.inputs[cell].fit, self.context.clock
         key = method, cell.seed
         if text is None or key in self.fitted:

@@ -27,9 +27,9 @@ from harness.transforms.affine import LEAST_VARIANCE
 BLOCK = 4096  # rows that are checked at a time
 MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
 
-# Whitening's floor, for a range. A step moves actnorm's shift by thousands of the deviations of a
-# coordinate below it (all-mpnet-base-v2 has one at 4e-6), whose gradient is nearly all of the norm.
-LEAST_SPREAD = math.sqrt(LEAST_VARIANCE)
+# As a share of the widest range; whitening's floor. A step of AdamW moves actnorm's shift by many
+# standard deviations of a narrower coordinate, and its gradient then outweighs all the others.
+LEAST_RANGE = math.sqrt(LEAST_VARIANCE)
 
 # How actnorm starts: standardising the first batch, or drawn from Glorot's uniform distribution.
 Start = Literal["data", "glorot"]
@@ -203,7 +203,7 @@ def fit_flow(
 
 
 def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
-    """The coordinates whose range is at least `LEAST_SPREAD` of the widest."""
+    """The coordinates whose range is above `LEAST_RANGE` of the widest."""
     if len(x) == 0:
         raise ScoreError("no sentences to fit on")
     low = high = x[0]
@@ -215,7 +215,7 @@ def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
             raise ScoreError(f"row {row} of the vectors to fit on holds a value that is not finite")
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
     spread = high.astype(np.float64) - low
-    kept = spread > LEAST_SPREAD * spread.max()
+    kept = spread > LEAST_RANGE * spread.max()
     if not kept.any():
         raise ScoreError("all vectors to fit on are equal: they have no direction to learn from")
     return kept
