@@ -172,7 +172,9 @@ class Places:
             raise AssetMissing(f"{source.family} {why}; get them: {get}", get)
         plugins = plugins_of(getattr(config, "function", None)).values()
         path = self.encoders.get(base) or next((plugin.file for plugin in plugins), None)
-        path = path or packaged(config) or self._downloaded(source) or self._unpacked(base)
+        path = path or packaged(config) or self._downloaded(source)
+        if path is None and (self.unpacked(base) / "config.json").exists():
+            path = self.unpacked(base)
         if path is not None:
             return path
         asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
@@ -201,10 +203,6 @@ class Places:
     def unpacked(self, encoder: str) -> Path:
         """Where an encoder that wheels carry is or will be unpacked."""
         return self.cache / UNPACKED / encoder
-
-    def _unpacked(self, encoder: str) -> Path | None:
-        folder = self.unpacked(encoder)
-        return folder if (folder / "config.json").exists() else None
 
     def _downloaded(self, source: Source) -> Path | None:
         """The snapshot of the pinned commit, else the first download, else `main`; or the file."""

@@ -42,17 +42,7 @@ from harness.tasks.loader import TaskLoader
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a formula of a spreadsheet begins
 # The columns that a person wants first; a program gets all.
-SHORT = [
-    "method",
-    "task",
-    "seed",
-    "metric",
-    "aggregation",
-    "score",
-    "published",
-    "verdict",
-    "plugin",
-]
+SHORT = "method,task,seed,metric,aggregation,score,published,verdict,plugin"
 
 
 def say_csv(rows: opt.Rows) -> None:
@@ -102,7 +92,7 @@ def show_command(
     """
     print_rows = look_up("format", form, FORMATS)
     every = {field.name: field for field in fields(ScoreRow)}
-    names = columns or ("all" if form in ("csv", "json") else ",".join(SHORT))
+    names = columns or ("all" if form in ("csv", "json") else SHORT)
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
         look_up("column", name, every)

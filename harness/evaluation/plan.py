@@ -197,10 +197,8 @@ def _encoder(
 
 def _is_measured(cell: PlannedCell, inputs: CellInputs, key: str, runs: Store | None) -> bool:
     """Whether a run holds the cell; the sentences of a corpus are not digested to see it."""
-    if runs is None:
-        return False
-    stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors"))
-    return stored is not None and identity_of(cell, inputs, key).items() <= stored.items()
+    stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors")) if runs else {}
+    return bool(stored) and identity_of(cell, inputs, key).items() <= stored.items()
 
 
 def _passes_left(

@@ -226,7 +226,7 @@ class Gate:
             for name, sha256 in plugins.items():
                 if record.digests.get(f"plugin {name}", sha256) != sha256:
                     reasons[str(cell)] = f"its plug-in {name} has changed since its record; {again}"
-            measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors")) or {}
+            measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors"))
             if measured.get("code", code_digest()) != code_digest():
                 reasons[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"
         return reasons
@@ -355,7 +355,7 @@ def promote_pairs(cell: Cell, runs: Path, committed: Path) -> bool:
     new, old = Store(runs).cosines(cell), read_pairs(committed, cell)
     if new is None:
         return False
-    measured, kept = ({**(sidecar_metadata(path) or {}), "code": ""} for path in (source, target))
+    measured, kept = ({**sidecar_metadata(path), "code": ""} for path in (source, target))
     same_pairs = old is not None and measured == kept and old.shape == new.shape
     if same_pairs and np.abs(old - new).max(initial=0.0) <= SAME:
         return False

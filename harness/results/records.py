@@ -4,7 +4,8 @@ A run's record is a file of its own. The committed records of an encoder are JSO
 value that many rows share stands once: the first line counts the rows, then each shared value has
 a line, `{"id": "5f0c...", "environment": {...}}`, and each row one that names shared values by
 their ids. An id is the beginning of the value's sha256, so that a new row moves no other line; a
-row ends with that of what stands before.
+row ends with that of what stands before. Pairs of one group have one score a correlation: `all` and
+the means, which equal it, are left out.
 """
 
 from __future__ import annotations
@@ -207,10 +208,10 @@ class Overlay(Store):
         return cell in self._first and is_packaged(self._first[cell][1].folder)
 
 
-def sidecar_metadata(path: Path) -> Mapping[str, str] | None:
-    """The identity in a sidecar's header; None if there is no whole one."""
+def sidecar_metadata(path: Path) -> Mapping[str, str]:
+    """The identity in a sidecar's header; empty if there is no whole one."""
     file = TensorFile.parse(path)
-    return None if file is None else file.metadata
+    return {} if file is None else file.metadata
 
 
 def encode(record: Record) -> bytes:
@@ -246,7 +247,8 @@ def encode_committed(records: Iterable[Record]) -> bytes:
         facts = record.facts
         own = {name: facts[name] for name in facts if name not in ENCODER_FACTS}
         shared = {name: facts[name] for name in ENCODER_FACTS if name in facts}
-        fields = {**vars(record), "facts": own, "encoder": shared}
+        scores = {name: _folded(score) for name, score in record.scores.items()}
+        fields = {**vars(record), "scores": scores, "facts": own, "encoder": shared}
         for name in SHARED:
             text = _json(fields[name])
             fields[name] = _digest(text)
@@ -281,6 +283,7 @@ def read_committed(path: Path) -> dict[Cell, Record]:
             _require(fields.pop(SEAL), text.rpartition(LINE_SEAL)[0])
             fields |= {name: values[name, fields[name]] for name in SHARED if name in fields}
             fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
+            fields["scores"] = {name: _whole(score) for name, score in fields["scores"].items()}
         except DAMAGED as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
         record = _record(place, fields, "restore the file")
@@ -293,6 +296,20 @@ def read_committed(path: Path) -> dict[Cell, Record]:
     if len(records) != count:
         raise DataError(f"{path}: wanted {count} rows, found {len(records)}; restore the file")
     return records
+
+
+def _folded(score: Any) -> Any:
+    match score:
+        case {"groups": {**groups}} if len(groups) == 1 and _whole({"groups": groups}) == score:
+            return {"groups": groups}
+    return score
+
+
+def _whole(score: Any) -> Any:
+    match score:
+        case {"groups": {**groups}} if len(groups) == len(score) == 1:
+            return {**dict.fromkeys(("all", "mean", "wmean"), *groups.values()), **score}
+    return score
 
 
 def _record(place: object, fields: Any, remedy: str) -> Record:

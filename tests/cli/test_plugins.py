@@ -98,11 +98,8 @@ def test_a_folder_and_an_environment_name_plug_ins(call, made, monkeypatch, tmp_
         table = '[tool.sentence-embedding-harness]\nplugins = ["mine.py"]\n'
         (tmp_path / "pyproject.toml").write_text(table)
     [row] = json.loads(call("list", "plugins", "--json").out)
-    assert (row["plug-in"], row["posts"], row["methods"]) == (
-        "mine",
-        "mine",
-        "bert-mini.mean+mine@target",
-    )
+    found = row["plug-in"], row["posts"], row["methods"]
+    assert found == ("mine", "mine", "bert-mini.mean+mine@target")
     rows = json.loads(call("list", "posts", "--json").out)
     assert {row["word"]: row["plug-in"] for row in rows}["+mine"] == "mine"
     assert {row["plug-in"] for row in rows} == {"", "mine"}

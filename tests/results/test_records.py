@@ -38,6 +38,12 @@ CELL = Cell("fake:8.mean+sn@target", "sts-b.dev", 3)
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 NUMBERS = st.one_of(st.none(), st.floats(0, 100))
 TREES = st.recursive(NUMBERS, lambda inner: st.dictionaries(TEXT, inner, max_size=3))
+# One group, which all aggregates equal or not, and two.
+GROUPED = st.builds(
+    lambda wmean, groups: {"all": 70.0, "mean": 70.0, "wmean": wmean, "groups": groups},
+    st.sampled_from([70.0, 69.9]),
+    st.sampled_from([{"a": 70.0}, {"a": 70.0, "b": 70.0}]),
+)
 ODD = st.one_of(TEXT, st.sampled_from([".", "..", "...", "a/b", "../../x", "C:\\x", "%2E", "~"]))
 
 
@@ -191,7 +197,7 @@ RECORDS = st.lists(
         lambda cell, repr_, **fields: record(**vars(cell), repr=repr_, **fields),
         CELLS,
         TEXT,
-        scores=st.dictionaries(TEXT, TREES, max_size=3),
+        scores=st.dictionaries(TEXT, TREES | GROUPED, max_size=3),
         digests=st.sampled_from([{"data": "d"}, {"data": "e"}, {}]),
         environment=FIELDS,
         facts=FIELDS,

@@ -56,7 +56,8 @@ class CacheEntry:
 
 def cached_entries(root: Path) -> list[CacheEntry]:
     """Everything cached, the longest unused first."""
-    encoders = [_encoder(root, key) for key in _keys(root)]
+    keys = {folder.name for part in BY_KEY for folder in _inside(root / part, KEY)}
+    encoders = [_encoder(root, key) for key in keys]
     converted = []
     for weights in {file.stem for file in _inside(root / "converted", CONVERTED)}:
         # Weights are used whenever an encoder that was made from them is.
@@ -144,10 +145,6 @@ def _inside(folder: Path, names: re.Pattern[str]) -> list[Path]:
         return []
     paths = [path for path in folder.iterdir() if names.fullmatch(path.name)]
     return sorted(path for path in paths if not path.is_symlink())
-
-
-def _keys(root: Path) -> set[str]:
-    return {folder.name for part in BY_KEY for folder in _inside(root / part, KEY)}
 
 
 def _stored(root: Path, key: str) -> list[Path]:
