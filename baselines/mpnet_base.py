@@ -48,5 +48,9 @@ METHODS = (
         for corpus, tasks in TEXTS.items()
         for post in CALIBRATIONS
     ),
-    Method(MPNET, MEAN, (GLOW,), "target", cite=MPNET.cite, tasks=SENTEVAL),
+    *(
+        Method(MPNET, pooling, (GLOW,), corpus, cite=MPNET.cite, tasks=FEW)
+        for pooling in POOLINGS
+        for corpus in TEXTS
+    ),
 )
