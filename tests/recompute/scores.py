@@ -52,6 +52,9 @@ def read_records(results: Path) -> Records:
             else:
                 fields["repr"] = shared["repr", fields["repr"]]
                 fields["facts"] |= shared["encoder", fields["encoder"]]
+                for score in fields["scores"].values():
+                    if isinstance(score, dict) and [*score] == ["groups"]:  # one, as all are
+                        score |= dict.fromkeys(("all", "mean", "wmean"), *score["groups"].values())
                 cells.setdefault((fields["method"], fields["task"]), []).append(fields)
     return {cell: sorted(rows, key=lambda row: row["seed"]) for cell, rows in cells.items()}
 
