@@ -35,8 +35,7 @@ ENCODERS = (MPNET,)
 # SN, NATSV and both with the numbers of directions of BERT-flow's Table 5.
 CALIBRATIONS = ((SN(),), *NULLED, (Whitening(),), (Whitening(256),), (FLOW,), (NICE,))
 # What they are tried on: the papers' tables have both texts, mteb all of SICK-R.
-SENTEVAL = tuple(f"{task}.senteval" for task in SEVEN)
-FEW = ("sick-r.all", "qnli", "lexical", *SENTEVAL)
+FEW = ("sick-r.all", "qnli", "lexical", *(f"{task}.senteval" for task in SEVEN))
 TEXTS = {"target": (*SEVEN, *FEW), "enwiki-100k": FEW}
 POOLINGS = (MEAN, CLS, FIRST_LAST)
 

@@ -26,7 +26,7 @@ from harness.core.files import exclusive, file_name, write_atomically
 from harness.core.hardware import Hardware, precision_of
 from harness.core.interfaces import EncoderConfig
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.types import Method, Record, Task
+from harness.core.types import AGGREGATIONS, Method, Record, Task
 from harness.results.layout import RECORDS, is_packaged
 
 SCHEMA = 1
@@ -299,6 +299,7 @@ def read_committed(path: Path) -> dict[Cell, Record]:
 
 
 def _folded(score: Any) -> Any:
+    """A score without its aggregations where all of them equal that of its only group."""
     match score:
         case {"groups": {**groups}} if len(groups) == 1 and _whole({"groups": groups}) == score:
             return {"groups": groups}
@@ -306,9 +307,10 @@ def _folded(score: Any) -> Any:
 
 
 def _whole(score: Any) -> Any:
+    """A score with the aggregations that `_folded` left out."""
     match score:
         case {"groups": {**groups}} if len(groups) == len(score) == 1:
-            return {**dict.fromkeys(("all", "mean", "wmean"), *groups.values()), **score}
+            return {**dict.fromkeys(AGGREGATIONS, *groups.values()), **score}
     return score
 
 

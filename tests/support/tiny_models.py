@@ -58,8 +58,8 @@ def pieces(*special):
 def unigrams(*special):
     """A SentencePiece vocabulary: pieces and their scores."""
     words = [("▁" + word, -2.0) for word in WORDS]
-    pieces = [("▁", -3.0), *words, *((x, -4.0) for x in LETTERS)]
-    return [(token, 0.0) for token in special] + pieces
+    text = [("▁", -3.0), *words, *((x, -4.0) for x in LETTERS)]
+    return [(token, 0.0) for token in special] + text
 
 
 def byte_level(*special):
