@@ -10,7 +10,7 @@ from harness.core.types import Method
 from harness.encoders.checkpoint import Fingerprint
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
-from .flow import FLOW, SEVEN
+from .flow import FLOW, RELEASED, SEVEN
 from .natsv import NULLED
 from .other_flows import GLOW, NICE
 from .sn import SN
@@ -46,5 +46,9 @@ METHODS = (
         for pooling in POOLINGS
         for corpus, tasks in TEXTS.items()
         for post in CALIBRATIONS
+    ),
+    *(  # its fits take a pass with dropout for each seed
+        Method(MPNET, pooling, (RELEASED,), "target", cite=MPNET.cite, tasks=("sts1?.senteval",))
+        for pooling in POOLINGS
     ),
 )
