@@ -47,7 +47,7 @@ METHODS = (
         for corpus, tasks in TEXTS.items()
         for post in CALIBRATIONS
     ),
-    # Each of its fits takes a pass with dropout over all sentences: one text is enough.
+    # Each fit encodes all sentences again, with dropout: so not on the raw texts, nor on Wikipedia.
     *(
         Method(MPNET, pooling, (RELEASED,), "target", cite=MPNET.cite, tasks=FEW)
         for pooling in POOLINGS
