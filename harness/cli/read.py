@@ -29,8 +29,9 @@ from harness.plugins import plugins_in_use
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
+from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.report.sentences import render_explanation
+from harness.report.sentences import choice_tables, render_explanation
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, RUNS, compared_folders, require_own, shown_folders
 from harness.results.records import Cell, Overlay, Store
@@ -370,32 +371,78 @@ def explain_command(
     cell: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE[/ROW/COLUMN]",
+            metavar="TABLE[/ROW[/COLUMN]]",
             help="Published number (harness list cells TABLE); a table alone lists its rows.",
         ),
     ],
     sources: opt.Sources,
     mine: Annotated[
-        float | None,
-        opt.option(metavar="SCORE", help="Your number, x100: rank the choices that lead to it."),
+        str | None,
+        opt.option(
+            metavar="SCORE",
+            help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs.",
+        ),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="All notes, explanations and sources.")
+    ] = False,
+    every_choice: Annotated[
+        bool,
+        typer.Option("--all", help="What each choice was measured to do, post-processing too."),
+    ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Show why a published number is not reproduced.
 
-    Every other choice of its protocol (pooling, post-processing, fit corpus, text, split, metric,
-    aggregation, length) with its measured effect on a score.
+    With --mine an answer of ten lines: whether your number is printed elsewhere, is one of several
+    seeds, or has a known cause. Without, every choice of the number's protocol (pooling, text,
+    split, metric, aggregation, length, post-processing) with its measured effect on a score.
     """
-    if "/" not in cell:
-        rows = [
-            {"row": f"{cell}/{row.id}", "is": row.name, "columns": ", ".join(row.values)}
-            for row in sources.folder.table(cell).rows
-        ]
-        opt.say_rows(rows, as_json)
+    folder = sources.folder
+    if mine is not None:
+        _explain_difference(folder, cell, mine, verbose, every_choice, as_json)
+    elif cell.count("/") < 2:
+        _list_rows(folder, cell, as_json)
+    else:
+        _explain_protocol(folder, cell, as_json)
+
+
+def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
+    """The rows of a published table, or one of them, with their columns."""
+    table, _, chosen = place.partition("/")
+    rows = [
+        {"row": f"{table}/{row.id}", "is": row.name, "columns": ", ".join(row.values)}
+        for row in folder.table(table).rows
+        if chosen in ("", row.id)
+    ]
+    if not rows:
+        look_up(f"row of {table}", chosen, {row.id: row for row in folder.table(table).rows})
+    opt.say_rows(rows, as_json)
+
+
+def _explain_difference(
+    folder: ResultsFolder, place: str, mine: str, verbose: bool, every_choice: bool, as_json: bool
+) -> None:
+    """Why a reader's numbers differ from published ones."""
+    diagnosis = folder.diagnose(place, mine)
+    if as_json:
+        opt.say(json.dumps(diagnosis_facts(diagnosis, folder.causes, folder.registry)))
         return
-    explanation = sources.folder.explain(cell, mine)
+    lines = answer_lines(diagnosis, folder.causes, folder.registry, verbose=verbose)
+    opt.say("\n".join(lines))
+    if every_choice:
+        for number in diagnosis.numbers:
+            if number.cell.task and not number.cell.why_not:
+                explanation = folder.explain(number.cell.id, number.points)
+                tables = choice_tables(explanation, folder.traps, opt.terminal_width())
+                opt.say("\n".join(["", number.cell.id, "", "\n\n".join(tables)]))
+
+
+def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
+    """What each other choice of a published number's protocol was measured to do."""
+    explanation = folder.explain(cell)
     if not as_json:
-        opt.say(render_explanation(explanation, sources.folder.traps, opt.terminal_width()))
+        opt.say(render_explanation(explanation, folder.traps, opt.terminal_width()))
         return
     facts = {
         "cell": cell,
@@ -405,10 +452,7 @@ def explain_command(
         "confirmed_by": explanation.confirmed_by,
         "verdict": str(explanation.reproduction.state),
         "nearest": [asdict(row) | {"score": score} for row, score in explanation.nearest.items()],
-        "mine": mine,
-        "gap": explanation.gap,
         "choices": [asdict(choice) for choice in explanation.choices],
-        "pairs": [asdict(choice) for choice in explanation.pairs],
     }
     opt.say(json.dumps(facts))
 

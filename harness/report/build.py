@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
-from harness.report import pages, replication
+from harness.report import pages, replication, threads
 from harness.report.bibtex import require_entries
 from harness.report.figures import pictures
 from harness.report.leaderboard import encoder_page, leaderboard
@@ -60,6 +60,8 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     if folder.compared:
         text = pages.conformance_page(folder.compared, folder.conformance_records)
         due[tables / pages.PAGE] = text
+    if folder.threads:
+        due[tables / threads.PAGE] = threads.threads_page(folder)
     drawn = pictures(folder)
     for name, picture in drawn.items():
         due[folder.path / name] = Slow(picture.made_from, partial(getattr, picture, "svg"))

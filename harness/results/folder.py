@@ -14,7 +14,8 @@ from pathlib import Path
 
 from harness.core.toml import read_rows, read_typed
 from harness.registry import Registry, load_registry
-from harness.results import conformance, published
+from harness.results import choices, conformance, published
+from harness.results.causes import Causes, read_causes
 from harness.results.claims import (
     ClaimResult,
     Claims,
@@ -24,7 +25,8 @@ from harness.results.claims import (
     read_intervals,
 )
 from harness.results.comparisons import Comparisons, read_comparisons
-from harness.results.explain import Explanation, explain
+from harness.results.diagnosis import Diagnosis, diagnose
+from harness.results.explain import Explanation, explain, wanted_protocol
 from harness.results.index import Results
 from harness.results.layout import COMMITTED, OWN, QUESTIONS, REHEARSAL, is_packaged, papers_of
 from harness.results.protocols import Protocol
@@ -32,8 +34,16 @@ from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, composed, is_stale, reproductions
+from harness.results.settings import (
+    PublishedNumber,
+    ReportedNumber,
+    published_numbers,
+    reported_numbers,
+)
+from harness.results.threads import Thread, read_threads
 
-WRITTEN = ("claims", "references", "trials", "searches", "traps")  # by people
+# By people.
+WRITTEN = ("claims", "causes", "references", "threads", "trials", "searches", "traps")
 
 
 class ResultsFolder:
@@ -163,6 +173,43 @@ class ResultsFolder:
         """A published cell, and what other choices do to it. UsageError: unknown, or no score."""
         programs = self.confirming_programs
         return explain(self.cell(name), self.records, self.registry, programs, self.traps, mine)
+
+    @cached_property
+    def causes(self) -> Causes:
+        """The curated causes of different numbers; none where no file has them."""
+        return read_causes(self.questions / "causes.toml")
+
+    @cached_property
+    def threads(self) -> Sequence[Thread]:
+        """Public threads of people who could not reproduce a number; none without a file."""
+        return read_threads(self.questions / "threads.toml")
+
+    def diagnose(self, place: str, mine: str) -> Diagnosis:
+        """Why a reader's numbers differ from those of a published row.
+
+        Args:
+            place: `TABLE/ROW/COLUMN`, or `TABLE/ROW` for numbers of several columns.
+            mine: `47.29`, or `sts12=45.09,sts13=64.30`.
+
+        Raises:
+            UsageError: There is no such row or column, or a number is none.
+        """
+        return self.diagnosis_of(reported_numbers(place, mine, self.tables))
+
+    def diagnosis_of(self, numbers: Sequence[ReportedNumber]) -> Diagnosis:
+        """Why the numbers differ, by the tables, the curated causes and what was measured here."""
+        surest = diagnose(numbers, self.published_numbers, self.causes)
+        wanted = wanted_protocol(numbers[0].cell, self.registry)
+        if surest.is_sure or wanted is None:
+            return surest
+        scores = choices.measured_scores(self.records, self.registry, wanted)
+        measured = choices.single_choices(wanted, scores, self.registry, self.traps)
+        return diagnose(numbers, self.published_numbers, self.causes, measured)
+
+    @cached_property
+    def published_numbers(self) -> Mapping[str, PublishedNumber]:
+        """Every published score with what it depends on, by id."""
+        return published_numbers(self.tables, self.registry)
 
     @cached_property
     def searches(self) -> tuple[Search, ...]:

@@ -108,7 +108,7 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     dialog = page.locator("dialog")
     dialog.wait_for(state="visible")  # the page hears of its new address a moment later
     shown = dialog.inner_text()
-    for text in ("82.03", "exact", "minilm.mean", "confirmed", "Other choices",
+    for text in ("82.03", "exact", "minilm.mean", "confirmed", "Your number is another one?",
                  "-m 'minilm.mean' -t sts-b", "@misc", "weights 53aa51172d14"):  # fmt: skip
         assert text in shown, text
     page.keyboard.press("Escape")
@@ -187,18 +187,12 @@ def test_without_scripts_every_table_is_there(visit):
     assert not page.locator("#filters").is_visible()
 
 
-def test_a_number_of_ones_own_ranks_the_choices_that_lead_to_it(visit):
-    page = visit("#cell=bert-whitening.t1/bert-base-whitening-nli/sts-b")
-    dialog = page.locator("dialog")
-    assert "fit on snli-18k: 76.74" in dialog.inner_text()
-    page.fill(".mine input", "66.2")
-    shown = dialog.inner_text()
-    assert "1.99" in shown
-    for text in ("Single choices", "Pairs of choices", "sum of two effects", "Traps that apply"):
-        assert text in shown, text
-    assert "-m 'bert-base:64.first-last+realnvp@nli'" in shown
-    page.fill(".mine input", "101")
-    assert "from -100 to 100" in dialog.inner_text()
+def test_a_published_number_is_shown_with_those_under_one_other_choice(visit):
+    page = visit("#cell=simcse.t5/bert-base-first-last-avg/sts12")
+    shown = page.locator("dialog").inner_text()
+    assert "45.09 with pooling first-last instead of static-last (simcse.issue-285)" in shown
+    row = "simcse.t5/bert-base-first-last-avg/sts12"
+    assert f"harness explain {row} --mine YOUR_NUMBER" in shown
 
 
 def test_papers_code_and_models_are_links_and_pictures_answer_to_a_pointer(visit):

@@ -28,7 +28,7 @@ const encoderOf = (method) => method.split(".")[0];
 const postOf = (method) =>
   method.split("@")[0].split("+").slice(1).map((post) => post.split(":")[0]).join(" + ") || "as encoded";
 const isTransductive = (method) => /@target(-splits)?$/.test(method);
-const trainedOn = (method) => (data.methods[method] ? text(data.methods[method][0]) : "");
+const trainedOn = (method) => (data.methods[method] ? text(data.methods[method].trained) : "");
 
 // The leaderboard
 
@@ -226,7 +226,7 @@ function cite(keys, sentence) {
 
 // What was measured, with what and from which records, as a sentence ends.
 function measuredBy(method, tasks, words) {
-  const records = tasks.map((task) => data.scores[method]?.[task]?.[2]).filter(Boolean);
+  const records = tasks.map((task) => data.scores[method]?.[task]?.records).filter(Boolean);
   const by = method ? ` by ${method}` : "";
   const from = records.length ? `, records sha256 ${records.join(", ")}` : "";
   return `${words}${by} with the sentence-embedding harness${from}.`;
@@ -235,10 +235,11 @@ function measuredBy(method, tasks, words) {
 function measuredWith(method, tasks) {
   const known = tasks.map((task) => (data.scores[method] || {})[task]).filter(Boolean);
   if (!known.length) return [];
-  const records = tasks.filter((task) => data.scores[method][task]).map((task) => `${task} ${data.scores[method][task][2]}`);
+  const origins = known.map((one) => data.origins[one.origin]);
+  const records = tasks.filter((task) => data.scores[method][task]).map((task) => `${task} ${data.scores[method][task].records}`);
   return [make("h3", "Measured with"), facts([
-    ["environment", [...new Set(known.map((one) => text(one[0])))]],
-    ["digests", [...new Set(known.flatMap((one) => data.digests[one[1]].map(text)))].join(", ")],
+    ["environment", [...new Set(origins.map((origin) => text(origin.environment)))]],
+    ["digests", [...new Set(origins.flatMap((origin) => origin.digests.map(text)))].join(", ")],
     ["records", records.join(", ")],
   ])];
 }
@@ -252,9 +253,11 @@ const run = (method, tasks) =>
   method ? `harness run ${files(method)}-m '${method}' ${tasks.map((task) => `-t ${task}`).join(" ")}` : "";
 
 function publishedCell(id) {
-  const [printed, column, place, source, protocol, methodAt, stateAt, taskAt, notes, needs, others, seeds, difference, half] = cells[id];
-  const [label, trained, fitted, evidence, keys] = data.rows[id.slice(0, id.lastIndexOf("/"))];
-  const method = text(methodAt), tasks = taskAt.map(text), verdict = text(stateAt);
+  const cell = cells[id], row = data.rows[id.slice(0, id.lastIndexOf("/"))];
+  const { printed, seeds, difference, halfWidth } = cell;
+  const texts = (numbers) => (numbers || []).map(text);
+  const column = text(cell.column), label = text(row.label), protocol = text(cell.protocol);
+  const method = text(cell.method), tasks = texts(cell.tasks), verdict = text(cell.state);
   const big = [make("span", [make("small", "published"), printed])];
   if (seeds) {
     big.push(make("span", [make("small", seeds.length > 1 ? `measured, mean of ${seeds.length} seeds` : "measured"), mean(seeds).toFixed(2)]),
@@ -262,110 +265,29 @@ function publishedCell(id) {
   }
   big.push(make("span", [make("small", seeds ? "verdict" : "state"), make("span", verdict, { class: `verdict ${verdict.replaceAll(" ", "-")}` })]));
   const body = [make("div", big, { class: "big" })];
-  if (seeds && seeds.length > 1) body.push(dots(seeds, parseFloat(printed), half));
+  if (seeds && seeds.length > 1) body.push(dots(seeds, parseFloat(printed), halfWidth));
   body.push(facts([
-    ["published in", text(place)], ["read from", text(source)], ["protocol", text(protocol)], ["evidence", text(evidence)], ["method", method],
-    ["model", modelOf(method) && model(modelOf(method))], ["trained on", text(trained)], ["fitted on", text(fitted)], ["notes", notes.map(text)],
+    ["published in", text(cell.place)], ["read from", text(cell.source)], ["protocol", protocol], ["evidence", text(row.evidence)], ["method", method],
+    ["model", modelOf(method) && model(modelOf(method))], ["trained on", text(row.trained)], ["fitted on", text(row.fitted)], ["notes", texts(cell.notes)],
+    ["under one other choice", texts(cell.neighbours)],
   ]));
   if (method && tasks.length) {
-    body.push(make("h3", "Measure it"), copied([...needs.map(text), run(method, tasks)].join("\n"), "the command"),
-      make("p", [make("code", `harness explain ${id} --mine NUMBER`), " also ranks the pairs of choices that were measured; ",
-        make("code", `harness cite --cell ${id}`), " prints the citation with full digests."]));
+    body.push(make("h3", "Measure it"), copied([...texts(cell.needs), run(method, tasks)].join("\n"), "the command"),
+      make("p", [make("code", `harness cite --cell ${id}`), " prints the citation with full digests."]));
   }
-  if (others >= 0) body.push(...otherChoices(others, method, parseFloat(printed), /accuracy|ROC/i.test(text(protocol)) ? 0 : -100));
-  const about = `${text(label)}, ${text(column)} (${text(protocol)}): published ${printed} in ${text(place)}; `;
+  body.push(make("h3", "Your number is another one?"), copied(`harness explain ${id} --mine YOUR_NUMBER`, "the command"));
+  const about = `${label}, ${column} (${protocol}): published ${printed} in ${text(cell.place)}; `;
   const ours = seeds
     ? measuredBy(method, tasks, `measured ${mean(seeds).toFixed(2)} (${signed(difference)}, ${verdict})`)
     : `not measured by the sentence-embedding harness (${verdict}).`;
-  body.push(...measuredWith(method, tasks), ...cite(keys, about + ours));
-  return [`${text(label)}, ${text(column)}`, body];
-}
-
-// What other choices of a protocol do, and which of them lead to the reader's number
-
-const SHOWN = 8;  // choices of each list
-const LEAST = 0.25;  // points by which an effect may miss the gap, or half of the gap
-const fieldsOf = (change) => Object.fromEntries(change.split(", ").map((part) => /^(.*) (\S+)$/.exec(part).slice(1)));
-const kindsOf = (change) => Object.keys(fieldsOf(change)).map((name) => name === "fit on" ? "post" : name);
-
-function choicesOf(place) {
-  return data.choices[place][1].map(([encoders, change, at, spread, made, effects, traps]) => ({
-    encoders: text(encoders).split(", "), change: text(change), at: text(at) || "this row", spread: text(spread).replace(/(^| )-/g, "$1−"), made: text(made), effects, traps,
-  }));
-}
-
-// Each two choices whose effects were measured on one encoder, as the sum of these.
-function pairsOf(choices) {
-  return choices.flatMap((first, place) => choices.slice(place + 1).flatMap((second) => {
-    const encoders = first.encoders.filter((name) => second.encoders.includes(name));
-    if (!encoders.length || kindsOf(first.change).some((kind) => kindsOf(second.change).includes(kind))) return [];
-    const effects = encoders.map((name) => first.effects[first.encoders.indexOf(name)] + second.effects[second.encoders.indexOf(name)]);
-    return [{ encoders, effects, change: `${first.change}, ${second.change}`, at: "sum of two effects",
-      spread: `${first.spread}; ${second.spread}`, made: [first.made, second.made].filter(Boolean).join(", "),
-      traps: [...new Set([...first.traps, ...second.traps])] }];
-  }));
-}
-
-function near(choices, gap) {
-  const missed = choices.map((choice) => [choice, choice.effects.map((effect) => Math.abs(effect - gap))]);
-  return missed.filter(([, by]) => Math.min(...by) <= Math.max(LEAST, Math.abs(gap) / 2))
-    .sort(([, a], [, b]) => mean(a) - mean(b)).slice(0, SHOWN).map(([choice]) => choice);
-}
-
-// The id of a method with other choices.
-function changed(method, change) {
-  const now = fieldsOf(change), chosen = (name, value) => now[name] === undefined ? value : now[name] === "none" ? "" : now[name];
-  const [, encoder, length, pooling, post, corpus] = /^([^.:]+)(?::(\d+))?\.([^+@]+)([^@]*)@?(.*)$/.exec(method);
-  const longest = chosen("max length", length || ""), fitted = chosen("fit on", corpus);
-  return encoder + (longest && ":" + longest) + "." + chosen("pooling", pooling) + chosen("post", post) + (fitted && "@" + fitted);
-}
-
-function choiceTable(title, choices, method) {
-  if (!choices.length) return [make("h3", title), make("p", "None that was measured.")];
-  const head = ["Change", "Moves the score by", "Measured at", "On all rows", "Set by"];
-  const rows = choices.map((one) => {
-    const id = changed(method, one.change);
-    return make("tr", [
-      make("th", one.change, { scope: "row", class: "text" }),
-      make("td", one.encoders.map((name, place) => `${name} ${signed(one.effects[place])}`).join(", "), { class: "text" }),
-      make("td", one.at, { class: "text" }), make("td", one.spread, { class: "text" }),
-      make("td", make("code", [id === method ? "" : `-m '${id}'`, one.made].filter(Boolean).join(", ")), { class: "text" }),
-    ]);
-  });
-  const traps = [...new Set(choices.flatMap((one) => one.traps))].sort((a, b) => a - b);
-  const links = traps.flatMap((number, place) => [place ? ", " : "Traps that apply: ",
-    make("a", data.traps[number - 1][0], { href: "../" + data.traps[number - 1][1].replace("results/", "") })]);
-  const table = make("table", [make("thead", make("tr", head.map((name) => make("th", name, { scope: "col", class: "text" })))), make("tbody", rows)]);
-  return [make("h3", title), make("div", table, { class: "wide", tabindex: 0, role: "region", "aria-label": title }),
-    ...(links.length ? [make("p", links)] : [])];
-}
-
-function otherChoices(place, method, published, lowest) {
-  const choices = choicesOf(place), answer = make("div", [], { "aria-live": "polite" });
-  const input = make("input", [], { type: "number", step: "any", min: lowest, max: 100, placeholder: published.toFixed(2) });
-  function show() {
-    const mine = input.valueAsNumber, gap = mine - published;
-    if (input.value === "" && !input.validity.badInput) {
-      const title = `What other choices were measured to do (${Math.min(SHOWN, choices.length)} of ${choices.length}, largest effects first)`;
-      answer.replaceChildren(...choiceTable(title, choices.slice(0, SHOWN), method));
-    } else if (!(mine >= lowest && mine <= 100)) {
-      answer.replaceChildren(make("p", `A score ×100, from ${lowest} to 100.`));
-    } else {
-      const by = `that were measured to move a score by about ${signed(gap)}`;
-      answer.replaceChildren(...choiceTable(`Single choices ${by}`, near(choices, gap), method),
-        ...choiceTable(`Pairs of choices ${by}`, near(pairsOf(choices), gap), method));
-    }
-  }
-  input.addEventListener("input", show);
-  show();
-  return [make("h3", "Other choices"), make("div", make("label", ["My number", input]), { class: "mine" }),
-    facts([["nearest rows measured", data.choices[place][0].map(text)]]), answer];
+  body.push(...measuredWith(method, tasks), ...cite(row.cites, about + ours));
+  return [`${label}, ${column}`, body];
 }
 
 function measuredScore(name) {
   const [method, task, path] = name.split("/");
   const scores = scoresOf(method, task), seeds = scores[path];
-  const [trained, note, keys] = data.methods[method];
+  const { trained, note, cites } = data.methods[method];
   const big = make("div", make("span", [make("small", `${named(path)}${seeds.length > 1 ? `, mean of ${seeds.length} seeds` : ""}`), mean(seeds).toFixed(2)]), { class: "big" });
   const others = Object.entries(scores).filter(([other]) => other !== path).map(([other, values]) => `${named(other)} ${mean(values).toFixed(2)}`);
   const body = [big];
@@ -373,19 +295,19 @@ function measuredScore(name) {
   body.push(facts([["task", task], ["other scores", others.join("; ")],
     ["model", modelOf(method) && model(modelOf(method))], ["trained on", text(trained)],
     ["fitted on", method.split("@")[1] || ""], ["note", text(note)]]));
-  const same = Object.entries(cells).filter(([, cell]) => text(cell[5]) === method && cell[7].some((at) => text(at) === task));
+  const same = Object.entries(cells).filter(([, cell]) => text(cell.method) === method && (cell.tasks || []).some((number) => text(number) === task));
   if (same.length) {
     body.push(make("h3", "Published numbers of this method and task"), make("ul", same.slice(0, 12).map(([id, cell]) =>
-      make("li", make("a", `${id}: ${cell[0]}, ${text(cell[6])}`, { href: link({ cell: id, score: "" }) })))));
+      make("li", make("a", `${id}: ${cell.printed}, ${text(cell.state)}`, { href: link({ cell: id, score: "" }) })))));
   }
   body.push(make("h3", "Measure it"), copied(run(method, [task]), "the command"), ...measuredWith(method, [task]),
-    ...cite(keys, measuredBy(method, [task], `${task}, ${named(path)}: ${mean(seeds).toFixed(2)} measured`)));
+    ...cite(cites, measuredBy(method, [task], `${task}, ${named(path)}: ${mean(seeds).toFixed(2)} measured`)));
   return [`${method} on ${task}`, body];
 }
 
 // The scores of a method on a task, by their paths: one a seed.
 function scoresOf(method, task) {
-  const [, , , ...values] = data.scores[method]?.[task] || [];
+  const values = data.scores[method]?.[task]?.scores || [];
   const every = (data.paths[task] || []).map((path, place) => [path, values[place]]);
   return Object.fromEntries(every.filter(([, value]) => value).map(([path, value]) => [path, [value].flat()]));
 }

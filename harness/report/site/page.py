@@ -16,18 +16,18 @@ from harness.core.files import digest_of_repr
 from harness.core.types import Record
 from harness.report import sentences
 from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_of, software
+from harness.report.diagnosis import neighbours_in_words
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
 from harness.report.markdown import tolerances
 from harness.report.pages import counts_by_paper, tallies
 from harness.report.paper_tables import MARKS, Sheet, printed, sheet
-from harness.results import choices
-from harness.results.choices import OtherChoice
 from harness.results.conformance import confirmed_by
-from harness.results.explain import missing, recorded, waiting_for, wanted_protocol
+from harness.results.diagnosis import neighbours_of
+from harness.results.explain import missing, recorded, waiting_for
 from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, Results, Value, score_at
-from harness.results.protocols import SCORINGS, Protocol
+from harness.results.protocols import SCORINGS
 from harness.results.published import PublishedCell, Table
 from harness.results.reproduction import Reproduction, composed, count
 from harness.results.verdict import VERDICTS, CellState
@@ -164,7 +164,6 @@ def in_script(data: Any) -> str:
 
 # What the page shows of a number when it is opened: its protocol, explanation and records.
 
-ANY = "encoder"  # stands for any encoder that was not run
 SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
 JSON = dict[str, Any]
@@ -173,8 +172,7 @@ JSON = dict[str, Any]
 class Dialogs:
     """Makes the dialogs of a results folder's numbers, for the script that reads them.
 
-    The script names the fields in the order of the lists here. A text stands once in `texts`, and
-    its place wherever it is shown.
+    Each text is in `texts` once, and its number wherever it is shown.
     """
 
     def __init__(self, folder: ResultsFolder) -> None:
@@ -182,10 +180,7 @@ class Dialogs:
         self.recorded = recorded(self.results, self.registry)
         self.texts: dict[str, int] = {}
         self.keys = {HARNESS: None}
-        self.measured: dict[object, choices.Scores] = {}
-        self.choices: dict[Protocol, int] = {}
-        self.lists: list[Any] = []
-        self.digests: dict[tuple[int, ...], int] = {}
+        self.origins: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def data(self, boards: Sequence[Board]) -> JSON:
         cells: dict[str, JSON] = {}
@@ -194,7 +189,6 @@ class Dialogs:
             row, _, column = cell.cell.id.rpartition("/")
             cells.setdefault(row, {})[column] = self._cell(cell)
             rows.setdefault(row, self._row(cell.cell))
-        traps = self.folder.traps
         paths: dict[str, dict[tuple[str, ...], None]] = {}
         for shown in (column for board in boards for column in board.columns if column.task):
             paths.setdefault(shown.task, {})[shown.path] = None
@@ -206,11 +200,12 @@ class Dialogs:
             "paths": {task: [".".join(path) for path in of] for task, of in paths.items()},
             "scores": self._scores(paths),
             "methods": {method: self._method(method) for method in self.results.methods},
-            "choices": self.lists,
-            "traps": [[t.title, sentences.trap_link(n, traps)] for n, t in enumerate(traps, 1)],
             "bibtex": {key: bibtex([key], self.folder.papers) for key in self.keys},
             "harness": HARNESS,
-            "digests": list(self.digests),
+            "origins": [
+                {"environment": environment, "digests": digests}
+                for environment, digests in self.origins
+            ],
             "texts": list(self.texts),
         }
 
@@ -222,18 +217,22 @@ class Dialogs:
         self.keys |= wanted
         return [self._text(key) for key in wanted]
 
-    def _row(self, cell: PublishedCell) -> list[Any]:
+    def _row(self, cell: PublishedCell) -> JSON:
         """What the numbers of a row share: label, training data, fit corpus, evidence, papers."""
         row, method = cell.row, composed(cell.row.method or "", self.registry)
         programs = self.folder.confirming_programs
         program = confirmed_by(cell, programs, self.results, self.registry)
         trained = "" if row.model_free else sentences.trained_on(row, method)
         evidence, fitted = sentences.evidence_of(cell, program), sentences.fitted_on(row, method)
-        texts = [row.name, trained, fitted, evidence]
-        cites = self._cites([cell.table.cite, *keys_of(method, self.registry)])
-        return [*map(self._text, texts), cites]
+        return {
+            "label": self._text(row.name),
+            "trained": self._text(trained),
+            "fitted": self._text(fitted),
+            "evidence": self._text(evidence),
+            "cites": self._cites([cell.table.cite, *keys_of(method, self.registry)]),
+        }
 
-    def _cell(self, reproduction: Reproduction) -> list[Any]:
+    def _cell(self, reproduction: Reproduction) -> JSON:
         cell, state = reproduction.cell, reproduction.state
         tasks = [name for name in cell.tasks if name in self.registry.tasks]
         method = "" if cell.row.model_free else cell.method or ""
@@ -242,73 +241,68 @@ class Dialogs:
         if state is CellState.NOT_RUN:
             needs = missing(cell, self.registry, self.recorded)
         protocol = ", ".join(filter(None, sentences.protocol_of(cell, self.registry)))
-        texts = [cell.column.label, cell.place, cell.source, protocol, method, str(state)]
-        lists = [tasks, [*filter(None, [why, *cell.notes, *reproduction.copies])], needs]
-        fields = [
-            printed(cell),
-            *map(self._text, texts),
-            *([self._text(text) for text in of] for of in lists),
-            self._choices(cell),
-        ]
+        fields: JSON = {
+            "printed": printed(cell),
+            "column": self._text(cell.column.label),
+            "place": self._text(cell.place),
+            "source": self._text(cell.source),
+            "protocol": self._text(protocol),
+            "method": self._text(method),
+            "state": self._text(str(state)),
+            "tasks": [self._text(task) for task in tasks],
+            "notes": [
+                self._text(note) for note in (why, *cell.notes, *reproduction.copies) if note
+            ],
+            "needs": [self._text(command) for command in needs],
+            "neighbours": self._neighbours(cell),
+        }
         if reproduction.scores:
-            difference, half = reproduction.verdict.difference, reproduction.verdict.half_width
-            ours = [round(score, 4) for score in reproduction.scores]
-            fields += [ours, difference and round(difference, 4), half]
-        return fields
+            difference = reproduction.verdict.difference
+            fields["seeds"] = [round(score, 4) for score in reproduction.scores]
+            fields["difference"] = None if difference is None else round(difference, 4)
+            fields["halfWidth"] = reproduction.verdict.half_width
+        return {name: value for name, value in fields.items() if value not in ([], None)}
 
-    def _choices(self, cell: PublishedCell) -> int:
-        """The place of what the other choices of a cell's protocol do; -1 where there are none."""
-        wanted = wanted_protocol(cell, self.registry)
-        if wanted is None or cell.points is None:
-            return -1
-        # Of a task, the scores that are looked at differ by the kind of metric alone.
-        kind = wanted.task, wanted.metric.replace("pearson", "spearman"), bool(wanted.aggregation)
-        if kind not in self.measured:
-            self.measured[kind] = choices.measured_scores(self.results, self.registry, wanted)
-        measured = self.measured[kind]
-        if not any(protocol.encoder == wanted.encoder for protocol in measured):
-            wanted = replace(wanted, encoder=ANY, max_length="")  # which share a list
-        if wanted not in self.choices:
-            every = choices.single_choices(wanted, measured, self.registry, self.folder.traps)
-            near = sentences.nearest_in_words(wanted, choices.nearest_rows(wanted, measured))
-            self.choices[wanted] = len(self.lists) if every else -1
-            if every:
-                moving = (c for c in every if max(map(abs, c.effects.values())) >= choices.NOTHING)
-                self.lists.append([[*map(self._text, near)], [*map(self._choice, moving)]])
-        return self.choices[wanted]
-
-    def _choice(self, choice: OtherChoice) -> list[Any]:
-        """Its encoders, what `choice_cells` says of it, the effects, traps.
-
-        The script makes the id of a method with other choices by itself.
-        """
-        change, _, at, spread, made_by, _ = sentences.choice_cells(choice)
-        texts = [", ".join(choice.effects), change, at, spread, made_by * ("-m" not in made_by)]
-        effects = [round(by, 2) for by in choice.effects.values()]
-        return [*map(self._text, texts), effects, choice.traps]
+    def _neighbours(self, cell: PublishedCell) -> list[int]:
+        """Other published numbers of a cell's encoder that differ in one choice, in words."""
+        number = self.folder.published_numbers.get(cell.id)
+        if number is None:
+            return []
+        neighbours = neighbours_of(number, self.folder.published_numbers)
+        return [self._text(text) for text in neighbours_in_words(number, neighbours)]
 
     def _scores(self, paths: Mapping[str, Iterable[Sequence[str]]]) -> JSON:
-        """By method and task: environment, digests, then of each path the scores of the seeds."""
+        """By method and task: what they were measured with, and the seeds' scores of each path."""
         by_method: dict[str, JSON] = {}
         for (method, task), records in self.results.by_cell.items():
             results = self.results.unread()
             first = results.records(method, task)[0]
-            digests = sorted(f"{name} {d[:SHOWN]}" for name, d in first.digests.items())
-            place = self.digests.setdefault(tuple(map(self._text, digests)), len(self.digests))
             shown: list[Any] = []
             for path in paths.get(task, ()):
                 seeds = [score_at(record.scores, path) for record in records]
                 points = [round(score, 2) for score in seeds if score is not None]
                 shown.append(points if len(points) == len(seeds) else 0)
-            about = [self._text(_environment(first)), place, results.digest()[:SHOWN]]
-            by_method.setdefault(method, {})[task] = [*about, *shown]
+            by_method.setdefault(method, {})[task] = {
+                "origin": self._origin(first),
+                "records": results.digest()[:SHOWN],
+                "scores": shown,
+            }
         return by_method
 
-    def _method(self, name: str) -> list[Any]:
+    def _origin(self, record: Record) -> int:
+        """The number of what a record was measured with: environment and digests."""
+        digests = sorted(f"{name} {d[:SHOWN]}" for name, d in record.digests.items())
+        origin = self._text(_environment(record)), tuple(map(self._text, digests))
+        return self.origins.setdefault(origin, len(self.origins))
+
+    def _method(self, name: str) -> JSON:
         """Training data, note, keys of its papers."""
         method = composed(name, self.registry)
-        texts = [method.encoder.trained_on, method.note] if method else ["", ""]
-        return [*map(self._text, texts), self._cites(keys_of(method, self.registry))]
+        return {
+            "trained": self._text(method.encoder.trained_on if method else ""),
+            "note": self._text(method.note if method else ""),
+            "cites": self._cites(keys_of(method, self.registry)),
+        }
 
 
 def _environment(record: Record) -> str:

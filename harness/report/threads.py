@@ -1,0 +1,92 @@
+"""The page of public threads: what `harness explain --mine` answers to each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.report.diagnosis import answer_lines
+from harness.report.markdown import escape, page, table, texts
+from harness.results.folder import ResultsFolder
+from harness.results.index import Results
+from harness.results.threads import UNKNOWN, Thread, rank_of_cause
+
+PAGE = "threads.md"
+HEAD = ("thread", "published row", "the reader's numbers", "cause", "place of the cause")
+NO_ROW = "no such row"
+ABSENT = "not named"
+
+
+@dataclass(frozen=True)
+class AnsweredThread:
+    """A thread, its answer in lines, and the place of its cause in words."""
+
+    thread: Thread
+    lines: Sequence[str]
+    place: str
+
+
+def answered_threads(folder: ResultsFolder) -> tuple[AnsweredThread, ...]:
+    """Every thread of a results folder with the answer to it."""
+    return tuple(_answered(thread, folder) for thread in folder.threads)
+
+
+def _answered(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
+    if not thread.row:
+        return AnsweredThread(thread=thread, lines=(), place=NO_ROW)
+    diagnosis = folder.diagnose(thread.row, thread.mine)
+    rank = rank_of_cause(thread, diagnosis)
+    if rank is None:
+        place = ABSENT
+    elif thread.cause == UNKNOWN:
+        place = "answered as unknown"
+    else:
+        place = str(rank)
+    lines = answer_lines(diagnosis, folder.causes, folder.registry)
+    return AnsweredThread(thread=thread, lines=lines, place=place)
+
+
+def summary(threads: Sequence[AnsweredThread]) -> str:
+    """How many threads are answered, in one sentence."""
+    places = Counter(answered.place for answered in threads)
+    first = places["1"] + places["answered as unknown"]
+    later = places["2"] + places["3"]
+    return (
+        f"Of {len(threads)} questions, {first} have the known cause first, or the answer that it "
+        f"is not known; {later} have it second or third, {places[ABSENT]} do not name it, and "
+        f"{places[NO_ROW]} ask about numbers that are in no table here."
+    )
+
+
+def threads_page(folder: ResultsFolder) -> str:
+    """A table of the threads, then each with its answer."""
+    threads = answered_threads(folder)
+    rows = [
+        [
+            escape(answered.thread.source),
+            f"`{answered.thread.row}`" if answered.thread.row else "–",
+            f"`{answered.thread.mine}`" if answered.thread.row else escape(answered.thread.mine),
+            escape(answered.thread.cause),
+            answered.place,
+        ]
+        for answered in threads
+    ]
+    parts = [texts()["threads"], summary(threads), table(HEAD, rows, words=len(HEAD))]
+    for answered in threads:
+        if answered.lines:
+            parts += _section(answered)
+    records = Results(folder.records.by_cell, set(folder.records.by_cell))
+    return page("Public threads and their answers", parts, records.digest())
+
+
+def _section(answered: AnsweredThread) -> list[str]:
+    thread = answered.thread
+    command = f"harness explain {thread.row} --mine {thread.mine}"
+    shown = "\n".join([f"$ {command}", *answered.lines])
+    return [
+        f"## {escape(thread.source)}: {escape(thread.row)}",
+        f"Cause: {escape(thread.cause)} ({escape(thread.evidence)}). Its place in the answer: "
+        f"{answered.place}.",
+        f"```text\n{shown}\n```",
+    ]

@@ -1,0 +1,104 @@
+"""Causes of a different number that no protocol holds, and the lines of other programs.
+
+Both are curated in `results/questions/causes.toml`: a cause is a few lines there, with the public
+thread in which it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from harness.core.toml import read_typed
+
+CERTAINTIES = ("certain", "likely", "possible")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause of a different number, and the published rows at which it is looked for.
+
+    Attributes:
+        id: A name of lower-case words between hyphens.
+        title: What happened, in one sentence without a full stop.
+        check: How the reader finds out whether it happened.
+        change: What to change in the reader's own program.
+        source: The public thread or document in which the cause was confirmed.
+        rows: Patterns of `TABLE/ROW`, or of the method that reproduces the row.
+        columns: Patterns of column ids.
+        gap: The least and the largest difference, the reader's number minus the published one, in
+            points, that every column has.
+        certainty: How sure the cause is where rows, columns and gap agree.
+    """
+
+    id: str
+    title: str
+    check: str
+    change: str
+    source: str
+    rows: tuple[str, ...]
+    gap: tuple[float, float]
+    columns: tuple[str, ...] = ("*",)
+    certainty: str = "possible"
+
+    def __post_init__(self) -> None:
+        if self.certainty not in CERTAINTIES:
+            raise ValueError(f"certainty: wanted one of {CERTAINTIES}, found {self.certainty!r}")
+        lowest, highest = self.gap
+        if not lowest < highest:
+            raise ValueError(f"gap: wanted two numbers in ascending order, found {self.gap}")
+
+    def fits(self, row: str, method: str, gaps: Mapping[str, float]) -> bool:
+        """Whether a row, `TABLE/ROW`, and its differences by column are those of this cause."""
+        lowest, highest = self.gap
+        is_looked_for = _matches(row, self.rows) or _matches(method, self.rows)
+        columns_fit = all(_matches(column, self.columns) for column in gaps)
+        gaps_fit = all(lowest <= gap <= highest for gap in gaps.values())
+        return is_looked_for and columns_fit and gaps_fit
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True)
+class ProgramLine:
+    """The line of another program that makes one choice of a protocol.
+
+    Attributes:
+        choice: The name of the choice, as in `Protocol`: `aggregation`.
+        value: The choice's value: `wmean`.
+        line: The program's name and its line.
+    """
+
+    choice: str
+    value: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Causes:
+    """The file: causes in the order in which they are suggested, and lines of programs."""
+
+    causes: tuple[Cause, ...] = ()
+    lines: tuple[ProgramLine, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [cause.id for cause in self.causes]
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            raise ValueError(f"causes: the id {min(repeated)!r} is there twice")
+
+    def line(self, choice: str, value: str) -> str:
+        """The line that makes a choice; empty where none is known."""
+        for line in self.lines:
+            if (line.choice, line.value) == (choice, value):
+                return line.line
+        return ""
+
+
+def read_causes(path: Path) -> Causes:
+    """The causes of a file; none where there is no file. Raises DataError for a damaged one."""
+    return read_typed(Causes, path) if path.exists() else Causes()

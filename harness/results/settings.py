@@ -1,0 +1,211 @@
+"""What a published number depends on, and the numbers that a reader has in its place.
+
+`Setting` is there for every published score: for averages, and for rows that no method here
+reproduces. Two published numbers of one encoder can then be compared by the choices that differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.errors import UsageError
+from harness.registry import Registry
+from harness.results.protocols import Protocol, protocols_of
+from harness.results.published import PublishedCell, Table, published_cell
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a published number depends on, by the names of a protocol's choices.
+
+    Other than `Protocol`, it is there for every published number: averages, and rows that no
+    method here reproduces.
+
+    Attributes:
+        encoder: The encoder's name here; empty where no method here reproduces the row.
+        start: The checkpoint that the encoder is, or was trained from.
+        training: What it was trained on.
+        tasks: The tasks, without text form and split; several of an average.
+        choices: The choices by the names that `Protocol` has; one that is not known is empty.
+    """
+
+    encoder: str
+    start: str
+    training: str
+    tasks: tuple[str, ...]
+    choices: Mapping[str, str]
+
+    @classmethod
+    def of(cls, cell: PublishedCell, registry: Registry) -> Setting:
+        """The setting of a published number."""
+        protocols = protocols_of(cell, registry)
+        choices = {"metric": cell.metric, "aggregation": _aggregation(cell)}
+        if protocols:
+            first = protocols[0]
+            names = ("pooling", "post", "fit_on", "max_length", "scored_by")
+            choices |= {name: getattr(first, name) or "none" for name in names}
+            choices |= {name: _common(protocols, name) for name in ("text", "split")}
+        elif cell.row.fit != "none":
+            choices["fit_on"] = cell.row.fit
+        choices["calibration"] = _calibration(cell, registry)
+        return cls(
+            encoder=protocols[0].encoder if protocols else "",
+            start=_start(cell),
+            training=f"{cell.row.supervision}, {cell.row.trained_on or ''}",
+            tasks=tuple(task.partition(".")[0] for task in cell.tasks),
+            choices=choices,
+        )
+
+    def differences(self, other: Setting) -> dict[str, str]:
+        """The other setting's choices that differ from these, where both are known."""
+        different = {
+            name: choice
+            for name, choice in other.choices.items()
+            if self.choices.get(name) and choice and choice != self.choices[name]
+        }
+        # Another kind of post-processing is another post-processor, and not two differences.
+        kind = different.pop("calibration", None)
+        if kind is not None:
+            different.setdefault("post", kind)
+        return different
+
+
+def _calibration(cell: PublishedCell, registry: Registry) -> str:
+    """The kinds of post-processing in the name of a method or row; `none` where there are none."""
+    text = cell.method.partition("@")[0].partition("+")[2] if cell.method else cell.row.label
+    words = set(re.findall(r"[a-z]+", text.lower()))
+    return "+".join(sorted(words & registry.posts.keys())) or "none"
+
+
+def _aggregation(cell: PublishedCell) -> str:
+    """The aggregation of the subsets; empty where no task of the number has subsets."""
+    has_subsets = any(re.match(r"sts1\d", task) for task in cell.tasks)
+    return str(cell.aggregation or "") if has_subsets else ""
+
+
+def _common(protocols: Sequence[Protocol], name: str) -> str:
+    """The value that all protocols have; empty where they differ."""
+    values = {getattr(protocol, name) for protocol in protocols}
+    return values.pop() if len(values) == 1 else ""
+
+
+def _start(cell: PublishedCell) -> str:
+    """The checkpoint's name without organisation, revision and remarks: `bert-base-uncased`."""
+    name = cell.row.backbone.partition(" (")[0].partition("@")[0]
+    return name.rpartition("/")[2].lower()
+
+
+@dataclass(frozen=True)
+class PublishedNumber:
+    """A published number with its setting, which is worked out once."""
+
+    cell: PublishedCell
+    setting: Setting
+
+    def is_of_encoder(self, other: PublishedNumber) -> bool:
+        """Whether two published numbers are of one encoder, as far as the rows say it."""
+        if self.cell.method and other.cell.method:
+            return self.setting.encoder == other.setting.encoder
+        return self.is_of_recipe(other)
+
+    def is_of_recipe(self, other: PublishedNumber) -> bool:
+        """Whether two numbers are of encoders that one recipe trained from one start."""
+        same_start = self.setting.start == other.setting.start
+        return same_start and self.setting.training == other.setting.training
+
+
+def published_numbers(tables: Iterable[Table], registry: Registry) -> dict[str, PublishedNumber]:
+    """Every published score with its setting, by its id."""
+    return {
+        cell.id: PublishedNumber(cell=cell, setting=Setting.of(cell, registry))
+        for table in tables
+        for cell in table.cells
+        if cell.points is not None
+    }
+
+
+# A reader's numbers
+
+SAME = 0.011  # points: the two numbers were rounded differently
+COLUMN = re.compile(r"([\w.-]+)=(.*)")
+FRACTION = re.compile(r"[-+]?(0?\.\d{3,}|1\.0+)")
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?|[-+]?\.\d+")
+
+
+@dataclass(frozen=True)
+class ReportedNumber:
+    """A reader's number for a published one.
+
+    Attributes:
+        cell: The published number.
+        points: The reader's number, in points (x100).
+        decimals: How many decimals of a point the reader gave.
+        is_fraction: Whether the reader gave a fraction, 0.4729 for 47.29.
+    """
+
+    cell: PublishedCell
+    points: float
+    decimals: int
+    is_fraction: bool = False
+
+    @property
+    def gap(self) -> float:
+        """By how many points the reader's number is above the published one."""
+        return self.points - (self.cell.points or 0.0)
+
+    def equals(self, points: float, decimals: int) -> bool:
+        """Whether a printed number is this one, to the digits of the coarser of the two."""
+        coarser = min(self.decimals, decimals)
+        return abs(points - self.points) <= max(SAME, 0.5 * 10.0**-coarser)
+
+
+def reported_numbers(place: str, text: str, tables: Sequence[Table]) -> tuple[ReportedNumber, ...]:
+    """Read a reader's numbers for a published row.
+
+    Args:
+        place: `TABLE/ROW/COLUMN` for one number, or `TABLE/ROW` for several.
+        text: `47.29`, or `sts12=45.09,sts13=64.30`.
+        tables: All published tables.
+
+    Raises:
+        UsageError: There is no such row or column, or a number is none.
+    """
+    if "=" not in text:
+        if place.count("/") < 2:
+            raise UsageError(
+                f"--mine {text}: wanted COLUMN=NUMBER, as in sts12=45.09,sts13=64.30, or the "
+                f"column with the row: {place}/COLUMN"
+            )
+        return (reported_number(published_cell(place, tables), text),)
+    row = "/".join(place.split("/")[:2])
+    numbers = []
+    for part in text.split(","):
+        match = COLUMN.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09")
+        numbers.append(reported_number(published_cell(f"{row}/{match[1]}", tables), match[2]))
+    return tuple(numbers)
+
+
+def reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
+    """Read a reader's number: points (x100), or a fraction with three decimals or more.
+
+    Raises:
+        UsageError: The text is no number, or no score of the cell's metric can have it.
+    """
+    text = text.strip().removesuffix("%")
+    if not NUMBER.fullmatch(text):
+        raise UsageError(f"--mine {text}: wanted a number such as 47.29, found {text!r}")
+    if cell.points is None:
+        raise UsageError(f"--mine: {cell.id} is no score; choose another column")
+    is_fraction = bool(FRACTION.fullmatch(text)) and abs(cell.points) > 1
+    points = float(text) * (100 if is_fraction else 1)
+    lowest = 0 if cell.metric in ("accuracy", "auc") else -100
+    if not lowest <= points <= 100:
+        raise UsageError(f"--mine {text}: wanted a score x100, from {lowest} to 100")
+    decimals = len(text.partition(".")[2]) - (2 if is_fraction else 0)
+    return ReportedNumber(
+        cell=cell, points=round(points, 6), decimals=decimals, is_fraction=is_fraction
+    )

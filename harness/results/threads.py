@@ -1,0 +1,62 @@
+"""Public threads in which somebody could not reproduce a published number.
+
+They are what explanations are held to: for each, the cause that is known is compared with the
+explanations that `harness.results.diagnosis` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.toml import read_rows
+from harness.results.diagnosis import Diagnosis, Suggestion
+
+UNKNOWN = "unknown"  # the cause of a thread in which nobody found one
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread, or one row of a thread that asks about several.
+
+    Attributes:
+        source: The repository and the number of the thread: `princeton-nlp/SimCSE#285`.
+        row: The published row, `TABLE/ROW`; empty where no table here has the number.
+        mine: The reader's numbers by column: `sts12=45.09,sts-b=59.05`.
+        cause: What differed: a choice of the protocol, the id of a curated cause, `seed`, or
+            `unknown`.
+        evidence: How the cause is known.
+    """
+
+    source: str
+    mine: str
+    cause: str
+    evidence: str
+    row: str = ""
+
+    def __post_init__(self) -> None:
+        if self.row.count("/") not in (0, 1):
+            raise ValueError(f"row: wanted TABLE/ROW, found {self.row!r}")
+
+
+def read_threads(path: Path) -> Sequence[Thread]:
+    """The threads of a file; none where there is no file. Raises DataError for a damaged one."""
+    return read_rows(Thread, path, "thread") if path.exists() else ()
+
+
+def rank_of_cause(thread: Thread, diagnosis: Diagnosis) -> int | None:
+    """The place of the thread's cause among the explanations, from 1; None where it is absent.
+
+    Of a thread whose cause nobody knows it is 1 where the answer says so.
+    """
+    if thread.cause == UNKNOWN:
+        return 1 if diagnosis.is_unknown else None
+    for place, suggestion in enumerate(diagnosis.suggestions, start=1):
+        if _is_about(suggestion, thread.cause):
+            return place
+    return None
+
+
+def _is_about(suggestion: Suggestion, cause: str) -> bool:
+    return cause in suggestion.about

@@ -1,0 +1,150 @@
+"""Why a reader's number differs: printed elsewhere, another seed, a known cause, or unknown."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import DataError, UsageError
+from harness.registry import load_registry
+from harness.results.causes import Causes, read_causes
+from harness.results.diagnosis import ACCIDENTS, diagnose
+from harness.results.folder import ResultsFolder
+
+FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", load_registry())
+UNSUPERVISED = "simcse.t5/simcse-bert-base-unsup"
+FIRST_LAST = "simcse.t5/bert-base-first-last-avg"
+
+
+def subjects(place, mine):
+    return [suggestion.about for suggestion in FOLDER.diagnose(place, mine).suggestions]
+
+
+# What a reader may write
+
+
+@pytest.mark.parametrize("mine", ["45.09", "0.4509", "45.09%"])
+def test_a_number_is_read_in_points_or_as_a_fraction(mine):
+    [number] = FOLDER.diagnose(f"{FIRST_LAST}/sts12", mine).numbers
+    assert (number.points, number.is_fraction) == (45.09, mine.startswith("0"))
+
+
+@pytest.mark.parametrize(
+    ("place", "mine", "told"),
+    [
+        (f"{FIRST_LAST}/sts12", "high", "wanted a number such as 47.29"),
+        (f"{FIRST_LAST}/sts12", "nan", "wanted a number such as 47.29"),
+        (f"{FIRST_LAST}/sts12", "450.9", "wanted a score x100, from -100 to 100"),
+        ("simcse.e1/infersent-glove/mrpc", "-3", "wanted a score x100, from 0 to 100"),
+        (FIRST_LAST, "45.09", "wanted COLUMN=NUMBER"),
+        (FIRST_LAST, "sts12=45.09,64.3", "wanted COLUMN=NUMBER"),
+        (FIRST_LAST, "sts99=45.09", "unknown column"),
+        ("simcse.t5/nobody", "sts12=45.09", "unknown row"),
+        ("bert-flow.t1/mean-l2-norm/bucket-1", "45.09", "is no score"),
+    ],
+)
+def test_what_is_no_number_of_a_published_row_is_refused(place, mine, told):
+    with pytest.raises(UsageError, match=told):
+        FOLDER.diagnose(place, mine)
+
+
+# The four kinds of evidence
+
+
+def test_a_number_that_another_table_prints_is_found_with_the_choice_that_differs():
+    diagnosis = FOLDER.diagnose(FIRST_LAST, "sts12=45.09,sts-b=59.05,avg=60.73")
+    [first] = diagnosis.suggestions
+    assert (first.certainty, first.leaves) == ("certain", 0.0)
+    assert first.changes == {"pooling": "first-last"}
+    assert first.printed.table.id == "simcse.issue-285"
+
+
+def test_columns_that_another_row_does_not_print_all_are_not_that_row():
+    assert subjects(FIRST_LAST, "sts12=45.09,sts-b=52.00,avg=50.00") == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "is_a_seed"), [("73.16", True), ("74.84", True), ("73.15", False), ("76.71", False)]
+)
+def test_an_average_between_the_lowest_and_the_highest_seed_is_another_seed(mine, is_a_seed):
+    diagnosis = FOLDER.diagnose(f"{UNSUPERVISED}/avg", mine)
+    assert diagnosis.nothing_is_wrong == is_a_seed
+    assert (("seed",) in [suggestion.about for suggestion in diagnosis.suggestions]) == is_a_seed
+
+
+def test_twenty_points_below_all_seeds_are_a_fault_and_no_seed():
+    diagnosis = FOLDER.diagnose(f"{UNSUPERVISED}/avg", "56.87")
+    assert diagnosis.outside.seeds == 50
+    assert diagnosis.suggestions[0].about == ("new-heads",)
+
+
+def test_a_single_choice_explains_a_part_and_says_what_it_leaves():
+    [partly, known] = FOLDER.diagnose("sbert.t1/sbert-nli-base/sts13", "71.64").suggestions
+    assert (partly.about, partly.certainty) == (("aggregation",), "possible")
+    assert partly.leaves == pytest.approx(73.76 - 71.64)
+    assert known.about == ("retrained",)
+
+
+def test_what_nobody_can_explain_is_said_to_be_unknown():
+    diagnosis = FOLDER.diagnose("sbert.t1/avg-glove-embeddings/sts13", "49.91")
+    assert diagnosis.is_unknown
+    assert "nor sentence-transformers' glove.6B gives these numbers" in diagnosis.notes[0]
+
+
+def test_a_difference_of_rounding_is_none():
+    diagnosis = FOLDER.diagnose(f"{FIRST_LAST}/sts12", "39.74")
+    assert (diagnosis.is_rounding, diagnosis.nothing_is_wrong) == (True, True)
+
+
+@pytest.mark.parametrize("gap", [-20.0, -1.0, 3.0])
+def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
+    rows = [table.cells for table in FOLDER.tables if table.id in ("simcse.t5", "sbert.t1")]
+    for cell in [cell for cells in rows for cell in cells][::11]:
+        if cell.row.fit == "none" and cell.points is not None and cell.points + gap < 100:
+            diagnosis = FOLDER.diagnose(cell.id, f"{cell.points + gap:.2f}")
+            for suggestion in (*diagnosis.suggestions, *diagnosis.further):
+                is_printed = suggestion.printed is not None and not suggestion.leaves
+                assert is_printed or {*suggestion.changes} <= {*ACCIDENTS}, cell.id
+
+
+def test_without_causes_and_other_tables_nothing_is_known():
+    numbers = FOLDER.diagnose(f"{UNSUPERVISED}/avg", "56.87").numbers
+    own = {numbers[0].cell.id: FOLDER.published_numbers[numbers[0].cell.id]}
+    assert diagnose(numbers, own, Causes()).is_unknown
+
+
+# The file of causes
+
+CAUSE = """
+[[cause]]
+id = "prompt"
+title = "no prompt"
+check = "look"
+change = "add it"
+source = "somewhere#1"
+rows = ["mine.*"]
+gap = [-5.0, -1.0]
+"""
+
+
+def test_a_cause_is_named_at_its_rows_and_differences_alone(tmp_path):
+    (tmp_path / "causes.toml").write_text(CAUSE)
+    [cause] = read_causes(tmp_path / "causes.toml").causes
+    assert cause.fits("mine.t1/row", "", {"sts12": -1.0, "sts13": -5.0})
+    assert not cause.fits("other.t1/row", "", {"sts12": -2.0})
+    assert not cause.fits("mine.t1/row", "", {"sts12": -2.0, "sts13": 0.0})
+    assert cause.fits("other.t1/row", "mine.mean", {"sts12": -2.0})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("gap = [-5.0, -1.0]", "gap = [-1.0, -5.0]", "ascending order"),
+        ('check = "look"', 'check = "look"\ncertainty = "surely"', "wanted one of"),
+        ("[[cause]]", CAUSE + "[[cause]]", "'prompt' is there twice"),
+        ('title = "no prompt"\n', "", "'title' is missing"),
+    ],
+)
+def test_a_damaged_file_of_causes_is_refused_with_its_place(tmp_path, old, new, told):
+    (tmp_path / "causes.toml").write_text(CAUSE.replace(old, new))
+    with pytest.raises(DataError, match=told):
+        read_causes(tmp_path / "causes.toml")
