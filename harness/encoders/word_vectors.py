@@ -4,13 +4,15 @@
 files are text: GloVe's (no header; words may contain spaces, so lines are split from the right),
 fastText's (a header with count and dimensions); or arrays: `.npz` with `words` and `vectors`,
 safetensors with `vectors` and `words`, the latter as the bytes of the words in UTF-8, one a line.
-`.gz` around text is undone. Nothing is ever unpickled.
+`.gz` around text is undone. Nothing is ever unpickled. A file that is written in another way is
+refused: read by these rules, it would give a table of words that no text has.
 """
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import re
 import zlib
 from abc import ABC, abstractmethod
 from array import array
@@ -351,11 +353,10 @@ def _read_arrays(path: Path) -> Vectors:
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
-                words, vectors = tuple(map(str, file["words"])), file["vectors"]
+                words, vectors = _words_of_array(path, file["words"]), file["vectors"]
         else:
             tensors = load_file(path)
-            words = tuple(tensors["words"].tobytes().decode().split("\n"))
-            vectors = tensors["vectors"]
+            words, vectors = _words_of_bytes(path, tensors["words"]), tensors["vectors"]
     except (OSError, ValueError, KeyError, BadZipFile, SafetensorError) as error:
         raise DataError(
             f"{path}: wanted arrays `words` and `vectors` and nothing pickled, found "
@@ -366,30 +367,115 @@ def _read_arrays(path: Path) -> Vectors:
     return words, vectors.astype(np.float32, copy=False)
 
 
+def _words_of_array(path: Path, words: np.ndarray) -> tuple[str, ...]:
+    """The words of an array of text, or of bytes in UTF-8."""
+    if words.ndim != 1 or words.dtype.kind not in "US":
+        raise DataError(
+            f"{path}: wanted `words` as a row of text, found an array of {words.dtype} and shape "
+            f"{words.shape}; save np.array(words), where words is a list of str"
+        )
+    return tuple(word if isinstance(word, str) else word.decode() for word in words.tolist())
+
+
+def _words_of_bytes(path: Path, words: np.ndarray) -> tuple[str, ...]:
+    """The words of a tensor of bytes, one a line."""
+    text = words.tobytes()
+    if words.dtype != np.uint8 or words.ndim != 1 or b"\r\n" in text:
+        raise DataError(
+            f"{path}: wanted `words` as bytes with LF between the words, found {words.dtype} of "
+            f"shape {words.shape}{' with CRLF' if words.dtype == np.uint8 else ''}; save it again"
+        )
+    return tuple(text.decode().split("\n"))
+
+
 def _read_text(path: Path, file: BufferedIOBase) -> Vectors:
     words: list[str] = []
     numbers = array("f")
-    count, dimensions = None, 0
+    count: int | None = None
+    dimensions, first = 0, b""
     for number, line in enumerate(file, start=1):  # of bytes: nothing but \n ends a line
         if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        fields = line.rstrip(b" \r\n").split(b" ")
+            line = first = line.removeprefix(codecs.BOM_UTF8)
+        fields = _fields(line)
         if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
             count, dimensions = map(int, fields)
             continue
-        dimensions = dimensions or len(fields) - 1
+        if number == 1:
+            dimensions = len(fields) - 1
         try:
-            if not 0 < dimensions < len(fields):
-                raise ValueError
-            if b"_" in line and b"_" in b"".join(fields[-dimensions:]):
-                raise ValueError  # Python reads 1_0 as a number
-            words.append(b" ".join(fields[:-dimensions]).decode())
-            numbers.extend(map(float, fields[-dimensions:]))
-        except ValueError as error:
+            word, vector = _word_and_vector(fields, dimensions)
+        except UnicodeDecodeError as error:
             raise DataError(
-                f"{path}:{number}: wanted a word and {dimensions or 'some'} numbers, found "
-                f"{line[:60]!r}"
+                f"{path}:{number}: wanted words in UTF-8, found {error.reason}; save it as UTF-8"
             ) from error
+        except ValueError as error:
+            following = next(file, b"")
+            if number == 2 and following and _width(_fields(following)) != dimensions:
+                # The lines below agree with this one, or with none: it is the first that differs.
+                raise DataError(
+                    f"{path}:1: wanted a word and {_width(fields)} numbers, as line 2 has, or a "
+                    f"header of how many words and {_width(fields)}, found {first[:60]!r}; correct "
+                    "the line"
+                ) from error
+            raise DataError(
+                f"{path}:{number}: wanted a word and {dimensions or 'some'} numbers, found {error}"
+            ) from error
+        words.append(word)
+        numbers.extend(vector)
     if count not in (None, len(words)):
-        raise DataError(f"{path}: wanted {count} words, found {len(words)}; fetch it again")
+        raise DataError(f"{path}:1: wanted {count} words, found {len(words)}; fetch it again")
+    if len(words) > 1 and all(MERGED.search(word) for word in words):
+        raise DataError(
+            f"{path}:1: wanted a word, a blank and numbers, found that each word holds more, such "
+            f"as {words[0]!r}; put a blank behind the word, and nothing before it"
+        )
     return words, np.asarray(numbers).reshape(-1, dimensions or 1)
+
+
+# A word that may hold something else: a blank, or a number behind a comma, a colon, a tab ...
+MERGED = re.compile(r"\s|[^\w.+-][+-]?\d*\.?\d+$")
+
+
+def _fields(line: bytes) -> list[bytes]:
+    """What stands between single blanks."""
+    return line.rstrip(b" \r\n").split(b" ")
+
+
+def _word_and_vector(fields: Sequence[bytes], dimensions: int) -> tuple[str, list[float]]:
+    """A line's word and numbers. Raises ValueError, which says what was found in their place."""
+    numbers = fields[-dimensions:]
+    try:
+        if not 0 < dimensions < len(fields) or b"_" in b"".join(numbers):
+            raise ValueError  # Python reads 1_0 as a number
+        vector = [*map(float, numbers)]
+    except ValueError:
+        raise ValueError(repr(b" ".join(fields)[:60])) from None
+    word = b" ".join(fields[:-dimensions]).decode()
+    if not word or word != word.strip(BLANKS):
+        raise ValueError(f"the word {word!r}; put one blank behind the word, and none before it")
+    *before, last = word.replace("\t", " ").split(" ")
+    if before and _is_number(last.encode()):
+        raise ValueError(
+            f"the word {word!r}, which ends in a number; put one blank behind the word, or save "
+            "the table as .npz"
+        )
+    return word, vector
+
+
+BLANKS = " \t\r"
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return b"_" not in text  # Python reads 1_0 as a number
+
+
+def _width(fields: Sequence[bytes]) -> int:
+    """How many numbers end a line, of which the first field is none."""
+    width = 0
+    while width < len(fields) - 1 and _is_number(fields[-1 - width]):
+        width += 1
+    return width

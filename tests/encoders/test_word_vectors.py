@@ -9,6 +9,7 @@ import pytest
 from fakes import Vandal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -33,6 +34,10 @@ def packed(**arrays):
     return file.getvalue()
 
 
+def tensors(words):
+    return save({"words": words, "vectors": np.eye(2, dtype=np.float32)})
+
+
 LINES = lines(WORDS, VECTORS)
 
 
@@ -52,6 +57,7 @@ def encoder(folder, tokeniser=AS_WRITTEN):
         ("v.vec", f"{len(WORDS)} {VECTORS.shape[1]}\n{LINES}".replace("\n", " \n").encode()),
         ("v.txt.gz", gzip.compress(LINES.encode())),
         ("v.npz", packed(words=np.array(WORDS), vectors=VECTORS)),
+        ("v.npz", packed(words=[word.encode() for word in WORDS], vectors=VECTORS)),
     ],
 )
 def test_every_kind_of_file_gives_the_same(name, content, tmp_path):
@@ -62,8 +68,19 @@ def test_every_kind_of_file_gives_the_same(name, content, tmp_path):
     np.testing.assert_array_equal(vectors, VECTORS)
 
 
-# Any word that fits a line, Unicode's own line ends and blanks of all sorts included.
-WORD = st.text(st.characters(codec="utf-8", exclude_characters="\n"))
+def is_number(text):
+    try:
+        return bool(text) and "_" not in text and float(text.encode()) is not None
+    except ValueError:
+        return False
+
+
+# Any word that can be told from the numbers behind it, Unicode's own line ends included.
+WORD = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1).filter(
+    lambda word: (
+        word == word.strip(" \t\r") and not is_number(f" {word}".replace("\t", " ").split(" ")[-1])
+    )
+)
 TABLE = st.tuples(st.lists(WORD, min_size=1, max_size=5), st.integers(1, 4), st.integers(0, 99))
 
 
@@ -91,9 +108,37 @@ DAMAGED = [
     ("v.txt", b"a 1 2\nb 1 x\n", r"v.txt:2: wanted a word and 2 numbers"),
     ("v.txt", b"a 1 2\nb 1 1_0\n", r"v.txt:2: wanted a word and 2 numbers"),
     ("v.txt", b"a\n", r"v.txt:1: wanted a word and some numbers"),
-    ("v.txt", b"a 1 2\n\xff 1 2\n", r"v.txt:2: wanted"),
-    ("v.txt", b"2 2\na 1 2\n", "wanted 2 words, found 1"),
-    ("v.txt", b"1 2\na 1 2\nb 1 2\n", "wanted 1 words, found 2"),
+    ("v.txt", b"a 1 2\n\xff 1 2\n", r"v.txt:2: wanted words in UTF-8, found .*; save it as UTF-8"),
+    ("v.txt", b"2 2\na 1 2\n", r"v.txt:1: wanted 2 words, found 1"),
+    ("v.txt", b"1 2\na 1 2\nb 1 2\n", r"v.txt:1: wanted 1 words, found 2"),
+    # The first line does not agree with the rest.
+    ("v.txt", b"2 1\na 1 2\nb 1 2\n", r"v.txt:1: wanted a word and 2 numbers, as line 2 has"),
+    ("v.txt", b"2 3\na 1 2\nb 1 2\n", r"v.txt:1: wanted a word and 2 numbers, as line 2 has"),
+    ("v.txt", b"2 0\na 1 2\nb 1 2\n", r"v.txt:1: wanted a word and 2 numbers, as line 2 has"),
+    ("v.txt", b"2 3 1\na 1 2 3\nb 1 2 3\n", r"v.txt:1: wanted .* 3 numbers, .* found b'2 3 1"),
+    ("v.txt", b"a 1\nb 1 2\nc 1 2\n", r"v.txt:1: wanted .* 2 numbers, .* found b'a 1"),
+    ("v.txt", b"a 1 2 3\nb 1 2\nc 1 2\n", r"v.txt:1: wanted .* 2 numbers, .* found b'a 1 2 3"),
+    ("v.txt", b"3 2\nb 1 2\nc 1 2\n", r"v.txt:1: wanted 3 words, found 2"),
+    ("v.txt", b"w x y\nb 1 2\nc 1 2\n", r"v.txt:1: wanted a word and 2 numbers"),
+    ("v.txt", b"2\nb 1 2\nc 1 2\n", r"v.txt:1: wanted a word and some numbers"),
+    # A line does not agree with the lines before it.
+    ("v.txt", b"a 1 2\nb 1\nc 1 2\n", r"v.txt:2: wanted a word and 2 numbers"),
+    ("v.txt", b"a 1 2\nb 1 2\nc 1 2 3\n", r"v.txt:3: .* found the word 'c 1', which ends in a n"),
+    ("v.txt", b"3 2\na 1 2\nb 1 2\nc 1 2 3\n", r"v.txt:4: .* found the word 'c 1', which ends"),
+    # Something else than one blank stands behind the word, or before it.
+    ("v.txt", b"a\t1 2\nb\t1 2\n", r"v.txt:1: .* found the word 'a\\t1', which ends in a number"),
+    ("v.txt", b"2 1\na\t1 2\nb\t1 2\n", r"v.txt:2: .* found the word 'a\\t1', which ends in a"),
+    ("v.txt", b"a\t1\t2\nb\t1\t2\n", r"v.txt:1: wanted a word and some numbers"),
+    ("v.txt", b"2 2\na  1 2\nb  1 2\n", r"v.txt:2: .* found the word 'a '; put one blank behind"),
+    ("v.txt", b" a 1 2\n b 1 2\n", r"v.txt:1: wanted"),
+    ("v.txt", b"a 1 2\n b 1 2\n", r"v.txt:2: .* found the word ' b'; put one blank behind"),
+    ("v.txt", b"a 1 2\n 1 2\n", r"v.txt:2: .* found the word ''"),
+    ("v.txt", b"2 2\na\t 1 2\nb\t 1 2\n", r"v.txt:2: .* found the word 'a\\t'"),
+    ("v.txt", b"a,1 2\nb,1 2\n", r"v.txt:1: .* each word holds more, such as 'a,1'"),
+    ("v.txt", b"a:0.5 2\nb:-1 2\n", r"v.txt:1: .* each word holds more, such as 'a:0.5'"),
+    ("v.txt", "a\xa01 2\nb\xa01 2\n".encode(), r"v.txt:1: .* each word holds more"),
+    ("v.txt", b"2 2\n0 a 1 2\n1 b 1 2\n", r"v.txt:1: .* each word holds more, such as '0 a'"),
+    ("v.txt", b"a 0,5 2\n", r"v.txt:1: wanted a word and 2 numbers"),
     ("v.txt", b"a 1 nan\n", "wanted finite numbers, found others in the vector of 'a'"),
     ("v.txt", b"a 1 1e99\n", "wanted finite numbers"),
     ("v.txt", b"", "wanted a vector a word, found 0 words"),
@@ -104,6 +149,15 @@ DAMAGED = [
     ("v.npz", packed(words=WORDS), ARRAYS),
     ("v.npz", packed(words=WORDS, vectors=VECTORS[:2]), "wanted a vector a word, found 8"),
     ("v.npz", packed(words=["a"], vectors=np.array([[1 + 2j]])), "real numbers, found complex"),
+    ("v.npz", packed(words=np.array([["a"], ["b"]]), vectors=np.eye(2)), r"shape \(2, 1\); save"),
+    ("v.npz", packed(words=np.array([["a", "b"]]), vectors=np.eye(2)), r"shape \(1, 2\); save"),
+    ("v.npz", packed(words=np.arange(2), vectors=np.eye(2)), "as a row of text, found .* int64"),
+    ("v.npz", packed(words=np.eye(2), vectors=np.eye(2)), "as a row of text, found .* float64"),
+    ("v.npz", packed(words=[b"a", b"\xff"], vectors=np.eye(2)), ARRAYS),
+    ("v.safetensors", tensors(np.frombuffer(b"a\r\nb", np.uint8)), "found uint8 .* with CRLF"),
+    ("v.safetensors", tensors(np.array([97, 10, 98])), "wanted `words` as bytes .* found int64"),
+    ("v.safetensors", tensors(np.array([[97, 10, 98]], np.uint8)), r"shape \(1, 3\)"),
+    ("v.safetensors", tensors(np.frombuffer(b"a\nb\n", np.uint8)), "found 3 words"),
 ]
 
 
