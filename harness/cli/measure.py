@@ -209,7 +209,13 @@ def _execute(
     outcomes: list[Outcome] = []
     try:
         with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
-            context = RunContext(loader, store, progress, overwrite=execution.overwrite)
+            context = RunContext(
+                loader,
+                store,
+                progress,
+                overwrite=execution.overwrite,
+                min_coverage=execution.min_coverage,
+            )
             for outcome in execute_on(engine, cells, context, part, trainings):
                 outcomes.append(outcome)
                 printer.outcome(outcome)

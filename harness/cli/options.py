@@ -27,6 +27,7 @@ from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import own_or_committed
+from harness.results.reproduction import MIN_COVERAGE
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?|(cpu|cuda):\d+(,(cpu|cuda):\d+)+")
 
@@ -313,6 +314,15 @@ class Execution:
     scheduler: Annotated[
         str | None, option(help="Address of a Dask scheduler (tcp://HOST:PORT).")
     ] = None
+    min_coverage: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="The share of a task's tokens that word vectors must have a vector for: below it "
+            "a cell fails.",
+        ),
+    ] = MIN_COVERAGE
 
     @cached_property
     def engine(self) -> Engine:

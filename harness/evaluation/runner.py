@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.errors import AssetMissing, HarnessError, error_line
+from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line
 from harness.core.interfaces import Transform
 from harness.core.provenance import environment, one_blas_thread
 from harness.core.types import Clock, Method, Progress, Record, Task
@@ -29,6 +29,7 @@ from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.fit_corpus import CorpusPass, CorpusSample, FitData, corpus_passes
 from harness.evaluation.plan import identity_of, plugins_of_cell
 from harness.results.records import SCHEMA, Cell, PlannedCell, Store
+from harness.results.reproduction import MIN_COVERAGE
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 LOG = logging.getLogger(__name__)
@@ -78,7 +79,8 @@ class RunContext:
     """What the cells of a run share: the readers, the records, progress and clocks.
 
     With `overwrite`, what is done is measured again. `workers` is how many processes work beside
-    each other: records say it, since it costs time.
+    each other: records say it, since it costs time. A cell fails if word vectors have a vector for
+    a smaller share of its tokens than `min_coverage`.
     """
 
     loader: TaskLoader
@@ -87,6 +89,7 @@ class RunContext:
     clock: Clock = perf_counter
     overwrite: bool = False
     workers: int = 1
+    min_coverage: float = MIN_COVERAGE
 
 
 def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outcome]:
@@ -168,7 +171,9 @@ class EncoderRun:
         store = self.context.store
         if self.context.overwrite or not store.done(cell.address, identity):
             return None
-        return Outcome(cell.address, "done", store.read(cell.address))
+        record = store.read(cell.address)
+        self._require_coverage(cell, record.facts.get("coverage"))
+        return Outcome(cell.address, "done", record)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Encode what is missing, and measure the cells that are left."""
@@ -235,16 +240,27 @@ class EncoderRun:
         """The distinct sentences of cells, sorted."""
         return sorted(distinct_sentences(self.inputs[cell] for cell in cells))
 
+    def _require_coverage(self, cell: PlannedCell, coverage: float | None) -> None:
+        """Raise ScoreError if too few of the tokens of a cell's task have a vector."""
+        if coverage is not None and coverage < self.context.min_coverage:
+            raise ScoreError(
+                f"{cell.encoder.name} on {cell.task.name}: wanted a vector for "
+                f"{100 * self.context.min_coverage:g} % of the tokens, found one for "
+                f"{100 * coverage:.1f} %; check the words of the file, or allow it with "
+                "--min-coverage 0"
+            )
+
     def _measure(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Outcome:
         inputs, identity, encoder = self.inputs[cell], self.identity[cell], self.encoder
-        transforms, seconds = self._fit(pooled, cell)
-        measurement = measure(
-            cell.task, inputs.pairs, pooled, transforms, self.context.clock, inputs.labelled
-        )
         if cell.task not in self.costs:
             distinct = dict.fromkeys(inputs.pairs.sentences)
             self.costs[cell.task] = encoder.cache.paid(distinct), encoder.cache.coverage(distinct)
         cost, coverage = self.costs[cell.task]
+        self._require_coverage(cell, coverage)
+        transforms, seconds = self._fit(pooled, cell)
+        measurement = measure(
+            cell.task, inputs.pairs, pooled, transforms, self.context.clock, inputs.labelled
+        )
         parameters = encoder.identity.parameters
         devices = dict.fromkeys(str(how.get("device", "cpu")) for how in cost.how)
         timings = {"encode": cost.seconds, "fit": seconds, **measurement.timings}

@@ -22,6 +22,7 @@ from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of
 from harness.results.published import load_tables
 from harness.results.records import Store, cells
+from harness.results.reproduction import MIN_COVERAGE
 from harness.results.score_rows import ScoreRow, folder_rows, score_rows
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
@@ -91,6 +92,7 @@ def evaluate(
     output: Path | str | None = None,
     places: Places | None = None,
     every_score: bool = False,
+    min_coverage: float = MIN_COVERAGE,
 ) -> Any:
     """Measure a model on tasks.
 
@@ -104,6 +106,8 @@ def evaluate(
         output: A folder that keeps the records, as `harness run -o` does; by default none does.
         places: Where files are looked for; by default where the command line looks.
         every_score: One row for each score of a cell and not for its main score alone.
+        min_coverage: The share of a task's tokens that word vectors must have a vector for; 0
+            allows any. The column `coverage` holds the share that they have.
 
     Returns:
         A data frame, one row per cell and seed, as [`read_results`][harness.read_results] makes it:
@@ -114,7 +118,7 @@ def evaluate(
         UsageError: A name is unknown, there is no model or no task, or pandas is not installed.
         AssetMissing: A model or data are not on this machine.
         ScoreError: The function does not give one finite row a text, or not the same one twice.
-        HarnessError: A cell cannot be measured.
+        HarnessError: A cell cannot be measured, or too few of its tokens have a vector.
 
     Examples:
         >>> import harness
@@ -127,6 +131,8 @@ def evaluate(
     """
     if seeds < 1:
         raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
+    if not 0 <= min_coverage <= 1:
+        raise UsageError(f"min_coverage: wanted a share from 0 to 1, found {min_coverage}")
     to_frame(())  # raises before anything is measured where pandas is not here
     places = Places.from_environment(os.environ) if places is None else places
     registry = Resolver.of(places).registry
@@ -156,7 +162,7 @@ def evaluate(
         store = Store(scratch if output is None else Path(output))
         planned = cells(methods, list(by_name.values()), seeds)
         by_cell: dict[tuple[str, str], list[Record]] = {}
-        for outcome in execute(planned, RunContext(loader, store)):
+        for outcome in execute(planned, RunContext(loader, store, min_coverage=min_coverage)):
             if outcome.record is None:
                 missing = outcome.status == "asset missing"
                 raise AssetMissing(outcome.message) if missing else HarnessError(outcome.message)

@@ -23,6 +23,9 @@ from harness.tasks.loader import TARGETS
 # General files have a vector for 88 to 99 % of the tokens of the STS, transfer and embedded tasks
 # (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for another task for 46 to 79 %.
 LOW = 0.85
+# A file that holds other words than its reader takes them for has hardly any: below this share a
+# cell fails unless the user allows it.
+MIN_COVERAGE = 0.2
 
 
 @dataclass(frozen=True)

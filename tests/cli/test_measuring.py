@@ -111,12 +111,34 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
     planned = cells([registry.parse("few.mean")], [task], 1)
     for overwrite in (False, True):  # from the encoder, then from the cache
-        [outcome] = execute(planned, RunContext(loader, store, overwrite=overwrite))
+        context = RunContext(loader, store, overwrite=overwrite, min_coverage=0)
+        [outcome] = execute(planned, context)
         texts = dict.fromkeys(loader.inputs(task).pairs.sentences)
         known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
         share = sum(map(sum, known)) / sum(map(len, known))
         assert outcome.record.facts["coverage"] == round(share, 4)
     assert 0 < share < LOW
+
+
+def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(tmp_path):
+    np.savez(tmp_path / "few.npz", words=np.array(["man"]), vectors=np.ones((1, 4), np.float32))
+    resolver = Resolver.of(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
+    registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
+    store = Store(tmp_path / "runs")
+    planned = cells([registry.parse("few.mean")], [registry.tasks["mini-sts"]], 1)
+    refused, allowed = RunContext(loader, store), RunContext(loader, store, min_coverage=0)
+    # Not measured; measured since it is allowed; done, and not allowed any more; done and allowed.
+    statuses = []
+    for context in (refused, allowed, refused, allowed):
+        [outcome] = execute(planned, context)
+        statuses.append(outcome.status)
+        if context is refused:
+            assert re.fullmatch(
+                r"few on mini-sts: wanted a vector for 20 % of the tokens, found one for "
+                r"\d\.\d %; check the words of the file, or allow it with --min-coverage 0",
+                outcome.message,
+            )
+    assert statuses == ["failed", "measured", "failed", "done"]
 
 
 @pytest.mark.parametrize("measured", ["ab", "a"])
