@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from harness.assets.catalogue import DATA_ASSETS, Asset
+from harness.assets.snapshots import COMMIT, Snapshot, commit_of_main, repository_folder
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import exclusive, remembering, safe, sized, write_atomically
 from harness.core.hardware import base_name
@@ -185,6 +186,9 @@ class Places:
         size = f", about {sized(about)}" if about else ""
         copy = f"name a local copy: --encoder {base}=PATH"
         why = f"{base} ({source}{size}) is not on this machine"
+        snapshot = self._snapshot(source) if isinstance(source, Hub) else None
+        if snapshot is not None and snapshot.folder.exists():
+            why += f" as a whole ({snapshot.folder} is no finished `harness fetch`)"
         raise AssetMissing(f"{why}; get it: {fetch}, or {copy}", get)
 
     def trained(self, source: Trained) -> Path:
@@ -204,18 +208,18 @@ class Places:
         """Where an encoder that wheels carry is or will be unpacked."""
         return self.cache / UNPACKED / encoder
 
-    def _downloaded(self, source: Source) -> Path | None:
-        """The snapshot of the pinned commit, else the first download, else `main`; or the file."""
-        if isinstance(source, Hub):
-            from huggingface_hub.constants import HF_HUB_CACHE
+    def _snapshot(self, source: Hub) -> Snapshot | None:
+        """The snapshot of the pinned commit, else of the first download, else of `main`."""
+        repository = repository_folder(source.repo)
+        commit = source.revision or self.encoder_pins.of(source.repo).get("revision")
+        commit = commit or commit_of_main(repository)
+        return Snapshot(repository, commit) if commit and COMMIT.fullmatch(commit) else None
 
-            folder = Path(HF_HUB_CACHE) / f"models--{source.repo.replace('/', '--')}"
-            commit = source.revision or self.encoder_pins.of(source.repo).get("revision")
-            if commit is None and (main := folder / "refs" / "main").exists():
-                commit = main.read_text().strip()
-            snapshot = folder / "snapshots" / (commit or "none")
-            files = (snapshot / "config.json", snapshot / "modules.json")
-            return snapshot if any(file.exists() for file in files) else None
+    def _downloaded(self, source: Source) -> Path | None:
+        """The complete snapshot of a repository, or the file of vectors in the data folder."""
+        if isinstance(source, Hub):
+            snapshot = self._snapshot(source)
+            return snapshot.folder if snapshot is not None and snapshot.complete else None
         if isinstance(source, VectorFile) and self.data_dir:
             path = self.data_dir / source.file
             companion = self.data_dir / (source.companion or source.file)

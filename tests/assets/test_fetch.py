@@ -5,6 +5,7 @@ import shutil
 import socket
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes import snapshot
@@ -13,11 +14,14 @@ from packers import tarred
 from standin import Fault, at_standin, sha256, standin
 
 from harness.assets.catalogue import Asset, Download
-from harness.assets.fetch.hub import model_files
+from harness.assets.fetch.batch import Fetcher
+from harness.assets.fetch.http import download
+from harness.assets.fetch.hub import commit_answered, model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
 from harness.cli.listing import assets_rows
 from harness.core import files
+from harness.core.errors import AssetMissing, DataError
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 
@@ -111,22 +115,142 @@ def test_every_check_reads_the_weights_and_a_plan_does_not(fetch, monkeypatch, t
     monkeypatch.setattr(files, "LARGE", len(WEIGHTS))
     read, plainly = [], files._read_sha256
     monkeypatch.setattr(files, "_read_sha256", lambda path: read.append(path.name) or plainly(path))
-    assert (fetch("pinned")[0], fetch("pinned")[0]) == (0, 0)
-    assert read.count("model.safetensors") == 2
+    assert fetch("pinned")[0] == 0
+    assert read.count("model.safetensors") == 1  # and once while it arrived
+    assert fetch("pinned")[0] == 0
+    assert read.count("model.safetensors") == 3  # as one of the files, and as the weights
     places = Places(tmp_path / "cache")
     places.identify(PINNED, places.encoder(PINNED))
-    assert read.count("model.safetensors") == 2
+    assert read.count("model.safetensors") == 3
 
 
-def test_a_file_that_is_not_what_the_hub_names_is_refused(fetch, hub, tmp_path):
-    """huggingface_hub compares sizes; here the weights of the cache turn out to be others."""
-    fetch("pinned")
+READ = ("config.json", "tokenizer.json", "model.safetensors")
+UNFINISHED = {
+    "an error": (Fault(status=500, for_ever=True), 3),
+    "a cut": (Fault(cut_after=1, for_ever=True), 3),
+    "another content": (Fault(other=True, for_ever=True), 1),
+}
+
+
+@pytest.mark.parametrize("what", UNFINISHED)
+@pytest.mark.parametrize("name", READ)
+def test_a_model_of_which_one_file_does_not_come_is_not_here(fetch, hub, tmp_path, name, what):
+    fault, expected = UNFINISHED[what]
+    large = name == "model.safetensors"
+    hub.fail("GET /store/" if large else f"GET /me/loose/resolve/{FIRST}/{name}", fault)
+    status, out, err = fetch("loose")
+    assert (status, out, len(err.splitlines())) == (expected, "", 1)
+    places = Places(tmp_path / "cache")
+    with pytest.raises(AssetMissing, match=r"get it: harness fetch loose"):
+        places.encoder(LOOSE)
+    assert not Pins(tmp_path / "cache" / "pins.json").of("me/loose")
+    hub.faults.clear()
+    assert fetch("loose")[0] == 0
+    wanted = {name: MODEL[name] for name in READ}
+    assert {p.name: p.read_bytes() for p in places.encoder(LOOSE).iterdir()} == wanted
+
+
+def test_what_another_program_left_of_a_model_is_completed(fetch, hub, tmp_path):
+    """It holds a link to a file of its own, a damaged file, and lacks one."""
     folder = tmp_path / "huggingface/hub/models--me--pinned"
-    (folder / "blobs" / sha256(WEIGHTS)).write_bytes(WEIGHTS[::-1])
-    shutil.rmtree(folder / "snapshots")
-    status, _, err = fetch("pinned")
-    assert status == 1
-    assert f"wanted digest {sha256(WEIGHTS)}, found {sha256(WEIGHTS[::-1])}" in err
+    (folder / "snapshots" / FIRST).mkdir(parents=True)
+    (folder / "blobs").mkdir()
+    (folder / "blobs" / "x").write_bytes(WEIGHTS[::-1])
+    (folder / "snapshots" / FIRST / "model.safetensors").symlink_to("../../blobs/x")
+    (folder / "snapshots" / FIRST / "config.json").write_bytes(MODEL["config.json"])
+    with pytest.raises(AssetMissing, match=r"as a whole \(.*is no finished `harness fetch`\)"):
+        Places(tmp_path / "cache").encoder(PINNED)
+    assert fetch("pinned")[0] == 0
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in READ}
+    assert (folder / "blobs" / "x").read_bytes() == WEIGHTS[::-1]
+    assert [path for m, path, _ in hub.asked if m == "GET" and "config.json" in path] == []
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_file_that_is_not_what_was_fetched_any_more_is_fetched_again(fetch, tmp_path, name, gone):
+    fetch("pinned")
+    file = Places(tmp_path / "cache").encoder(PINNED) / name
+    file.unlink()
+    if not gone:
+        file.write_bytes(b"another")
+        status, _, err = fetch("pinned", "--offline")
+        assert (
+            status,
+            f"{name} is not what was fetched: wanted {sha256(MODEL[name])}," in err,
+        ) == (1, True)
+    assert fetch("pinned")[0] == 0
+    assert file.read_bytes() == MODEL[name]
+
+
+@pytest.mark.parametrize("after", range(5))
+def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path, after):
+    """Before each file, before the pins are compared, and before the last line is written."""
+    files = len(READ)
+    steps = ["harness.assets.fetch.hub.download"] * files + [
+        "harness.assets.fetch.batch.Fetcher._digests",
+        "harness.assets.fetch.hub.Fetched.seal",
+    ]
+    come = []
+
+    def killed(*arguments, **known):
+        if len(come) == after or after >= files:
+            raise KeyboardInterrupt
+        come.append(download(*arguments, **known))
+
+    places = Places(tmp_path / "cache")
+    fetcher = Fetcher(places, (), ())
+    with monkeypatch.context() as patch:
+        patch.setattr(steps[after], killed)
+        with pytest.raises(KeyboardInterrupt):
+            fetcher.bring(PINNED)
+    assert len(come) == (after if after < files else 0)
+    with pytest.raises(AssetMissing, match="get it: harness fetch pinned"):
+        places.encoder(PINNED)
+    fetcher.bring(PINNED)
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in READ}
+    assert places.encoder(PINNED).name == FIRST
+
+
+OUTSIDE = ("/outside-of-harness", "../../../../outside", "..", "a/../../b", "\x1b[2Jx", "C:/x", "")
+HEADERS = ("ETag", "X-Linked-Etag", "X-Repo-Commit")
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("value", OUTSIDE)
+def test_headers_of_a_hub_name_no_file(fetch, hub, tmp_path, header, value):
+    hub.fail("/resolve/", Fault(headers={header: value}, for_ever=True))
+    before = set(tmp_path.rglob("*"))
+    status, _, err = fetch("pinned", "plain")
+    new = {path.relative_to(tmp_path).parts[0] for path in set(tmp_path.rglob("*")) - before}
+    assert new <= {"huggingface", "cache", "data"}
+    assert not Path("/outside-of-harness").exists()
+    assert (status, value in err if value else False) == (int(header == "X-Repo-Commit"), False)
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in READ}
+
+
+@pytest.mark.parametrize("commit", OUTSIDE)
+def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, commit):
+    hub.repositories["models", "me/loose"].commits = {commit: dict(MODEL)}
+    before = set(tmp_path.rglob("*"))
+    status, _, err = fetch("loose")
+    assert (status, "wanted a commit of 40 hexadecimal digits" in err) == (1, True)
+    assert not commit or commit not in err.replace(hub.url, "")
+    assert set(tmp_path.rglob("*")) - before <= {tmp_path / "data", tmp_path / "cache"}
+
+
+@pytest.mark.parametrize("name", [f"{place}/x.json" for place in OUTSIDE] + ["a\\b.json"])
+def test_a_file_that_leaves_its_folder_is_refused(fetch, hub, tmp_path, name):
+    hub.model("me/loose", {**MODEL, name: b"{}"}, FIRST)
+    status, _, err = fetch("loose")
+    assert (status, "found a file whose name leaves its folder" in err) == (1, True)
+    assert name not in err
+    assert not (tmp_path / "huggingface").exists()
+
+
+def test_another_commit_than_the_pinned_is_refused():
+    with pytest.raises(DataError, match=f"wanted commit {FIRST} from page, found {SECOND}"):
+        commit_answered("model", "page", SECOND, FIRST)
 
 
 def test_an_unpinned_model_is_remembered_and_stays_what_it_was(fetch, hub, tmp_path):

@@ -17,6 +17,7 @@ from harness.assets.places import (
     pinned_by,
     revision_of,
 )
+from harness.assets.snapshots import Snapshot
 from harness.cli.listing import assets_rows
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import sha256_of
@@ -163,16 +164,50 @@ def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
 def test_an_unpinned_snapshot_is_the_one_that_was_seen_first(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     model, places = tmp_path / "hub" / "models--me--loose", Places(tmp_path / "cache")
-    for commit in ("1" * 40, "2" * 40):
-        (model / "snapshots" / commit).mkdir(parents=True)
-        (model / "snapshots" / commit / "config.json").touch()
-    (model / "refs").mkdir()
+    (model / "refs").mkdir(parents=True)
     (model / "refs" / "main").write_text("2" * 40)
     loose = TransformerConfig("loose", "me/loose")
+    for commit in ("1" * 40, "2" * 40):
+        snapshot = Snapshot(model, commit)
+        snapshot.folder.mkdir(parents=True)
+        (snapshot.folder / "config.json").touch()
+        assert not places.has_encoder(replace(loose, revision=commit))
+        snapshot.seal({"config.json": sha256_of(snapshot.folder / "config.json")})
     assert revision_of(places.encoder(loose)) == "2" * 40
     places.encoder_pins.record("me/loose", {"revision": "1" * 40})
     assert revision_of(places.encoder(loose)) == "1" * 40
     assert revision_of(places.encoder(replace(loose, revision="2" * 40))) == "2" * 40
+
+
+@pytest.mark.parametrize(
+    "seal",
+    [
+        *("", "[]", "{}", '{"files": {}}', '{"files": {"config.json": "1"}}'),
+        *('{"files": {"../config.json": "%s"}}', '{"files": {"config.json": "%s", "gone": "%s"}}'),
+    ],
+)
+def test_a_snapshot_without_a_seal_of_its_files_is_none(tmp_path, monkeypatch, seal):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    snapshot = Snapshot(tmp_path / "hub" / "models--me--loose", "1" * 40)
+    snapshot.folder.mkdir(parents=True)
+    (snapshot.folder / "config.json").touch()
+    (snapshot.folder.parent / "config.json").touch()
+    digest = sha256_of(snapshot.folder / "config.json")
+    loose, places = TransformerConfig("loose", "me/loose", "1" * 40), Places(tmp_path / "cache")
+    snapshot.seal({"config.json": digest})
+    assert places.has_encoder(loose)
+    seal_file = tmp_path / "hub/models--me--loose/.harness" / f"{'1' * 40}.json"
+    seal_file.write_text(seal.replace("%s", digest))
+    assert not places.has_encoder(loose)
+
+
+@pytest.mark.parametrize("head", ["../../else", "/etc", "main", "", "\xff"])
+def test_a_head_that_is_no_commit_leads_nowhere(tmp_path, monkeypatch, head):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    refs = tmp_path / "hub" / "models--me--loose" / "refs"
+    refs.mkdir(parents=True)
+    (refs / "main").write_bytes(head.encode("latin-1"))
+    assert not Places(tmp_path / "cache").has_encoder(TransformerConfig("loose", "me/loose"))
 
 
 def test_another_digest_is_refused_and_the_first_kept(tmp_path):

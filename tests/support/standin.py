@@ -36,11 +36,16 @@ def git_sha1(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one answer, or `for_ever`: a status instead, or a body that ends early."""
+    """What is wrong with one answer, or `for_ever`.
+
+    A status instead, a body that ends early, another body of the same size, or other headers.
+    """
 
     status: int | None = None
     cut_after: int | None = None
     for_ever: bool = False
+    other: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -108,6 +113,7 @@ class Handler(BaseHTTPRequestHandler):
         self.hub.asked.append((self.command, path, dict(self.headers)))
         fault = self.hub.fault(f"{self.command} {path}") or Fault()
         self.cut = fault.cut_after if self.command == "GET" else None
+        self.other, self.changed = fault.other, fault.headers
         try:
             self.route(path, fault)
         except Refusal as refusal:
@@ -195,7 +201,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        for name, value in headers.items():
+        content = bytes(byte ^ 1 for byte in content) if self.other else content
+        for name, value in {**headers, **self.changed}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

