@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shlex
 import sys
@@ -43,6 +44,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import nn
 
+from harness.assets.fetch.http import reason_of
 from harness.assets.places import Places
 from harness.cli.train import recipe_from
 from harness.core.errors import DataError, HarnessError, UsageError
@@ -301,6 +303,7 @@ def train_reference(specs: Sequence[Path], data_dir: Path | None, cache: Path | 
 
 # mteb's names of the scores that a record has.
 NAMES = {"spearman.all": "cosine_spearman", "pearson.all": "cosine_pearson"}
+TASK_OF = {theirs.metadata.name: name for name, theirs in COUNTERPARTS.items()}  # by mteb's name
 
 
 @dataclass(frozen=True)
@@ -315,8 +318,8 @@ def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) ->
     """Read result files of mteb as a reference.
 
     `methods` maps names of mteb's models to ids of methods. Raises UsageError for a model without
-    results, DataError for a file that mteb refuses and for a task that stands in two revisions of a
-    model.
+    results, DataError for a file that mteb refuses, for a score that is no fraction, and for a task
+    that stands in two revisions of a model.
     """
     cells: dict[tuple[str, str], ReferenceCell] = {}
     left_out: list[str] = []
@@ -327,9 +330,13 @@ def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) ->
             continue
         try:
             result = TaskResult.from_disk(path)
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} is no result file of mteb ({error}); get it again") from None
-        cell = _cell(method, result)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            reason = f"{path} is no result file of mteb ({reason_of(error)})"
+            if path.stem in TASK_OF:  # mteb names a file by its task; other programs write here too
+                raise DataError(f"{reason}; get it again") from None
+            left_out.append(reason)
+            continue
+        cell = _cell(method, result, path)
         if isinstance(cell, str):
             left_out.append(f"{path}: {cell}")
         elif cells.setdefault(cell.what, cell) is not cell:
@@ -364,26 +371,37 @@ def _result_files(folder: Path, methods: Mapping[str, str]) -> Iterator[tuple[Pa
         yield from ((path, method) for path in sorted(paths) if path.name != "model_meta.json")
 
 
-def _cell(method: str, result: TaskResult) -> ReferenceCell | str:
+def _cell(method: str, result: TaskResult, path: Path) -> ReferenceCell | str:
     """The scores of a file as a cell, or why it holds none."""
-    by_name = {theirs.metadata.name: name for name, theirs in COUNTERPARTS.items()}
-    if result.task_name not in by_name:
+    if result.task_name not in TASK_OF:
         return f"no task of the harness scores the pairs of {result.task_name}"
-    task = by_name[result.task_name]
+    task = TASK_OF[result.task_name]
     meta = COUNTERPARTS[task].metadata
     if result.dataset_revision != meta.dataset["revision"]:
         return (
             f"wanted data of revision {meta.dataset['revision']}, found {result.dataset_revision}"
         )
-    subsets = result.scores.get(meta.eval_splits[0], [])
-    if len(subsets) != 1:
-        return f"wanted scores of the split {meta.eval_splits[0]}, found {', '.join(result.scores)}"
-    points = {
-        path: 100 * float(subsets[0][name])
-        for path, current in NAMES.items()
-        for name in (current.replace("cosine", "cos_sim"), current)  # before mteb 1.11, and since
-        if name in subsets[0]
-    }
+    split = meta.eval_splits[0]
+    subsets = result.scores.get(split, [])
+    if not subsets:
+        return f"wanted scores of the split {split}, found {', '.join(result.scores) or 'none'}"
+    if len(subsets) > 1:
+        names = ", ".join(str(subset.get("hf_subset")) for subset in subsets)
+        return f"wanted scores of one subset of the split {split}, found {len(subsets)}: {names}"
+    points: dict[str, float] = {}
+    for score, current in NAMES.items():
+        for name in (current.replace("cosine", "cos_sim"), current):  # before mteb 1.11, and since
+            if name not in subsets[0]:
+                continue
+            fraction = subsets[0][name]
+            if type(fraction) not in (int, float) or math.isnan(fraction):
+                return f"wanted a number as {name}, found {fraction}: mteb could not compute it"
+            if not -1 <= fraction <= 1:
+                raise DataError(
+                    f"{path}: wanted {name} as a fraction from -1 to 1, found {fraction}; divide "
+                    "points by 100, or get the file again"
+                )
+            points[score] = 100 * fraction
     return ReferenceCell(points, method, task) if points else "it holds no score of cosines"
 
 

@@ -1,5 +1,7 @@
 """References of other programs: sentence-transformers gives our losses and scores, mteb's files."""
 
+import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -141,3 +143,79 @@ def test_two_revisions_damaged_files_and_unknown_models_are_refused(published, t
         programs.read_mteb_results(tmp_path, {"nobody/model": METHOD}, "")
     with pytest.raises(UsageError, match="wanted MODEL=METHOD"):
         programs.main(["results", str(tmp_path), "nonsense"])
+
+
+def result_file(**changed):
+    """A result file of STSBenchmark, with some of its first subset's scores changed."""
+    scores = {"cosine_spearman": 0.82, "cosine_pearson": 0.83, "hf_subset": "default"}
+    scores |= {"main_score": 0.82, "languages": ["eng-Latn"], **changed}
+    meta = COUNTERPARTS["sts-b"].metadata
+    return {
+        "dataset_revision": meta.dataset["revision"],
+        "evaluation_time": 1.2,
+        "kg_co2_emissions": None,
+        "mteb_version": "1.12.75",
+        "scores": {"test": [scores]},
+        "task_name": "STSBenchmark",
+    }
+
+
+@pytest.fixture
+def results_of(tmp_path):
+    """Writes files of a model beside a good one, and reads them all."""
+    folder = tmp_path / MODEL.replace("/", "__") / "abc"
+    folder.mkdir(parents=True)
+
+    def read(**contents):
+        for name, content in contents.items():
+            (folder / f"{name}.json").write_text(content)
+        return programs.read_mteb_results(tmp_path, {MODEL: METHOD}, "the command")
+
+    return read
+
+
+UNDEFINED = {
+    "null": {"cosine_spearman": None},
+    "not a number": {"cosine_pearson": float("nan")},
+    "text": {"cosine_spearman": "0.82"},
+    "true": {"cosine_spearman": True},
+    "a list": {"cosine_spearman": [0.82]},
+}
+
+
+@pytest.mark.parametrize("changed", UNDEFINED.values(), ids=UNDEFINED)
+def test_a_score_that_mteb_could_not_compute_is_left_out_by_name(published, results_of, changed):
+    taken = results_of(STSBenchmark=json.dumps(result_file(**changed)))
+    assert [cell.task for cell in taken.reference.cells] == ["sts12.senteval"]
+    [line] = [line for line in taken.left_out if "experiments" not in line]
+    assert re.search(r"STSBenchmark\.json: wanted a number as cosine_\w+, found ", line)
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("points", [82.03, -82.03, float("inf"), 2])
+def test_a_score_in_points_is_an_error(results_of, points):
+    for name in ("cosine_spearman", "cosine_pearson"):
+        content = json.dumps(result_file(**{name: points}))
+        with pytest.raises(DataError, match=rf"STSBenchmark\.json: wanted {name} as a fraction fr"):
+            results_of(STSBenchmark=content)
+
+
+def test_one_subset_of_the_test_split_is_read_and_no_other(published, results_of):
+    two, none = result_file(), result_file()
+    two["scores"]["test"].append({**two["scores"]["test"][0], "hf_subset": "de"})
+    none["scores"] = {"dev": none["scores"]["test"]}
+    for content, found in ((two, "one subset .* found 2: default, de"), (none, "test, found dev")):
+        lines = results_of(STSBenchmark=json.dumps(content)).left_out
+        assert any(re.search(rf"STSBenchmark\.json: wanted scores of .*{found}", x) for x in lines)
+
+
+@pytest.mark.parametrize(
+    "content", ['[{"kg": 1}]', '{"kg": 1}', "{}", "[]", "1", "null", '"x"', ""]
+)
+def test_another_json_file_beside_results_is_left_out_by_name(published, results_of, content):
+    taken = results_of(emissions=content)
+    assert [cell.task for cell in taken.reference.cells] == ["sts12.senteval"]
+    [line] = [line for line in taken.left_out if "experiments" not in line]
+    assert re.search(r"emissions\.json is no result file of mteb \(.+\)$", line)
+    with pytest.raises(DataError, match=r"STSBenchmark\.json is no result file of mteb"):
+        results_of(STSBenchmark=content)
