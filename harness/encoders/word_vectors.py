@@ -43,6 +43,7 @@ from harness.core.interfaces import (
 from harness.encoders.checkpoint import convert_once, require_weights
 from harness.encoders.config import BaseConfig
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
+from harness.tasks.readers import lines, own
 from harness.transforms.affine import Moments
 
 Vectors = tuple[Sequence[str], Float32[np.ndarray, "V D"]]  # words and a row for each
@@ -301,12 +302,13 @@ def first_rows(words: Sequence[str]) -> dict[str, int]:
 def read_counts(path: Path) -> dict[str, int]:
     """Counts by word: a line each, the word, a blank, its count. Raises DataError with the line."""
     counts: dict[str, int] = {}
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            word, _, count = line.rstrip("\n").rpartition(" ")
-            if not word or word in counts or not count.isdecimal() or int(count) == 0:
+    with own():
+        for place, line in lines(path):
+            word, _, count = line.rpartition(" ")
+            unusable = not word or word != word.strip(BLANKS) or word in counts
+            if unusable or not count.isdecimal() or int(count) == 0:
                 raise DataError(
-                    f"{path}:{number}: wanted a new word, a blank and a count, found {line[:60]!r}"
+                    f"{place}: wanted a new word, a blank and a count, found {line[:60]!r}"
                 )
             counts[word] = int(count)
     if not counts:

@@ -172,7 +172,7 @@ class EncoderRun:
         if self.context.overwrite or not store.done(cell.address, identity):
             return None
         record = store.read(cell.address)
-        self._require_coverage(cell, record.facts.get("coverage"))
+        self._require_coverage(cell, record.facts.get("coverage") if record else None)
         return Outcome(cell.address, "done", record)
 
     def outcomes(self) -> Iterator[Outcome]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.core.errors import DataError
 from harness.core.files import TextDigest
 from harness.core.types import Corpus
-from harness.tasks.readers import AGAIN, body, fields, lines, locate
+from harness.tasks.readers import body, fields, lines, locate, published
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,16 @@ class Sentences:
     def __iter__(self) -> Iterator[str]:
         wanted, digests, digest = self.source.count, dict(self.source.digests), TextDigest()
         last = wanted if self.source.prefix else None
-        for sentence in islice(self.source.read(self.path), last):
-            digest.add(sentence)
-            if digest.count in digests and (sha256 := digest.hexdigest()) != digests[digest.count]:
-                place = f"wanted other sentences up to number {digest.count}"
-                raise DataError(f"{self.path}: {place}, found sha256 {sha256}; {AGAIN}")
-            yield sentence
-        if digest.count != wanted:
-            counts = f"wanted {wanted} sentences, found {digest.count}"
-            raise DataError(f"{self.path}: {counts}; {AGAIN}")
+        with published():
+            for sentence in islice(self.source.read(self.path), last):
+                digest.add(sentence)
+                number = digest.count
+                if number in digests and (sha256 := digest.hexdigest()) != digests[number]:
+                    place = f"wanted other sentences up to number {number}"
+                    raise DataError(f"{self.path}: {place}, found sha256 {sha256}")
+                yield sentence
+            if digest.count != wanted:
+                raise DataError(f"{self.path}: wanted {wanted} sentences, found {digest.count}")
 
 
 def one_a_line(path: Path) -> Iterator[str]:
@@ -92,7 +93,7 @@ def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[st
         split, dataset, _, first, second, _ = fields(place, line, 6)
         part = (dataset.lower().replace("multi", "m"), split)  # MultiNLI is also written MNLI
         if part not in WHOLE_ALL_NLI:
-            raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}; {AGAIN}")
+            raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}")
         if part in parts:
             yield first
             yield second

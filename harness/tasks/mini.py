@@ -50,13 +50,16 @@ PARAPHRASE = 3.0  # the least gold of class 1
 def embedded_rows(name: str, columns: int) -> list[list[str]]:
     """The rows of an embedded file as so many fields each. Raises DataError if it was changed."""
     path = EMBEDDED / name
-    placed = list(lines(path))
-    digest, frozen = text_digest(line for _, line in placed), EMBEDDED_SHA256[name]
-    if digest != frozen:
-        raise DataError(
-            f"{path}: wanted lines with sha256 {frozen[:16]}…, found {digest[:16]}…: the file was "
-            "changed; install the package again"
-        )
+    frozen = EMBEDDED_SHA256[name]
+    try:
+        placed = list(lines(path))
+        digest = text_digest(line for _, line in placed)
+        if digest != frozen:
+            raise DataError(
+                f"{path}: wanted lines with sha256 {frozen[:16]}…, found {digest[:16]}…"
+            )
+    except DataError as error:
+        raise DataError(f"{error}: the file was changed; install the package again") from None
     return [fields(place, line, columns) for place, line in placed]
 
 

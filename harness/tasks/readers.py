@@ -4,6 +4,9 @@ A sentence is kept exactly as its file has it: only the line end (LF or CRLF) an
 at the start of the file are removed. Tabs alone separate fields, quotes are ordinary characters,
 and blanks around a sentence stay, since some tokenizers see them. The rows are then compared with
 the digest of the published ones: a copy with other line ends passes, any other change does not.
+
+The same readers serve published files and those of users. What is to be done about a line that is
+not as it should be is known where the file is opened: `published` and `own` say it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from io import BufferedIOBase
@@ -37,6 +41,30 @@ FOLDERS: dict[Text, tuple[str, ...]] = {
 }
 
 AGAIN = "this is not the published file: get it again"
+
+
+class NotUtf8(DataError):
+    """Text in another encoding, as editors and spreadsheets of some systems save it."""
+
+
+@contextmanager
+def published() -> Iterator[None]:
+    """While a published file is read: what is wrong with it is mended by its publisher's copy."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{error}; {AGAIN}") from None
+
+
+@contextmanager
+def own() -> Iterator[None]:
+    """While a file of the user is read: what is wrong with it is mended in the file."""
+    try:
+        yield
+    except NotUtf8 as error:
+        raise DataError(f"{error}; save it as UTF-8") from None
+    except DataError as error:
+        raise DataError(f"{error}; correct the file") from None
 
 
 @dataclass(frozen=True)
@@ -70,7 +98,12 @@ class PublishedSet:
             for name in names
         ]
         rows = published_rows(self.family)[split]
-        return checked(self.parse(*paths), paths[0], rows.pairs, rows.sha256[self.text])
+        empty = next((path for path in paths if path.stat().st_size == 0), None)
+        if empty is not None:
+            raise DataError(f"{empty}: wanted {rows.pairs} scored pairs, found 0 bytes; {AGAIN}")
+        with published():
+            pairs = self.parse(*paths)
+        return checked(pairs, paths[0], rows.pairs, rows.sha256[self.text])
 
 
 @cache
@@ -108,7 +141,13 @@ def opened(path: Path) -> BufferedIOBase:
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """Every line of a file without its end, each with its place `file:number`.
+    """Every line of a file without its end, each with its place `file:number`."""
+    for place, line in whole_lines(path, encoding):
+        yield place, line.removesuffix("\n").removesuffix("\r")
+
+
+def whole_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+    """Every line of a file with its end, each with its place `file:number`.
 
     Lines end at LF alone: str.splitlines would also cut at control characters inside a sentence.
     """
@@ -118,11 +157,12 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                yield f"{path}:{number}", raw.decode(encoding).removesuffix("\n").removesuffix("\r")
+                yield f"{path}:{number}", raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}:{number}: wanted UTF-8, found {error.reason}; {AGAIN}") from None
+        raise NotUtf8(f"{path}:{number}: wanted UTF-8, found {error.reason}") from None
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}:{number}: wanted more, found it cut ({error}); {AGAIN}") from None
+        place = f"{path}:{number + 1}"
+        raise DataError(f"{place}: wanted a whole packed file, found {error}") from None
 
 
 def body(path: Path, header: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -130,7 +170,7 @@ def body(path: Path, header: Sequence[str]) -> Iterator[tuple[str, str]]:
     source = lines(path)
     place, first = next(source, (f"{path}:1", ""))
     if first.split("\t") != list(header):
-        raise DataError(f"{place}: wanted the header {' '.join(header)}, found {first!r}; {AGAIN}")
+        raise DataError(f"{place}: wanted the header {' '.join(header)}, found {first!r}")
     yield from source
 
 
@@ -139,7 +179,7 @@ def fields(place: str, line: str, *counts: int) -> list[str]:
     texts = line.split("\t")
     if len(texts) not in counts:
         allowed = " or ".join(str(count) for count in counts)
-        raise DataError(f"{place}: wanted {allowed} fields, found {len(texts)}; {AGAIN}")
+        raise DataError(f"{place}: wanted {allowed} fields, found {len(texts)}")
     return texts
 
 
@@ -151,14 +191,14 @@ def number(place: str, text: str, scale: tuple[float, float]) -> float:
     except ValueError:
         value = float("nan")
     if not low <= value <= high:  # nan is nowhere on the scale
-        raise DataError(f"{place}: wanted a score from {low} to {high}, found {text!r}; {AGAIN}")
+        raise DataError(f"{place}: wanted a score from {low} to {high}, found {text!r}")
     return value
 
 
 def class_of(place: str, label: str, classes: Sequence[str]) -> int:
     """The number of a class. Raises DataError for one that is not known."""
     if label not in classes:
-        raise DataError(f"{place}: wanted {' or '.join(classes)}, found {label!r}; {AGAIN}")
+        raise DataError(f"{place}: wanted {' or '.join(classes)}, found {label!r}")
     return classes.index(label)
 
 

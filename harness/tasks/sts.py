@@ -14,7 +14,6 @@ from pathlib import Path
 from harness.core.errors import DataError
 from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import (
-    AGAIN,
     FOLDERS,
     PublishedSet,
     ScoredPair,
@@ -69,7 +68,7 @@ def parse_subset(inputs: Path, gold: Path, group: str) -> Pairs:
     sentences, scores = list(lines(inputs)), list(lines(gold))
     if len(sentences) != len(scores):
         expected = f"wanted {len(sentences)} lines, as in {inputs.name}"
-        raise DataError(f"{gold}: {expected}, found {len(scores)}; {AGAIN}")
+        raise DataError(f"{gold}: {expected}, found {len(scores)}")
     rows: list[ScoredPair] = []
     for (place, line), (gold_place, score) in zip(sentences, scores, strict=True):
         a, b, *_ = fields(place, line, 2, 4)

@@ -20,7 +20,7 @@ import numpy as np
 
 from harness.core.errors import DataError
 from harness.core.types import LeaderboardColumn, Pairs, Task
-from harness.tasks.readers import AGAIN, FOLDERS, PublishedSet, body, class_of, fields, lines
+from harness.tasks.readers import FOLDERS, PublishedSet, body, class_of, fields, lines
 
 CLASSES = ("0", "1")
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
@@ -50,7 +50,7 @@ def parse_trec(path: Path) -> Iterator[Row]:
         label, colon, rest = line.partition(":")
         _, blank, question = rest.partition(" ")
         if not colon or not blank:
-            raise DataError(f"{place}: wanted COARSE:fine question, found {line!r}; {AGAIN}")
+            raise DataError(f"{place}: wanted COARSE:fine question, found {line!r}")
         yield (question.split(),), class_of(place, label, QUESTIONS)
 
 
@@ -64,9 +64,10 @@ def parse_mrpc(path: Path) -> Iterator[Row]:
 def in_order(parse: Callable[..., Iterator[Row]], name: str, *paths: Path) -> Pairs:
     """The rows in SentEval's order: by the lengths in tokens, then by class."""
     ordered = sorted(parse(*paths), key=lambda row: (*map(len, row[0]), row[1]))
-    a, *b = zip(*(map(" ".join, texts) for texts, _ in ordered), strict=True)
+    a = tuple(" ".join(texts[0]) for texts, _ in ordered)
+    b = tuple(" ".join(texts[1]) for texts, _ in ordered if len(texts) == 2)
     gold = np.array([label for _, label in ordered], dtype=np.float64)
-    return Pairs(a, b[0] if b else (), gold, (name,) * len(ordered))
+    return Pairs(a, b, gold, (name,) * len(ordered))
 
 
 def transfer(

@@ -7,13 +7,12 @@ without quoting: an extract of SNLI, or AllNLI.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from harness.core.files import TextDigest, sha256_of
 from harness.core.types import Corpus
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.mini import embedded_rows
-from harness.tasks.readers import AGAIN, body, fields, lines, opened
+from harness.tasks.readers import AGAIN, body, fields, lines, own, published, whole_lines
 
 Columns = tuple[tuple[str, ...], ...]  # of equal length; row n of all columns is one example
 
@@ -81,26 +80,22 @@ def read_triplets(path: Path) -> Columns:
     Quoting follows RFC 4180; the file may be packed (.gz, .xz). Raises DataError with the line.
     """
     examples: list[tuple[str, ...]] = []
-    with (
-        opened(path) as raw,
-        io.TextIOWrapper(cast(IO[bytes], raw), encoding="utf-8-sig", newline="") as text,
-    ):
-        rows = csv.reader(text, strict=True)
-        try:
-            header = tuple(next(rows, ()))
-            if header not in (TRIPLETS, TRIPLETS[:2]):
+    rows = csv.reader((line for _, line in whole_lines(path)), strict=True)
+    try:
+        header = tuple(next(rows, ()))
+        if header not in (TRIPLETS, TRIPLETS[:2]):
+            raise DataError(
+                f"{path}:1: wanted the header {','.join(TRIPLETS)} or its first two, found "
+                f"{','.join(header)!r}"
+            )
+        for row in rows:
+            if len(row) != len(header) or not all(cell.strip() for cell in row):
                 raise DataError(
-                    f"{path}:1: wanted the header {','.join(TRIPLETS)} or its first two, found "
-                    f"{','.join(header)!r}"
+                    f"{path}:{rows.line_num}: wanted {len(header)} sentences, found {row!r}"
                 )
-            for row in rows:
-                if len(row) != len(header) or not all(cell.strip() for cell in row):
-                    raise DataError(
-                        f"{path}:{rows.line_num}: wanted {len(header)} sentences, found {row!r}"
-                    )
-                examples.append(tuple(row))
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{path}:{rows.line_num}: wanted CSV in UTF-8, found {error}") from None
+            examples.append(tuple(row))
+    except csv.Error as error:
+        raise DataError(f"{path}:{rows.line_num}: wanted CSV, found {error}") from None
     if not examples:
         raise DataError(f"{path}: wanted rows behind the header, found none")
     return tuple(zip(*examples, strict=True))
@@ -134,7 +129,7 @@ def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
     for place, line in lines(path):
         label, _, premise, hypothesis = fields(place, line, 4)
         if label not in NUMBERED:
-            raise DataError(f"{place}: wanted a label from 1 to 3, found {label!r}; {AGAIN}")
+            raise DataError(f"{place}: wanted a label from 1 to 3, found {label!r}")
         yield premise, hypothesis, LABELS.index(NUMBERED[label])
 
 
@@ -216,7 +211,10 @@ class OneALine:
     path: Path
 
     def __iter__(self) -> Iterator[str]:
-        return (line for _, line in lines(self.path) if line.strip())
+        with own():
+            for _, line in lines(self.path):
+                if line.strip():
+                    yield line
 
 
 def open_text(
@@ -284,8 +282,10 @@ def _open(
         digest = sha256_of(path)
         if asset.sha256 not in (None, digest):
             raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; {AGAIN}")
-        return TrainingSet(name, digest, read(path))
+        with published():
+            return TrainingSet(name, digest, read(path))
     if not path.is_file():
         names = ", ".join(registered)
         raise UsageError(f"--file {name}: wanted a file or one of {names}, found neither")
-    return TrainingSet(path.name, sha256_of(path), read(path))
+    with own():
+        return TrainingSet(path.name, sha256_of(path), read(path))

@@ -153,11 +153,14 @@ def test_what_has_no_meaning_is_refused_in_one_line(refused, message):
         ("the 5\ncat\n", r"counts.txt:2: wanted a new word, a blank and a count, found 'cat"),
         ("the 5\nthe 3\n", r"counts.txt:2: wanted a new word"),
         ("the 1.5\n", r"counts.txt:1: wanted a new word"),
+        ("the  5\n", r"counts.txt:1: wanted a new word"),
+        ("the\t5\n", r"counts.txt:1: wanted a new word"),
+        ("the 5\ncaf\udce9 5\n", r"counts.txt:2: wanted UTF-8, found .*; save it as UTF-8"),
         ("", "wanted counts of words, found none"),
     ],
 )
 def test_damaged_counts_are_refused_with_their_line(content, message, tmp_path):
-    (tmp_path / "counts.txt").write_text(content)
+    (tmp_path / "counts.txt").write_text(content, "utf-8", "surrogateescape")
     with pytest.raises(DataError, match=message):
         read_counts(tmp_path / "counts.txt")
 

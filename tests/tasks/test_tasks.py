@@ -57,10 +57,10 @@ def test_compressed_files_read_alike_and_a_cut_one_is_refused(tmp_path, suffix, 
     path.write_bytes(whole)
     assert [line for _, line in files.lines(path)] == ["one", "two"]
     path.write_bytes(whole[:-6])
-    with pytest.raises(DataError, match="found it cut"):
+    with pytest.raises(DataError, match=rf"x\.{suffix}:\d: wanted a whole packed file, found "):
         list(files.lines(path))
     path.write_bytes(b"not compressed at all")
-    with pytest.raises(DataError, match="get it again"):
+    with pytest.raises(DataError, match=rf"x\.{suffix}:1: wanted a whole packed file, found "):
         list(files.lines(path))
 
 
