@@ -157,6 +157,8 @@ def whole_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
+                if b"\0" in raw:  # UTF-16 has one in each letter of English, and is valid UTF-8
+                    raise NotUtf8(f"{path}:{number}: wanted UTF-8, found NUL bytes, as of UTF-16")
                 yield f"{path}:{number}", raw.decode(encoding)
     except UnicodeDecodeError as error:
         raise NotUtf8(f"{path}:{number}: wanted UTF-8, found {error.reason}") from None

@@ -21,8 +21,9 @@ LEXICAL = lexical.TASKS
 TASKS = {task.name: task for task in (*sts.TASKS, *sick.TASKS, *qnli.TASKS, *LEXICAL)}
 CORPORA = {corpus.name: corpus for corpus in corpora.CORPORA}
 
-# Everything that a line may hold: no LF, which ends it, and no CR or byte-order mark at its edges.
-SENTENCE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff"))
+# Everything that a line may hold: no LF, which ends it, no CR or byte-order mark at its edges, and
+# no NUL, which no text has.
+SENTENCE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff\0"))
 
 
 def write(path, *rows, end="\n", start=""):

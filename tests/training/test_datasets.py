@@ -1,5 +1,7 @@
 """Pairs and triplets: by name and from files, checked, sampled and shuffled into batches."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from harness.training.datasets import (
     Batches,
     Labelled,
     open_labelled_pairs,
+    open_text,
     open_triplets,
     read_labelled,
     read_triplets,
@@ -21,6 +24,7 @@ from harness.training.datasets import (
 )
 from harness.training.siamese import ScoredPairs
 
+NOWHERE = Places(Path())
 CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 
 
@@ -175,3 +179,46 @@ def test_an_epoch_takes_every_example_once(count, size, seed, epoch):
     assert left_out == (count % size == 1)
     assert len(set(np.concatenate(taken))) == count - left_out
     assert all(len(batch) == size for batch in taken[:-1])
+
+
+OTHER_ENCODINGS = {
+    "latin-1": "one\ncaf\xe9\n".encode("latin-1"),
+    "a mark of UTF-16": "one\ncafe\n".encode("utf-16"),
+    "UTF-16 without a mark": "one\ncafe\n".encode("utf-16-le"),
+    "UTF-16 of the other order": "one\ncafe\n".encode("utf-16-be"),
+    "UTF-32": "one\ncafe\n".encode("utf-32-le"),
+    "Shift-JIS": "one\n\u732b\n".encode("shift-jis"),
+    "a letter that is cut": b"one\ncaf\xc3",
+}
+
+
+@pytest.mark.parametrize("content", OTHER_ENCODINGS.values(), ids=OTHER_ENCODINGS)
+@pytest.mark.parametrize("open_file", ["text", "triplets", "labelled"])
+def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(tmp_path, content, open_file):
+    """The remedy is not that of a published file, whatever the file is opened for."""
+    path = tmp_path / "mine.txt"
+    if open_file == "text":
+        path.write_bytes(content)
+    elif open_file == "triplets":
+        path.write_bytes(b"sent0,sent1\na,b\na," + content)
+    else:
+        path.write_bytes(b"1\t1\ta\t" + content)
+    opening = {
+        "text": lambda: list(open_text(str(path), {}, NOWHERE)),
+        "triplets": lambda: open_triplets(str(path), NOWHERE),
+        "labelled": lambda: open_labelled_pairs(str(path), NOWHERE),
+    }
+    with pytest.raises(
+        DataError, match=r"mine\.txt:\d: wanted .*, found .*; (save|correct) "
+    ) as no:
+        opening[open_file]()
+    assert "published" not in str(no.value)
+    assert open_file != "text" or str(no.value).endswith("; save it as UTF-8")
+
+
+def test_a_registered_file_that_is_another_is_to_be_got_again(tmp_path):
+    folder = tmp_path / "nli" / "snli_18k"
+    folder.mkdir(parents=True)
+    (folder / "train.csv").write_bytes(b"1\t1\ta\tcaf\xe9\n")
+    with pytest.raises(DataError, match="get it again"):
+        open_labelled_pairs("snli-18k", Places(tmp_path, tmp_path))
