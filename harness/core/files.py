@@ -240,8 +240,11 @@ def file_name(identifier: str) -> str:
 
 
 def safe(name: str) -> PurePosixPath:
-    """A relative path; ValueError for one that would leave the folder it is placed in."""
+    """A relative path; ValueError for one that would leave the folder it is placed in.
+
+    The message does not repeat the name, which somebody else chose.
+    """
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or not path.parts or ".." in path.parts or ":" in path.parts[0]:
-        raise ValueError(f"the unsafe name {name!r}")
+        raise ValueError("an unsafe name, which leaves its folder")
     return path
