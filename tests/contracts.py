@@ -19,9 +19,18 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import asset_named, every_asset
-from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
+from harness.core.arrays import read_only
+from harness.core.errors import (
+    AssetMissing,
+    DataError,
+    HarnessError,
+    ScoreError,
+    UsageError,
+    is_interruption,
+)
 from harness.core.files import pairs_digest
 from harness.core.interfaces import EncoderConfig, Encoding, Pooling, PostProcessor
+from harness.core.metrics import Metric, PairRows, metrics
 from harness.core.types import Corpus, Method, Pairs, Task, is_method_id
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.embeddings import PooledEmbeddings
@@ -39,6 +48,12 @@ ROUNDING = 1e-8
 
 # Files that keep the laws, for those whose own does not.
 POST, ENCODER, TASK = "baselines/whitening.py", "baselines/minilm.py", "harness/tasks/sts.py"
+POOLING, METRIC = "harness/transforms/pooling.py", "harness/core/metrics/auc.py"
+WORDS_SHOWN = 200  # letters of what was found
+
+
+class BrokenContract(AssertionError):
+    """A contract that is broken, in one line: what it wants, what was found, what keeps it."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +75,29 @@ class Case:
         return self.check.__name__.removeprefix("check_").replace("_", " ")
 
     def law(self) -> None:
-        """Hold the plug-in to the law; a failure says it in words, and where it is kept."""
+        """Hold the plug-in to the law.
+
+        Raises BrokenContract: what the law wants, what was found, and a file that keeps it.
+        """
         try:
             self.check(*self.arguments)
-        except Exception as error:
-            error.add_note(
-                f"{self.name} fails a contract test: {self.words}. {self.keeper} keeps it."
-            )
-            raise
+        except BaseException as error:
+            if is_interruption(error):
+                raise
+            if isinstance(error, DataError):  # the fault is in the data, whatever the law is
+                raise BrokenContract(f"{self.name}: {error}") from error
+            raise BrokenContract(
+                f"{self.name} fails a contract test: {self.words}: {found_in(error)}. "
+                f"{self.keeper} keeps it."
+            ) from error
+
+
+def found_in(error: BaseException) -> str:
+    """The first line of an error, with its type where neither a law nor the harness raised it."""
+    line = next(iter(str(error).splitlines()), "")
+    if isinstance(error, HarnessError) or (isinstance(error, AssertionError) and line):
+        return line
+    return f"found {type(error).__name__}" + (f": {line}" if line else "")
 
 
 def cases(registry: Registry) -> Iterator[Case]:
@@ -83,7 +113,8 @@ def cases(registry: Registry) -> Iterator[Case]:
     for plug_ins, laws, keeper, *further in (
         ({**posts, **registry.poolings}, VALUE_LAWS, POST),
         ({**encoders, **methods, **files}, FROZEN, POST),
-        (registry.poolings, POOLING_LAWS, "harness/transforms/pooling.py"),
+        (registry.poolings, POOLING_LAWS, POOLING),
+        (metrics(), METRIC_LAWS, METRIC),
         (posts, POST_LAWS, POST),
         ({name: p for name, p in posts.items() if p.from_moments}, MOMENT_LAWS, POST),
         (named, CHAIN_LAWS, POST),
@@ -113,22 +144,70 @@ def extremes(posts: Iterable[PostProcessor]) -> dict[str, PostProcessor]:
     return {name: post for name, post in named.items() if name not in between}
 
 
+# --- what a law says of what it finds -------------------------------------------------------------
+
+
+def require(holds: bool, wanted: str, found: object) -> None:
+    """Raise AssertionError, in one line, unless what a law wants holds."""
+    assert holds, f"wanted {wanted}, found {' '.join(str(found).split())[:WORDS_SHOWN]}"
+
+
+def require_equal(found: object, wanted: object, what: str) -> None:
+    """Raise AssertionError unless two values are equal."""
+    require(found == wanted, f"{what} {wanted}", found)
+
+
+def require_close(
+    found: np.ndarray, wanted: np.ndarray, what: str, rtol: float = 0.0, atol: float = 0.0
+) -> None:
+    """Raise AssertionError unless the numbers of two arrays agree; without a tolerance, exactly."""
+    require(found.shape == wanted.shape, f"{what} of shape {wanted.shape}", found.shape)
+    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
+    gap = np.abs(found - wanted)
+    apart = ~(gap <= atol + rtol * np.abs(wanted))  # a NaN is apart from everything
+    if apart.any():
+        row = np.unravel_index(int(apart.argmax()), apart.shape)[0]
+        raise AssertionError(
+            f"wanted {what}, found {gap.max():.3g} between them, first in row {row}"
+        )
+
+
+def require_finite(x: np.ndarray, what: str) -> None:
+    """Raise AssertionError unless all numbers of an array are finite."""
+    finite = np.isfinite(x)
+    if not finite.all():
+        row = np.unravel_index(int(finite.argmin()), finite.shape)[0]
+        raise AssertionError(f"wanted {what} that are finite, found another in row {row}")
+
+
 @contextmanager
 def refused(kind: type[HarnessError], *words: str) -> Iterator[None]:
     """Context that must raise such an error: one line to act on, with these words."""
+    wanted = f"{kind.__name__}, in one line" + (f" with {' and '.join(words)}" if words else "")
     try:
         yield
     except kind as refusal:
         require_one_line(refusal, *words)
+    except Exception as error:
+        raise AssertionError(f"wanted {wanted}, {found_in(error)}") from error
     else:
-        raise AssertionError(f"wanted {kind.__name__}, found no error")
+        raise AssertionError(f"wanted {wanted}, found no error")
 
 
 def require_one_line(error: Exception, *words: str) -> None:
     text = str(error)
-    assert text, "wanted a line, found none"
-    assert "\n" not in text, f"wanted one line, found {text!r}"
-    assert all(word in text for word in words), f"wanted {words} in {text!r}"
+    require(bool(text), "a line that says why", "none")
+    require("\n" not in text, "one line", repr(text))
+    require(all(word in text for word in words), " and ".join(words), repr(text))
+
+
+@contextmanager
+def untouched(*shared: np.ndarray) -> Iterator[None]:
+    """Context in which nobody may write into these arrays, of which cells share such ones."""
+    before = [x.copy() for x in map(read_only, shared)]
+    yield
+    for x, kept in zip(shared, before, strict=True):  # other libraries write in spite of the flag
+        require(np.array_equal(x, kept), "a shared array as it was", "other numbers in it")
 
 
 # --- what plug-ins are tried on: small, fresh, the same on every run -----------------------------
@@ -184,17 +263,18 @@ def view_of(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:
 
 
 def check_configuration_is_frozen(thing: Any) -> None:
-    assert is_dataclass(type(thing))
-    assert hash(thing) == hash(replace(thing))
+    require(is_dataclass(type(thing)), "a frozen dataclass", type(thing).__name__)
+    require(hash(thing) == hash(replace(thing)), "equal hashes of equal settings", "others")
     for field in fields(thing):
         with suppress(AttributeError):
             setattr(thing, field.name, getattr(thing, field.name))
-            raise AssertionError(f"{field.name} can be set")
+            require(False, "a frozen dataclass", f"that {field.name} can be set")
 
 
 def check_its_repr_is_it(value: Any) -> None:
     kind = type(value)
-    assert eval(repr(value), {kind.__name__: kind}) == value  # noqa: S307 - its own repr
+    made = eval(repr(value), {kind.__name__: kind})  # noqa: S307 - its own repr
+    require_equal(made, value, "its repr to make")
 
 
 FROZEN = (check_configuration_is_frozen,)
@@ -207,22 +287,23 @@ VALUE_LAWS = (check_configuration_is_frozen, check_its_repr_is_it)
 def check_pooling_gives_one_finite_row_a_sentence(pooling: Pooling) -> None:
     whole = encoding()
     pooled = pooling(whole)
-    assert pooled.shape == (len(whole), whole.mean.shape[2])
-    assert pooled.dtype == np.float32
-    assert np.isfinite(pooled).all()
+    require_equal(pooled.shape, (len(whole), whole.mean.shape[2]), "the shape")
+    require_equal(pooled.dtype, np.dtype(np.float32), "numbers of type")
+    require_finite(pooled, "numbers")
 
 
 def check_pooling_keeps_rows_apart(pooling: Pooling) -> None:
     whole, chosen = encoding(), np.array([3, 0])
     parts = {name: getattr(whole, name)[chosen] for name in ("mean", "cls", "pooler", "native")}
-    np.testing.assert_array_equal(pooling(replace(whole, **parts)), pooling(whole)[chosen])
+    alone = pooling(replace(whole, **parts))
+    require_close(alone, pooling(whole)[chosen], "rows that do not depend on the others")
 
 
 def check_pooling_reads_only_the_layers_it_wants(pooling: Pooling) -> None:
     whole = encoding()
     layers = pooling.hidden_states(whole.depth) or (whole.depth,)
     part = replace(whole, layers=layers, mean=whole.mean[:, list(layers)])
-    np.testing.assert_array_equal(pooling(part), pooling(whole))
+    require_close(pooling(part), pooling(whole), f"the same rows of the layers {layers} alone")
 
 
 def check_pooling_refuses_an_encoding_without_its_part(pooling: Pooling) -> None:
@@ -232,7 +313,14 @@ def check_pooling_refuses_an_encoding_without_its_part(pooling: Pooling) -> None
         pooling(bare)
 
 
+def check_a_pooling_does_not_write_into_an_encoding(pooling: Pooling) -> None:
+    whole = encoding()
+    with untouched(*whole.arrays.values()):
+        pooling(whole)
+
+
 POOLING_LAWS = (
+    check_a_pooling_does_not_write_into_an_encoding,
     check_pooling_gives_one_finite_row_a_sentence,
     check_pooling_keeps_rows_apart,
     check_pooling_reads_only_the_layers_it_wants,
@@ -248,54 +336,79 @@ def fitted(post: PostProcessor, x: np.ndarray | Moments, seed: int = 0) -> Any:
 
 
 def check_it_declares_what_the_engine_asks(post: PostProcessor) -> None:
-    assert isinstance(post, PostProcessor)
-    assert 0 < post.share <= 1
-    assert not post.from_moments or post.share == 1  # moments are of whole corpora
+    lacking = [name for name in POST_FIELDS if not hasattr(post, name)]
+    require(not lacking, f"the attributes {', '.join(POST_FIELDS)}", f"no {', '.join(lacking)}")
+    require(0 < post.share <= 1, "a share above 0 and at most 1", post.share)
+    # Moments are of whole corpora.
+    require(not post.from_moments or post.share == 1, "the share 1, from moments", post.share)
+
+
+POST_FIELDS = ("name", "from_moments", "deterministic", "share", "dropout", "fit")
 
 
 def check_fit_changes_nothing(post: PostProcessor) -> None:
     x, before = enough(post), (repr(post), hash(post))
     kept = x.copy()
     fitted(post, x)
-    assert (repr(post), hash(post)) == before
-    np.testing.assert_array_equal(x, kept)
+    require_equal((repr(post), hash(post)), before, "the settings and their hash")
+    require_close(x, kept, "the rows as they were")
+
+
+def check_a_fit_does_not_write_into_shared_rows(post: PostProcessor) -> None:
+    x = enough(post)
+    with untouched(x):
+        fitted(post, x)
+
+
+def check_a_map_does_not_write_into_shared_rows(post: PostProcessor) -> None:
+    x = enough(post)
+    transform = fitted(post, x.copy())
+    with untouched(x):
+        transform(x)
 
 
 def check_the_same_seed_fits_the_same_map(post: PostProcessor) -> None:
     x = enough(post)
-    np.testing.assert_array_equal(fitted(post, x, seed=1)(x), fitted(post, x, seed=1)(x))
+    one, other = fitted(post, x, seed=1), fitted(post, x, seed=1)
+    require_close(one(x), other(x), "the same rows of both maps")
 
 
 def check_a_deterministic_fit_draws_nothing(post: PostProcessor) -> None:
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
     post.fit(enough(post), rng)
-    assert (rng.bit_generator.state == before) is post.deterministic
+    drawn = rng.bit_generator.state != before
+    wanted = "nothing drawn" if post.deterministic else "something drawn, or deterministic = True"
+    require(drawn is not post.deterministic, wanted, "draws" if drawn else "none")
 
 
 def check_a_map_keeps_rows_apart(post: PostProcessor) -> None:
     x = enough(post)
     transform = fitted(post, x)
+    together = transform(x)
     by_row = np.concatenate([transform(x[row : row + 1]) for row in range(5)])
     # Rounding alone: the products of one row and of many are summed in another order.
-    np.testing.assert_allclose(by_row, transform(x)[:5], rtol=1e-10, atol=1e-12)
+    exact = together.dtype == np.float64  # another law says of others that they should be
+    rtol, atol = (1e-10, 1e-12) if exact else (1e-3, 1e-4)
+    require_close(by_row, together[:5], "rows that do not depend on the others", rtol, atol)
 
 
 def check_a_map_is_a_pure_function(post: PostProcessor) -> None:
     x = enough(post)
     transform, kept = fitted(post, x), x.copy()
-    np.testing.assert_array_equal(transform(x), transform(x))
-    np.testing.assert_array_equal(x, kept)
+    require_close(transform(x), transform(x), "the same rows again")
+    require_close(x, kept, "the rows as they were")
 
 
 def check_a_map_gives_finite_float64_of_one_width(post: PostProcessor) -> None:
     x = enough(post)
     transform = fitted(post, x)
     y = transform(x)
-    assert y.dtype == np.float64
-    assert np.isfinite(y).all()
-    assert y.shape == (len(x), transform(x[:1]).shape[1])
-    assert transform(x[:0]).shape == (0, y.shape[1])
+    require(isinstance(y, np.ndarray), "an array", type(y).__name__)
+    require_equal(y.dtype, np.dtype(np.float64), "numbers of type")
+    require_finite(y, "numbers")
+    require_equal(y.shape, (len(x), transform(x[:1]).shape[1]), "the shape")
+    require_equal(transform(x[:0]).shape, (0, y.shape[1]), "of no rows the shape")
 
 
 def check_equal_rows_are_refused(post: PostProcessor) -> None:
@@ -325,7 +438,8 @@ def check_noise_in_a_constant_coordinate_stays_small(post: PostProcessor) -> Non
     quiet, noisy = with_constants(x), with_constants(x, noise)
     transform = fitted(post, quiet)
     # What went in is below 1e-6. A spread that is rounding noise itself would divide it by 1e-17.
-    assert np.abs(transform(noisy) - transform(quiet)).max() < 1e-6
+    moved = float(np.abs(transform(noisy) - transform(quiet)).max())
+    require(moved < 1e-6, "noise of 1e-7 to stay below 1e-6", f"{moved:.3g}")
 
 
 def check_noise_in_a_constant_coordinate_is_not_fitted(post: PostProcessor) -> None:
@@ -333,10 +447,11 @@ def check_noise_in_a_constant_coordinate_is_not_fitted(post: PostProcessor) -> N
     noise = 1e-7 * rows(len(x), 3, seed=1)
     quiet, noisy = (with_constants(x, n) for n in (0.0, noise))
     one, other = fitted(post, quiet)(quiet), fitted(post, noisy)(noisy)
-    assert one.shape == other.shape
+    require_equal(other.shape, one.shape, "with noise the shape")
     # Inner products, since a map is as good turned. Noise of 1e-7 moves them by as little, times
     # the inverse of the smallest spread; a coordinate that is divided by its noise adds 1 and more.
-    np.testing.assert_allclose(one @ one[:5].T, other @ other[:5].T, atol=1e-3)
+    products = "the same inner products with noise of 1e-7"
+    require_close(other @ other[:5].T, one @ one[:5].T, products, rtol=1e-7, atol=1e-3)
 
 
 def check_few_rows_give_a_finite_map_or_a_refusal(post: PostProcessor) -> None:
@@ -347,17 +462,19 @@ def check_few_rows_give_a_finite_map_or_a_refusal(post: PostProcessor) -> None:
         except ScoreError as refusal:
             require_one_line(refusal)
         else:
-            assert np.isfinite(transform(rows(20, x.shape[1], seed=1))).all()
+            require_finite(transform(rows(20, x.shape[1], seed=1)), f"numbers, fitted on {count},")
 
 
 POST_LAWS = (
     check_it_declares_what_the_engine_asks,
+    check_a_fit_does_not_write_into_shared_rows,
+    check_a_map_does_not_write_into_shared_rows,
+    check_a_map_gives_finite_float64_of_one_width,
     check_fit_changes_nothing,
     check_the_same_seed_fits_the_same_map,
     check_a_deterministic_fit_draws_nothing,
     check_a_map_keeps_rows_apart,
     check_a_map_is_a_pure_function,
-    check_a_map_gives_finite_float64_of_one_width,
     check_equal_rows_are_refused,
     check_no_rows_are_refused,
     check_a_value_that_is_not_finite_is_refused,
@@ -371,15 +488,16 @@ POST_LAWS = (
 
 
 def assert_same_map(one: Any, other: Any, x: np.ndarray) -> None:
-    np.testing.assert_allclose(one(x), other(x), rtol=ROUNDING, atol=ROUNDING)
+    require_close(one(x), other(x), "the same rows of both maps", rtol=ROUNDING, atol=ROUNDING)
 
 
 def check_fit_gives_an_affine_map_of_its_rank(post: PostProcessor) -> None:
     x = enough(post)
     transform = fitted(post, x)
-    assert isinstance(transform, Affine)
+    require(isinstance(transform, Affine), "an Affine", type(transform).__name__)
     left = transform(x) - transform(x).mean(axis=0)
-    assert transform.rank == np.linalg.matrix_rank(left, rtol=ROUNDING)  # nulled up to rounding
+    rank = int(np.linalg.matrix_rank(left, rtol=ROUNDING))  # nulled up to rounding
+    require_equal(transform.rank, rank, "the rank")
 
 
 def check_fit_on_rows_is_fit_on_their_moments(post: PostProcessor) -> None:
@@ -406,7 +524,16 @@ def check_a_repeated_row_counts_again(post: PostProcessor) -> None:
     assert_same_map(fitted(post, repeated), fitted(post, counted), x)
 
 
+def check_a_fit_does_not_write_into_shared_moments(post: PostProcessor) -> None:
+    moments = Moments.of(enough(post))
+    principal, uncentred = moments.principal, moments.principal_uncentred
+    directions = (principal.values, principal.vectors, uncentred.values, uncentred.vectors)
+    with untouched(moments.mean, moments.scatter, *directions):
+        fitted(post, moments)
+
+
 MOMENT_LAWS = (
+    check_a_fit_does_not_write_into_shared_moments,
     check_fit_gives_an_affine_map_of_its_rank,
     check_fit_on_rows_is_fit_on_their_moments,
     check_shards_fit_as_one,
@@ -428,9 +555,11 @@ def check_a_measured_chain_gives_the_same_finite_scores_again(method: Method) ->
         measure(task, pairs, view, fit(method, data, np.random.default_rng(1)), lambda: 0.0)
         for _ in range(2)
     )
-    assert first.scores == again.scores
-    assert np.isfinite(first.cosines).all()
-    assert np.isfinite([first.scores["spearman"]["wmean"], first.scores["uniformity"]]).all()
+    require_equal(again.scores, first.scores, "the scores")
+    require_finite(first.cosines, "cosines")
+    numbers = [first.scores["spearman"]["wmean"], first.scores["uniformity"]]
+    require(None not in numbers, "scores that are defined", numbers)
+    require_finite(np.array(numbers, dtype=np.float64), "scores")
 
 
 def check_a_chain_from_moments_is_the_chain_from_rows(method: Method) -> None:
@@ -442,7 +571,8 @@ def check_a_chain_from_moments_is_the_chain_from_rows(method: Method) -> None:
         for transform in fit(method, FitData(fitted_on), np.random.default_rng(0)):
             vectors = transform(vectors)
         results.append(vectors)
-    np.testing.assert_allclose(results[0], results[1], rtol=ROUNDING, atol=ROUNDING)
+    same = "the same rows from moments as from rows"
+    require_close(results[0], results[1], same, rtol=ROUNDING, atol=ROUNDING)
 
 
 CHAIN_LAWS = (check_a_measured_chain_gives_the_same_finite_scores_again,)
@@ -453,22 +583,24 @@ MOMENT_CHAIN_LAWS = (check_a_chain_from_moments_is_the_chain_from_rows,)
 
 
 def check_its_id_parses_to_it(method: Method, registry: Registry) -> None:
-    assert is_method_id(method.id)
-    assert registry.parse(method.id) == method
+    require(is_method_id(method.id), "a method id", method.id)
+    require_equal(registry.parse(method.id), method, "its id to mean")
 
 
 def check_its_id_is_made_of_registered_parts(method: Method, registry: Registry) -> None:
     composed = replace(registry, methods={}).parse(method.id)
-    assert repr(composed) == repr(method)
+    require_equal(repr(composed), repr(method), "its id to make")
 
 
 def check_its_corpus_is_known(method: Method, registry: Registry) -> None:
-    assert method.fit_on in {None, *TARGETS, *registry.corpora}
+    known = [*TARGETS, *registry.corpora]
+    require(method.fit_on in {None, *known}, f"one of {', '.join(known)}", method.fit_on)
 
 
 def check_it_is_meant_for_some_task(method: Method, registry: Registry) -> None:
     for pattern in method.tasks:
-        assert any(fnmatchcase(task, pattern) for task in registry.tasks)
+        some = any(fnmatchcase(task, pattern) for task in registry.tasks)
+        require(some, "globs that match a task", pattern)
 
 
 METHOD_LAWS = (
@@ -483,9 +615,14 @@ METHOD_LAWS = (
 
 
 def check_it_says_what_its_weights_are(encoder: EncoderConfig) -> None:
-    assert isinstance(encoder, EncoderConfig)
-    assert encoder.trained_on
-    assert encoder.licence
+    lacking = [name for name in ENCODER_FIELDS if not hasattr(encoder, name)]
+    wanted = f"the attributes {', '.join(ENCODER_FIELDS)}"
+    require(not lacking, wanted, f"no {', '.join(lacking)}")
+    require(bool(encoder.trained_on), "trained_on: the texts that its weights have seen", "none")
+    require(bool(encoder.licence), "the licence of its weights", "none")
+
+
+ENCODER_FIELDS = ("name", "trained_on", "cite", "licence", "source", "identify", "load")
 
 
 def check_missing_weights_are_named_in_one_line(encoder: EncoderConfig) -> None:
@@ -496,22 +633,57 @@ def check_missing_weights_are_named_in_one_line(encoder: EncoderConfig) -> None:
 def check_a_text_has_one_vector_whatever_stands_beside_it(encoder: FunctionConfig) -> None:
     texts = ["A man is eating.", "Someone eats.", "A man is eating."]
     together = encoder.vectors(texts)
-    assert encoder.identify().key == encoder.identify().key
+    require_equal(encoder.identify().key, encoder.identify().key, "the key")
     for text, row in zip(texts, together, strict=True):
-        np.testing.assert_allclose(encoder.vectors([text])[0], row, rtol=1e-3, atol=1e-5)
+        same = f"the same vector of {text!r} alone"
+        require_close(encoder.vectors([text])[:1], row[None], same, rtol=1e-3, atol=1e-5)
+
+
+def check_an_encoder_does_not_write_into_what_it_gave(encoder: FunctionConfig) -> None:
+    loaded = encoder.load()
+    with untouched(*loaded.encode(["A man is eating."]).arrays.values()):
+        loaded.encode(["Someone eats."])
 
 
 ENCODER_LAWS = (check_it_says_what_its_weights_are,)
 MODEL_LAWS = (check_missing_weights_are_named_in_one_line,)
-FUNCTION_LAWS = (check_a_text_has_one_vector_whatever_stands_beside_it,)
+FUNCTION_LAWS = (
+    check_a_text_has_one_vector_whatever_stands_beside_it,
+    check_an_encoder_does_not_write_into_what_it_gave,
+)
+
+
+# --- metrics -------------------------------------------------------------------------------------
+
+
+def check_a_metric_does_not_write_into_shared_pairs(metric: Metric) -> None:
+    x = rows(120, 8)
+    splits = np.split(np.arange(len(x)), 3 if metric.learns else 1)
+    for classes in (False, True):
+        gold = [np.arange(len(split) // 2) % 2 / (1 if classes else 7) for split in splits]
+        scored, *labelled = (
+            PairRows(split[0::2], split[1::2], of_split)
+            for split, of_split in zip(splits, gold, strict=True)
+        )
+        texts = [f"sentence {row}" for row in splits[0]]
+        pairs = Pairs(texts[0::2], texts[1::2], gold[0], ("all",) * len(gold[0]))
+        shared = (x, scored.a, scored.b, pairs.gold, *gold)
+        with untouched(*shared), suppress(HarnessError):  # another kind of gold than it scores
+            values, _ = metric.compare(x, scored, labelled)
+            with untouched(values):
+                metric.score(values, pairs)
+
+
+METRIC_LAWS = (check_a_metric_does_not_write_into_shared_pairs,)
 
 
 # --- tasks and corpora ---------------------------------------------------------------------------
 
 
 def check_its_splits_hold_what_is_scored_and_trained_on(task: Task) -> None:
-    assert task.scored
-    assert {*task.scored, *([task.train] if task.train else [])} <= set(task.splits)
+    used = {*task.scored, *([task.train] if task.train else [])}
+    require(bool(task.scored), "a split that is scored", "none")
+    require(used <= set(task.splits), f"some of the splits {', '.join(task.splits)}", used)
 
 
 def check_another_split_is_wrong_usage(task: Task) -> None:
@@ -521,15 +693,17 @@ def check_another_split_is_wrong_usage(task: Task) -> None:
 
 def check_only_graded_scores_have_a_scale(task: Task) -> None:
     ungraded = ("auc", "classification", "word-frequency")
-    assert (task.graded is None) == (task.metric in ungraded)
+    needs_none = task.metric in ungraded
+    wanted = f"{'no scale' if needs_none else 'a scale'} for the metric {task.metric}"
+    require((task.graded is None) == needs_none, wanted, task.graded)
 
 
 def check_geometry_goes_with_correlation(task: Task) -> None:
-    assert not task.geometry or task.metric == "correlation"
+    require(not task.geometry or task.metric == "correlation", "correlation", task.metric)
 
 
 def check_it_names_its_licence(task: Task) -> None:
-    assert task.licence
+    require(bool(task.licence), "the licence of its data", "none")
 
 
 TASK_LAWS = (
@@ -542,8 +716,9 @@ TASK_LAWS = (
 
 
 def check_its_asset_says_how_to_get_it(thing: Any) -> None:
-    (asset,) = (asset for asset in every_asset() if asset.name == thing.asset)
-    assert asset.get
+    assets = [asset for asset in every_asset() if asset.name == thing.asset]
+    require(len(assets) == 1, f"one asset {thing.asset!r}, as in ASSETS", len(assets))
+    require(bool(assets[0].get), "how to get it", "nothing")
 
 
 def check_missing_files_are_named_in_one_line(thing: Any) -> None:
@@ -554,12 +729,24 @@ def check_missing_files_are_named_in_one_line(thing: Any) -> None:
 
 def check_it_needs_no_folder_and_is_the_same_again(thing: Any) -> None:
     if isinstance(thing, Task):
-        assert pairs_digest(thing.pairs(NOWHERE)) == pairs_digest(thing.pairs(NOWHERE))
+        first, again = (pairs_digest(thing.pairs(NOWHERE)) for _ in range(2))
+        require_equal(again, first, "pairs with the digest")
     else:
-        first, again = (list(islice(thing.sentences(NOWHERE), 50)) for _ in range(2))
-        assert first == again
+        sentences, again = (list(islice(thing.sentences(NOWHERE), 50)) for _ in range(2))
+        require(sentences == again, "the same first 50 sentences", "others")
+
+
+def check_a_task_does_not_write_into_what_it_gave(thing: Any) -> None:
+    if isinstance(thing, Task):
+        pairs = [thing.load(NOWHERE, split) for split in thing.splits]
+        with untouched(*(part.gold for part in pairs)):
+            for split in thing.splits:
+                thing.load(NOWHERE, split)
 
 
 ASSET_LAWS = (check_its_asset_says_how_to_get_it,)
 FILE_LAWS = (check_missing_files_are_named_in_one_line,)
-EMBEDDED_LAWS = (check_it_needs_no_folder_and_is_the_same_again,)
+EMBEDDED_LAWS = (
+    check_it_needs_no_folder_and_is_the_same_again,
+    check_a_task_does_not_write_into_what_it_gave,
+)

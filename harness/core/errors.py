@@ -59,9 +59,27 @@ class ScoreError(HarnessError):
     """Numbers that cannot be scored: not finite, degenerate, or of the wrong shape."""
 
 
-def error_line(error: Exception) -> str:
+class Interrupted(BaseException):
+    """A signal that ends the command; nothing that survives a cell's failure survives it."""
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether somebody ended the command: by Ctrl-C, or by a signal.
+
+    Anything else that code raises is a failure of that code, `SystemExit` included.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_interruption, error.exceptions))
+    return isinstance(error, KeyboardInterrupt | Interrupted)
+
+
+def error_line(error: BaseException) -> str:
     """An unexpected error in one line: a file that the system refused, else type and message."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'system'}: {error.strerror}"
+    if isinstance(error, SystemExit):
+        return f"wanted a result, found SystemExit({error.code!r}): some code ended the program"
     message = next(iter(str(error).splitlines()), "")
+    if isinstance(error, ValueError) and "read-only" in message:
+        message += ": cells share it; write into a copy, as in x = x.copy()"
     return f"unexpected {type(error).__name__}: {message} (--debug shows where)"

@@ -18,7 +18,8 @@ from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
-from harness.core.types import Pairs
+from harness.core.errors import DataError
+from harness.core.types import Pairs, why_no_text
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
 LARGE = 1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
@@ -93,7 +94,13 @@ class TextDigest:
             self.add(text)
 
     def add(self, text: str) -> None:
-        self._sha.update(text.encode() + b"\n")
+        try:
+            self._sha.update(text.encode() + b"\n")
+        except (AttributeError, UnicodeEncodeError):
+            raise DataError(
+                f"sentence {self.count + 1}: wanted a text, {why_no_text(text)}; mend it, or leave "
+                "it out"
+            ) from None
         self.count += 1
 
     def hexdigest(self) -> str:

@@ -12,7 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from harness.core.arrays import Float, Float32, Float64
+from harness.core.arrays import Float, Float32, Float64, read_only
+from harness.core.errors import ScoreError
 from harness.core.hardware import Hardware
 
 
@@ -95,7 +96,8 @@ class Encoding:
     """The pooled hidden states that one encoder pass keeps of N sentences.
 
     A mean over layers commutes with the mean over tokens, so these serve every pooling and token
-    states are never stored.
+    states are never stored. All poolings share them: the arrays that it is made of are read-only
+    from then on.
 
     Attributes:
         layers: The kept hidden states, ascending: 0 is the embedding layer's output.
@@ -107,6 +109,9 @@ class Encoding:
             None where the encoder gives hidden states.
         tokens: How many tokens each sentence has, and how many of them have a vector; None for an
             encoder that has one for every text.
+
+    Raises:
+        ScoreError: An array has another number of rows than `mean`, or holds no real numbers.
 
     Examples:
         >>> import numpy as np
@@ -123,6 +128,16 @@ class Encoding:
     pooler: Float32[np.ndarray, "N D"] | None = None
     native: Float32[np.ndarray, "N K"] | None = None
     tokens: Float32[np.ndarray, "N 2"] | None = None
+
+    def __post_init__(self) -> None:
+        for name, x in self.arrays.items():
+            if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+                kind = f"an array of {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+                raise ScoreError(f"an encoding's {name}: wanted an array of float32, found {kind}")
+            if len(x) != len(self.mean):
+                rows = f"wanted {len(self.mean)} rows as in mean, found {len(x)}"
+                raise ScoreError(f"an encoding's {name}: {rows}")
+            read_only(x)
 
     def __len__(self) -> int:
         return int(self.mean.shape[0])

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from harness.core.errors import UsageError
@@ -103,9 +104,12 @@ class Plugin:
     def defines(self, thing: object) -> bool:
         """Whether a function, or the class of an object, is defined in the plug-in."""
         thing = thing.func if isinstance(thing, partial) else thing
-        name = str(getattr(thing, "__module__", type(thing).__module__))
+        return self.owns(str(getattr(thing, "__module__", type(thing).__module__)))
+
+    def owns(self, module: str) -> bool:
+        """Whether a module is the plug-in's file, or of its distribution's package."""
         top = self.module if self.module.startswith(f"{FILES}.") else self.module.partition(".")[0]
-        return f"{name}.".startswith(f"{top}.")
+        return f"{module}.".startswith(f"{top}.")
 
 
 PLUGINS: dict[str, Plugin] = {}  # those that are loaded in this process, by name
@@ -114,6 +118,16 @@ PLUGINS: dict[str, Plugin] = {}  # those that are loaded in this process, by nam
 def plugins_of(*things: object) -> dict[str, Plugin]:
     """The loaded plug-ins that define one of these, by name."""
     return {name: p for name, p in PLUGINS.items() if any(map(p.defines, things))}
+
+
+def blamed(error: BaseException) -> str:
+    """`plug-in NAME: ` for an error that the code of a loaded plug-in raised, else nothing."""
+    names = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    for module in reversed(names):
+        for name, plugin in PLUGINS.items():
+            if plugin.owns(module):
+                return f"plug-in {name}: "
+    return ""
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from harness.core.arrays import Float64
+from harness.core.arrays import Float64, read_only
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Trained
 
@@ -111,9 +111,22 @@ class Progress:
         """Put a short text beside the phase, such as the current loss."""
 
 
+def why_no_text(value: object) -> str | None:
+    """What keeps a value from being a text that can be encoded, in words; None for a text."""
+    if not isinstance(value, str):
+        return f"found {value!r:.40}"
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return f"found {value[error.start]!a}, one half of a character (a lone surrogate)"
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """P pairs of sentences with their gold scores, or P labelled sentences: these have no `b`.
+
+    All cells of a task share them: the columns are tuples, and gold is a read-only copy.
 
     Attributes:
         a: The first column, each sentence as its file has it without the line end.
@@ -122,7 +135,8 @@ class Pairs:
         group: The group of each pair: its subset in STS12 to STS16, else the task's name.
 
     Raises:
-        DataError: The columns differ in length, or a gold score is not finite.
+        DataError: The columns differ in length, a sentence is no text (None, or one half of a
+            character), or a gold score is not a finite number. It names the pair, from 1.
 
     Examples:
         >>> import numpy as np
@@ -138,11 +152,17 @@ class Pairs:
     group: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        for name in ("a", "b", "group"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "gold", _gold_scores(self.gold))
         lengths = {*map(len, self.columns), len(self.gold), len(self.group)}
         if len(lengths) != 1:
             raise DataError(f"columns of unequal length: {sorted(lengths)}")
-        if not np.isfinite(self.gold).all():
-            raise DataError("a gold score is not a finite number")
+        for column, texts in (("first", self.a), ("second", self.b)):
+            for pair, text in enumerate(texts, start=1):
+                if (why := why_no_text(text)) is not None:
+                    place = f"pair {pair}, {column} sentence" if self.b else f"sentence {pair}"
+                    raise DataError(f"{place}: wanted a text, {why}; mend it, or leave it out")
 
     def __len__(self) -> int:
         return len(self.a)
@@ -166,6 +186,26 @@ class Pairs:
             gold=np.concatenate([p.gold for p in parts]),
             group=sum((p.group for p in parts), ()),
         )
+
+
+def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
+    """A read-only copy of gold scores. Raises DataError unless they are finite numbers."""
+    given = np.asarray(gold)
+    if given.ndim != 1 or given.dtype.kind not in "fiubO":
+        raise DataError(
+            f"gold: wanted a number a pair, found an array of {given.dtype} of shape {given.shape}"
+        )
+    try:
+        numbers = read_only(np.array(given, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"gold: wanted a number a pair, found others: {error}") from None
+    if not (finite := np.isfinite(numbers)).all():
+        pair = int(finite.argmin())
+        raise DataError(
+            f"pair {pair + 1}: wanted a finite number as gold, found {numbers[pair]}; mend it, or "
+            "leave the pair out"
+        )
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -291,7 +331,29 @@ class Task:
             AssetMissing: A file is not there.
             DataError: A file is not what it should be.
         """
-        return Pairs.concatenate(*(self.load(data_dir, split) for split in self.scored))
+        parts = (self.checked(self.load(data_dir, split), split) for split in self.scored)
+        return Pairs.concatenate(*parts)
+
+    def checked(self, pairs: Pairs, split: str) -> Pairs:
+        """The pairs of a split, as `load` gave them.
+
+        Raises:
+            DataError: They are no `Pairs`, there are none, or a gold score is outside `graded`.
+        """
+        place = f"{self.name}, split {split}"
+        if not isinstance(pairs, Pairs):
+            raise DataError(f"{place}: wanted Pairs, found {type(pairs).__name__}")
+        if not len(pairs):
+            raise DataError(f"{place}: wanted one pair or more, found none")
+        low, high = self.graded or (-np.inf, np.inf)
+        outside = (pairs.gold < low) | (pairs.gold > high)
+        if outside.any():
+            pair = int(outside.argmax())
+            raise DataError(
+                f"{place}, pair {pair + 1}: wanted a score from {low} to {high}, found "
+                f"{pairs.gold[pair]}; mend it, or the scale (`graded`)"
+            )
+        return pairs
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from harness.assets.places import Places, revision_of
-from harness.core.arrays import Float32, Int
-from harness.core.errors import DataError, UsageError
+from harness.core.arrays import Float, Float32, Int, read_only
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
 from harness.encoders.cache.encodings import PARTS, SENTENCE, EncoderCache, open_labelled
@@ -24,12 +25,19 @@ from harness.transforms.affine import Moments
 
 @dataclass
 class PooledEmbeddings:
-    """A matrix over distinct sentences, `row` of each, and the moments that were taken of them."""
+    """A matrix over distinct sentences, `row` of each, and the moments that were taken of them.
+
+    All cells of a pooling share them: the matrix is read-only from then on.
+    """
 
     row: Mapping[str, int]
     matrix: Float32[np.ndarray, "N D"]
     clock: Clock
     taken: dict[str, tuple[Moments, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.row = MappingProxyType(self.row)
+        read_only(self.matrix)
 
     def rows(self, texts: Sequence[str]) -> Int[np.ndarray, " n"]:
         """Where the texts stand in the matrix."""
@@ -43,6 +51,38 @@ class PooledEmbeddings:
             moments = Moments.of(self.matrix[rows], repeats)
             self.taken[name] = moments, self.clock() - start
         return self.taken[name]
+
+
+def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
+    """An encoder's encoding of texts, which it cannot put into another order.
+
+    Raises ScoreError for another number of rows than texts.
+    """
+    texts = tuple(texts)
+    encoding: Encoding = encoder.encode(texts)
+    if len(encoding) != len(texts):
+        raise ScoreError(
+            f"the encoder: wanted {len(texts)} rows for {len(texts)} texts, found {len(encoding)}"
+        )
+    return encoding
+
+
+def pooled_rows(pooling: Pooling, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+    """One row a sentence under a pooling. Raises ScoreError for anything else."""
+    rows = pooling(encoding)
+    require_rows(f"pooling .{pooling.name}", rows, len(encoding))
+    return rows
+
+
+def require_rows(what: str, rows: Any, count: int) -> None:
+    """Raise ScoreError unless these are so many rows of real numbers."""
+    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
+        kind = rows.dtype if isinstance(rows, np.ndarray) else type(rows).__name__
+        raise ScoreError(f"{what}: wanted a matrix of real numbers, found {kind}")
+    if rows.ndim != 2 or len(rows) != count:
+        raise ScoreError(
+            f"{what}: wanted a matrix of {count} rows, one a sentence, found shape {rows.shape}"
+        )
 
 
 SHARD = 2048  # sentences that are encoded at a time, at most
@@ -106,7 +146,7 @@ class CachedEncoder:
     @cached_property
     def probe(self) -> Encoding:
         """The encoding of one sentence, which tells the encoder's layers, width and parts."""
-        return self.loaded().encode([PROBE])
+        return encoded(self.loaded(), [PROBE])
 
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
@@ -121,7 +161,7 @@ class CachedEncoder:
             for batch in self.portions(missing):
                 encoder = self.loaded()
                 began = self.clock()
-                encoding = encoder.encode(batch)
+                encoding = encoded(encoder, batch)
                 seconds = self.clock() - began
                 if written is not None:
                     written.result()  # raises what went wrong in writing
@@ -157,7 +197,7 @@ class CachedEncoder:
         layers = pooling.hidden_states(depth)
         encoding = self.cache.read(texts, layers, () if layers else PARTS)
         row = {text: number for number, text in enumerate(texts)}
-        return PooledEmbeddings(row, pooling(encoding), self.clock)
+        return PooledEmbeddings(row, pooled_rows(pooling, encoding), self.clock)
 
 
 def letters_at_once(encoder: Encoder, probe: Encoding) -> float:

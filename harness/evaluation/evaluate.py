@@ -15,24 +15,27 @@ from typing import Any, cast
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.arrays import Float, Float32, Float64
+from harness.core.arrays import Float, Float32, Float64, read_only
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Encoder, Identity, Transform
 from harness.core.metrics import PairRows, labelled_splits, metric_of, score, why_undefined
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.provenance import one_blas_thread
-from harness.core.types import Clock, Method, Pairs, Progress, Task
+from harness.core.types import Clock, Method, Pairs, Progress, Task, why_no_text
 from harness.evaluation.embeddings import (
     PROBE,
     SHARD,
     CachedEncoder,
     PooledEmbeddings,
     dropout_batch,
+    encoded,
+    pooled_rows,
     with_dropout,
 )
 from harness.evaluation.fit_corpus import (
     CorpusSample,
     FitData,
+    applied,
     apply_in_chunks,
     corpus_passes,
     needs_dropout,
@@ -80,10 +83,10 @@ def measure(
     every = (pairs, *labelled)
     texts = sum((p.sentences for p in every), ())
     rows, where = np.unique(pooled.rows(texts), return_inverse=True)
-    vectors = pooled.matrix[rows]
+    vectors = read_only(pooled.matrix[rows])
     for transform in transforms:
-        vectors = transform(vectors)
-    applied = clock()
+        vectors = applied(transform, vectors)
+    mapped = clock()
     sides = np.split(where, np.cumsum([len(side) for p in every for side in (p.a, p.b)])[:-1])
     scored, *learned = (
         PairRows(a, b, p.gold) for a, b, p in zip(sides[::2], sides[1::2], every, strict=True)
@@ -98,7 +101,7 @@ def measure(
     finished = clock()
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
-    timings = {"apply": applied - start, "score": finished - applied}
+    timings = {"apply": mapped - start, "score": finished - mapped}
     return Measurement(scores, values, timings, facts)
 
 
@@ -131,7 +134,9 @@ def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:
     """The moments or the vectors behind a map."""
     if isinstance(vectors, Moments):
         return vectors.after(cast(Affine, transform))
-    return transform(vectors) if scratch is None else apply_in_chunks(transform, vectors, scratch)
+    if scratch is None:
+        return applied(transform, vectors)
+    return apply_in_chunks(transform, vectors, scratch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +201,7 @@ class Embedder:
         embeddings = _pooled(self.method, self.encoder, texts)
         vectors = embeddings.matrix
         for transform in self.transforms:
-            vectors = transform(vectors)
+            vectors = applied(transform, vectors)
         finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
             text = list(embeddings.row)[int(finite.argmin())]
@@ -242,7 +247,7 @@ def fit_method(
     if not texts:
         raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
     if needs_dropout(method):
-        at_once = dropout_batch(encoder, encoder.encode([PROBE]))
+        at_once = dropout_batch(encoder, encoded(encoder, [PROBE]))
         data = FitData(_encoded(method, with_dropout(encoder, seed), texts, at_once))
     else:
         data = FitData.of(method, _pooled(method, encoder, texts), "texts", texts)
@@ -261,7 +266,8 @@ def _encoded(
 ) -> Float32[np.ndarray, "N D"]:
     """One row a text, encoded so many at a time."""
     starts = range(0, len(texts), at_once) or (0,)  # no texts have a width, too
-    parts = [method.pooling(encoder.encode(texts[s : s + at_once])) for s in starts]
+    batches = (encoded(encoder, texts[start : start + at_once]) for start in starts)
+    parts = [pooled_rows(method.pooling, encoding) for encoding in batches]
     return np.concatenate(parts)
 
 
@@ -272,10 +278,8 @@ def as_texts(texts: Iterable[str]) -> list[str]:
         raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
     texts = list(texts)
     for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise UsageError(
-                f"wanted texts, found {text!r:.40} in row {row}; leave it out, or make a str of it"
-            )
+        if (why := why_no_text(text)) is not None:
+            raise UsageError(f"wanted texts, {why} in row {row}; leave it out, or make a str of it")
     return texts
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float
-from harness.core.errors import DataError, UsageError
+from harness.core.arrays import Float, read_only, read_only_view
+from harness.core.errors import DataError, is_interruption
 from harness.core.files import digest_of_repr, naming, text_digest
 from harness.core.interfaces import Encoding, Pooling, Transform
 from harness.core.provenance import plugins_of
@@ -32,6 +32,9 @@ from harness.evaluation.embeddings import (
     CachedEncoder,
     PooledEmbeddings,
     dropout_batch,
+    encoded,
+    pooled_rows,
+    require_rows,
     with_dropout,
 )
 from harness.results.records import PlannedCell
@@ -52,13 +55,17 @@ class FitData:
 
     Vectors may be mapped from a file and larger than memory: then `scratch` is a folder for what a
     chain makes of them on its way, and `share` says how much of a corpus they are. `seconds` were
-    paid for them, once for all cells that share them.
+    paid for them, once for all cells that share them. No fit can write into them.
     """
 
     vectors: Moments | Float[np.ndarray, "n D"]
     scratch: Path | None = None
     share: float = 1.0
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.vectors, Moments):
+            object.__setattr__(self, "vectors", read_only_view(self.vectors))
 
     @classmethod
     def of(
@@ -159,13 +166,17 @@ class CorpusSample:
 
 @dataclass(eq=False)
 class CorpusPass:
-    """A pass of an encoder over a sample, for all methods that are fitted on it, by their files."""
+    """A pass of an encoder over a sample, for all methods that are fitted on it, by their files.
+
+    `errors` are those of methods whose pooling or moments failed, which fail no other method.
+    """
 
     encoder: CachedEncoder
     sample: CorpusSample
     text: FitText
     progress: Progress
     methods: dict[Path, Method] = field(default_factory=dict)
+    errors: dict[Method, BaseException] = field(default_factory=dict)
 
     def file(self, method: Method) -> Path:
         """The file of what a method is fitted on."""
@@ -179,7 +190,7 @@ class CorpusPass:
     def encode(self, block: range, files: Iterable[Path]) -> None:
         """Encode a block into a part of each of these files, unless that part is there.
 
-        A pooling that the encoder lacks is passed over, and its file is not made.
+        A pooling that fails is passed over, and its file is not made: the encoder may lack it.
         """
         encoder, sample = self.encoder, self.sample
         parts = {_block_file(file, block): self.methods[file] for file in files}
@@ -198,11 +209,15 @@ class CorpusPass:
         vectors: dict[Path, list[Any]] = {part: [] for part in due}
         began = encoder.clock()
         for batch in batches:
-            encoding = source.encode(batch)
-            for part, method in due.items():
-                vectors[part].append(method.pooling(encoding))
-                if from_moments(method):
-                    vectors[part] = [Moments.merged(map(Moments.of, vectors[part]))]
+            encoding = encoded(source, batch)
+            for part in [*vectors]:
+                try:
+                    vectors[part] = _joined_batches(due[part], vectors[part], encoding)
+                except BaseException as error:
+                    if is_interruption(error):
+                        raise
+                    self.errors[due[part]] = error
+                    del vectors[part]
             self.progress.step(len(batch))
         seconds = encoder.clock() - began
         for part, of_batches in vectors.items():
@@ -246,9 +261,11 @@ class CorpusPass:
     def data(self, method: Method) -> FitData:
         """What a method is fitted on. Raises an error that says why there is nothing."""
         stored = self.stored.get(self.file(method))
+        if method in self.errors:
+            raise self.errors[method]
         if stored is None:
             # Raises where the encoder lacks what the pooling reads, and says what that is.
-            method.pooling(self.encoder.probe)
+            pooled_rows(method.pooling, self.encoder.probe)
             raise DataError(
                 f"{self.sample.corpus}: wanted sentences to fit on, found none; get it again"
             )
@@ -276,10 +293,18 @@ def corpus_passes(
 def _has(pooling: Pooling, encoding: Encoding) -> bool:
     """Whether the encoder has what the pooling reads; a cell without it fails with a reason."""
     try:
-        pooling(encoding)
-    except UsageError:
+        pooled_rows(pooling, encoding)
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         return False
     return True
+
+
+def _joined_batches(method: Method, before: list[Any], encoding: Encoding) -> list[Any]:
+    """What a method is fitted on, with one batch more: rows of each, or the moments of all."""
+    vectors = [*before, pooled_rows(method.pooling, encoding)]
+    return [Moments.merged(map(Moments.of, vectors))] if from_moments(method) else vectors
 
 
 def _batches(
@@ -337,14 +362,23 @@ def parts_of(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]]:
         yield x[start : start + PART]
 
 
+def applied(transform: Transform, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n K"]:
+    """The rows behind a map, which nobody can write into, as the map cannot into `x`.
+
+    Raises ScoreError unless they are as many rows of real numbers.
+    """
+    mapped = transform(read_only_view(x))
+    require_rows(f"the map {type(transform).__name__}", mapped, len(x))
+    return read_only_view(mapped)
+
+
 def apply_in_chunks(
     transform: Transform, x: Float[np.ndarray, "n D"], folder: Path
 ) -> Float[np.ndarray, "n K"]:
     """Rows behind a map, in float64, in a scratch file that goes when the matrix does."""
-    shape = (len(x), transform(x[:1]).shape[1])
-    mapped: Float[np.ndarray, "n K"] = _joined(
-        map(transform, parts_of(x)), shape, np.dtype(np.float64), folder
-    )
+    shape = (len(x), applied(transform, x[:1]).shape[1])
+    parts = (applied(transform, part) for part in parts_of(x))
+    mapped: Float[np.ndarray, "n K"] = _joined(parts, shape, np.dtype(np.float64), folder)
     return mapped
 
 
@@ -359,4 +393,4 @@ def _joined(parts: Iterable[Any], shape: tuple[int, int], dtype: Any, folder: Pa
     for part in parts:
         matrix[start : start + len(part)] = part
         start += len(part)
-    return matrix
+    return read_only(matrix)

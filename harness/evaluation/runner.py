@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line
+from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line, is_interruption
 from harness.core.interfaces import Transform
-from harness.core.provenance import environment, one_blas_thread
+from harness.core.provenance import blamed, environment, one_blas_thread
 from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
@@ -61,9 +61,11 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
         yield outcomes
     except HarnessError as error:
         outcomes += failed(cells, error)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         LOG.debug("", exc_info=error)
-        outcomes += failed(cells, HarnessError(error_line(error)))
+        outcomes += failed(cells, HarnessError(blamed(error) + error_line(error)))
 
 
 def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:

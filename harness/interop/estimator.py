@@ -13,7 +13,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.evaluate import fit
-from harness.evaluation.fit_corpus import FitData
+from harness.evaluation.fit_corpus import FitData, applied
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 
@@ -91,5 +91,5 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _mapped(self, rows: Any) -> Float64[np.ndarray, "m K"]:
         for transform in self.transforms_:
-            rows = transform(rows)
-        return np.asarray(rows, np.float64)
+            rows = applied(transform, rows)
+        return np.array(rows, np.float64)

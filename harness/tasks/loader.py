@@ -176,4 +176,4 @@ class TaskLoader:
         data_dir = self.places.require_data(task.asset)
         if (task.load, split) not in self.splits:
             self.splits[task.load, split] = task.load(data_dir, split)
-        return self.splits[task.load, split]
+        return task.checked(self.splits[task.load, split], split)

@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import Places, asset_named
-from harness.core.arrays import Int64
+from harness.core.arrays import Int64, read_only
 from harness.core.errors import DataError, UsageError
 from harness.core.files import TextDigest, sha256_of
 from harness.core.types import Corpus
@@ -176,7 +176,7 @@ class Batches:
 
 @lru_cache(maxsize=2)
 def _order(count: int, seed: int, epoch: int) -> Int64[np.ndarray, " N"]:
-    return np.random.default_rng((seed, epoch)).permutation(count)
+    return read_only(np.random.default_rng((seed, epoch)).permutation(count))
 
 
 Content = TypeVar("Content", Columns, Labelled)

@@ -154,7 +154,7 @@ class SiameseTraining:
         if self.settings.objective == "ranking":
             a, b, *hard = views
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
-        (u, v), rows = views, torch.from_numpy(batch)
+        (u, v), rows = views, torch.tensor(batch)
         if self.settings.objective == "regression":
             return F.mse_loss(F.cosine_similarity(u, v), self.scores[rows].to(z.device))
         labels = self.labels[rows].to(z.device)

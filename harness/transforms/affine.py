@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, Int
+from harness.core.arrays import Float, Float64, Int, read_only
 from harness.core.errors import ScoreError
 
 # A coordinate whose standard deviation is below this share of the largest, or a direction whose
@@ -37,7 +37,7 @@ class FromMoments:
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """The map x -> (x - shift) @ weight, in float64.
+    """The map x -> (x - shift) @ weight, in float64; its arrays are read-only copies.
 
     Attributes:
         shift: (D,), subtracted from each row.
@@ -58,6 +58,11 @@ class Affine:
     weight: Float64[np.ndarray, "D K"]
     rank: int
     nulled: Float64[np.ndarray, "D k"] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("shift", "weight", "nulled"):
+            if (x := getattr(self, name)) is not None:
+                object.__setattr__(self, name, read_only(np.array(x)))
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         if self.scales is not None:
@@ -92,6 +97,9 @@ class Affine:
 class Moments:
     """The first two moments of rows, in float64.
 
+    All post-processors that are fitted on the same rows share them: the arrays, and what follows
+    from them, are read-only.
+
     Attributes:
         count: The number of rows.
         mean: Their mean.
@@ -111,6 +119,10 @@ class Moments:
     count: int
     mean: Float64[np.ndarray, " D"]
     scatter: Float64[np.ndarray, "D D"]
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "scatter"):
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
 
     @classmethod
     def of(
@@ -180,12 +192,12 @@ class Moments:
     @property
     def covariance(self) -> Float64[np.ndarray, "D D"]:
         """The population covariance (1/N); 1/(N - 1) would change no cosine."""
-        return self.scatter / self.count
+        return read_only(self.scatter / self.count)
 
     @property
     def uncentred(self) -> Float64[np.ndarray, "D D"]:
         """The second moment: the mean outer product of the uncentred rows."""
-        return self.covariance + np.outer(self.mean, self.mean)
+        return read_only(self.covariance + np.outer(self.mean, self.mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,4 +222,4 @@ def principal_directions(symmetric: Float64[np.ndarray, "D D"]) -> Directions:
         raise ScoreError("all vectors to fit on are equal: they have no direction to calibrate")
     heaviest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[heaviest, np.arange(len(values))])
-    return Directions(values, vectors * signs, rank)
+    return Directions(read_only(values), read_only(vectors * signs), rank)

@@ -1,6 +1,7 @@
 """Scores: parity with scipy, scikit-learn, torch and plain loops; what may not matter."""
 
 import sys
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from nltk import edit_distance
-from scipy.stats import spearmanr
+from scipy.stats import pearsonr, spearmanr
 
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
@@ -134,9 +135,51 @@ def test_the_three_aggregations_differ_where_the_papers_do():
 def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
     cosines, pairs = scored(rows_of_pairs)
     noise = np.array([random.uniform(-4e-11, 4e-11) for _ in cosines])
-    for metric in ("correlation", "auc"):
-        scores = (flat(score(task_of(metric), x, pairs)) for x in (cosines, cosines + noise))
+    binary = replace(pairs, gold=(pairs.gold > 2).astype(np.float64))
+    for metric, items in (("correlation", pairs), ("auc", binary)):
+        scores = (flat(score(task_of(metric), x, items)) for x in (cosines, cosines + noise))
         np.testing.assert_allclose(*scores, atol=DIGITS)
+
+
+def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
+    """Rounding to ten decimals, which ranks need, would move it by hundredths of a point."""
+    rng = np.random.default_rng(0)
+    gold = rng.uniform(0, 5, 200)
+    cosines = 1 - 1e-8 * (0.2 * gold + rng.uniform(0, 1, 200))
+    pairs = Pairs(("a",) * 200, ("b",) * 200, gold, ("g",) * 200)
+    found = score(task_of("correlation"), cosines, pairs)["pearson"]["all"]
+    exact = 100 * pearsonr((cosines - 1) * 1e8, gold).statistic
+    rounded = 100 * pearsonr(np.round(cosines, 10), gold).statistic
+    assert found == pytest.approx(exact, abs=1e-5)  # float64 holds 1e-16 of 1e-8
+    assert abs(rounded - exact) > 1e-3
+
+
+def test_similarities_that_differ_by_rounding_alone_have_no_pearson():
+    pairs = Pairs(("a",) * 3, ("b",) * 3, np.arange(3.0), ("g",) * 3)
+    cosines = np.array([1.0, 1.0 - 1e-16, 1.0 - 2e-16])
+    scores = score(task_of("correlation"), cosines, pairs)
+    assert (scores["pearson"]["all"], scores["spearman"]["all"]) == (None, None)
+
+
+def test_an_area_needs_gold_of_two_classes():
+    pairs = Pairs(("a",) * 3, ("b",) * 3, np.array([0.0, 1.0, 2.0]), ("g",) * 3)
+    with pytest.raises(ScoreError, match=r"pair 3: wanted gold 0 or 1, found 2\.0"):
+        score(task_of("auc"), np.arange(3.0), pairs)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.array([1j, 0, 0]), "wanted an array of real numbers to score, found complex128"),
+        ([0.0, 1.0, 2.0], "wanted an array of real numbers to score, found list"),
+        (np.arange(4.0), r"wanted a value for each of 3 pairs, found \(4,\)"),
+        (np.zeros((3, 1)), r"wanted a value for each of 3 pairs, found \(3, 1\)"),
+    ],
+)
+def test_what_is_not_one_number_a_pair_is_not_scored(values, words):
+    pairs = Pairs(("a",) * 3, ("b",) * 3, np.arange(3.0), ("g",) * 3)
+    with pytest.raises(ScoreError, match=words):
+        score(task_of("correlation"), values, pairs)
 
 
 # --- edit distance -------------------------------------------------------------------------------

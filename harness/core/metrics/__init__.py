@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, Int
+from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.types import Pairs, Task
 
@@ -27,11 +27,18 @@ BLOCK = 512  # rows of a product of all pairs at a time
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """Pairs as rows of a matrix of vectors, with their gold; of single sentences `b` is empty."""
+    """Pairs as rows of a matrix of vectors, with their gold; of single sentences `b` is empty.
+
+    The arrays are read-only from then on.
+    """
 
     a: Int[np.ndarray, " P"]
     b: Int[np.ndarray, " Q"]
     gold: Float64[np.ndarray, " P"]
+
+    def __post_init__(self) -> None:
+        for x in (self.a, self.b, self.gold):
+            read_only(x)
 
 
 def cosine(
@@ -89,13 +96,15 @@ class Metric:
     Attributes:
         name: The name that `Task.metric` holds.
         score: The scores, in points, of one value a pair (P,) and the pairs with their gold; None
-            where a score is undefined. Values that differ by rounding alone were made equal.
+            where a score is undefined. Neither can be written into.
         main_score: Where the scores hold the one by which a cell is known.
         words: Of each score that a page names, how it is called; `{}` stands for `compared`.
         compared: The name of the values that are scored.
         compare: The values, from vectors.
         further_scores: Facts of `compare` that are scores, beside those of the values.
         learns: Whether `compare` learns from the labels of the splits that are not scored.
+        rounded: Whether `score` is given the values rounded to ten decimals, so that equal pairs
+            tie in ranks; without it, it rounds them itself where it ranks.
         direction: Which way is better; `toward gold` where gold's own score is the aim.
     """
 
@@ -107,6 +116,7 @@ class Metric:
     compare: Compare = cosines
     further_scores: tuple[str, ...] = ()
     learns: bool = False
+    rounded: bool = True
     direction: Literal["higher", "toward gold"] = "higher"
 
 
@@ -147,11 +157,21 @@ def labelled_splits(task: Task) -> tuple[str, ...]:
     return tuple(split for split in task.splits if learns and split not in task.scored)
 
 
-def score(task: Task, values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
-    """All scores of one task; a score that is undefined (a constant column) is None."""
+def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
+    """All scores of one task; a score that is undefined (a constant column) is None.
+
+    Raises ScoreError unless `values`, as a metric compares them, are a finite number a pair.
+    """
+    if not (isinstance(values, np.ndarray) and values.dtype.kind in "fiub"):
+        kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+        raise ScoreError(f"wanted an array of real numbers to score, found {kind}")
+    if values.shape != (len(pairs),):
+        raise ScoreError(f"wanted a value for each of {len(pairs)} pairs, found {values.shape}")
     if not np.isfinite(values).all():
         raise ScoreError("a similarity to score is not finite")
-    return metric_of(task).score(np.round(values, TIE_DECIMALS), pairs)
+    metric = metric_of(task)
+    given = np.round(values, TIE_DECIMALS) if metric.rounded else values
+    return metric.score(read_only_view(given), pairs)
 
 
 def why_undefined(

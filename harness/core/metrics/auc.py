@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harness.core.arrays import Float64
+from harness.core.errors import ScoreError
 from harness.core.metrics import Metric
+from harness.core.types import Pairs
 
 
 def roc_auc(x: Float64[np.ndarray, " P"], positive: Float64[np.ndarray, " P"]) -> float | None:
@@ -19,9 +21,18 @@ def roc_auc(x: Float64[np.ndarray, " P"], positive: Float64[np.ndarray, " P"]) -
     return float(100 * (rankdata(x)[chosen].sum() - n * (n + 1) / 2) / (n * m))
 
 
+def area(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
+    """The area of the values. Raises ScoreError for gold other than 0 and 1."""
+    other = ~np.isin(pairs.gold, (0, 1))
+    if other.any():
+        pair = int(other.argmax())
+        raise ScoreError(f"pair {pair + 1}: wanted gold 0 or 1, found {pairs.gold[pair]}")
+    return {"auc": roc_auc(values, pairs.gold)}
+
+
 METRIC = Metric(
     name="auc",
-    score=lambda values, pairs: {"auc": roc_auc(values, pairs.gold)},
+    score=area,
     main_score=("auc",),
     words={"auc": "area under the ROC curve x100 of {}"},
 )

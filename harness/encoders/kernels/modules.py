@@ -134,7 +134,7 @@ def head_of(modules: Modules, cache: Path) -> Callable[[Any], Any]:
 
     def head(vectors: Float32[np.ndarray, "N D"]) -> Float32[np.ndarray, "N K"]:
         with torch.inference_mode():
-            x = torch.from_numpy(vectors)
+            x = torch.tensor(vectors)  # a copy: an encoding's arrays are read-only
             for step in maps:
                 x = step(x)
             return np.asarray(x[:, : modules.dimensions].numpy())

@@ -1,0 +1,88 @@
+"""Pairs and tasks refuse what no score should be made of, in one line that says where it is."""
+
+import numpy as np
+import pytest
+
+from harness.core.errors import DataError
+from harness.core.files import text_digest
+from harness.core.types import Pairs, Task
+
+A, B = ("A man eats.", "A dog runs.", "A cat sleeps."), ("Someone eats.", "It rains.", "A cat.")
+GOLD = np.array([4.2, 0.2, 5.0])
+
+
+def pairs(a=A, b=B, gold=GOLD):
+    return Pairs(a, b, gold, ("made up",) * len(a))
+
+
+TEXTS = {
+    "None": (None, "found None"),
+    "the NaN of pandas": (float("nan"), "found nan"),
+    "bytes": (b"text", "found b'text'"),
+    "a number": (3, "found 3"),
+    "a lone surrogate": ("a \ud83d b", r"found '\\ud83d', one half of a character"),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_sentence_that_is_no_text_is_named(kind):
+    text, words = TEXTS[kind]
+    with pytest.raises(DataError, match=f"pair 2, second sentence: wanted a text, {words}"):
+        pairs(b=(B[0], text, B[2]))
+    with pytest.raises(DataError, match=f"pair 3, first sentence: wanted a text, {words}"):
+        pairs(a=(*A[:2], text))
+    with pytest.raises(DataError, match=f"sentence 1: wanted a text, {words}"):
+        pairs(a=(text, *A[1:]), b=())
+    with pytest.raises(DataError, match=f"sentence 2: wanted a text, {words}") as error:
+        text_digest(["a text", text])
+    str(error.value).encode()  # can be printed
+
+
+GOLDS = {
+    "NaN": ([4.2, np.nan, 1.0], "pair 2: wanted a finite number as gold, found nan"),
+    "infinite": ([4.2, 1.0, -np.inf], "pair 3: wanted a finite number as gold, found -inf"),
+    "None": ([4.2, None, 1.0], "pair 2: wanted a finite number as gold, found nan"),
+    "words": (["high", "low", "low"], "gold: wanted a number a pair, found"),
+    "complex": ([1j, 1.0, 2.0], "gold: wanted a number a pair, found"),
+    "two a pair": ([[1.0, 2.0]] * 3, "gold: wanted a number a pair, found an array of float64"),
+    "too few": ([1.0, 2.0], "columns of unequal length"),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", GOLDS)
+def test_gold_that_is_not_a_number_a_pair_is_refused(kind):
+    gold, words = GOLDS[kind]
+    with pytest.raises(DataError, match=words) as error:
+        pairs(gold=np.array(gold))
+    assert "\n" not in str(error.value)
+
+
+def test_whole_numbers_are_gold_too():
+    assert pairs(gold=np.array([4, 0, 5])).gold.dtype == np.float64
+
+
+def task(given, graded=(0.0, 5.0), metric="correlation"):
+    return Task("mine", lambda *_: given, ("test",), ("test",), metric, "none", "raw", None, graded)
+
+
+@pytest.mark.parametrize("bad", [5.001, -0.1, 50.0])
+def test_gold_outside_the_declared_scale_is_refused(bad, tmp_path):
+    gold = np.array([4.2, bad, 5.0])
+    words = rf"mine, split test, pair 2: wanted a score from 0.0 to 5.0, found {bad}"
+    with pytest.raises(DataError, match=words):
+        task(pairs(gold=gold)).pairs(tmp_path)
+    assert len(task(pairs()).pairs(tmp_path)) == 3
+    assert len(task(pairs(gold=gold), graded=None, metric="auc").pairs(tmp_path)) == 3
+
+
+def test_a_split_without_pairs_is_refused(tmp_path):
+    empty = Pairs((), (), np.zeros(0), ())
+    with pytest.raises(DataError, match="mine, split test: wanted one pair or more, found none"):
+        task(empty).pairs(tmp_path)
+
+
+@pytest.mark.parametrize("given", [None, [("a", "b", 1.0)], (A, B, GOLD)])
+def test_a_split_that_is_no_pairs_is_refused(given, tmp_path):
+    with pytest.raises(DataError, match="mine, split test: wanted Pairs, found "):
+        task(given).pairs(tmp_path)

@@ -1,0 +1,391 @@
+"""What cells share, no part of them can write into: another cell's score never moves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from fakes import (
+    TOY,
+    Centre,
+    FakeConfig,
+    FakeEncoder,
+    Sentences,
+    corpus,
+    library,
+    method,
+    numbered,
+    task,
+)
+
+from harness.core import metrics
+from harness.core.errors import is_interruption
+from harness.core.interfaces import Encoding
+from harness.core.metrics import Metric, cosines
+from harness.core.types import Method, Pairs
+from harness.evaluation.runner import RunContext, execute
+from harness.results.records import PlannedCell, Store
+from harness.transforms.affine import Affine, Moments
+from harness.transforms.pooling import MEAN, Mean
+
+WORDS = "read-only: cells share it; write into a copy, as in x = x.copy() (--debug shows where)"
+
+
+def outcomes(folder, *cells, corpora=()):
+    loader = library(folder, *corpora)
+    context = RunContext(loader, Store(folder / "runs"))
+    return {
+        (o.cell.method, o.cell.task): o
+        for o in execute([PlannedCell(m, t, 0) for m, t in cells], context)
+    }
+
+
+def scores(results, *, without="none"):
+    return {
+        cell: outcome.record.scores
+        for cell, outcome in results.items()
+        if not any(without in name for name in cell)
+    }
+
+
+# --- post-processors -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InMoments(Centre):
+    """Writes into the moments that it is given, in one of many ways."""
+
+    how: str = ""
+    name: ClassVar[str] = "vandal"
+
+    def fit(self, x, rng):
+        moments = Moments.of(x)
+        if self.how == "mean":
+            moments.mean[0] += 1
+        elif self.how == "scatter":
+            np.multiply(moments.scatter, 2, out=moments.scatter)
+        elif self.how == "covariance":
+            covariance = moments.covariance
+            covariance *= 2
+        elif self.how == "values":
+            moments.principal.values[0] = 1
+        elif self.how == "vectors":
+            moments.principal.vectors.sort(axis=0)
+        elif self.how == "transposed":
+            moments.principal_uncentred.vectors.T[0] = 0
+        return super().fit(moments, rng)
+
+
+@dataclass(frozen=True)
+class InRows(Centre):
+    """Writes into the rows that it is given."""
+
+    name: ClassVar[str] = "vandal"
+    from_moments: ClassVar[bool] = False
+
+    def fit(self, x, rng):
+        x -= x.mean(axis=0)
+        return super().fit(x, rng)
+
+
+@dataclass(frozen=True)
+class Behind(Centre):
+    """Gives a map that writes into the rows that it is given."""
+
+    name: ClassVar[str] = "vandal"
+    from_moments: ClassVar[bool] = False
+
+    def fit(self, x, rng):
+        mean = Moments.of(x).mean
+
+        def centre(rows):
+            rows -= mean
+            return rows.astype(np.float64)
+
+        return centre
+
+
+HOW = ("mean", "scatter", "covariance", "values", "vectors", "transposed")
+
+
+@pytest.mark.parametrize("post", [*map(InMoments, HOW), InRows(), Behind()], ids=repr)
+@pytest.mark.parametrize("on", ["target", "stream"])
+def test_a_post_processor_cannot_move_the_cells_beside_it(tmp_path, post, on):
+    text = corpus("stream", numbered(100, 25))
+    plain, calibrated = method(), method("mean", "centre", on=on)
+    vandal = Method(FakeConfig(), MEAN, (post,), on)
+    wanted = outcomes(tmp_path / "without", (calibrated, TOY), (plain, TOY), corpora=[text])
+    cells = (vandal, TOY), (calibrated, TOY), (plain, TOY)
+    found = outcomes(tmp_path / "with", *cells, corpora=[text])
+    assert scores(found, without="vandal") == scores(wanted)
+    refused = found[vandal.id, "toy"]
+    assert refused.status == "failed"
+    assert refused.message.endswith(WORDS)
+    again = outcomes(tmp_path / "with", (calibrated, TOY), (plain, TOY), corpora=[text])
+    assert scores(again) == scores(wanted)
+
+
+# --- poolings ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InEncoding(Mean):
+    """Writes into the encoding that it is given."""
+
+    part: str = "mean"
+
+    def __call__(self, encoding: Encoding):
+        x = getattr(encoding, self.part)
+        x *= 0
+        return super().__call__(encoding)
+
+
+@pytest.mark.parametrize("on", [None, "target", "stream"])
+def test_a_pooling_cannot_move_the_cells_beside_it_nor_what_is_kept(tmp_path, on):
+    text = corpus("stream", numbered(100, 25))
+    posts = (Centre(),) if on else ()
+    vandal = Method(FakeConfig(), InEncoding("vandal", (-1,)), posts, on)
+    plain = method("mean", *["centre"] * len(posts), on=on)
+    wanted = outcomes(tmp_path / "without", (plain, TOY), corpora=[text])
+    found = outcomes(tmp_path / "with", (vandal, TOY), (plain, TOY), corpora=[text])
+    assert scores(found, without="vandal") == scores(wanted)
+    assert WORDS in found[vandal.id, "toy"].message
+    assert scores(outcomes(tmp_path / "with", (plain, TOY), corpora=[text])) == scores(wanted)
+
+
+# --- metrics and tasks ---------------------------------------------------------------------------
+
+
+def sorting(values, pairs):
+    pairs.gold.sort()
+    return {"score": 1.0}
+
+
+def over_values(values, pairs):
+    values -= values.mean()
+    return {"score": 1.0}
+
+
+def over_vectors(vectors, scored, labelled):
+    vectors /= 2
+    return cosines(vectors, scored, labelled)
+
+
+def over_places(vectors, scored, labelled):
+    scored.b[:] = scored.a
+    return cosines(vectors, scored, labelled)
+
+
+def plain_score(values, pairs):
+    return {"score": float(values.mean())}
+
+
+@pytest.mark.parametrize(
+    ("score", "compare"),
+    [
+        (sorting, cosines),
+        (over_values, cosines),
+        (plain_score, over_vectors),
+        (plain_score, over_places),
+    ],
+)
+def test_a_metric_cannot_move_the_cells_beside_it(tmp_path, monkeypatch, score, compare):
+    vandal = Metric("vandal", score, ("score",), {"score": "score"}, compare=compare)
+    monkeypatch.setitem(metrics.metrics(), "vandal", vandal)
+    strange = replace(TOY, name="vandal", metric="vandal", geometry=False)  # of the same pairs
+    wanted = outcomes(tmp_path / "without", (method(), TOY))
+    found = outcomes(tmp_path / "with", (method(), strange), (method(), TOY))
+    assert scores(found, without="vandal") == scores(wanted)
+    assert found[method().id, "vandal"].message.endswith(WORDS)
+
+
+@dataclass(frozen=True)
+class Rearranged:
+    """The pairs of another task, whose gold it sorts in place."""
+
+    def __call__(self, data_dir, split):
+        pairs = KEPT.setdefault(split, Sentences()(data_dir, split))
+        pairs.gold.sort()
+        return pairs
+
+
+KEPT: dict[str, Pairs] = {}
+
+
+def test_a_task_cannot_sort_the_gold_of_another(tmp_path):
+    found = outcomes(tmp_path, (method(), task("sorted", load=Rearranged())), (method(), TOY))
+    assert scores(found, without="sorted") == scores(
+        outcomes(tmp_path / "without", (method(), TOY))
+    )
+    assert WORDS in found[method().id, "sorted"].message
+
+
+def test_pairs_are_their_own_and_not_those_of_whoever_made_them():
+    gold, a, b = np.arange(3.0), ["one", "two", "three"], ["a", "b", "c"]
+    pairs = Pairs(a, b, gold[::-1], ["g"] * 3)
+    gold[:], a[0], b[0] = 0, "changed", "changed"
+    assert (pairs.gold.tolist(), pairs.a[0], pairs.b[0]) == ([2, 1, 0], "one", "a")
+    for x in (pairs.gold, pairs.gold[1:], pairs.concatenate(pairs).gold):
+        with pytest.raises(ValueError, match="read-only"):
+            x[0] = 5
+    gold[0] = 1  # stays its maker's
+
+
+# --- encoders ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SortingEncoder(FakeEncoder):
+    """Puts the texts that it is given into another order."""
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        texts.sort(key=len, reverse=True)
+        return super().encode(texts)
+
+
+@dataclass(frozen=True)
+class ReusingEncoder(FakeEncoder):
+    """Gives the rows of one array that it writes into again."""
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        made = super().encode(texts)
+        BUFFER[: len(texts)] = made.mean
+        return replace(made, mean=BUFFER[: len(texts)])
+
+
+BUFFER = np.zeros((100, 4, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(SortingEncoder, "'tuple' object has no attribute 'sort'"), (ReusingEncoder, WORDS)],
+)
+def test_an_encoder_cannot_change_texts_nor_what_it_gave(tmp_path, kind, words):
+    @dataclass(frozen=True)
+    class Config(FakeConfig):
+        def load(self, path, cache):
+            return kind(self.identify(path).key)
+
+    found = outcomes(tmp_path, (method(encoder=Config()), TOY))
+    [outcome] = found.values()
+    assert (outcome.status, words in outcome.message) == ("failed", True)
+
+
+# --- what a plug-in gives ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Giving(Centre):
+    """Gives a map that makes something else of rows."""
+
+    make: object = None
+    name: ClassVar[str] = "giving"
+    from_moments: ClassVar[bool] = False
+
+    def fit(self, x, rng):
+        return self.make
+
+
+GIVEN = {
+    "numbers with an imaginary part": (lambda x: x + 1j, "a matrix of real numbers, found complex"),
+    "a list": (lambda x: x.tolist(), "a matrix of real numbers, found list"),
+    "a tensor": (torch.tensor, "a matrix of real numbers, found Tensor"),
+    "more rows": (lambda x: np.vstack([x, x]), "rows, one a sentence, found shape"),
+    "fewer rows": (lambda x: x[:-1], "rows, one a sentence, found shape"),
+    "one number a row": (lambda x: x[:, 0], "rows, one a sentence, found shape"),
+}
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_map_that_gives_something_else_is_refused(tmp_path, kind):
+    make, words = GIVEN[kind]
+    strange = Method(FakeConfig(), MEAN, (Giving(make),), "target")
+    [outcome] = outcomes(tmp_path, (strange, TOY)).values()
+    assert (outcome.status, outcome.exit_status) == ("failed", 1)
+    assert words in outcome.message
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_pooling_that_gives_something_else_is_refused(tmp_path, kind):
+    make, words = GIVEN[kind]
+
+    @dataclass(frozen=True)
+    class Strange(Mean):
+        def __call__(self, encoding):
+            return make(super().__call__(encoding))
+
+    [outcome] = outcomes(tmp_path, (Method(FakeConfig(), Strange("strange", (-1,))), TOY)).values()
+    assert (outcome.status, words in outcome.message) == ("failed", True)
+
+
+def test_an_encoding_with_another_number_of_rows_than_texts_is_refused(tmp_path):
+    @dataclass(frozen=True)
+    class Short(FakeEncoder):
+        def encode(self, texts):
+            return super().encode(texts[1:]) if len(texts) > 1 else super().encode(texts)
+
+    @dataclass(frozen=True)
+    class Config(FakeConfig):
+        def load(self, path, cache):
+            return Short(self.identify(path).key)
+
+    [outcome] = outcomes(tmp_path, (method(encoder=Config()), TOY)).values()
+    assert "the encoder: wanted 45 rows for 45 texts, found 44" in outcome.message
+
+
+# --- what code raises that ends programs ---------------------------------------------------------
+
+
+class Ended(BaseException):
+    """As test runners and asynchronous libraries raise it."""
+
+
+ENDS = {
+    "SystemExit": SystemExit(0),
+    "SystemExit of a text": SystemExit("done"),
+    "GeneratorExit": GeneratorExit(),
+    "a group": BaseExceptionGroup("several", [SystemExit(1), ValueError("x")]),
+    "its own": Ended("ended"),
+}
+
+
+@dataclass(frozen=True)
+class Ending(Centre):
+    """Ends the program in the place of a fit."""
+
+    error: object = None
+    name: ClassVar[str] = "ending"
+
+    def fit(self, x, rng):
+        raise self.error
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_what_ends_a_program_costs_one_cell(tmp_path, kind):
+    ending = Method(FakeConfig(), MEAN, (Ending(ENDS[kind]),), "target")
+    found = outcomes(tmp_path, (ending, TOY), (method(), TOY))
+    failed = found[ending.id, "toy"]
+    assert (failed.status, failed.exit_status) == ("failed", 1)
+    assert type(ENDS[kind]).__name__ in failed.message
+    assert found[method().id, "toy"].status == "measured"
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), BaseExceptionGroup("several", [KeyboardInterrupt()])]
+)
+def test_ctrl_c_ends_the_run(tmp_path, error):
+    ending = Method(FakeConfig(), MEAN, (Ending(error),), "target")
+    with pytest.raises(type(error)):
+        outcomes(tmp_path, (ending, TOY))
+    assert is_interruption(error)
+
+
+def test_affine_maps_and_moments_own_their_arrays():
+    shift, weight = np.zeros(2), np.eye(2)
+    affine, moments = Affine(shift, weight, 2), Moments(3, shift, weight)
+    weight *= 2
+    assert affine.weight.tolist() == moments.scatter.tolist() == [[1, 0], [0, 1]]
+    for x in (affine.shift, affine.weight, affine.scales, moments.mean, moments.covariance):
+        assert not x.flags.writeable
