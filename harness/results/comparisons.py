@@ -79,7 +79,9 @@ def bootstrap_scores(
         )
     if not (np.isfinite(columns).all() and np.isfinite(gold).all()):
         raise ScoreError("a cosine or gold to resample is not a finite number")
-    columns = np.round(columns.astype(np.float64), TIE_DECIMALS)
+    columns = columns.astype(np.float64)
+    if metric == "spearman":  # equal pairs tie in ranks
+        columns = np.round(columns, TIE_DECIMALS)
     if aggregate == "all":
         return _one_group(columns, gold, metric, resamples, rng)
     labels, total = np.array(group), np.zeros((len(columns), resamples))

@@ -197,3 +197,12 @@ def test_minilm_scores_what_senteval_gives_it(cell, data_dir, cache_dir, tmp_pat
     [outcome] = execute(cells([Method(MINILM, MEAN)], [task], seeds=1), context)
     for name, score in cell["scores"].items():
         assert outcome.record.scores[name] == pytest.approx(score, abs=0.15), name
+
+
+@pytest.mark.parametrize("splits", [1, 2, 3])
+def test_one_class_is_no_task_for_a_classifier(splits):
+    """It would be right every time: 100.00."""
+    x, _ = blobs(40 * splits)
+    parts = [items(np.zeros(40), 40 * part) for part in range(splits)]
+    with pytest.raises(ScoreError, match="wanted two classes or more to learn from, found 1"):
+        predicted_classes(x, parts[0], parts[1:])

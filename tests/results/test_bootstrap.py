@@ -34,7 +34,8 @@ def test_each_score_is_the_oracles_on_the_drawn_items(metric, ties):
     cosines, gold, group = items(ties=ties)
     scores = bootstrap_scores(cosines, gold, group, metric=metric, resamples=40, rng=generator())
     drawn = generator().integers(len(gold), size=(40, len(gold)))
-    expected = [[oracle(metric, x[i], gold[i]) for i in drawn] for x in np.round(cosines, 10)]
+    compared = np.round(cosines, 10) if metric == "spearman" else cosines  # ranks alone tie
+    expected = [[oracle(metric, x[i], gold[i]) for i in drawn] for x in compared]
     # points, so 1e-10 is 1e-12 of a correlation
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
 

@@ -52,6 +52,12 @@ def predicted_classes(
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
     """The predicted class of each scored sentence or pair, the held-out accuracy, the penalties."""
     *learned, test = (labelled_rows(vectors, rows) for rows in (*labelled, scored))
+    for part in learned[:1] or [test]:
+        if len(np.unique(part.y)) < 2:
+            raise ScoreError(
+                f"wanted two classes or more to learn from, found {len(np.unique(part.y))}: "
+                "a classifier that knows one is always right"
+            )
     if learned:
         train, *dev = learned
         prediction = by_dev(train, dev[0], test) if dev else by_folds(train, test)

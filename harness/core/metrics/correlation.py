@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float64
-from harness.core.metrics import Metric
+from harness.core.metrics import TIE_DECIMALS, Metric
 from harness.core.types import Pairs
 
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]
@@ -60,12 +60,31 @@ def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
     return np.ldexp(x, -np.frexp(np.abs(x).max())[1])
 
 
+def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
+    """Both correlations of similarities and gold, under every aggregation.
+
+    Ranks are those of similarities rounded to ten decimals, so that equal pairs tie. Pearson's
+    takes them as they are: of nearly equal ones, rounding would move it.
+    """
+    ranked = np.round(values, TIE_DECIMALS)
+    return {
+        "spearman": aggregations(spearman, ranked, pairs),
+        "pearson": aggregations(pearson_of_similarities, values, pairs),
+    }
+
+
+def pearson_of_similarities(
+    x: Float64[np.ndarray, " P"], gold: Float64[np.ndarray, " P"]
+) -> float | None:
+    """Pearson's correlation, x100; None if the similarities differ by rounding alone."""
+    constant = len(x) > 0 and np.ptp(np.round(x, TIE_DECIMALS)) == 0
+    return None if constant else pearson(x, gold)
+
+
 METRIC = Metric(
     name="correlation",
-    score=lambda values, pairs: {
-        "spearman": aggregations(spearman, values, pairs),
-        "pearson": aggregations(pearson, values, pairs),
-    },
+    score=correlations,
+    rounded=False,
     main_score=("spearman", "all"),
     words={"spearman": "Spearman x100 of {} and gold", "pearson": "Pearson x100 of {} and gold"},
 )
