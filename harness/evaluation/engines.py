@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import re
 import threading
 import time
@@ -17,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -156,8 +156,6 @@ class Cluster:
             client = Client(scheduler, timeout="10s")
         except (OSError, ValueError) as error:
             raise UsageError(f"--scheduler {scheduler}: no scheduler answers ({error})") from None
-        if PLUGINS:  # each worker loads them when it starts
-            client.register_worker_callbacks(partial(import_plugins, tuple(PLUGINS.values())))
         return cls(client)
 
     @property
@@ -171,6 +169,9 @@ class Cluster:
         """Each item and its result as it is done; WorkersLost for one whose workers were lost."""
         from distributed import KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
+        from distributed.protocol.pickle import dumps
+
+        plugins = tuple(PLUGINS.values())
 
         blamed: list[tuple[Item, WorkersLost]] = []
         futures: dict[Any, Item] = {}
@@ -178,7 +179,9 @@ class Cluster:
 
         def submit(items: Iterable[Item], priority: int) -> None:
             for item in items:
-                future = self.client.submit(function, item, pure=False, priority=priority)
+                # As bytes: the scheduler unpickles what it is given, and knows no plug-in.
+                call = dumps((function, item))
+                future = self.client.submit(_call, plugins, call, pure=False, priority=priority)
                 futures[future] = item
                 done.add(future)
 
@@ -206,6 +209,13 @@ class Cluster:
                 further = then(item, lost)
                 yield item, lost
                 yield from self.map(function, further, then)
+
+
+def _call(plugins: Sequence[Plugin], call: bytes) -> Any:
+    """Apply a pickled function to its item, in a worker that has loaded the plug-ins before."""
+    import_plugins(plugins)
+    function, item = pickle.loads(call)  # noqa: S301 - of this run, by the client
+    return function(item)
 
 
 Engine = InProcess | Processes | Cluster

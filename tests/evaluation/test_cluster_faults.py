@@ -188,3 +188,14 @@ def test_a_full_disk_of_one_worker_costs_no_record(dask, true, tmp_path, place):
     assert processes.scores(runs) == true
     assert {path: when for path, when in written(runs).items() if path in kept} == kept
     assert scheduler.poll() is None
+
+
+def test_workers_load_a_plug_in_that_the_scheduler_does_not_know(dask, tmp_path):
+    template = ROOT / "examples" / "plugins" / "templates" / "method.py"
+    (tmp_path / "mine.py").write_text(template.read_text())
+    dask.scheduler()
+    dask.worker()
+    matrix = ["-m", "glove-mini.mean+mine@target", "glove-mini.mean", "-t", "mini-sts"]
+    status, printed = dask.ran(matrix=["--plugin", "mine.py", *matrix])
+    assert status == 0, printed
+    assert len(written(tmp_path)) == 2
