@@ -11,16 +11,16 @@ import hashlib
 import os
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from harness.assets import places
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError, is_interruption
 from harness.core.metrics import add_metric
 from harness.core.provenance import FILES, LAWS, PLUGINS, Plugin
 from harness.registry import Registry, collected, load_registry
@@ -72,8 +72,7 @@ def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
         if not (isinstance(chosen, list) and all(isinstance(path, str) for path in chosen)):
             raise UsageError(f"pyproject.toml, tool.{TABLE}: plugins: wanted a list of files")
         files += chosen
-    installed = map(_of_entry_point, entry_points(group=GROUP))
-    return [*dict.fromkeys((*map(plugin_of_file, files), *installed))]
+    return [*dict.fromkeys((*map(plugin_of_file, files), *_installed()))]
 
 
 def plugin_of_file(path: str | Path) -> Plugin:
@@ -85,14 +84,59 @@ def plugin_of_file(path: str | Path) -> Plugin:
     return Plugin(file.stem, str(file), "", sha256, f"{FILES}.{file.stem}")
 
 
+def _installed() -> Iterator[Plugin]:
+    """What installed distributions declare, of each name the first on the path.
+
+    Raises UsageError, which names the distribution, where it cannot be read.
+    """
+    seen = set()
+    for distribution in distributions():
+        try:
+            declared = distribution.read_text("entry_points.txt") or ""
+            if GROUP not in declared:
+                continue
+            name = distribution.metadata["Name"]
+            if not name:
+                raise ValueError("METADATA without a Name")
+            if name not in seen:
+                seen.add(name)
+                yield from map(_of_entry_point, distribution.entry_points.select(group=GROUP))
+        except UsageError:
+            raise
+        except Exception as error:
+            line = next(iter(str(error).splitlines()), "")
+            where = getattr(distribution, "_path", "a distribution")
+            why = f"wanted NAME = MODULE in entry_points.txt, found {type(error).__name__}: {line}"
+            raise UsageError(f"{where}: {why}; install it again, or remove it") from error
+
+
 def _of_entry_point(point: EntryPoint) -> Plugin:
-    """What a distribution registers; nothing is imported but the package's own place."""
+    """What a distribution registers; nothing is imported but the package's own place.
+
+    Raises UsageError, which names distribution and entry point, where there is no such module.
+    """
+    place = f"{point.dist.name if point.dist else 'a distribution'}, entry point {point.name}"
+    words = point.value.partition(":")[0].strip()
+    if not all(word.isidentifier() for word in words.split(".")):
+        raise UsageError(f"{place}: wanted a module, as in my_package.methods, found {words!r}")
+    try:
+        return _located(point)
+    except Exception as error:
+        line = next(iter(str(error).splitlines()), "")
+        why = f"wanted a module with sources, found {type(error).__name__}: {line}"
+        raise UsageError(f"{place}: {why}; install it again, or remove it") from error
+
+
+def _located(point: EntryPoint) -> Plugin:
+    """The plug-in of an entry point whose module has a name."""
     spec = find_spec(point.module.partition(".")[0])
     folders = (Path(folder) for folder in (spec and spec.submodule_search_locations) or ())
     files = sorted(file for folder in folders for file in folder.rglob("*.py"))
     files = files or ([Path(spec.origin)] if spec and spec.origin else [])
     sources = b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)
-    name, version = (point.dist.name, point.dist.version) if point.dist else (point.value, "")
+    name, version = point.value, ""
+    if point.dist:
+        name, version = point.dist.name, point.dist.version or ""
     sha256 = hashlib.sha256(sources).hexdigest()
     return Plugin(point.name, f"{name} {version}".strip(), version, sha256, point.module)
 
@@ -117,7 +161,9 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
             collected((*PLUGINS.values(), plugin))
         except HarnessError as error:
             raise UsageError(f"{plugin.origin}: {error}") from error
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             line = next(iter(str(error).splitlines()), "")
             why = f"cannot be imported: {type(error).__name__}: {line}"
             raise UsageError(f"{plugin.origin}: {why}") from error
@@ -138,14 +184,28 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
                 f"{plugin.origin}: +{unseen[0]} stands in no method; add one, as in METHODS = "
                 f'("bert-mini.mean+{unseen[0]}@target",)'
             )
-        for case in (case for case in contracts().cases(registry) if case.id not in earlier):
-            try:
-                case.law()
-            except Exception as error:
-                raise UsageError(
-                    f"{plugin.origin}: {case.name} fails a contract test: {case.words}; pytest "
-                    f"--harness-contracts --plugin {plugin.origin} shows where"
-                ) from error
+        if broken := [*_broken(plugin, earlier)]:
+            more = f" And {len(broken) - 1} more." if len(broken) > 1 else ""
+            raise UsageError(
+                f"{plugin.origin}: {broken[0]}{more} pytest --harness-contracts --tb=short "
+                f"--plugin {plugin.origin} shows where"
+            )
+
+
+def _broken(plugin: Plugin, earlier: Container[str]) -> Iterator[str]:
+    """A line for each contract that what a plug-in registers breaks; those of `earlier` are not."""
+    laws = contracts()
+    try:
+        cases = [case for case in laws.cases(load_registry()) if case.id not in earlier]
+    except Exception as error:
+        line = next(iter(str(error).splitlines()), "")
+        why = f"what it registers cannot be tested: {type(error).__name__}: {line}"
+        raise UsageError(f"{plugin.origin}: {why}") from error
+    for case in cases:
+        try:
+            case.law()
+        except laws.BrokenContract as error:
+            yield str(error)
 
 
 def contracts() -> ModuleType:

@@ -8,18 +8,19 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version as version_of
-from typing import Annotated, ClassVar, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 
 from harness.cli import cache, exchange, listing, measure, new, read, train
 from harness.cli.options import CommandGroup, SeveralValues, flattened, note
 from harness.cli.stopping import Stopped, end, stoppable
-from harness.core.errors import HarnessError, error_line
+from harness.core.errors import HarnessError, error_line, is_interruption
+from harness.core.provenance import blamed
 
 
 class Commands(CommandGroup):
-    """All commands."""
+    """All commands. They end by `typer.Exit`: another's SystemExit is an error."""
 
     sections: ClassVar = {
         "Measure": ("plan", "run", "reproduce"),
@@ -29,6 +30,13 @@ class Commands(CommandGroup):
         "Train": ("train",),
         "Maintain": ("cache",),
     }
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Raises HarnessError where the code of a plug-in ends the program."""
+        try:
+            return super().invoke(ctx)
+        except SystemExit as error:
+            raise HarnessError(blamed(error) + error_line(error)) from error
 
 
 app = typer.Typer(
@@ -96,11 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 - each becomes one line
-        _exit(f"harness: {error_line(error)}", HarnessError.exit_status, error)
+    except BaseException as error:
+        if is_interruption(error) or isinstance(error, SystemExit):  # the latter is click's
+            raise
+        _exit(f"harness: {blamed(error)}{error_line(error)}", HarnessError.exit_status, error)
 
 
-def _exit(why: str, status: int, unexpected: Exception | None = None) -> NoReturn:
+def _exit(why: str, status: int, unexpected: BaseException | None = None) -> NoReturn:
     """Print why, where the streams can be written, and exit with this status.
 
     Python itself exits with 120 where it cannot flush what is left in a stream.

@@ -70,7 +70,7 @@ def fetch_command(
             opt.say(json.dumps({"asset": name, "is": line, "error": complaint}))
         elif line:
             opt.say(f"{name}: {line}")
-    sys.exit(worst)
+    raise typer.Exit(worst)
 
 
 def scored_assets(registry: Registry) -> tuple[str, ...]:

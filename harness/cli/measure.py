@@ -139,7 +139,7 @@ def run_command(
     if update:
         changed = promote_gate(outcomes, results, baseline)
         opt.say(f"promoted: {changed} records and vectors of {baseline}")
-    sys.exit(_exit_status(outcomes))
+    raise typer.Exit(_exit_status(outcomes))
 
 
 def reproduce_command(
@@ -190,7 +190,7 @@ def reproduce_command(
         opt.say(line)
     moved = any(check.moved for check in checks) and not update
     status = int(moved) or _exit_status(outcomes)
-    sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
+    raise typer.Exit(0 if status == AssetMissing.exit_status and not strict else status)
 
 
 def _for_devices(execution: opt.Execution, device: str) -> opt.Execution:

@@ -28,6 +28,7 @@ from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import own_or_committed
 from harness.results.reproduction import MIN_COVERAGE
+from harness.results.records import MOST_SEEDS
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?|(cpu|cuda):\d+(,(cpu|cuda):\d+)+")
 
@@ -217,7 +218,9 @@ Plugins = Annotated[list[str] | None, option("--plugin", callback=open_in_use, h
 NamedPlugins = Annotated[
     list[str] | None, option("--plugin", callback=open_named, help=PLUGIN_HELP)
 ]
-Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 for methods with randomness.")]
+Seeds = Annotated[
+    int, typer.Option(min=1, max=MOST_SEEDS, help="Seeds 0..K-1 for methods with randomness.")
+]
 Limit = Annotated[
     int | None,
     option(

@@ -361,7 +361,7 @@ def check_command(
         opt.say(json.dumps({"status": answer.exit_status} | asdict(answer)))
     else:
         opt.say(render_report(answer, gate, opt.terminal_width()))
-    sys.exit(answer.exit_status)
+    raise typer.Exit(answer.exit_status)
 
 
 # explain and cite

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
+from harness.core.errors import Interrupted
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE = 1.5  # seconds
 KEPT = (
@@ -27,8 +29,8 @@ KEPT = (
 )
 
 
-class Stopped(BaseException):
-    """A signal that ends the command."""
+class Stopped(Interrupted):
+    """A signal, and the exit status that it means."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

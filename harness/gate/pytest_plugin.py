@@ -188,3 +188,13 @@ class LawItem(pytest.Item):
     def runtest(self) -> None:
         """Run the contract test."""
         self.case.law()
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """One line: what the contract wants and what was found; the traceback by `--tb`."""
+        if self.config.option.tbstyle == "auto" and isinstance(excinfo.value, AssertionError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """What a failure's headline says."""
+        return self.path, None, f"{self.case.name}: {self.case.words}"

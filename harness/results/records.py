@@ -387,8 +387,13 @@ def on_hardware(
     return tuple(placed)
 
 
+MOST_SEEDS = 1000  # of a method: each is a cell of the plan
+
+
 def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[PlannedCell, ...]:
     """Every method on every task, by encoder and pooling; without randomness with one seed, 0."""
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UsageError(f"wanted 1 to {MOST_SEEDS} seeds, found {seeds}")
     planned = []
     for method in methods:
         for task in tasks:

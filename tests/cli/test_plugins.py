@@ -151,6 +151,69 @@ def test_an_installed_distribution_is_found_by_itself(installed, call, tmp_path)
     assert record_of(tmp_path / "runs")["facts"]["plugins"] == {"theirs": "1.2"}
 
 
+INFO = "site/my_package-1.2.dist-info/"
+ENTRY = "[sentence_embedding_harness]\n"
+POINTS = {  # of a distribution: what its files hold instead, and words of the refusal
+    "a module that is not there": ({"entry": "theirs = nothing_there"}, "No module named"),
+    "a submodule that is not there": ({"entry": "theirs = my_package.nothing"}, "No module named"),
+    "no module": ({"entry": "theirs ="}, "entry point theirs: wanted a module, as in my_pack"),
+    "a relative module": ({"entry": "theirs = .methods"}, "theirs: wanted a module, as in my_"),
+    "blanks in a module": ({"entry": "theirs = my package"}, "theirs: wanted a module, as in my_"),
+    "a path": ({"entry": "theirs = my_package/methods.py"}, "theirs: wanted a module, as in my_"),
+    "no equals sign": ({"entry": "theirs"}, "wanted NAME = MODULE in entry_points.txt"),
+    "a built-in module": ({"entry": "theirs = sys"}, "wanted a module with sources, found"),
+    "a name that is taken": ({"entry": "theirs = my_package.methods\nmine = my_package.methods"},
+        "two files register"),
+    "bytes that are no text": ({INFO + "entry_points.txt": b"[sentence_embedding_harness]\n\xff"},
+        "wanted NAME = MODULE in entry_points.txt, found UnicodeDecodeError"),
+    "no name": ({INFO + "METADATA": b"Metadata-Version: 2.1\n"}, "ValueError: METADATA without a Name"),
+    "a syntax error": ({"methods": "def"}, "cannot be imported: SyntaxError"),
+    "null bytes": ({"methods": "\0"}, "cannot be imported: "),
+    "an error at import": ({"methods": "1 / 0"}, "cannot be imported: ZeroDivisionError"),
+    "an end at import": ({"methods": "raise SystemExit(0)"}, "cannot be imported: SystemExit: 0"),
+    "an end of the process": ({"methods": "import sys; sys.exit()"}, "cannot be imported: SystemE"),
+    "endless recursion": ({"methods": "def f(): f()\nf()"}, "cannot be imported: RecursionError"),
+    "methods that are none": ({"methods": "METHODS = ('no id',)"}, "'no id' is no method id"),
+    "tasks of text": ({"methods": "TASKS = ('mini-sts',)"}, "cannot be imported: AttributeError"),
+    "metrics of text": ({"methods": "METRICS = ('auc',)"}, "cannot be imported: "),
+    "assets of text": ({"methods": "ASSETS = ('x',)"}, "cannot be imported: AttributeError"),
+    "encoders that are one": ({"methods": "ENCODERS = 3"}, "cannot be imported: TypeError"),
+    "an encoder without a name": ({"methods": "ENCODERS = (object(),)"}, "AttributeError"),
+    "a task without an asset": ({"methods": "from harness import Task\nTASKS = (Task('t', print, "
+        "('test',), ('test',), 'auc', 'nowhere', 'raw'),)"}, "cannot be tested: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", POINTS)
+def test_a_broken_distribution_is_named_in_one_line(installed, call, tmp_path, kind):
+    changes, words = POINTS[kind]
+    for name, content in changes.items():
+        if name == "entry":
+            (tmp_path / INFO / "entry_points.txt").write_text(ENTRY + content + "\n")
+        elif name == "methods":
+            (installed / "methods.py").write_text(content + "\n")
+        else:
+            (tmp_path / name).write_bytes(content)
+    answer = call("list", "plugins")
+    assert (answer.status, answer.out) in ((2, ""), (1, ""))
+    assert "unexpected" not in answer.complaint
+    assert words in answer.complaint
+    named = ("my-package", "my_package-1.2.dist-info")
+    assert any(name in answer.complaint for name in named), answer.complaint
+    assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("what", ["a folder", "a dangling link"])
+def test_a_source_that_cannot_be_read_is_named(installed, call, what):
+    if what == "a folder":
+        (installed / "data.py").mkdir()
+    else:
+        (installed / "data.py").symlink_to("nowhere.py")
+    answer = call("list", "plugins")
+    assert answer.status == 2
+    assert "my-package, entry point theirs: wanted a module with sources" in answer.complaint
+
+
 def test_its_digest_is_of_every_source_file(installed):
     def digest():
         [plugin] = plugins_in_use()
@@ -224,12 +287,40 @@ BROKEN = {
     "takes a registered name": ('POSTS = {"mine"', 'POSTS = {"whitening"'),
     "registers a word that no method has": ("METHODS = (", "METHODS = ()  # ("),
     "breaks a law": ("moments = Moments.of(x)", "moments = Moments.of(x); rng.random()"),
+    "gives float32": (
+        "return Affine(",
+        "return lambda rows: (rows - moments.mean).astype('f4')\n        return Affine(",
+    ),
+    "writes into moments": (
+        "moments = Moments.of(x)",
+        "moments = Moments.of(x); np.add(moments.mean, 1, out=moments.mean)",
+    ),
+    "ends the program in a fit": ("moments = Moments.of(x)", "raise SystemExit(0)"),
+    "ends the program at import": ("from typing import", "raise SystemExit(0)\nfrom typing import"),
+    "raises a group at import": (
+        "from typing import",
+        "raise BaseExceptionGroup('several', [SystemExit(0)])\nfrom typing import",
+    ),
+    "has a list of post-processors": ('POSTS = {"mine": Mine}', "POSTS = [Mine]"),
+    "registers what is no method": ("METHODS = (", "METHODS = (3,)  # ("),
+    "registers None": ("METHODS = (", "METHODS = None  # ("),
 }
 WORDS = {
     "imports what is not there": "cannot be imported: ModuleNotFoundError: No module named",
     "takes a registered name": "two files register the post-processor 'whitening': rename one",
     "registers a word that no method has": '+mine stands in no method; add one, as in METHODS = ("',
-    "breaks a law": "mine fails a contract test: a deterministic fit draws nothing; pytest",
+    "breaks a law": "mine fails a contract test: a deterministic fit draws nothing: wanted nothing "
+    "drawn, found draws. baselines/whitening.py keeps it. pytest",
+    "gives float32": "mine fails a contract test: a map gives finite float64 of one width: wanted "
+    "numbers of type float64, found float32. baselines/whitening.py keeps it. And ",
+    "writes into moments": "mine fails a contract test: a fit does not write into shared rows: "
+    "found ValueError: output array is read-only. baselines/whitening.py keeps it. And ",
+    "ends the program in a fit": "mine fails a contract test: ",
+    "ends the program at import": "cannot be imported: SystemExit: 0",
+    "raises a group at import": "cannot be imported: BaseExceptionGroup: several",
+    "has a list of post-processors": "cannot be imported: AttributeError: 'list' object has no",
+    "registers what is no method": "cannot be imported: AttributeError: ",
+    "registers None": "cannot be imported: TypeError: 'NoneType' object is not iterable",
 }
 
 
@@ -243,6 +334,57 @@ def test_a_plug_in_is_refused_in_one_line_with_file_name_and_law(call, made, fau
     assert (answer.status, answer.out, len(answer.err.splitlines())) == (2, "", 1)
     assert f"{file}: " in answer.complaint
     assert WORDS[fault] in answer.complaint
+
+
+ENDING = """
+
+def ends(*_):
+    raise SystemExit(0)
+
+
+class Ending(Mine):
+    def fit(self, x, rng):
+        wide = isinstance(x, Moments) and len(x.mean) == 100
+        return ends() if wide else super().fit(x, rng)
+
+
+POSTS = {"mine": Ending}
+"""
+
+
+def test_a_plug_in_that_ends_the_program_costs_its_cell_alone(call, made, tmp_path):
+    """It keeps the laws, whose rows have other widths than glove-mini's."""
+    file = made("method")
+    head, _, tail = file.read_text().partition("POSTS =")
+    file.write_text(head + ENDING + "METHODS =" + tail.partition("METHODS =")[2])
+    cells = ("-m", "glove-mini.mean+mine@target", "glove-mini.mean", "-t", "mini-sts", "-j", "1")
+    answer = call("run", "--plugin", str(file), *cells)
+    assert answer.status == 1
+    assert "plug-in mine: wanted a result, found SystemExit(0)" in answer.out + answer.err
+    assert record_of(tmp_path / "runs")["method"] == "glove-mini.mean"
+
+
+@pytest.mark.parametrize(("code", "status"), [("0", 1), ("'done'", 1), ("3", 1)])
+def test_a_plug_in_that_ends_the_program_elsewhere_ends_it_with_a_line(call, made, code, status):
+    file = made("method")
+    text = file.read_text().replace("METHODS = (", "MADE = []\nMETHODS = (")
+    ending = f"""
+def mine():
+    if MADE:
+        raise SystemExit({code})
+    return Mine()
+
+
+POSTS = {{"mine": mine}}
+"""
+    head, _, tail = text.partition("POSTS =")
+    file.write_text(head + ending + "MADE = []\nMETHODS =" + tail.partition("\nMETHODS =")[2])
+    load_plugins([file])
+    sys.modules["harness_plugins.mine"].MADE.append(1)
+    method = "glove-mini.mean+mine@target"  # composed anew
+    answer = call("plan", "--plugin", str(file), "-m", method, "-t", "mini-sts")
+    assert answer.status == status
+    assert "plug-in mine: wanted a result, found SystemExit(" in answer.complaint
 
 
 def test_two_files_of_one_name_are_two_plug_ins(made, tmp_path):
