@@ -148,6 +148,8 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
     is taken.
     """
     for plugin in plugins:
+        if PLUGINS.get(plugin.name) == plugin:
+            continue
         if (other := PLUGINS.get(plugin.name, plugin)) != plugin:
             raise UsageError(
                 f"{plugin.origin}: another plug-in is called {plugin.name!r}: {other.origin}; "

@@ -41,6 +41,9 @@ IDLE_SECONDS = 300  # after which a worker ends
 MEMORY = 2 * 2**30  # bytes that a worker may need: an encoder of BERT's size and its task's vectors
 
 
+LOADING = threading.Lock()
+
+
 class WorkersLost(HarnessError):
     """Each worker that was given an item died."""
 
@@ -213,7 +216,8 @@ class Cluster:
 
 def _call(plugins: Sequence[Plugin], call: bytes) -> Any:
     """Apply a pickled function to its item, in a worker that has loaded the plug-ins before."""
-    import_plugins(plugins)
+    with LOADING:  # a worker may have several threads
+        import_plugins(plugins)
     function, item = pickle.loads(call)  # noqa: S301 - of this run, by the client
     return function(item)
 

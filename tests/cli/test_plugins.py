@@ -166,7 +166,7 @@ POINTS = {  # of a distribution: what its files hold instead, and words of the r
         "two files register"),
     "bytes that are no text": ({INFO + "entry_points.txt": b"[sentence_embedding_harness]\n\xff"},
         "wanted NAME = MODULE in entry_points.txt, found UnicodeDecodeError"),
-    "no name": ({INFO + "METADATA": b"Metadata-Version: 2.1\n"}, "ValueError: METADATA without a Name"),
+    "no name": ({INFO + "METADATA": b"Metadata-Version: 2.1\n"}, "METADATA without a Name"),
     "a syntax error": ({"methods": "def"}, "cannot be imported: SyntaxError"),
     "null bytes": ({"methods": "\0"}, "cannot be imported: "),
     "an error at import": ({"methods": "1 / 0"}, "cannot be imported: ZeroDivisionError"),
