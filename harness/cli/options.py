@@ -147,6 +147,13 @@ def usable_devices(device: str) -> str:
     return given
 
 
+def possible_seeds(seeds: int) -> int:
+    """The number of seeds. Raises UsageError for more than a plan can hold."""
+    if seeds > MOST_SEEDS:
+        raise UsageError(f"--seeds {seeds}: wanted {MOST_SEEDS} at most")
+    return seeds
+
+
 def open_in_use(files: Sequence[str] | None) -> list[str]:
     """Load the plug-ins of a command that measures: those named, chosen for the folder, installed.
 
@@ -219,7 +226,8 @@ NamedPlugins = Annotated[
     list[str] | None, option("--plugin", callback=open_named, help=PLUGIN_HELP)
 ]
 Seeds = Annotated[
-    int, typer.Option(min=1, max=MOST_SEEDS, help="Seeds 0..K-1 for methods with randomness.")
+    int,
+    typer.Option(min=1, callback=possible_seeds, help="Seeds 0..K-1 for methods with randomness."),
 ]
 Limit = Annotated[
     int | None,

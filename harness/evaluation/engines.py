@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import re
 import threading
 import time
@@ -83,11 +82,12 @@ class Processes:
 
         # One whose memory has grown much is replaced between two items, which harms nothing.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+        plugins = tuple(PLUGINS.values())
         executor = get_reusable_executor(
             self.workers,
             timeout=IDLE_SECONDS,
             initializer=_start_worker,
-            initargs=(os.getpid(), tuple(PLUGINS.values())),
+            initargs=(os.getpid(), plugins),
             env=ONE_THREAD,
         )
         waiting, done = deque(items), SimpleQueue[Future[Any]]()
@@ -97,7 +97,7 @@ class Processes:
             # Not all at once: processes take items in their order, and what follows comes next.
             while waiting and len(futures) < AHEAD * self.workers:
                 item = waiting.popleft()
-                future = executor.submit(function, item)
+                future = executor.submit(_call, plugins, _as_bytes(function, item))
                 futures[future] = item
                 future.add_done_callback(done.put)
 
@@ -122,9 +122,11 @@ class Processes:
                 executor.shutdown(kill_workers=True)
 
 
-def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:
-    """Load plug-ins; let a worker grow, and end soon after its parent, which may be killed."""
-    import_plugins(plugins)
+def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:  # noqa: ARG001 - they tell pools
+    """Let a worker grow, and end soon after its parent, which may be killed.
+
+    Each call loads the plug-ins; a run with others has other workers.
+    """
     # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a new one takes
     # seconds to import torch: a tenth of a whole reproduction's time.
     process_executor: Any = import_module("joblib.externals.loky.process_executor")
@@ -172,7 +174,6 @@ class Cluster:
         """Each item and its result as it is done; WorkersLost for one whose workers were lost."""
         from distributed import KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
-        from distributed.protocol.pickle import dumps
 
         plugins = tuple(PLUGINS.values())
 
@@ -183,7 +184,7 @@ class Cluster:
         def submit(items: Iterable[Item], priority: int) -> None:
             for item in items:
                 # As bytes: the scheduler unpickles what it is given, and knows no plug-in.
-                call = dumps((function, item))
+                call = _as_bytes(function, item)
                 future = self.client.submit(_call, plugins, call, pure=False, priority=priority)
                 futures[future] = item
                 done.add(future)
@@ -214,11 +215,20 @@ class Cluster:
                 yield from self.map(function, further, then)
 
 
+def _as_bytes(function: Function[Item], item: Item) -> bytes:
+    """A function and its item, for a process that has to load plug-ins before it reads them."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    return bytes(dumps((function, item)))
+
+
 def _call(plugins: Sequence[Plugin], call: bytes) -> Any:
-    """Apply a pickled function to its item, in a worker that has loaded the plug-ins before."""
+    """Apply a function to its item, in a worker that has loaded the plug-ins before."""
+    from joblib.externals.loky.backend.reduction import loads
+
     with LOADING:  # a worker may have several threads
         import_plugins(plugins)
-    function, item = pickle.loads(call)  # noqa: S301 - of this run, by the client
+    function, item = loads(call)
     return function(item)
 
 

@@ -214,10 +214,11 @@ class CorpusPass:
                 try:
                     vectors[part] = _joined_batches(due[part], vectors[part], encoding)
                 except BaseException as error:
-                    if is_interruption(error):
-                        raise
-                    self.errors[due[part]] = error
-                    del vectors[part]
+                    if not is_interruption(error):
+                        self.errors[due[part]] = error
+                        del vectors[part]
+                        continue
+                    raise
             self.progress.step(len(batch))
         seconds = encoder.clock() - began
         for part, of_batches in vectors.items():
@@ -295,9 +296,9 @@ def _has(pooling: Pooling, encoding: Encoding) -> bool:
     try:
         pooled_rows(pooling, encoding)
     except BaseException as error:
-        if is_interruption(error):
-            raise
-        return False
+        if not is_interruption(error):
+            return False
+        raise
     return True
 
 

@@ -20,13 +20,11 @@ from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
-from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
+from harness.results.records import MOST_SEEDS, SAME_PLATFORM, Cell, cell_of, largest_move
 from harness.results.verdict import prediction_half_width
 
 # In points. Another processor or another build of the libraries sums in another order.
 ACROSS_PLATFORMS = 0.05
-
-MOST_SEEDS = 1000  # of a cell of the quick set
 
 # Two environments that agree in these are one platform.
 PLATFORM = ("system", "machine", "processor", "threads", "packages", "device")

@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from importlib import metadata
 
+import processes
 import pytest
 from fakes import TOY, made_record, results_of
 from processes import ROOT
@@ -15,7 +16,7 @@ from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, Plugin
-from harness.plugins import load_plugins, plugins_in_use
+from harness.plugins import import_plugins, load_plugins, plugins_in_use
 from harness.registry import load_registry
 from harness.report.method_table import MethodTable
 
@@ -103,6 +104,19 @@ def test_a_folder_and_an_environment_name_plug_ins(call, made, monkeypatch, tmp_
     rows = json.loads(call("list", "posts", "--json").out)
     assert {row["word"]: row["plug-in"] for row in rows}["+mine"] == "mine"
     assert {row["plug-in"] for row in rows} == {"", "mine"}
+
+
+@pytest.mark.slow
+def test_a_process_that_cannot_load_it_says_so(made):
+    """It ends the program where a worker imports it, and nowhere else."""
+    file = made("method")
+    ending = "import sys\nif any('loky' in name for name in sys.modules):\n    sys.exit(0)\n"
+    file.write_text(file.read_text() + ending)
+    methods = ["glove-mini.mean+mine@target", "glove-mini.mean", "bert-mini.mean"]
+    words = ("run", "--plugin", str(file), "-m", *methods, "-t", "mini-sts", "-j", "2", "-q")
+    done = processes.run(*words, cwd=file.parent)
+    assert done.status == 2
+    assert done.err == f"harness: {file}: cannot be imported: SystemExit: 0\n"
 
 
 @pytest.mark.slow
@@ -385,6 +399,13 @@ POSTS = {{"mine": mine}}
     answer = call("plan", "--plugin", str(file), "-m", method, "-t", "mini-sts")
     assert answer.status == status
     assert "plug-in mine: wanted a result, found SystemExit(" in answer.complaint
+
+
+def test_a_plug_in_that_is_loaded_is_not_loaded_again(made):
+    plugins = plugins_in_use([made("method")])
+    for _ in range(2):
+        import_plugins(plugins)
+    assert [*PLUGINS.values()] == plugins
 
 
 def test_two_files_of_one_name_are_two_plug_ins(made, tmp_path):

@@ -134,19 +134,21 @@ def test_a_post_processor_cannot_move_the_cells_beside_it(tmp_path, post, on):
 class InEncoding(Mean):
     """Writes into the encoding that it is given."""
 
-    part: str = "mean"
+    at_least: int = 1  # sentences
 
     def __call__(self, encoding: Encoding):
-        x = getattr(encoding, self.part)
-        x *= 0
+        if len(encoding) >= self.at_least:
+            x = encoding.mean
+            x *= 0
         return super().__call__(encoding)
 
 
+@pytest.mark.parametrize("at_least", [1, 2])  # with the probe, or not
 @pytest.mark.parametrize("on", [None, "target", "stream"])
-def test_a_pooling_cannot_move_the_cells_beside_it_nor_what_is_kept(tmp_path, on):
+def test_a_pooling_cannot_move_the_cells_beside_it_nor_what_is_kept(tmp_path, on, at_least):
     text = corpus("stream", numbered(100, 25))
     posts = (Centre(),) if on else ()
-    vandal = Method(FakeConfig(), InEncoding("vandal", (-1,)), posts, on)
+    vandal = Method(FakeConfig(), InEncoding("vandal", (-1,), at_least), posts, on)
     plain = method("mean", *["centre"] * len(posts), on=on)
     wanted = outcomes(tmp_path / "without", (plain, TOY), corpora=[text])
     found = outcomes(tmp_path / "with", (vandal, TOY), (plain, TOY), corpora=[text])
