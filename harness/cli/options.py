@@ -27,8 +27,8 @@ from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import own_or_committed
-from harness.results.reproduction import MIN_COVERAGE
 from harness.results.records import MOST_SEEDS
+from harness.results.reproduction import MIN_COVERAGE
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?|(cpu|cuda):\d+(,(cpu|cuda):\d+)+")
 
