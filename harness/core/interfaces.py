@@ -6,7 +6,7 @@ A source only holds names; `harness.assets.places` finds the files on this machi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -161,7 +161,7 @@ class Identity:
     """
 
     key: str
-    digests: Mapping[str, str]
+    digests: Mapping[str, str] = field(hash=False)
     max_length: int | None = None
     parameters: int | None = None
 

@@ -66,6 +66,12 @@ class FunctionConfig(BaseConfig):
                 f"{self.name}: wanted one vector of a text whatever stands beside it, found two of "
                 f"{PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
             )
+        if not np.array_equal(probes, self.vectors(PROBES)):
+            raise ScoreError(
+                f"{self.name}: wanted the same vectors of a text each time, found others of "
+                f"{PROBES[0][:20]!r} or another; take out what is random, and keep the answers of "
+                "a service"
+            )
         digests = {"weights": hashlib.sha256(probes.tobytes()).hexdigest()}
         code = {f"plugin {p.name}": p.sha256 for p in plugins_of(self.function).values()}
         return Identity(digest_of({"name": self.name, **digests, **code}), digests)

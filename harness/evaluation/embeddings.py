@@ -113,6 +113,7 @@ class CachedEncoder:
     hub snapshot that the weights came from.
     """
 
+    name: str
     identity: Identity
     cache: EncoderCache
     load: Callable[[], Encoder]
@@ -122,25 +123,40 @@ class CachedEncoder:
     encoder: Encoder | None = None
 
     @classmethod
-    def open(cls, config: EncoderConfig, places: Places, clock: Clock) -> CachedEncoder:
-        """The encoder of a configuration. Raises AssetMissing where its files are not here."""
+    def open(
+        cls, config: EncoderConfig, places: Places, clock: Clock, identity: Identity | None = None
+    ) -> CachedEncoder:
+        """The encoder of a configuration. Raises AssetMissing where its files are not here.
+
+        `identity` is given where the run has read the files before: then they must still have it
+        if they are loaded.
+        """
         path = places.encoder(config)
-        identity = places.identify(config, path)
+        identity = identity or places.identify(config, path)
         return cls(
-            identity,
-            open_labelled(places.cache, config.name, identity),
-            lambda: config.load(path, places.cache),
-            clock,
-            places.cache,
-            revision_of(path),
+            name=config.name,
+            identity=identity,
+            cache=open_labelled(places.cache, config.name, identity),
+            load=lambda: config.load(path, places.cache),
+            clock=clock,
+            folder=places.cache,
+            revision=revision_of(path),
         )
 
     def loaded(self) -> Encoder:
-        """The encoder itself, past its cache."""
+        """The encoder itself, past its cache.
+
+        Raises DataError for one that has another key than the folder of its cache. It is not kept,
+        so that whoever asks again is refused again.
+        """
         if self.encoder is None:
-            self.encoder = self.load()
-            if self.encoder.key != self.identity.key:  # `load` reads all of the files
-                raise DataError("an encoder's files changed during the run; run again")
+            encoder = self.load()
+            if encoder.key != self.identity.key:
+                raise DataError(
+                    f"{self.name}: its files changed during the run: wanted the key "
+                    f"{self.identity.key[:12]}, found {encoder.key[:12]}; run again"
+                )
+            self.encoder = encoder
         return self.encoder
 
     @cached_property

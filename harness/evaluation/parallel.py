@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import sentence_key
-from harness.core.interfaces import EncoderConfig
+from harness.core.interfaces import EncoderConfig, Identity
 from harness.core.provenance import code_digest, one_blas_thread, packages
 from harness.core.types import Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
@@ -188,6 +188,7 @@ class Pipelines:
         self.outcomes: deque[Outcome] = deque()  # which wait to be yielded
         self.errors: dict[Work | None, HarnessError] = {}  # of trainings
         self.begun: list[Work] = []
+        self.identities: dict[EncoderConfig, Identity] = {}  # which every worker must find
         # The stages behind each piece of work that is not done, and what else of its own is not.
         self.waiting: dict[Work, tuple[Iterator[Sequence[Work]], set[Work]]] = {}
         self.phase = ""
@@ -204,26 +205,33 @@ class Pipelines:
             if isinstance(run, Outcome):
                 self.outcomes.append(run)
                 continue
+            config: Any = run.left[0].encoder
+            identity = self.identities[config] = run.encoder.identity
             cells_by_pass: dict[CorpusPass, list[PlannedCell]] = {}
             for cell, corpus_pass in run.passes.items():
                 if corpus_pass.missing:
                     cells_by_pass.setdefault(corpus_pass, []).append(cell)
+            in_pass = partial(_in_pass, self.site, identity)
             blocks = [
-                Work(partial(_in_pass, self.site, of_pass, CorpusPass.encode, block), len(block))
+                Work(partial(in_pass, of_pass, CorpusPass.encode, block), len(block))
                 for corpus_pass, of_pass in cells_by_pass.items()
                 for block in corpus_pass.sample.blocks
             ]
             missing = sorted(self.part.texts(run.missing), key=len)  # similar lengths together
             shards = (missing[start : start + SHARD] for start in range(0, len(missing), SHARD))
-            encode = partial(_encode, self.site, run.left[0].encoder)
+            encode = partial(_encode, self.site, identity, config)
             # Blocks take longest, and so come first.
             yield [*blocks, *(Work(partial(encode, texts), len(texts)) for texts in shards)]
-            merge = partial(_in_pass, self.site, step=CorpusPass.merge)
-            yield [Work(partial(merge, of_pass)) for of_pass in cells_by_pass.values()]
+            yield [
+                Work(partial(in_pass, of_pass, CorpusPass.merge))
+                for of_pass in cells_by_pass.values()
+            ]
             yield [self._measuring(unit) for unit in units(run.left, passes_made=True)]
 
     def _measuring(self, unit: Sequence[PlannedCell]) -> Work:
-        return Work(partial(_measured, self.site, unit), len(unit), cells=unit)
+        config: Any = unit[0].encoder
+        measured = partial(_measured, self.site, self.identities[config], unit)
+        return Work(measured, len(unit), cells=unit)
 
     def begin(self, stages: Iterator[Sequence[Work]]) -> Sequence[Work]:
         """The next of the stages in which there is something to do."""
@@ -272,8 +280,8 @@ def _context(site: Site) -> RunContext:
 
 
 @lru_cache(maxsize=1)
-def _encoder(site: Site, config: Any) -> CachedEncoder:
-    return CachedEncoder.open(config, site.context.loader.places, site.context.clock)
+def _encoder(site: Site, identity: Identity, config: Any) -> CachedEncoder:
+    return CachedEncoder.open(config, site.context.loader.places, site.context.clock, identity)
 
 
 def _in_worker(site: Site, function: Callable[[Any], Any], item: Any) -> Any:
@@ -282,23 +290,28 @@ def _in_worker(site: Site, function: Callable[[Any], Any], item: Any) -> Any:
     return function(item)
 
 
-def _encode(site: Site, config: Any, texts: Sequence[str]) -> None:
+def _encode(site: Site, identity: Identity, config: Any, texts: Sequence[str]) -> None:
     """Encode and store sentences. The cells that need them report an error."""
     with failures(()):
-        _encoder(site, config).ensure(texts, Progress())
+        _encoder(site, identity, config).ensure(texts, Progress())
 
 
 def _in_pass(
-    site: Site, cells: Sequence[PlannedCell], step: Callable[..., None], *block: range
+    site: Site,
+    identity: Identity,
+    cells: Sequence[PlannedCell],
+    step: Callable[..., None],
+    *block: range,
 ) -> None:
     """Encode a block of the pass that cells share, or merge all. The cells report an error."""
     with failures(()), one_blas_thread():
         config: Any = cells[0].encoder
-        loader, encoder = _context(site).loader, _encoder(site, config)
+        loader, encoder = _context(site).loader, _encoder(site, identity, config)
         texts = {cell: loader.inputs(cell.task, cell.method.fit_on).fit for cell in cells}
         corpus_pass = corpus_passes(encoder, texts, Progress())[cells[0]]
         step(corpus_pass, *block, corpus_pass.missing)
 
 
-def _measured(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:
-    return [*execute(unit, _context(site))]
+def _measured(site: Site, identity: Identity, unit: Sequence[PlannedCell]) -> list[Outcome]:
+    identities: Any = {unit[0].encoder: identity}
+    return [*execute(unit, replace(_context(site), identities=identities))]

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line, is_interruption
-from harness.core.interfaces import Transform
+from harness.core.interfaces import EncoderConfig, Identity, Transform
 from harness.core.provenance import blamed, environment, one_blas_thread
 from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
@@ -82,7 +82,8 @@ class RunContext:
 
     With `overwrite`, what is done is measured again. `workers` is how many processes work beside
     each other: records say it, since it costs time. A cell fails if word vectors have a vector for
-    a smaller share of its tokens than `min_coverage`.
+    a smaller share of its tokens than `min_coverage`. `identities` are those of encoders whose
+    files the run has read already, in the process that started it.
     """
 
     loader: TaskLoader
@@ -92,6 +93,7 @@ class RunContext:
     overwrite: bool = False
     workers: int = 1
     min_coverage: float = MIN_COVERAGE
+    identities: Mapping[EncoderConfig, Identity] = field(default_factory=dict)
 
 
 def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outcome]:
@@ -108,7 +110,8 @@ def open_runs(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Enc
     for config, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         with failures(of_encoder) as failing:
-            encoder = CachedEncoder.open(config, context.loader.places, context.clock)
+            identity = context.identities.get(config)
+            encoder = CachedEncoder.open(config, context.loader.places, context.clock, identity)
             run = EncoderRun(context, encoder)
         yield from failing
         if not failing:

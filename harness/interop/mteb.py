@@ -17,6 +17,7 @@ from mteb.models.model_meta import ScoringFunction
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
+from harness.core.errors import DataError
 from harness.core.files import file_name, text_digest
 from harness.core.metrics import TIE_DECIMALS, cosine, directions
 from harness.core.types import Method
@@ -99,7 +100,10 @@ def as_mteb(
     encoder = method.encoder.member(seed)
     path = places.encoder(encoder)
     identity = encoder.identify(path)
-    embedder = fit_method(method, encoder.load(path, places.cache), texts, seed)
+    loaded = encoder.load(path, places.cache)
+    if loaded.key != identity.key:
+        raise DataError(f"{encoder.name}: its files changed while they were read; try again")
+    embedder = fit_method(method, loaded, texts, seed)
     post = "+".join(post.name for post in method.post)
     fitted = {"post": post, "texts": text_digest(texts or ())[:16], "seed": seed} if post else None
     about = ModelMeta.create_empty(

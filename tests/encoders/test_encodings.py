@@ -1,6 +1,7 @@
 """Embeddings on disk: encoded once ever, never another's, complete or absent, never damaged."""
 
 import tempfile
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def bench(root, config=None):
     config = config or FakeConfig()
     identity = config.identify(root)
     cache = EncoderCache.open(root, identity.key)
-    return CachedEncoder(identity, cache, lambda: config.load(root, root), ticks(), root)
+    load = partial(config.load, root, root)
+    return CachedEncoder(config.name, identity, cache, load, ticks(), root)
 
 
 def ensured(root, texts, config=None):

@@ -111,6 +111,15 @@ def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(functio
         harness.evaluate(function, "mini-sts", places=places)
 
 
+def test_a_function_with_a_little_noise_is_refused(places):
+    def noisy(texts):
+        vectors = hashed(texts)
+        return vectors * (1 + np.random.default_rng().uniform(-0.02, 0.02, size=vectors.shape))
+
+    with pytest.raises(ScoreError, match="wanted the same vectors of a text each time"):
+        harness.evaluate(noisy, "mini-sts", places=places)
+
+
 def test_an_object_that_encodes_is_a_function_and_a_task_can_be_ones_own(places):
     class Model:
         def encode(self, texts):
