@@ -1,4 +1,4 @@
-"""Plug-ins: methods, tasks, encoders and their parts from a file or an installed distribution.
+"""Plug-ins: methods, tasks, encoders and their parts from a file, a folder or a distribution.
 
 A plug-in ends with tuples as a file of `baselines` does: METHODS (or their ids), ENCODERS,
 POOLINGS, TASKS, CORPORA, METRICS and ASSETS, and the mapping POSTS. Nothing is imported that the
@@ -11,32 +11,37 @@ import hashlib
 import os
 import sys
 import tomllib
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import EntryPoint, distributions
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from harness.assets import places
 from harness.core.errors import HarnessError, UsageError, is_interruption
+from harness.core.files import digest_of
 from harness.core.metrics import add_metric
-from harness.core.provenance import FILES, LAWS, PLUGINS, Plugin
+from harness.core.provenance import BASELINES, FILES, HARNESS, LAWS, PLUGINS, Plugin
 from harness.registry import Registry, collected, load_registry
 
 GROUP = "sentence_embedding_harness"  # of entry points
 KINDS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
 TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
+BYTECODE = "__pycache__"
 
 
 def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
     """Load plug-ins, as a command with `--plugin` does: `load_registry` has what they register.
 
     Args:
-        files: Python files. Those that HARNESS_PLUGINS and the pyproject.toml of the current folder
-            name are loaded as well, and installed distributions that declare the entry point
-            group `sentence_embedding_harness`.
+        files: Python files, or folders with an `__init__.py`. Those that HARNESS_PLUGINS and the
+            pyproject.toml of the current folder name are loaded as well, and installed
+            distributions that declare the entry point group `sentence_embedding_harness`.
 
     Returns:
         The registry, with what they register.
@@ -76,12 +81,22 @@ def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
 
 
 def plugin_of_file(path: str | Path) -> Plugin:
-    """A file as a plug-in. Raises UsageError unless it is a Python file."""
-    file = Path(path).expanduser().absolute()
-    if not (file.is_file() and file.suffix == ".py" and file.stem.isidentifier()):
-        raise UsageError(f"--plugin {path}: wanted a Python file, as in my_method.py")
-    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    return Plugin(file.stem, str(file), "", sha256, f"{FILES}.{file.stem}")
+    """A file, or a folder, as a plug-in. Raises UsageError unless it is Python's."""
+    place = Path(path).expanduser().absolute()
+    is_folder = (place / "__init__.py").is_file()
+    if not ((is_folder or (place.is_file() and place.suffix == ".py")) and _word(place)):
+        raise UsageError(
+            f"--plugin {path}: wanted a Python file, as in my_method.py, or a folder with an "
+            "__init__.py, as in my_methods"
+        )
+    module = f"{FILES}.{_word(place)}"
+    return Plugin(_word(place), str(place), "", _Content.of(module, place).digest, module)
+
+
+def _word(place: Path) -> str:
+    """The name of a file's or a folder's module; empty where it can be none."""
+    word = place.name if place.is_dir() else place.stem
+    return word if word.isidentifier() else ""
 
 
 def _installed() -> Iterator[Plugin]:
@@ -120,25 +135,110 @@ def _of_entry_point(point: EntryPoint) -> Plugin:
     if not all(word.isidentifier() for word in words.split(".")):
         raise UsageError(f"{place}: wanted a module, as in my_package.methods, found {words!r}")
     try:
-        return _located(point)
+        sha256 = _Content.installed(point.module).digest
     except Exception as error:
         line = next(iter(str(error).splitlines()), "")
         why = f"wanted a module with sources, found {type(error).__name__}: {line}"
         raise UsageError(f"{place}: {why}; install it again, or remove it") from error
-
-
-def _located(point: EntryPoint) -> Plugin:
-    """The plug-in of an entry point whose module has a name."""
-    spec = find_spec(point.module.partition(".")[0])
-    folders = (Path(folder) for folder in (spec and spec.submodule_search_locations) or ())
-    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
-    files = files or ([Path(spec.origin)] if spec and spec.origin else [])
-    sources = b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)
     name, version = point.value, ""
     if point.dist:
         name, version = point.dist.name, point.dist.version or ""
-    sha256 = hashlib.sha256(sources).hexdigest()
     return Plugin(point.name, f"{name} {version}".strip(), version, sha256, point.module)
+
+
+@dataclass(frozen=True, eq=False)
+class _Content(MetaPathFinder):
+    """All files of a plug-in by their paths below its place, and the importer of their code.
+
+    What is imported is compiled from the bytes that were digested: never from a file that changed
+    since, nor from bytecode that Python keeps, which it tells by size and whole seconds alone.
+    """
+
+    module: str
+    place: Path
+    files: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, module: str, place: Path) -> _Content:
+        """The files of a module at a place: one file, or all in a folder but Python's bytecode."""
+        if place.is_file():
+            return cls(module, place, {"": place.read_bytes()})
+        found = (file for file in sorted(place.rglob("*")) if file.is_file())
+        files = {file.relative_to(place): file for file in found}
+        kept = {path: file for path, file in files.items() if BYTECODE not in path.parts}
+        return cls(module, place, {path.as_posix(): f.read_bytes() for path, f in kept.items()})
+
+    @classmethod
+    def installed(cls, module: str) -> _Content:
+        """The files of an installed package or module; none where it is not there."""
+        top = module.partition(".")[0]
+        spec = find_spec(top)
+        folders = [*((spec and spec.submodule_search_locations) or ())]
+        file = spec.origin if spec and spec.has_location else None
+        place = folders[0] if folders else file
+        return cls.of(top, Path(place)) if place else cls(top, Path(), {})
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of a file, as others take it; of a folder, over the paths of its files too."""
+        digests = {path: hashlib.sha256(data).hexdigest() for path, data in self.files.items()}
+        return digests.get("") or digest_of(digests)
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        """How a module of the plug-in is imported; None for any other, or without source."""
+        if not f"{fullname}.".startswith(f"{self.module}."):
+            return None
+        inside = "/".join(fullname.removeprefix(self.module).split(".")[1:])
+        package = f"{inside}/__init__.py".removeprefix("/")
+        for path in ("", package) if fullname == self.module else (package, f"{inside}.py"):
+            if path in self.files:
+                file = self.place / path if path else self.place
+                loader = _Compiled(fullname, str(file), self.files[path])
+                folders = [str(file.parent)] if path == package else None
+                return spec_from_file_location(
+                    fullname, file, loader=loader, submodule_search_locations=folders
+                )
+        return None
+
+
+class _Compiled(SourceFileLoader):
+    """The loader of a module whose source was read already."""
+
+    def __init__(self, name: str, path: str, source: bytes) -> None:
+        super().__init__(name, path)
+        self.source = source
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - it has one module
+        return self.source_to_code(self.source, self.path)
+
+
+def _content_now(plugin: Plugin) -> _Content:
+    """The files of a plug-in as they are now."""
+    if plugin.module.startswith(f"{FILES}."):
+        return _Content.of(plugin.module, Path(plugin.origin))
+    return _Content.installed(plugin.module)
+
+
+def _require_same(plugin: Plugin, content: _Content) -> None:
+    if content.digest != plugin.sha256:
+        raise HarnessError(
+            f"the plug-in changed since the command began: wanted sha256 {plugin.sha256[:12]}, "
+            f"found {content.digest[:12]}; run again"
+        )
+
+
+def require_plugins(plugins: Iterable[Plugin]) -> None:
+    """Raise HarnessError for a plug-in of which a file is not what it was when it was loaded."""
+    for plugin in plugins:
+        try:
+            _require_same(plugin, _content_now(plugin))
+        except HarnessError as error:
+            raise HarnessError(f"{plugin.origin}: {error}") from None
+
+
+def require_folders(plugins: Iterable[Plugin]) -> None:
+    """The same of those that may read further files as they run; one file is in memory."""
+    require_plugins(plugin for plugin in plugins if not Path(plugin.origin).is_file())
 
 
 def import_plugins(plugins: Iterable[Plugin]) -> None:
@@ -226,10 +326,43 @@ def registered(plugin: Plugin) -> dict[str, list[str]]:
 
 
 def _imported(plugin: Plugin) -> ModuleType:
-    if not plugin.module.startswith(f"{FILES}."):
-        return import_module(plugin.module)
-    sys.modules.setdefault(FILES, ModuleType(FILES))
-    return _from_file(plugin.module, Path(plugin.origin))
+    """The module of a plug-in, made of the text that it was digested from.
+
+    Raises HarnessError for another text, and where it imports a module that lies beside it.
+    """
+    if plugin.module in sys.modules:
+        return sys.modules[plugin.module]
+    content = _content_now(plugin)
+    _require_same(plugin, content)
+    if of_file := plugin.module.startswith(f"{FILES}."):
+        package = sys.modules.setdefault(FILES, ModuleType(FILES))
+        package.__path__ = []  # it is on no disk: each finder below has a module of it
+    before = {*sys.modules}
+    sys.meta_path.insert(0, content)
+    try:
+        module = import_module(plugin.module)
+    except BaseException:
+        sys.meta_path.remove(content)
+        for name in {*sys.modules} - before:
+            if f"{name}.".startswith(f"{content.module}."):
+                del sys.modules[name]
+        raise
+    if of_file:
+        _require_none_beside(Path(plugin.origin), {*sys.modules} - before)
+    return module
+
+
+def _require_none_beside(place: Path, names: Iterable[str]) -> None:
+    """Raise HarnessError for an imported module that lies beside a plug-in: no digest holds it."""
+    for name in sorted(names):
+        file = Path(str(getattr(sys.modules[name], "__file__", None)))
+        top = file.parent if file.name == "__init__.py" else file
+        ours = name.partition(".")[0] in (HARNESS.name, BASELINES.name)
+        if top.parent == place.parent and "." not in name and not ours:
+            raise HarnessError(
+                f"it imports {top.name}, which lies beside it and is no part of its digest; put "
+                "both into a folder with an __init__.py, and name the folder"
+            )
 
 
 def _from_file(name: str, path: Path) -> ModuleType:

@@ -29,13 +29,13 @@ from harness.core.interfaces import (
     VectorFile,
     fixed_by,
 )
-from harness.core.provenance import plugins_of
+from harness.core.provenance import plugins_of, with_code
 from harness.core.toml import read_typed
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "embedded" / "mini"
 UNPACKED = "unpacked"  # under the cache folder: encoders that wheels carry
-DIGESTS = "digests"  # under the cache folder: of large files, as long as they are unchanged
+DIGESTS = "digests"  # under the cache folder: of large files, for plans
 TRAINED = "trained"  # under the cache folder: what `harness train family` makes
 
 SCHEMA = 1
@@ -154,10 +154,15 @@ class Places:
         places = [self.data_dir / place for place in asset.probe] if self.data_dir else []
         return next((place for place in places if place.exists()), None)
 
-    def identify(self, config: EncoderConfig, path: Path, *, anew: bool = False) -> Identity:
-        """What an encoder's files are. Unchanged large ones are not read again, unless `anew`."""
-        with remembering(self.cache / DIGESTS, anew=anew):
-            return config.identify(path)
+    def identify(self, config: EncoderConfig, path: Path, *, noted: bool = False) -> Identity:
+        """What an encoder's files are, and the plug-ins whose code reads them.
+
+        All of their bytes are read. With `noted`, which a plan may ask for, digests that were taken
+        earlier stand for large files that seem unchanged.
+        """
+        with remembering(self.cache / DIGESTS, anew=not noted):
+            identity = config.identify(path)
+        return replace(identity, key=with_code(identity.key, config))
 
     def encoder(self, config: EncoderConfig) -> Path:
         """The encoder's folder or file; AssetMissing with what would get it.

@@ -20,6 +20,7 @@ from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import base_name
 from harness.core.progress import Bar
+from harness.core.provenance import with_code
 from harness.core.types import AGGREGATIONS, MethodId, Task
 from harness.evaluation.compare import Scored, against_best, compare_methods
 from harness.evaluation.runner import RunContext
@@ -352,7 +353,10 @@ def check_command(
         path = patterns.paths.get(base_name(parts.encoder)) if parts else None
         # Its post-processors may be of a plug-in that is not loaded.
         read_by = f"{parts.encoder}.{parts.pooling}" if parts else ""
-        return patterns.registry.parse(read_by).encoder.identify(path).key if path else None
+        if path is None:
+            return None
+        encoder = patterns.registry.parse(read_by).encoder
+        return with_code(encoder.identify(path).key, encoder)
 
     answer = gate.check(
         gate.wanted(patterns.methods, patterns.tasks), data_dir, fail_below, key_now, sources

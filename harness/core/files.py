@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import os
 import tempfile
@@ -16,21 +17,103 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import quote
 
 from harness.core.errors import DataError
 from harness.core.types import Pairs, why_no_text
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
+CHUNK = 1 << 20  # bytes that are read at a time
 LARGE = 1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
+NO_FILE = "no file"  # in the place of a digest
+TENSORS = (".safetensors", ".bin", ".npz")  # of files that are read whole, and once
 _NOTES: ContextVar[tuple[Path | None, bool]] = ContextVar("notes", default=(None, False))
+
+
+class _Reading:
+    """The states of files and folders that were found in a reading, by their paths.
+
+    `kept` are the bytes of files of tensors between the taking of their digests and their loading.
+    """
+
+    def __init__(self) -> None:
+        self.states: dict[Path, str] = {}
+        self.kept: dict[Path, bytes] = {}
+
+
+_READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
+
+
+@contextmanager
+def one_reading() -> Iterator[None]:
+    """Context in which a file that is read several times must have the same bytes each time.
+
+    So the digests that `sha256_of` gives in it are those of what `read_bytes` and `open_bytes` give
+    in it: DataError is raised for a file that changed in between. No note is taken for true.
+    """
+    if _READING.get() is not None:  # within another
+        yield
+        return
+    reading = _READING.set(_Reading())
+    try:
+        yield
+    finally:
+        _READING.reset(reading)
+
+
+def require_unchanged(path: Path, state: str) -> None:
+    """Raise DataError if another state of a file or folder was found earlier in this reading."""
+    reading = _READING.get()
+    if reading is not None and reading.states.setdefault(path.absolute(), state) != state:
+        raise DataError(f"{path} changed while it was read; run again")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, which `one_reading` compares with what else is read of it."""
+    reading = _READING.get()
+    if reading is None:
+        return path.read_bytes()
+    data = reading.kept.pop(path.absolute(), None)
+    if data is None:
+        data = path.read_bytes()
+        require_unchanged(path, hashlib.sha256(data).hexdigest())
+    return data
+
+
+class _Digesting(io.RawIOBase):
+    """A file that digests what is read of it."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self.file, self.sha = file, hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self.file.readinto(buffer)
+        self.sha.update(memoryview(buffer)[:count])
+        return count
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
+    """A file of any size, read from its beginning; compared as by `read_bytes` when it is left."""
+    with path.open("rb", buffering=0) as file:
+        digesting = _Digesting(file)
+        with io.BufferedReader(digesting, CHUNK) as reader:
+            yield reader
+            while reader.read(CHUNK):  # gzip leaves what follows its end
+                pass
+    require_unchanged(path, digesting.sha.hexdigest())
 
 
 @contextmanager
 def remembering(folder: Path, *, anew: bool = False) -> Iterator[None]:
     """Within it `sha256_of` notes the digests of large files, and reads those that have changed.
 
-    A file has changed if its size, times or inode have. With `anew` every file is read.
+    A file has changed if its size, times or inode have. That is a guess, which a plan may make: a
+    change through a memory map keeps all of them. With `anew` every file is read.
     """
     outside = _NOTES.set((folder, anew))
     try:
@@ -40,21 +123,29 @@ def remembering(folder: Path, *, anew: bool = False) -> Iterator[None]:
 
 
 def sha256_of(path: Path) -> str:
-    """The hex sha256 of a file's bytes."""
+    """The hex sha256 of a file's bytes: read, or as found earlier in `one_reading`, or as noted."""
+    if (reading := _READING.get()) is not None:
+        if reading.states.get(path.absolute(), NO_FILE) == NO_FILE:
+            if path.suffix in TENSORS:
+                reading.kept[path.absolute()] = read_bytes(path)
+            else:
+                require_unchanged(path, read_sha256(path))
+        return reading.states[path.absolute()]
     folder, anew = _NOTES.get()
     if folder is None or path.stat().st_size < LARGE:
-        return _read_sha256(path)
+        return read_sha256(path)
     note, state = folder / digest_of_repr(path.absolute()), state_of(path)
-    digest = None if anew else _noted_sha256(note, state)
-    if digest is None:
-        digest = _read_sha256(path)
+    noted = _noted_sha256(note, state)
+    digest = read_sha256(path) if anew or noted is None else noted
+    if digest != noted:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(note, f"{digest} {digest_of_repr((state, digest))}\n".encode())
     return digest
 
 
-def _read_sha256(path: Path) -> str:
+def read_sha256(path: Path) -> str:
+    """The hex sha256 of a file's bytes as they are now."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -255,6 +255,9 @@ class EncoderConfig(Protocol):
     def load(self, path: Path, cache: Path) -> Encoder:
         """Read an encoder's files, ready to encode.
 
+        The encoder's `key` is that of `identify` for the very bytes that are read; else a run
+        refuses it.
+
         Args:
             path: The folder or file that holds them, as `Places.encoder` finds it.
             cache: The folder into which a legacy checkpoint may be converted, once.

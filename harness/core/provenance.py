@@ -12,16 +12,18 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from traceback import walk_tb
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from harness.core.errors import UsageError
+from harness.core.files import digest_of
 
 HARNESS = Path(__file__).resolve().parents[1]
 FROM_WHEEL = (HARNESS / "baselines").is_dir()
@@ -30,6 +32,10 @@ BASELINES = ROOT / "baselines"
 BESIDE = HARNESS / "beside"  # where a wheel keeps files that stand beside harness in a checkout
 EXAMPLES = BESIDE / "templates" if FROM_WHEEL else ROOT / "examples" / "plugins" / "templates"
 LAWS = BESIDE / "contracts.py" if FROM_WHEEL else ROOT / "tests" / "contracts.py"
+
+SOURCES = (".py", ".toml", ".txt")
+# What a wheel has in other places than a checkout, and data that have digests of their own.
+NO_SOURCES = (BESIDE, HARNESS / "assets" / "committed", HARNESS / "assets" / "embedded")
 
 # The libraries that a score may depend on.
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
@@ -68,12 +74,14 @@ def _libraries() -> Any:
 def code_digest() -> str:
     """The sha256 of the sources of harness and baselines: a result of other code is `stale`.
 
+    The lists and tables that they read are sources, too; data sets and models are not.
+
     A wheel has the digest of the checkout that it was built from.
     """
     digest = hashlib.sha256()
     for folder in (HARNESS, BASELINES):
-        for path in sorted(folder.rglob("*.py")):
-            if folder is BASELINES or not {BASELINES, BESIDE} & {*path.parents}:
+        for path in sorted(file for file in folder.rglob("*") if file.suffix in SOURCES):
+            if folder is BASELINES or not {BASELINES, *NO_SOURCES} & {*path.parents}:
                 name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
                 digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
@@ -84,10 +92,11 @@ FILES = "harness_plugins"  # the package of plug-ins that are read from files
 
 @dataclass(frozen=True)
 class Plugin:
-    """A file, or a module of an installed distribution, that registers methods or their parts.
+    """A file, a folder or an installed distribution that registers methods or their parts.
 
-    `origin` is the path of the file, or the distribution with its version; `sha256` is the digest
-    of the file, or of all source files of the distribution's package; `module` is imported.
+    `origin` is the path of the file or folder, or the distribution with its version; `sha256` is
+    the digest of the file, or of all files of the folder or of the distribution's package; `module`
+    is imported.
     """
 
     name: str
@@ -104,10 +113,11 @@ class Plugin:
     def defines(self, thing: object) -> bool:
         """Whether a function, or the class of an object, is defined in the plug-in."""
         thing = thing.func if isinstance(thing, partial) else thing
-        return self.owns(str(getattr(thing, "__module__", type(thing).__module__)))
+        module = getattr(thing, "__module__", None) or type(thing).__module__
+        return self.owns(str(getattr(thing, "__globals__", {}).get("__name__", module)))
 
     def owns(self, module: str) -> bool:
-        """Whether a module is the plug-in's file, or of its distribution's package."""
+        """Whether a module is the plug-in's file or folder, or of its distribution's package."""
         top = self.module if self.module.startswith(f"{FILES}.") else self.module.partition(".")[0]
         return f"{module}.".startswith(f"{top}.")
 
@@ -116,8 +126,63 @@ PLUGINS: dict[str, Plugin] = {}  # those that are loaded in this process, by nam
 
 
 def plugins_of(*things: object) -> dict[str, Plugin]:
-    """The loaded plug-ins that define one of these, by name."""
-    return {name: p for name, p in PLUGINS.items() if any(map(p.defines, things))}
+    """The loaded plug-ins whose code is in one of these, by name.
+
+    It is there if a plug-in defines a function, a class or one of its bases, in the thing itself or
+    in what it holds: the fields of configurations, items, arguments that are bound to a function.
+    """
+    if not PLUGINS:
+        return {}
+    code = [*_code_in(things)]
+    return {name: p for name, p in PLUGINS.items() if any(map(p.defines, code))}
+
+
+def _code_in(things: Iterable[object]) -> Iterator[object]:
+    """The functions and classes of things and of what they hold, each thing looked at once."""
+    waiting, seen = [*things], dict[int, object]()
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen:
+            continue
+        seen[id(thing)] = thing  # kept, so that no other takes its id
+        yield thing
+        yield from (thing if isinstance(thing, type) else type(thing)).__mro__
+        waiting += _held_by(thing)
+
+
+def _held_by(thing: Any) -> Iterable[object]:
+    """What a configuration, a collection or a function holds; nothing of any other thing."""
+    if isinstance(thing, Mapping):
+        return (*thing.keys(), *thing.values())
+    if isinstance(thing, tuple | list | set | frozenset):
+        return thing
+    if isinstance(thing, partial):
+        return (thing.func, *thing.args, *thing.keywords.values())
+    if isinstance(thing, MethodType):
+        return (thing.__self__, thing.__func__)
+    if isinstance(thing, FunctionType):
+        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != _EMPTY]
+        defaults = (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values())
+        return (*cells, *defaults, *vars(thing).values())
+    if isinstance(thing, type):
+        return ()
+    if is_dataclass(thing):
+        return [getattr(thing, field.name) for field in fields(thing)]
+    # An object of a class of the plug-in's own may hold anything.
+    own = any(plugin.defines(type(thing)) for plugin in PLUGINS.values())
+    return vars(thing).values() if own and hasattr(thing, "__dict__") else ()
+
+
+_EMPTY = CellType()  # a variable of a function that is not set yet
+
+
+def with_code(key: str, config: object) -> str:
+    """The key of an encoder's files, and of the plug-ins whose code makes vectors of them.
+
+    Where no plug-in has a part in it, this is the key of the files alone.
+    """
+    code = {f"plugin {plugin.name}": plugin.sha256 for plugin in plugins_of(config).values()}
+    return digest_of({"key": key, **code}) if code else key
 
 
 def blamed(error: BaseException) -> str:

@@ -10,14 +10,27 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import digest_of, digest_of_files, replacing, sha256_of, write_atomically
+from harness.core.files import (
+    NO_FILE,
+    digest_of,
+    digest_of_files,
+    read_bytes,
+    read_sha256,
+    replacing,
+    require_unchanged,
+    sha256_of,
+    write_atomically,
+)
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -47,9 +60,10 @@ REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
 def read_settings(path: Path) -> dict[str, Any]:
     """A JSON object from a file; an empty one if there is no such file."""
     if not path.is_file():
+        require_unchanged(path, NO_FILE)
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_bytes(path).decode())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: wanted JSON, found {error}; fetch the file again") from error
     if not isinstance(content, dict):
@@ -69,6 +83,7 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
         raise AssetMissing(f"no checkpoint folder at {folder}; fetch it, or name another folder")
     for name in (SAFETENSORS, INDEX, PICKLED):
         if (folder / name).is_file():
+            require_unchanged(folder, name)
             return (folder / name, *(_shards(folder / name) if name == INDEX else ()))
     raise DataError(f"{folder}: no weights; wanted {SAFETENSORS}, {INDEX} or {PICKLED}")
 
@@ -119,7 +134,27 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     kind = read_settings(folder / "tokenizer_config.json").get("tokenizer_class")
     if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARIES):
         raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
-    return tuple(sorted(_matching(folder, TOKENIZER_FILES)))
+    files = tuple(sorted(_matching(folder, TOKENIZER_FILES)))
+    require_unchanged(folder / "tokenizer files", repr([file.name for file in files]))
+    return files
+
+
+@contextmanager
+def settings_and_tokenizer(folder: Path) -> Iterator[Path]:
+    """A temporary folder for libraries that read one themselves.
+
+    It holds copies of config.json and of the tokenizer's files as they are digested here, and links
+    to all else.
+    """
+    copied = {folder / "config.json", *tokenizer_files(folder)}
+    with TemporaryDirectory(prefix="harness-") as scratch:
+        for file in folder.iterdir():
+            place = Path(scratch) / file.name
+            if file in copied:
+                place.write_bytes(read_bytes(file))
+            else:
+                place.symlink_to(file.absolute())
+        yield Path(scratch)
 
 
 def vocabulary_of(folder: Path) -> dict[str, int]:
@@ -127,7 +162,7 @@ def vocabulary_of(folder: Path) -> dict[str, int]:
     file, lines = folder / "tokenizer.json", folder / "vocab.txt"
     try:
         if not file.is_file():
-            tokens = lines.read_text(encoding="utf-8").splitlines()
+            tokens = read_bytes(lines).decode().splitlines()
             return {token: number for number, token in enumerate(tokens)}
         settings = read_settings(file)
         added = {token["content"]: token["id"] for token in settings["added_tokens"]}
@@ -158,7 +193,7 @@ def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
 def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
     """Every tensor of the checkpoint in a folder, by its name there."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     files = weights_files(folder)
     if files[0].name == PICKLED:
@@ -168,7 +203,7 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
         if file.name == INDEX:
             continue
         try:
-            tensors |= load_file(file)
+            tensors |= load(read_bytes(file))  # a memory map would show later changes
         except SafetensorError as error:
             raise DataError(f"{file}: wanted safetensors, found {error}; fetch it again") from error
     return tensors
@@ -177,16 +212,25 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
 def convert_once(cache: Path, file: Path, convert: Callable[[Path, Path], None]) -> Path:
     """The safetensors form of a file, in the cache under its digest: complete or absent.
 
-    `convert` writes a scratch file. The form's own sha256 lies beside it and is compared each time:
-    a damaged one is made again. Of two processes the last wins, with equal bytes.
+    `convert` writes a scratch file. A seal beside the form holds the digests of file and form, and
+    is compared each time: a damaged one, and one of another file, is made again. Of two processes
+    the last wins, with equal bytes.
     """
-    target = cache / "converted" / f"{sha256_of(file)}.safetensors"
+    source = sha256_of(file)
+    target = cache / "converted" / f"{source}.safetensors"
     seal = target.with_suffix(SEAL_SUFFIX)
-    if not (target.exists() and seal.exists() and seal.read_bytes() == sha256_of(target).encode()):
+    form = read_sha256(target) if target.exists() and seal.exists() else ""
+    if not form or seal.read_bytes() != _seal(source, form):
         with replacing(target) as scratch:
             convert(file, scratch)
-            write_atomically(seal, sha256_of(scratch).encode())
+            form = read_sha256(scratch)
+            write_atomically(seal, _seal(source, form))
+    require_unchanged(target, form)
     return target
+
+
+def _seal(source: str, form: str) -> bytes:
+    return digest_of({"source": source, "form": form}).encode()
 
 
 def _unpickle(path: Path, new: Path) -> None:
@@ -194,7 +238,7 @@ def _unpickle(path: Path, new: Path) -> None:
     from safetensors.torch import save_file
 
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(BytesIO(read_bytes(path)), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise DataError(
@@ -210,7 +254,9 @@ def _unpickle(path: Path, new: Path) -> None:
 def sentence_config(folder: Path) -> Path:
     """The file in which sentence-transformers keeps a transformer's settings, under any name."""
     named = (folder / f"sentence_{kind}_config.json" for kind in SENTENCE_KINDS)
-    return next(filter(Path.is_file, named), folder / "sentence_bert_config.json")
+    file = next(filter(Path.is_file, named), folder / "sentence_bert_config.json")
+    require_unchanged(folder / "sentence settings", file.name)
+    return file
 
 
 def maximum_length(name: str, folder: Path, given: int | None = None) -> int:

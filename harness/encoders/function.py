@@ -14,7 +14,6 @@ from harness.core.arrays import Float32
 from harness.core.errors import ScoreError
 from harness.core.files import digest_of
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
-from harness.core.provenance import plugins_of
 from harness.encoders.checkpoint import GOLDEN_SENTENCE
 from harness.encoders.config import BaseConfig
 
@@ -33,8 +32,8 @@ class FunctionConfig(BaseConfig):
     """A function from texts to vectors as an encoder; its pooling is `native`.
 
     Only the vectors of a few probe texts tell one function from another, so its vectors are best
-    kept in a cache that is discarded with the program, as [`evaluate`][harness.evaluate] does. The
-    key of a function in a plug-in holds the digest of its source as well.
+    kept in a cache that is discarded with the program, as [`evaluate`][harness.evaluate] does. In
+    a run the digest of the plug-in that holds the function is added.
 
     Args:
         name: Its id in the grammar of methods.
@@ -73,8 +72,7 @@ class FunctionConfig(BaseConfig):
                 "a service"
             )
         digests = {"weights": hashlib.sha256(probes.tobytes()).hexdigest()}
-        code = {f"plugin {p.name}": p.sha256 for p in plugins_of(self.function).values()}
-        return Identity(digest_of({"name": self.name, **digests, **code}), digests)
+        return Identity(digest_of({"name": self.name, **digests}), digests)
 
     def load(self, path: Path | None = None, cache: Path | None = None) -> FunctionEncoder:  # noqa: ARG002 - it has no files
         """The encoder, ready."""

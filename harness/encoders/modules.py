@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from harness.core.errors import DataError, UsageError
-from harness.core.files import digest_of, digest_of_files
+from harness.core.files import digest_of, digest_of_files, read_bytes
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import read_settings, sentence_config, weights_files
 from harness.encoders.subword_vectors import MODEL_TYPE
@@ -177,7 +177,7 @@ def read_modules(name: str, folder: Path) -> Modules:
             f"take {name}.mean, or another pooling"
         )
     try:
-        entries = [(str(e["type"]), str(e["path"])) for e in json.loads(file.read_bytes())]
+        entries = [(str(e["type"]), str(e["path"])) for e in json.loads(read_bytes(file))]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
     chain = tuple(_module(file, type_, path) for type_, path in entries)

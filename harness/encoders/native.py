@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import digest_of, sha256_of
+from harness.core.files import digest_of, one_reading, sha256_of
 from harness.core.hardware import FLOAT32, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
 from harness.encoders.checkpoint import parameters_of, require_weights, weights_files
@@ -91,6 +91,7 @@ class NativeConfig(DerivedConfig):
         key = digest_of({**facts, "prompt": modules.prompt(self.prompt)})
         return replace(base, key=key, digests={**base.digests, "modules": digest})
 
+    @one_reading()
     def load(self, path: Path, cache: Path) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
         from harness.encoders.kernels.modules import head_of, under_modules

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError
-from harness.core.files import digest_of
+from harness.core.files import digest_of, one_reading, read_bytes
 from harness.core.interfaces import Hub, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import digests_of, read_settings, weights_files
 from harness.encoders.config import BaseConfig
@@ -80,6 +80,7 @@ class SubwordConfig(BaseConfig):
         facts = {"version": ENCODING_VERSION, "max_length": self.max_length}
         return Identity(digest_of({**facts, **digests}), digests, self.max_length)
 
+    @one_reading()
     def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
         """The encoder, ready. Raises DataError for files that are no Model2Vec folder's."""
         identity, tokenizer = self.identify(path), _tokenizer(path)
@@ -130,13 +131,13 @@ def _tokenizer(folder: Path) -> Any:
 
     if not (folder / "tokenizer.json").is_file():
         raise DataError(f"{folder}: wanted a tokenizer.json in it; fetch the whole folder")
-    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return Tokenizer.from_buffer(read_bytes(folder / "tokenizer.json"))
 
 
 def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
     """The vector of each of so many sub-words, its mapping and weight applied."""
     try:
-        tensors = load_file(path)
+        tensors = load(read_bytes(path))
     except SafetensorError as error:
         raise DataError(f"{path}: wanted safetensors, found {error}; fetch it again") from error
     table = tensors.get("embeddings", tensors.get("embedding.weight"))

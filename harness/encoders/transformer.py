@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, ScoreError, UsageError
-from harness.core.files import digest_of
+from harness.core.files import digest_of, one_reading
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import (
@@ -120,6 +120,7 @@ class TransformerConfig(BaseConfig):
             key = digest_of({dtype: key})
         return Identity(key, digests, length, parameters_of(path))
 
+    @one_reading()
     def load(self, path: Path, cache: Path) -> TransformerEncoder:
         """The encoder, ready: its forward pass as the rule has it for this device.
 

@@ -6,6 +6,7 @@ score by two points.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ SPLITS = {
     "treebank": re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+|[^\w\s]", re.IGNORECASE),
 }
 # Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0 (Apache-2.0).
-ENGLISH = frozenset(Path(__file__).with_name("english_stop_words.txt").read_text("utf-8").split())
+_ENGLISH = Path(__file__).with_name("english_stop_words.txt").read_bytes()
+ENGLISH = frozenset(_ENGLISH.decode().split())
+# The digest of that list, which the keys of encoders imply.
+RELEASED = "e73ad51e9a363f7e7f88f34a2fd9e3cd2aa6999402de763a9a9a2b36c756a54c"
 STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH}
 STOP_WORD = -1  # in the place of a row
 NOT = re.compile("^n't$", re.IGNORECASE)
@@ -39,6 +43,12 @@ class Tokeniser:
     case: Literal["keep", "lower", "fallback"]
     strip: bool = False
     stop_words: Literal["none", "english"] = "none"
+
+    @property
+    def list_digests(self) -> dict[str, str]:
+        """The digest of its list of stop words, for keys; empty for the list as it was released."""
+        digest = hashlib.sha256(_ENGLISH).hexdigest()
+        return {} if self.stop_words == "none" or digest == RELEASED else {"stop words": digest}
 
     def words(self, text: str) -> list[str]:
         """The words of a text, in order, in lower case where the rule says so."""

@@ -18,18 +18,25 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from io import BufferedIOBase
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, save
 
 from harness.core.arrays import Float, Float32, Int64
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import digest_of, sha256_of, write_atomically
+from harness.core.files import (
+    digest_of,
+    one_reading,
+    open_bytes,
+    read_bytes,
+    sha256_of,
+    write_atomically,
+)
 from harness.core.interfaces import (
     Encoding,
     Hub,
@@ -135,8 +142,10 @@ class StaticConfig(BaseConfig):
         weights = sha256_of(file)
         require_weights(self.name, file, self.weights_sha256, weights)
         facts = {"version": ENCODING_VERSION, "tokeniser": repr(self.tokeniser)}
+        facts |= getattr(self.tokeniser, "list_digests", {})  # a plug-in's may have none
         return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
 
+    @one_reading()
     def load(self, path: Path, cache: Path) -> StaticEncoder:
         """The encoder, ready. Text is parsed once; `cache` keeps its quick form."""
         key, file = self.identify(path).key, self._file(path)
@@ -203,6 +212,7 @@ class CountedConfig(StaticConfig):
         facts = {"version": MAPS_VERSION, "plain": plain.key, "maps": repr(self.maps)}
         return Identity(digest_of({**facts, "counts": digests["counts"]}), digests)
 
+    @one_reading()
     def load(self, path: Path, cache: Path) -> StaticEncoder:
         """The encoder, ready: the vectors are read, then mapped."""
         plain = super().load(path, cache)
@@ -303,7 +313,7 @@ def read_counts(path: Path) -> dict[str, int]:
     """Counts by word: a line each, the word, a blank, its count. Raises DataError with the line."""
     counts: dict[str, int] = {}
     with own():
-        for place, line in lines(path):
+        for place, line in lines(path, data=read_bytes(path)):
             word, _, count = line.rpartition(" ")
             unusable = not word or word != word.strip(BLANKS) or word in counts
             if unusable or not count.isdecimal() or int(count) == 0:
@@ -335,7 +345,8 @@ def read_vectors(path: Path) -> Vectors:
         if path.suffix in ARRAYS:
             words, vectors = _read_arrays(path)
         else:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            with open_bytes(path) as plain:
+                file: Any = gzip.GzipFile(fileobj=plain) if path.suffix == ".gz" else plain
                 words, vectors = _read_text(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path}: wanted gzip, found {error}; fetch it again") from error
@@ -354,10 +365,10 @@ def read_vectors(path: Path) -> Vectors:
 def _read_arrays(path: Path) -> Vectors:
     try:
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
+            with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as file:
                 words, vectors = _words_of_array(path, file["words"]), file["vectors"]
         else:
-            tensors = load_file(path)
+            tensors = load(read_bytes(path))
             words, vectors = _words_of_bytes(path, tensors["words"]), tensors["vectors"]
     except (OSError, ValueError, KeyError, BadZipFile, SafetensorError) as error:
         raise DataError(

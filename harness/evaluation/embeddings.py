@@ -17,9 +17,11 @@ from harness.assets.places import Places, revision_of
 from harness.core.arrays import Float, Float32, Int, read_only
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
+from harness.core.provenance import plugins_of, with_code
 from harness.core.types import Clock, Progress
 from harness.encoders.cache.encodings import PARTS, SENTENCE, EncoderCache, open_labelled
 from harness.encoders.kernels.choose import multiplications
+from harness.plugins import require_folders
 from harness.transforms.affine import Moments
 
 
@@ -113,7 +115,7 @@ class CachedEncoder:
     hub snapshot that the weights came from.
     """
 
-    name: str
+    config: EncoderConfig
     identity: Identity
     cache: EncoderCache
     load: Callable[[], Encoder]
@@ -134,7 +136,7 @@ class CachedEncoder:
         path = places.encoder(config)
         identity = identity or places.identify(config, path)
         return cls(
-            name=config.name,
+            config=config,
             identity=identity,
             cache=open_labelled(places.cache, config.name, identity),
             load=lambda: config.load(path, places.cache),
@@ -151,10 +153,11 @@ class CachedEncoder:
         """
         if self.encoder is None:
             encoder = self.load()
-            if encoder.key != self.identity.key:
+            key = with_code(encoder.key, self.config)
+            if key != self.identity.key:
                 raise DataError(
-                    f"{self.name}: its files changed during the run: wanted the key "
-                    f"{self.identity.key[:12]}, found {encoder.key[:12]}; run again"
+                    f"{self.config.name}: its files changed during the run: wanted the key "
+                    f"{self.identity.key[:12]}, found {key[:12]}; run again"
                 )
             self.encoder = encoder
         return self.encoder
@@ -179,6 +182,7 @@ class CachedEncoder:
                 began = self.clock()
                 encoding = encoded(encoder, batch)
                 seconds = self.clock() - began
+                require_folders(plugins_of(self.config).values())
                 if written is not None:
                     written.result()  # raises what went wrong in writing
                 written = writer.submit(self.cache.add, batch, encoding, seconds, encoder.facts)

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
-from harness.plugins import import_plugins
+from harness.plugins import import_plugins, require_plugins
 
 Item = TypeVar("Item")
 Function = Callable[[Item], Any]
@@ -111,6 +111,7 @@ class Processes:
                 submit()
                 yield item, result
         except TerminatedWorkerError:
+            require_plugins(PLUGINS.values())  # else a worker ends as soon as it starts
             raise HarnessError(
                 "a worker process was killed, perhaps for want of memory; what was done is "
                 f"kept: run again, with --jobs below {self.workers} if memory was short"

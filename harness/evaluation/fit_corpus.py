@@ -37,6 +37,7 @@ from harness.evaluation.embeddings import (
     require_rows,
     with_dropout,
 )
+from harness.plugins import require_folders
 from harness.results.records import PlannedCell
 from harness.tasks.loader import TARGETS, FitText
 from harness.transforms.affine import Moments
@@ -221,6 +222,7 @@ class CorpusPass:
                     raise
             self.progress.step(len(batch))
         seconds = encoder.clock() - began
+        require_folders(plugins_of(encoder.config, *due.values()).values())
         for part, of_batches in vectors.items():
             if of_batches:
                 merged = from_moments(due[part])

@@ -44,9 +44,7 @@ def identity_of(cell: PlannedCell, inputs: CellInputs, encoding: str) -> dict[st
 def plugins_of_cell(cell: PlannedCell) -> dict[str, Plugin]:
     """The plug-ins whose code has a part in a cell's score, by name."""
     method, metric = cell.method, metric_of(cell.task)
-    function = getattr(method.encoder, "function", None)
-    code = (method.encoder, function, method.pooling, *method.post, metric.score, metric.compare)
-    return plugins_of(*code, cell.task.load)
+    return plugins_of(method.encoder, method.pooling, *method.post, metric, cell.task.load)
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ def _encoder(
             raise
         plan, key, cache = replace(plan, to_train=True), "", EncoderCache(places.cache)
     else:
-        key = places.identify(config, path).key
+        key = places.identify(config, path, noted=True).key
         cache = EncoderCache.open(places.cache, key)
         note = bypassed(config, path, (cell.method.pooling.name for cell in planned))
         plan = replace(plan, note=note)

@@ -28,6 +28,7 @@ from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.fit_corpus import CorpusPass, CorpusSample, FitData, corpus_passes
 from harness.evaluation.plan import identity_of, plugins_of_cell
+from harness.plugins import require_folders
 from harness.results.records import SCHEMA, Cell, PlannedCell, Store
 from harness.results.reproduction import MIN_COVERAGE
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
@@ -296,6 +297,7 @@ class EncoderRun:
                 **({"encoding": list(cost.how)} if cost.how else {}),
             },
         )
+        require_folders(plugins)
         moved = self.context.store.write(record, measurement.cosines, identity)
         return Outcome(cell.address, "measured", record, moved=moved)
 

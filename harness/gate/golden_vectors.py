@@ -21,7 +21,7 @@ from harness.core.errors import DataError
 from harness.core.files import file_name, text_digest
 from harness.core.interfaces import EncoderConfig
 from harness.core.metrics import directions
-from harness.core.provenance import code_digest, environment
+from harness.core.provenance import code_digest, environment, with_code
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import MethodId
 from harness.gate.drift import PROMOTE, Checked, State, platform
@@ -74,7 +74,7 @@ def encode_encoder(name: str, config: EncoderConfig, places: Places) -> Golden:
     here = platform(environment() | {"device": encoder.facts.get("device", "cpu")})
     return Golden(
         encoder=name,
-        key=encoder.key,
+        key=with_code(encoder.key, config),
         platform=json.dumps(here, sort_keys=True),
         sentences=text_digest(sentences()),
         vectors=np.ascontiguousarray(vectors),

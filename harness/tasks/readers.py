@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from io import BufferedIOBase
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -140,20 +140,27 @@ def opened(path: Path) -> BufferedIOBase:
     return path.open("rb")
 
 
-def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """Every line of a file without its end, each with its place `file:number`."""
-    for place, line in whole_lines(path, encoding):
+def lines(
+    path: Path, encoding: str = "utf-8", data: bytes | None = None
+) -> Iterator[tuple[str, str]]:
+    """Every line of a file without its end, each with its place `file:number`.
+
+    `data` are the bytes of the file, where they were read already.
+    """
+    for place, line in whole_lines(path, encoding, data):
         yield place, line.removesuffix("\n").removesuffix("\r")
 
 
-def whole_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+def whole_lines(
+    path: Path, encoding: str = "utf-8", data: bytes | None = None
+) -> Iterator[tuple[str, str]]:
     """Every line of a file with its end, each with its place `file:number`.
 
     Lines end at LF alone: str.splitlines would also cut at control characters inside a sentence.
     """
     number = 0
     try:
-        with opened(path) as file:
+        with opened(path) if data is None else BytesIO(data) as file:
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)

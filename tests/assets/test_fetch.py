@@ -111,15 +111,17 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
     assert len(hub.got("/store/")) == 1  # the weights, once
 
 
-def test_every_check_reads_the_weights_and_a_plan_does_not(fetch, monkeypatch, tmp_path):
+def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkeypatch, tmp_path):
     monkeypatch.setattr(files, "LARGE", len(WEIGHTS))
-    read, plainly = [], files._read_sha256
-    monkeypatch.setattr(files, "_read_sha256", lambda path: read.append(path.name) or plainly(path))
+    read, plainly = [], files.read_sha256
+    monkeypatch.setattr(files, "read_sha256", lambda path: read.append(path.name) or plainly(path))
     assert fetch("pinned")[0] == 0
     assert read.count("model.safetensors") == 1  # and once while it arrived
     assert fetch("pinned")[0] == 0
     assert read.count("model.safetensors") == 3  # as one of the files, and as the weights
     places = Places(tmp_path / "cache")
+    places.identify(PINNED, places.encoder(PINNED), noted=True)
+    assert read.count("model.safetensors") == 3
     places.identify(PINNED, places.encoder(PINNED))
     assert read.count("model.safetensors") == 3
 

@@ -3,16 +3,21 @@
 import hashlib
 import os
 import time
+from itertools import product
 
 import numpy as np
 import pytest
 
 from harness.core import files
+from harness.core.errors import DataError
 from harness.core.files import (
     digest_of,
     digest_of_files,
     digest_of_repr,
+    one_reading,
+    open_bytes,
     pairs_digest,
+    read_bytes,
     remembering,
     rows_digest,
     sentence_key,
@@ -60,13 +65,13 @@ def test_a_sentence_is_keyed_by_sixteen_bytes_of_all_its_text(text):
 def noted(tmp_path, monkeypatch):
     """A file with a noted digest, the note, and the paths that are read from then on."""
     monkeypatch.setattr(files, "LARGE", 8)
-    file, folder, read, plainly = tmp_path / "weights", tmp_path / "notes", [], files._read_sha256
+    file, folder, read, plainly = tmp_path / "weights", tmp_path / "notes", [], files.read_sha256
     file.write_text("12345678")
     with remembering(folder):
         assert sha256_of(file) == sha256("12345678")
     [note] = folder.iterdir()
     time.sleep(0.02)  # a tick of the file system's clock: a change after it shows
-    monkeypatch.setattr(files, "_read_sha256", lambda path: read.append(path) or plainly(path))
+    monkeypatch.setattr(files, "read_sha256", lambda path: read.append(path) or plainly(path))
     return file, note, read
 
 
@@ -116,3 +121,57 @@ def test_a_damaged_note_never_gives_a_digest(noted):
         for wrong in damaged:
             note.write_bytes(wrong)
             assert sha256_of(file) == sha256("12345678")
+
+
+# One reading
+
+
+def test_a_file_that_changes_within_one_reading_is_refused(tmp_path):
+    file = tmp_path / "weights"
+
+    def opened():
+        with open_bytes(file) as stream:
+            stream.read(1)  # and the rest is read behind it
+
+    readings = (lambda: sha256_of(file), lambda: read_bytes(file), opened)
+    for first, then in product(readings, readings[1:]):
+        file.write_text("one")
+        with one_reading():
+            first()
+            then()
+            file.write_text("two")
+            with pytest.raises(DataError, match=f"{file} changed while it was read; run again"):
+                then()
+        then()
+
+
+def test_a_digest_of_a_reading_is_that_of_what_was_read(tmp_path):
+    file = tmp_path / "weights"
+    file.write_text("one")
+    with one_reading():
+        assert read_bytes(file) == b"one"
+        file.write_text("two")
+        assert sha256_of(file) == sha256("one")
+        with one_reading(), pytest.raises(DataError):
+            read_bytes(file)  # the inner reading is part of the outer
+    assert sha256_of(file) == sha256("two")
+
+
+def test_tensors_are_loaded_from_the_bytes_that_were_digested(tmp_path):
+    """Whatever is in the file meanwhile, and also if it is put back."""
+    file = tmp_path / "model.safetensors"
+    file.write_text("one")
+    with one_reading():
+        assert sha256_of(file) == sha256("one")
+        file.write_text("two")
+        assert read_bytes(file) == b"one"
+        with pytest.raises(DataError, match="changed while it was read"):
+            read_bytes(file)
+
+
+def test_no_note_is_taken_for_true_within_a_reading(noted):
+    """A store through a memory map into a page that is already changed moves no time."""
+    file, note, read = noted
+    with remembering(note.parent), one_reading():
+        sha256_of(file)
+    assert read == [file]

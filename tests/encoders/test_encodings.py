@@ -26,7 +26,7 @@ def bench(root, config=None):
     identity = config.identify(root)
     cache = EncoderCache.open(root, identity.key)
     load = partial(config.load, root, root)
-    return CachedEncoder(config.name, identity, cache, load, ticks(), root)
+    return CachedEncoder(config, identity, cache, load, ticks(), root)
 
 
 def ensured(root, texts, config=None):

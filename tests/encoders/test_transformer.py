@@ -275,7 +275,7 @@ def test_a_pickled_checkpoint_is_converted_once(bert, tmp_path):
     TINY.load(bert, tmp_path)
     converted, seal = sorted((tmp_path / "converted").iterdir())
     assert converted.name == f"{weights}.safetensors"
-    assert seal.read_text() == sha256_of(converted)
+    assert seal.read_text() == digest_of({"source": weights, "form": sha256_of(converted)})
     written = converted.stat().st_mtime_ns
     TINY.load(bert, tmp_path)
     assert converted.stat().st_mtime_ns == written
@@ -294,6 +294,20 @@ def test_a_damaged_conversion_is_made_again(part, change, bert, tmp_path):
         file.write_bytes(change(whole))
     assert encoding_gap(TINY.load(bert, tmp_path).encode(TEXTS), true) == 0
     assert file.read_bytes() == whole
+
+
+def test_the_conversion_of_another_checkpoint_is_not_taken(tmp_path):
+    """One that was copied, with its seal, to the name of this one's."""
+    here, cache = tmp_path / "here", tmp_path / "cache"
+    other = tmp_path / "other"
+    for seed, folder in enumerate((here, other)):
+        tiny_models.make("bert", folder, seed)
+        to_pickle(folder)
+    true = TINY.load(here, tmp_path / "apart").encode(TEXTS)
+    TINY.load(other, cache)
+    for file in [*(cache / "converted").iterdir()]:
+        file.rename(file.with_stem(TINY.identify(here).digests["weights"]))
+    assert encoding_gap(TINY.load(here, cache).encode(TEXTS), true) == 0
 
 
 @pytest.mark.parametrize("hidden", [False, True])

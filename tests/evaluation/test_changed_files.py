@@ -1,13 +1,31 @@
 """Files that change during a run: a key holds the vectors of its own files, or the cell fails."""
 
+import json
+import shutil
+import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
+import subword_tables
+import tiny_models
+import torch
 from fakes import OTHER, TOY, FakeConfig, FakeEncoder, Told, library, method
+from safetensors.torch import load_file, save_file
+from tiny_models import rest_slow
 
+from baselines.sif import SifWeights
+from harness.assets.places import Places
+from harness.core import files
 from harness.core.errors import DataError
 from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.modules import LINEAR, append_dense, append_mode, append_transformer
+from harness.encoders.native import NativeConfig
+from harness.encoders.subword_vectors import SubwordConfig
+from harness.encoders.transformer import TransformerConfig
+from harness.encoders.word_vectors import CountedConfig, StaticConfig, write_vectors
 from harness.evaluation import parallel
 from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.fit_corpus import CorpusPass
@@ -80,3 +98,178 @@ def test_a_worker_does_not_read_the_files_again_that_the_run_has_read(tmp_path):
     encoder = CachedEncoder.open(ONE, places, lambda: 0.0, identity=ONE.identify(tmp_path))
     encoder.ensure(["a sentence"], Told())
     assert not encoder.cache.missing(["a sentence"])
+
+
+def test_a_run_reads_the_bytes_whatever_was_noted_of_them(tmp_path, monkeypatch):
+    """The note is one of other weights: forged, or the file changed and kept size and times."""
+    monkeypatch.setattr(files, "LARGE", 1)
+    (here := tmp_path / "model").mkdir()
+    write_vectors(here / "v.safetensors", *vectors_of_words(0))
+    config, places = StaticConfig("m", file="v.safetensors"), Places(tmp_path, encoders={"m": here})
+    true = config.identify(here).key
+    monkeypatch.setattr(files, "_noted_sha256", lambda *_: "0" * 64)
+    assert places.identify(config, here, noted=True).key != true
+    assert places.identify(config, here).key == true
+    encoder = CachedEncoder.open(config, places, lambda: 0.0)
+    assert (encoder.identity.key, encoder.loaded().key) == (true, true)
+
+
+# At every step of loading: another model's files take the place of the model's own.
+
+TEXTS = ["the cat sat on the mat", "the dog, the cat's mat 42", "a dog"]
+
+
+def transformers_folder(folder, number):
+    """Weights, ids of tokens, and one file more in the second."""
+    tiny_models.make("bert", folder, seed=number)
+    if number:
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        words = tokenizer["model"]["vocab"]
+        words["cat"], words["dog"] = words["dog"], words["cat"]
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 5}')
+
+
+def modules_folder(folder, number):
+    """A dense layer behind the pooling."""
+    transformers_folder(folder, number)
+    append_transformer(folder, None)
+    append_mode(folder, 32, "mean")
+    weight = np.random.default_rng(number).normal(size=(4, 32))
+    append_dense(folder, weight, np.zeros(4), LINEAR)
+
+
+def pickled_folder(folder, number):
+    transformers_folder(folder, number)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def subwords_folder(folder, number):
+    subword_tables.made(folder, unit=bool(number))
+    if number:
+        table = folder / "model.safetensors"
+        save_file({"embeddings": load_file(table)["embeddings"].flip(0).contiguous()}, table)
+
+
+def vectors_of_words(number):
+    words = ("the", "cat", "dog", "mat", "on", "a")
+    return words, np.random.default_rng(number).normal(size=(len(words), 3)).astype(np.float32)
+
+
+def counted_folder(folder, number):
+    folder.mkdir()
+    write_vectors(folder / "v.safetensors", *vectors_of_words(number))
+    counts = {"the": 90 - 80 * number, "cat": 5, "dog": 3, "mat": 2 + number}
+    (folder / "counts.txt").write_text("".join(f"{word} {n}\n" for word, n in counts.items()))
+
+
+def text_folder(folder, number):
+    folder.mkdir()
+    lines = (
+        " ".join([word, *map(str, row)])
+        for word, row in zip(*vectors_of_words(number), strict=True)
+    )
+    (folder / "v.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def arrays_folder(folder, number):
+    folder.mkdir()
+    words, vectors = vectors_of_words(number)
+    np.savez(folder / "v.npz", words=np.array(words), vectors=vectors)
+
+
+TINY = TransformerConfig("m", "")
+MODELS = {
+    "transformer": (transformers_folder, TINY),
+    "modules": (modules_folder, NativeConfig(TINY)),
+    "pickle": (pickled_folder, TINY),
+    "sub-words": (subwords_folder, SubwordConfig("m")),
+    "text": (text_folder, StaticConfig("m", file="v.txt")),
+    "arrays": (arrays_folder, StaticConfig("m", file="v.npz")),
+    "counts": (
+        counted_folder,
+        CountedConfig("m", file="v.safetensors", counts="counts.txt", maps=(SifWeights(),)),
+    ),
+}
+
+
+class Openings:
+    """Counts the openings of files below a folder, and calls what is due before one of them."""
+
+    def __init__(self, folder, due):
+        self.folder, self.due, self.count = str(folder), due, 0
+
+    def __call__(self, event, arguments):
+        if event == "open" and str(arguments[0]).startswith(self.folder):
+            number, self.count = self.count, self.count + 1
+            if number in self.due:
+                watching.clear()  # what is due opens files, too
+                self.due[number]()
+                watching.append(self)
+
+
+watching: list[Openings] = []
+sys.addaudithook(lambda event, arguments: [watch(event, arguments) for watch in [*watching]])
+
+
+@contextmanager
+def watched(folder, due):
+    watching.append(openings := Openings(folder, due))
+    try:
+        yield openings
+    finally:
+        watching.clear()
+
+
+def put(source, model):
+    """Make the model's files those of the source; what it has beyond these goes."""
+    for file in [*model.rglob("*")]:
+        if file.is_file() and not (source / file.relative_to(model)).exists():
+            file.unlink()
+    for file in source.rglob("*"):
+        place = model / file.relative_to(source)
+        if file.is_file():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place.with_suffix(".new"))
+            place.with_suffix(".new").rename(place)
+
+
+@pytest.mark.parametrize("model", rest_slow(MODELS, "sub-words", "text", "counts"))
+def test_a_key_holds_the_vectors_of_its_files_at_whatever_step_they_are_replaced(tmp_path, model):
+    make, config = MODELS[model]
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for number, folder in enumerate(folders):
+        make(folder, number)
+    keys = [config.identify(folder).key for folder in folders]
+    loaded = [config.load(folder, tmp_path / "apart").encode(TEXTS) for folder in folders]
+    true = dict(zip(keys, loaded, strict=True))
+    assert len(true) == 2
+    here, cache = tmp_path / "model", tmp_path / "cache"
+    encoded = 0
+
+    def measured(due):
+        nonlocal encoded
+        shutil.rmtree(cache, ignore_errors=True)
+        put(folders[0], here)
+        places = Places(cache, encoders={"m": here})
+        with watched(here, due) as openings, suppress(DataError, OSError):
+            encoder = CachedEncoder.open(config, places, lambda: 0.0)
+            for _ in range(2):  # a cell that failed is tried again
+                with suppress(DataError, OSError):
+                    encoder.ensure(TEXTS, Told())
+        for shard in cache.glob("encodings/*/*.safetensors"):
+            found = EncoderCache.open(cache, shard.parent.name).read(TEXTS)
+            wanted = true[shard.parent.name].arrays
+            for name in wanted.keys() - {"tokens"}:
+                np.testing.assert_array_equal(getattr(found, name), wanted[name])
+            encoded += 1
+        return openings.count
+
+    steps = measured({})
+    assert encoded == 1
+    for step in range(steps):
+        other = partial(put, folders[1], here)
+        measured({step: other})
+        measured({step: other, step + 1: partial(put, folders[0], here)})
+    assert encoded > 1

@@ -87,7 +87,7 @@ class Fetcher:
     def _digests(self, config: EncoderConfig, folder: Path) -> dict[str, str]:
         """The commit and weights of an encoder. Raises DataError for others than the pinned."""
         commit = revision_of(folder)
-        weights = {"weights": self.places.identify(config, folder, anew=True).digests["weights"]}
+        weights = {"weights": self.places.identify(config, folder).digests["weights"]}
         return {"revision": commit, **weights} if commit else weights
 
     def _bring_data(self, asset: Asset) -> str:

@@ -28,7 +28,13 @@ from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import FULL, GOLDEN_SENTENCE, REFUSED, WITHOUT_PADDING
+from harness.encoders.checkpoint import (
+    FULL,
+    GOLDEN_SENTENCE,
+    REFUSED,
+    WITHOUT_PADDING,
+    settings_and_tokenizer,
+)
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 UNREADABLE = (
@@ -181,9 +187,9 @@ def open_checkpoint(
     name: str, folder: Path, tensors: Mapping[str, Any], max_length: int
 ) -> tuple[CuttingTokenizer, PaddedKernel, Encoding]:
     """The folder's tokenizer, its forward pass, and what that makes of the golden sentence."""
-    with _readable(name, folder):
-        model, missing = _model(name, folder, tensors)
-        raw = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    with settings_and_tokenizer(folder) as copy, _readable(name, folder, copy):
+        model, missing = _model(name, folder, copy, tensors)
+        raw = AutoTokenizer.from_pretrained(copy, local_files_only=True, trust_remote_code=False)
         half = any(name.endswith("EncoderModel") for name in model.config.architectures or ())
         only_half = model.config.is_encoder_decoder or half
         encoder = model.get_encoder() if only_half else model
@@ -200,7 +206,7 @@ def open_checkpoint(
 
 
 @contextmanager
-def _readable(name: str, folder: Path) -> Iterator[None]:
+def _readable(name: str, folder: Path, copy: Path) -> Iterator[None]:
     """One line for whatever transformers says of a folder, and none of its chatter otherwise."""
     verbosity, bars = chatter.get_verbosity(), chatter.is_progress_bar_enabled()
     chatter.set_verbosity(logging.CRITICAL)
@@ -209,6 +215,7 @@ def _readable(name: str, folder: Path) -> Iterator[None]:
         yield
     except UNREADABLE as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = reason.replace(str(copy), str(folder))
         raise DataError(
             f"{name}: wanted an encoder that transformers opens at {folder}, found: {reason}"
         ) from error
@@ -218,9 +225,14 @@ def _readable(name: str, folder: Path) -> Iterator[None]:
             chatter.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def _model(name: str, folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[str]]:
-    """The bare model with these weights, and the names of those that it had to make up."""
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+def _model(
+    name: str, folder: Path, copy: Path, tensors: Mapping[str, Any]
+) -> tuple[Any, Collection[str]]:
+    """The bare model with these weights, and the names of those that it had to make up.
+
+    `copy` holds the folder's settings.
+    """
+    config = AutoConfig.from_pretrained(copy, local_files_only=True, trust_remote_code=False)
     if (reason := REFUSED.get(config.model_type)) is not None:
         raise DataError(f"{name}: {folder} holds a {config.model_type} model: {reason}")
     if getattr(config, "quantization_config", None) is not None:
