@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import EntryPoint, distributions
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -172,7 +172,9 @@ class _Content(MetaPathFinder):
     def installed(cls, module: str) -> _Content:
         """The files of an installed package or module; none where it is not there."""
         top = module.partition(".")[0]
-        spec = find_spec(top)
+        finders = (finder for finder in sys.meta_path if not isinstance(finder, cls))
+        specs = (finder.find_spec(top, None) for finder in finders)
+        spec = next(filter(None, specs), None)
         folders = [*((spec and spec.submodule_search_locations) or ())]
         file = spec.origin if spec and spec.has_location else None
         place = folders[0] if folders else file

@@ -113,8 +113,10 @@ class Plugin:
     def defines(self, thing: object) -> bool:
         """Whether a function, or the class of an object, is defined in the plug-in."""
         thing = thing.func if isinstance(thing, partial) else thing
-        module = getattr(thing, "__module__", None) or type(thing).__module__
-        return self.owns(str(getattr(thing, "__globals__", {}).get("__name__", module)))
+        module = str(getattr(thing, "__module__", None) or type(thing).__module__)
+        if isinstance(thing, FunctionType):  # a decorator may have given it another's
+            module = str(thing.__globals__.get("__name__", module))
+        return self.owns(module)
 
     def owns(self, module: str) -> bool:
         """Whether a module is the plug-in's file or folder, or of its distribution's package."""

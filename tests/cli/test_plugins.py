@@ -1,22 +1,34 @@
 """Plug-ins: methods, tasks and encoders from a file or a distribution, under the laws of all."""
 
 import json
+import os
+import py_compile
 import subprocess
 import sys
 from functools import partial
-from importlib import metadata
+from importlib import import_module, metadata
 
 import processes
+import numpy as np
 import pytest
 from fakes import TOY, made_record, results_of
 from processes import ROOT
 
 from harness.assets import places
+from harness.assets.places import Places, packaged
 from harness.cli import main
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, Plugin
-from harness.plugins import import_plugins, load_plugins, plugins_in_use
+from harness.encoders.word_vectors import write_vectors
+from harness.evaluation.engines import Processes
+from harness.plugins import (
+    import_plugins,
+    load_plugins,
+    plugins_in_use,
+    require_folders,
+    require_plugins,
+)
 from harness.registry import load_registry
 from harness.report.method_table import MethodTable
 
@@ -229,13 +241,16 @@ def test_a_source_that_cannot_be_read_is_named(installed, call, what):
 
 
 def test_its_digest_is_of_every_source_file(installed):
+def test_its_digest_is_of_every_file(installed):
     def digest():
         [plugin] = plugins_in_use()
         return plugin.sha256
 
     before = digest()
     (installed / "helpers.py").write_text("K = 1\n")
-    assert digest() != before
+    code = digest()
+    (installed / "table.txt").write_text("1\n")
+    assert len({before, code, digest()}) == 3
     assert metadata.version("my-package") == "1.2"
 
 
@@ -285,15 +300,210 @@ def test_a_cell_is_measured_again_after_its_plug_in_has_changed(call, made, tmp_
     assert {name for name in after if after[name] != before[name]} == {"plugin mine"}
 
 
-def test_the_vectors_of_a_changed_function_are_encoded_anew(made):
+def test_the_vectors_of_a_changed_function_are_encoded_anew(made, tmp_path):
     file, keys = made("encoder"), []
     for _ in range(2):
         load_plugins([file])
-        keys.append(load_registry().encoders["mine"].identify().key)
+        config = load_registry().encoders["mine"]
+        keys.append(Places(tmp_path).identify(config, file).key)
         PLUGINS.clear()
         sys.modules.pop("harness_plugins.mine")
         file.write_text(file.read_text() + "\n# changed\n")  # the probes have the same vectors
     assert keys[0] != keys[1]
+
+
+# Code that makes vectors, and is part of their key
+
+
+SCALED = """
+from dataclasses import dataclass, replace
+from pathlib import Path
+from harness import StaticConfig
+from harness.encoders.word_vectors import CountedConfig
+from harness.encoders.word_tokenizer import Tokeniser
+from harness.registry import load_registry
+
+FACTOR = 1.0
+
+
+@dataclass(frozen=True)
+class Scaled:
+    def __call__(self, vocabulary):
+        return replace(vocabulary, vectors=FACTOR * vocabulary.vectors)
+
+
+class Backwards(Tokeniser):
+    def words(self, text):
+        return super().words(text[::-1])
+
+
+class Loaded(StaticConfig):
+    def load(self, path, cache):
+        loaded = super().load(path, cache)
+        return replace(loaded, vectors=abs(loaded.vectors))
+
+
+BUILT_IN = load_registry().encoders["glove-mini"]
+SETTINGS = {"package": BUILT_IN.package, "file": BUILT_IN.file, "licence": "x", "trained_on": "x"}
+PLAIN = StaticConfig("plain", BUILT_IN.tokeniser, **SETTINGS)
+LOADED = Loaded("loaded", BUILT_IN.tokeniser, **SETTINGS)
+TOKENISED = StaticConfig("tokenised", Backwards("words", "lower"), **SETTINGS)
+COUNTED = CountedConfig("counted", file="v.safetensors", counts="counts.txt", maps=(Scaled(),))
+ENCODERS = (PLAIN, LOADED, TOKENISED)
+"""
+
+
+@pytest.fixture
+def scaled(tmp_path):
+    """Loads a plug-in of encoders after a change of its text; gives the keys of its encoders."""
+    file = tmp_path / "scaled.py"
+    vectors = tmp_path / "vectors"
+    vectors.mkdir()
+    write_vectors(vectors / "v.safetensors", ("a", "b"), np.eye(2, dtype=np.float32))
+    (vectors / "counts.txt").write_text("a 1\nb 2\n")
+
+    def keys(old="", new=""):
+        PLUGINS.clear()
+        sys.modules.pop("harness_plugins.scaled", None)
+        file.write_text(SCALED.replace(old, new))
+        load_plugins([file])
+        module = sys.modules["harness_plugins.scaled"]
+        configs = module.PLAIN, module.LOADED, module.TOKENISED
+        found = {c.name: Places(tmp_path).identify(c, packaged(c)).key for c in configs}
+        return found | {"counted": Places(tmp_path).identify(module.COUNTED, vectors).key}
+
+    return keys
+
+
+def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(scaled, tmp_path):
+    """A configuration that holds none has the key of its files, with and without the plug-in."""
+    built_in = load_registry().encoders["glove-mini"]
+    key = built_in.identify(packaged(built_in)).key
+    before, after = scaled(), scaled("FACTOR = 1.0", "FACTOR = 2.0")
+    assert before["plain"] == after["plain"] == key
+    assert {name for name in before if before[name] != after[name]} == set(before) - {"plain"}
+    assert len({*before.values(), *after.values()}) == 7
+    assert Places(tmp_path).identify(built_in, packaged(built_in)).key == key
+
+
+def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(scaled, call, tmp_path):
+    wanted = call("run", "-m", "glove-mini.mean", "-t", "mini-sts", "-o", "alone").out
+    scaled()
+    file = str(tmp_path / "scaled.py")
+    run = ("run", "--plugin", file, "-t", "mini-sts", "--cache", "other")
+    done = call(*run, "-m", "loaded.mean", "tokenised.mean")
+    assert done.status == 0, done.err
+    records = [json.loads(p.read_text()) for p in (tmp_path / "runs").rglob("seed-0.json")]
+    assert [record["facts"]["plugins"] for record in records] == [{"scaled": ""}] * 2
+    again = call("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--cache", "other", "-o", "new")
+    score = next(word for word in wanted.split() if "." in word and word[0].isdigit())
+    assert score in again.out
+    assert score not in done.out
+
+
+# Compiled from the bytes that were digested
+
+
+def test_bytecode_of_an_older_text_is_never_run(made, tmp_path):
+    """Python tells texts by size and whole seconds; a copy may keep both."""
+    file = tmp_path / "mine.py"
+    for number in (1, 2):
+        file.write_text(f"METHODS = ()\nNUMBER = {number}\n")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+        file.write_text(f"METHODS = ()\nNUMBER = {number + 1}\n")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        PLUGINS.clear()
+        sys.modules.pop("harness_plugins.mine", None)
+        load_plugins([file])
+        assert number + 1 == sys.modules["harness_plugins.mine"].NUMBER
+
+
+def test_another_text_than_the_digested_is_refused(made):
+    """As a worker process would, which starts after the file was edited."""
+    file = made("method")
+    [plugin] = plugins_in_use([file])
+    file.write_text(file.read_text() + "\n# changed\n")
+    with pytest.raises(UsageError, match="the plug-in changed since the command began"):
+        import_plugins([plugin])
+    assert "harness_plugins.mine" not in sys.modules
+    with pytest.raises(HarnessError, match=f"{file}: the plug-in changed"):
+        require_plugins([plugin])
+
+
+def test_workers_that_find_another_text_end_the_run_with_one_line(made):
+    file = made("method")
+    load_plugins([file])
+    file.write_text(file.read_text() + "\n# changed\n")
+    with pytest.raises(HarnessError, match=f"^{file}: the plug-in changed since the command"):
+        list(Processes(2).map(abs, range(4)))
+
+
+# A folder
+
+
+FOLDER = {
+    "__init__.py": "from harness_plugins.whole.methods import METHODS, POSTS, table\n",
+    "methods.py": (
+        "from pathlib import Path\n"
+        "from .helpers.tables import NAME\n"
+        "def table(): return Path(__file__).with_name(NAME).read_text()\n"
+        "METHODS, POSTS = (), {}\n"
+    ),
+    "helpers/__init__.py": "",
+    "helpers/tables.py": "NAME = 'table.txt'\n",
+    "table.txt": "one",
+}
+
+
+@pytest.fixture
+def whole(tmp_path):
+    folder = tmp_path / "whole"
+    for name, text in FOLDER.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_folder_is_a_plug_in_and_every_file_of_it_is_in_its_digest(whole):
+    load_plugins([whole])
+    assert sys.modules["harness_plugins.whole"].table() == "one"
+    digests = {PLUGINS["whole"].sha256}
+    for name in FOLDER:
+        (whole / name).write_text(FOLDER[name] + "\n# changed\n")
+        digests.add(plugins_in_use([whole])[0].sha256)
+        with pytest.raises(HarnessError, match="changed since the command began"):
+            require_folders(PLUGINS.values())
+        (whole / name).write_text(FOLDER[name])
+    assert len(digests) == 1 + len(FOLDER)
+    (whole / "__pycache__").mkdir()
+    (whole / "__pycache__" / "methods.pyc").touch()
+    require_folders(PLUGINS.values())
+
+
+def test_a_module_of_a_folder_that_is_imported_late_is_the_one_that_was_digested(whole):
+    (whole / "late.py").write_text("NUMBER = 1\n")
+    load_plugins([whole])
+    (whole / "late.py").write_text("NUMBER = 2\n")
+    assert import_module("harness_plugins.whole.late").NUMBER == 1
+
+
+def test_a_module_beside_a_file_is_refused_and_the_folder_named(whole, tmp_path, monkeypatch):
+    (tmp_path / "beside_it.py").write_text("NUMBER = 1\n")
+    file = tmp_path / "alone.py"
+    file.write_text("import beside_it\nMETHODS = ()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"alone.py: it imports beside_it.py, which lies beside"):
+        load_plugins([file])
+    sys.modules.pop("beside_it", None)
+
+
+@pytest.mark.parametrize("name", ["not a word.py", "text.txt", "empty"])
+def test_what_is_no_plug_in_is_refused(name, tmp_path):
+    place = tmp_path / name
+    place.touch() if place.suffix else place.mkdir()
+    with pytest.raises(UsageError, match=r"wanted a Python file, as in my_method.py, or a folder"):
+        load_plugins([place])
 
 
 BROKEN = {
