@@ -338,8 +338,10 @@ def _block_file(file: Path, block: range) -> Path:
 
 
 def read_corpus(path: Path) -> FitData | None:
-    """Stored moments or rows; None if there are none, or they were damaged."""
+    """Stored moments or rows; None if there are none, or they were damaged, or are another's."""
     file = TensorFile.parse(path)
+    if file is not None and file.metadata.get("place") != _place(path):
+        return None
     tensors: dict[str, Any] = {name: file.read(name) for name in file.tensors} if file else {}
     if file is None or any(tensor is None for tensor in tensors.values()):
         return None
@@ -351,12 +353,17 @@ def read_corpus(path: Path) -> FitData | None:
 
 def write_corpus(path: Path, vectors: Moments | Float[np.ndarray, "n D"], seconds: float) -> None:
     """Store moments or rows, and the seconds of the pass that made them."""
-    about = {"seconds": repr(seconds)}
+    about = {"seconds": repr(seconds), "place": _place(path)}
     if isinstance(vectors, Moments):
         tensors = {"mean": vectors.mean, "scatter": vectors.scatter}
         write_tensors(path, tensors, {"count": str(vectors.count), **about})
     else:
         write_tensors(path, {TENSOR: vectors}, about)
+
+
+def _place(path: Path) -> str:
+    """Kind, encoder's key and name of a file, which say all of what it holds."""
+    return "/".join(path.parts[-3:])
 
 
 def parts_of(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line, is_interruption
 from harness.core.interfaces import EncoderConfig, Identity, Transform
-from harness.core.provenance import blamed, environment, one_blas_thread
+from harness.core.provenance import blamed, environment, one_blas_thread, packages
 from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
@@ -295,11 +295,18 @@ class EncoderRun:
                 "max_length": encoder.identity.max_length,
                 **({"parameters": parameters} if parameters else {}),
                 **({"encoding": list(cost.how)} if cost.how else {}),
+                **({"encoded_with": others} if (others := _other_versions(cost)) else {}),
             },
         )
         require_folders(plugins)
         moved = self.context.store.write(record, measurement.cosines, identity)
         return Outcome(cell.address, "measured", record, moved=moved)
+
+
+def _other_versions(cost: EncodingCost) -> dict[str, Sequence[str]]:
+    """The versions that encoded the sentences, of libraries that are here in another."""
+    here = {library: [str(version)] for library, version in packages().items()}
+    return {name: found for name, found in cost.versions.items() if found != here.get(name)}
 
 
 def _peak_memory_mb() -> int:

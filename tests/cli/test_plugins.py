@@ -8,8 +8,8 @@ import sys
 from functools import partial
 from importlib import import_module, metadata
 
-import processes
 import numpy as np
+import processes
 import pytest
 from fakes import TOY, made_record, results_of
 from processes import ROOT
@@ -240,7 +240,6 @@ def test_a_source_that_cannot_be_read_is_named(installed, call, what):
     assert "my-package, entry point theirs: wanted a module with sources" in answer.complaint
 
 
-def test_its_digest_is_of_every_source_file(installed):
 def test_its_digest_is_of_every_file(installed):
     def digest():
         [plugin] = plugins_in_use()

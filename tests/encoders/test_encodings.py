@@ -1,5 +1,6 @@
 """Embeddings on disk: encoded once ever, never another's, complete or absent, never damaged."""
 
+import shutil
 import tempfile
 from functools import partial
 from itertools import count
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.cache import encodings
+from harness.encoders.cache.encodings import EncoderCache, open_labelled
 from harness.evaluation.embeddings import CachedEncoder
 
 KEY = FakeConfig().identify(Path()).key
@@ -173,3 +175,29 @@ def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch, step):
         filled(tmp_path)
     assert list((tmp_path / "encodings" / KEY).iterdir()) == []
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
+
+
+def test_a_shard_of_another_encoder_is_set_aside_and_its_sentences_are_encoded_again(tmp_path):
+    filled(tmp_path, TEXTS)
+    other = FakeConfig(weights="other")
+    [shard] = shards(tmp_path)
+    folder = shard.parent.with_name(other.identify(tmp_path).key)
+    folder.mkdir()
+    shutil.copy(shard, folder)
+    cache = EncoderCache.open(tmp_path, folder.name)
+    assert cache.missing(TEXTS) == list(TEXTS)
+    assert [path.suffix for path in folder.iterdir()] == [".safetensors"]  # nothing was written
+    assert open_labelled(tmp_path, "other", other.identify(tmp_path)).missing(TEXTS)
+    assert {path.suffix for path in folder.iterdir()} == {".damaged", ".json"}
+    again = ensured(tmp_path, TEXTS, other).cache
+    wanted = FakeEncoder(folder.name).encode(TEXTS)
+    np.testing.assert_array_equal(again.read(TEXTS).mean, wanted.mean)
+
+
+def test_the_cost_of_sentences_names_every_version_that_encoded_them(tmp_path, monkeypatch):
+    for version, texts in (("1", TEXTS[:4]), ("2", TEXTS[4:])):
+        monkeypatch.setattr(encodings, "packages", lambda version=version: {"torch": version})
+        filled(tmp_path, texts)
+    cache = EncoderCache.open(tmp_path, KEY)
+    assert cache.paid(TEXTS).versions == {"torch": ["1", "2"]}
+    assert cache.paid(TEXTS[:3]).versions == {"torch": ["1"]}

@@ -1,5 +1,6 @@
 """Fits on vectors: rows of a corpus in files, a share of it, dropout; in bounded memory."""
 
+import shutil
 import tracemalloc
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -37,6 +38,7 @@ from harness.evaluation.fit_corpus import CorpusSample, read_corpus, write_corpu
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
+from harness.transforms.affine import Moments
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, Mean
 
 TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)
@@ -486,3 +488,17 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     # A few parts of half a megabyte and a permutation of 80,000; all rows in float64 are 41 MB.
     assert peak < 8e6
     assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+@pytest.mark.parametrize("chain", ["centre", "stretch"])
+def test_moments_and_rows_of_another_file_are_not_taken(tmp_path, chain):
+    """Of another encoder, or of another pooling of it."""
+    x = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    vectors = Moments.of(x) if chain == "centre" else x
+    path = tmp_path / "moments" / "key" / "stream.0.mean.safetensors"
+    write_corpus(path, vectors, 1.0)
+    assert read_corpus(path) is not None
+    for other in (path.with_name("stream.0.cls.safetensors"), path.parents[1] / "new" / path.name):
+        other.parent.mkdir(exist_ok=True)
+        shutil.copy(path, other)
+        assert read_corpus(other) is None

@@ -27,7 +27,9 @@ from threadpoolctl import ThreadpoolController
 from baselines.natsv import Natsv
 from harness.assets.places import Places
 from harness.core.errors import DataError
+from harness.core.provenance import packages
 from harness.core.types import Method
+from harness.encoders.cache import encodings
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.runner import RunContext, execute
@@ -360,6 +362,18 @@ def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
     [pinned] = run(tmp_path / "b", planned, weights="snapshots/0123abcd").values()
     assert "revision" not in plain.record.facts
     assert pinned.record.facts["revision"] == "0123abcd"
+
+
+def test_a_record_states_other_versions_that_encoded_its_sentences(tmp_path, monkeypatch):
+    planned = cells([method("mean")], [TOY], seeds=1)
+    here = packages()
+    with monkeypatch.context() as patch:
+        patch.setattr(encodings, "packages", lambda: {**here, "tokenizers": "0.1"})
+        run(tmp_path, planned)
+    [again] = run(tmp_path, planned, overwrite=True).values()
+    assert again.record.facts["encoded_with"] == {"tokenizers": ["0.1"]}
+    [new] = run(tmp_path / "new", planned).values()
+    assert "encoded_with" not in new.record.facts
 
 
 def test_no_digit_of_a_score_depends_on_the_number_of_threads(tmp_path):

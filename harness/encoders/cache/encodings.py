@@ -3,8 +3,9 @@
 A folder an encoder key, named by everything that changes an encoding (weights, tokenizer, length;
 see `Encoder.key`), so that two encoders never serve each other's vectors. In it, shards: one
 safetensors file a batch of sentences, one tensor a layer, so that a pooling reads only its layers.
-A shard is complete or absent (temporary file, flush, rename) and carries the digest of each tensor,
-the seconds it cost and how it was made; a damaged one is set aside and its sentences are encoded
+A shard is complete or absent (temporary file, flush, rename). It carries the key of its encoder,
+the digest of each tensor, the seconds it cost, how it was made, and by which versions of the
+libraries. A damaged one, and one of another encoder, is set aside and its sentences are encoded
 again. Two processes may fill one folder: at worst a sentence is encoded twice; while one has it
 open, nobody clears it.
 """
@@ -30,6 +31,7 @@ from harness.core import files
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.errors import HarnessError
 from harness.core.interfaces import Encoding, Identity
+from harness.core.provenance import packages
 from harness.core.tensors import TensorFile, write_tensors
 
 PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
@@ -63,12 +65,13 @@ class EncodingCost:
     """The cost of encoding distinct sentences, in this run or an earlier one.
 
     `how` holds the distinct ways in which they were encoded (kernel, device, precision), none where
-    the encoder has but one.
+    the encoder has but one; `versions` those of each library that encoded them.
     """
 
     sentences: int
     seconds: float
     how: tuple[Mapping[str, Any], ...]
+    versions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def rate(self) -> float | None:
@@ -78,12 +81,16 @@ class EncodingCost:
 
 @dataclass
 class EncoderCache:
-    """The cached encodings of one encoder: `place` maps a sentence's key to (shard, row)."""
+    """The cached encodings of one encoder: `place` maps a sentence's key to (shard, row).
+
+    `others` are the shards in the folder that do not name its key.
+    """
 
     folder: Path
     shards: list[CacheShard] = field(default_factory=list)
     place: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     held: bool = False
+    others: list[Path] = field(default_factory=list)
 
     @classmethod
     def open(cls, root: Path, key: str) -> EncoderCache:
@@ -102,6 +109,9 @@ class EncoderCache:
 
     def _admit(self, path: Path) -> None:
         shard = CacheShard.parse(path)
+        if shard is not None and shard.metadata.get("key") != self.folder.name:
+            self.others.append(path)
+            return
         keys = shard.read("keys") if shard else None
         if shard is None or keys is None:
             return
@@ -129,6 +139,7 @@ class EncoderCache:
         tensors |= {name: array for name, array in encoding.arrays.items() if name != "mean"}
         letters = str(sum(map(len, texts)))
         about = {"depth": str(encoding.depth), "seconds": repr(seconds), "letters": letters}
+        about |= {"key": self.folder.name, "versions": json.dumps(packages())}
         about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
         path = self.folder / f"{uuid4().hex}.safetensors"  # another process may write such a shard
         write_tensors(path, tensors, about)
@@ -146,7 +157,12 @@ class EncoderCache:
         seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
         ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
         how = tuple(json.loads(way) for way in sorted(ways))
-        return EncodingCost(sum(counts.values()), seconds, how)
+        versions: dict[str, set[str]] = {}
+        for stated in {shard.metadata["versions"] for shard, _ in shares}:
+            for library, version in json.loads(stated).items():
+                versions.setdefault(library, set()).add(str(version))
+        by_library = {library: sorted(found) for library, found in versions.items()}
+        return EncodingCost(sum(counts.values()), seconds, how, by_library)
 
     @property
     def rate(self) -> float | None:
@@ -236,6 +252,8 @@ def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
     with contextlib.suppress(OSError):
         cache.folder.mkdir(parents=True, exist_ok=True)
         cache.hold()
+        for path in cache.others:
+            path.rename(path.with_suffix(".damaged"))
         label, file = read_label(cache.folder), cache.folder / LABEL
         changed = Label(sorted({*label.names, name}), identity.digests)
         if changed != label:
