@@ -220,7 +220,7 @@ Tasks = Annotated[
         help="Task name or glob, mteb's names (STS12) included; several are allowed.",
     ),
 ]
-PLUGIN_HELP = "Python file with your methods, tasks or encoders; several are allowed."
+PLUGIN_HELP = "Python file or folder with your methods, tasks, encoders; several are allowed."
 Plugins = Annotated[list[str] | None, option("--plugin", callback=open_in_use, help=PLUGIN_HELP)]
 NamedPlugins = Annotated[
     list[str] | None, option("--plugin", callback=open_named, help=PLUGIN_HELP)

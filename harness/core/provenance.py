@@ -148,7 +148,10 @@ def _code_in(things: Iterable[object]) -> Iterator[object]:
             continue
         seen[id(thing)] = thing  # kept, so that no other takes its id
         yield thing
-        yield from (thing if isinstance(thing, type) else type(thing)).__mro__
+        for of_class in (thing if isinstance(thing, type) else type(thing)).__mro__:
+            yield of_class
+            # A plug-in may have put a method of its own in the place of a built-in one.
+            yield from (x for x in vars(of_class).values() if isinstance(x, FunctionType))
         waiting += _held_by(thing)
 
 

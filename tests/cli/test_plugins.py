@@ -19,8 +19,8 @@ from harness.assets.places import Places, packaged
 from harness.cli import main
 from harness.core.errors import HarnessError, UsageError
 from harness.core.metrics import metrics
-from harness.core.provenance import PLUGINS, Plugin
-from harness.encoders.word_vectors import write_vectors
+from harness.core.provenance import PLUGINS, Plugin, plugins_of
+from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.engines import Processes
 from harness.plugins import (
     import_plugins,
@@ -383,6 +383,49 @@ def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(scale
     assert {name for name in before if before[name] != after[name]} == set(before) - {"plain"}
     assert len({*before.values(), *after.values()}) == 7
     assert Places(tmp_path).identify(built_in, packaged(built_in)).key == key
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        "make = lambda: FunctionConfig('f', partial(rows, 2))",
+        "make = lambda: FunctionConfig('f', Model().encode)",
+        "make = lambda: FunctionConfig('f', wrapped(rows))",
+        "make = lambda: FunctionConfig('f', partial(print, [{'a': (Model(),)}]))",
+        "make = lambda: NativeConfig(Mine('f', ''))",
+    ],
+)
+def test_a_plug_in_is_found_wherever_its_code_is_held(tmp_path, holds):
+    file = tmp_path / "held.py"
+    file.write_text(
+        "from functools import partial, wraps\n"
+        "from harness import FunctionConfig, TransformerConfig\n"
+        "from harness.encoders.native import NativeConfig\n"
+        "METHODS = ()\n"
+        "class Mine(TransformerConfig): pass\n"
+        "class Model:\n"
+        "    def encode(self, texts): return [[1.0] for _ in texts]\n"
+        "def rows(n, texts): return [[1.0] * n for _ in texts]\n"
+        "def wrapped(function): return wraps(print)(lambda texts: function(1, texts))\n"
+        f"{holds}\n"
+    )
+    load_plugins([file])
+    assert set(plugins_of(sys.modules["harness_plugins.held"].make())) == {"held"}
+    assert not plugins_of(load_registry().encoders["glove-mini"])
+
+
+def test_a_method_of_a_built_in_that_a_plug_in_replaced_is_its_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(StaticConfig, "load", StaticConfig.load)  # put back behind the test
+    file = tmp_path / "patches.py"
+    file.write_text(
+        "from harness import StaticConfig\n"
+        "METHODS = ()\n"
+        "plainly = StaticConfig.load\n"
+        "def load(self, path, cache): return plainly(self, path, cache)\n"
+        "StaticConfig.load = load\n"
+    )
+    load_plugins([file])
+    assert set(plugins_of(load_registry().encoders["glove-mini"])) == {"patches"}
 
 
 def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(scaled, call, tmp_path):
