@@ -17,10 +17,9 @@ from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import GRAMMAR, Method, MethodId
-from harness.encoders.checkpoint import read_settings
 from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import MODULES, own_pooling
-from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
+from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry, nearest
@@ -178,8 +177,7 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"
         )
-    is_subword = read_settings(path / "config.json").get("model_type") == MODEL_TYPE
-    kind = SubwordConfig if is_subword else TransformerConfig
+    kind = SubwordConfig if is_subword_folder(path) else TransformerConfig
     return kind(name=name, repo=path.name, trained_on=unstated)
 
 

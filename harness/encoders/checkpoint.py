@@ -186,6 +186,15 @@ def rules_digest(folder: Path) -> str:
     return digest_of({key: files[name].get(key) for name, keys in RULES.items() for key in keys})
 
 
+def require_no_sampling(file: Path, tokenizer: Any) -> None:
+    """Refuse a tokenizer of the library tokenizers that splits a text at random."""
+    if dropout := getattr(tokenizer.model, "dropout", None):  # of byte pairs
+        raise DataError(
+            f"{file}: dropout = {dropout:g} splits a text at random, and a text is encoded once; "
+            "set dropout to null"
+        )
+
+
 def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
     return {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
 

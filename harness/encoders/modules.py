@@ -21,7 +21,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of, digest_of_files, read_bytes
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import read_settings, sentence_config, weights_files
-from harness.encoders.subword_vectors import MODEL_TYPE
+from harness.encoders.subword_vectors import is_subword_folder
 from harness.transforms.pooling import MEAN, NATIVE, Mean
 
 MODULES = "modules.json"
@@ -238,8 +238,7 @@ def own_pooling(path: Path) -> str:
     `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for a file
     that is damaged, or a module that is not understood.
     """
-    is_table = path.is_file() or read_settings(path / "config.json").get("model_type") == MODEL_TYPE
-    if is_table or not (path / MODULES).is_file():
+    if path.is_file() or is_subword_folder(path) or not (path / MODULES).is_file():
         return MEAN.name
     return read_modules(path.name, path).alike or NATIVE.name
 

@@ -100,7 +100,7 @@ class NativeConfig(DerivedConfig):
         prompt, folder = modules.prompt(self.prompt), modules.first.folder
         inner: Encoder
         if modules.first.kind == STATIC:
-            inner = open_table(key, folder)
+            inner = open_table(key, folder, cache)
             cost = multiplications(0, inner.vectors.shape[1])
         else:
             plain = self._transformer().load(folder, cache)

@@ -1,62 +1,105 @@
-"""Sub-word vectors: those that Model2Vec gives."""
+"""Sub-word vectors: those that the package model2vec gives of the same folder."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from model2vec import StaticModel
 from safetensors.numpy import save_file
-from subword_tables import PIECES, VECTORS, made
-from tolerances import ROUNDING, relative_gap
+from subword_tables import (
+    PIECES,
+    PLAIN,
+    SHARED,
+    VARIANTS,
+    VECTORS,
+    byte_pairs,
+    made,
+    padded,
+    unigram,
+    variant,
+    word_piece,
+    written,
+)
+from tolerances import relative_gap
 
 from harness.core.errors import DataError
+from harness.encoders.modules import own_pooling
 from harness.encoders.subword_vectors import SubwordConfig
+from harness.resolve import config_for
 
 TEXTS = (
     "The cats sat on the mat.",
     "the dog",
     "zebra",  # unknown, and nothing else
     "",
+    "   ",
     "unknown zebra cat",
+    "zebra zebra zebra zebra cat dog",  # whose known pieces are behind the unknown ones
     "cat " * 600,  # cut by letters, then by pieces
     "the the the dog dog",
+    "東京 Ünknown, the cats' [UNK] [PAD] <unk> mat",
 )
-
-# model2vec 0.10.0, StaticModel.from_pretrained(folder).encode(TEXTS), of the folder that `made`
-# makes: with "normalize" and without, and of a table with shared rows.
-GOLDEN = {
-    "plain": "-0.14070606 -0.26030898 -0.50224829 -0.75545621 0.40761936 0.4758141 0 0 0 0 0 0 "
-    "0.01367553 -0.25148913 -0.55580157 1.6347847 0.27276799 -1.2333311 "
-    "-0.71489447 0.16913943 0.53040045",
-    "unit": "-0.24137555 -0.4465495 -0.86158657 -0.76972574 0.41531873 0.48480159 0 0 0 0 0 0 "
-    "0.022411399 -0.4121393 -0.91084516 0.79131043 0.13203216 -0.59698856 "
-    "-0.7889846 0.18666868 0.58537",
-    "shared": "0.047539577 0.12795185 -0.079444557 -0.71443415 0.53316295 0.39534032 0 0 0 0 0 0 "
-    "0.2775161 0.017313743 -0.45488366 1.4861671 0.24797107 -1.121209 "
-    "-0.65695643 0.30524617 0.43198746",
-}
+EQUAL = 1e-6
 
 
 def loaded(folder: Path, **change):
     return replace(SubwordConfig("m2v"), **change).load(folder, folder)
 
 
-@pytest.mark.parametrize("kind", ["plain", "unit", "shared"])
-def test_its_vectors_are_the_packages_own(tmp_path, kind):
-    folder = made(tmp_path / "m", unit=kind == "unit", shared=kind == "shared")
-    encoding = loaded(folder).encode(TEXTS)
-    # The package adds up in float32: 384 rows of the longest text round by some 1e-6.
-    golden = np.array(GOLDEN[kind].split(), float).reshape(-1, 3)
-    assert relative_gap(encoding.mean[:, 0], golden) <= ROUNDING
+@pytest.mark.parametrize("name", VARIANTS)
+def test_its_vectors_are_the_packages_own(tmp_path, name):
+    folder = variant(tmp_path / "m", name)
+    package, ours = StaticModel.from_pretrained(folder), loaded(folder)
+    encoding = ours.encode(TEXTS)
+    assert relative_gap(encoding.mean[:, 0], package.encode(TEXTS)) <= EQUAL
     assert (encoding.layers, encoding.depth, encoding.cls) == ((0,), 0, None)
+    for row, text in enumerate(TEXTS):
+        [alone] = ours.encode([text]).mean
+        np.testing.assert_array_equal(alone, encoding.mean[row])
+        assert relative_gap(alone[0], package.encode(text)) <= EQUAL
 
 
-def test_a_text_is_cut_by_letters_and_then_by_pieces(tmp_path):
-    folder = made(tmp_path / "m")
-    cut, whole = loaded(folder, max_length=2), loaded(folder)
-    assert cut.letters == 6  # the median piece has 3
-    for text, left in (("the dog sat on", "the do"), (". . . .", ". .")):
-        np.testing.assert_array_equal(cut.encode([text]).mean, whole.encode([left]).mean)
+@pytest.mark.parametrize("name", ["padding", "a maximum length", "mapping and weights"])
+def test_a_folder_that_the_package_saves_again_gives_the_same(tmp_path, name):
+    folder = variant(tmp_path / "m", name)
+    StaticModel.from_pretrained(folder).save_pretrained(tmp_path / "again")
+    again = loaded(tmp_path / "again").encode(TEXTS)
+    np.testing.assert_array_equal(again.mean, loaded(folder).encode(TEXTS).mean)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_a_maximum_length_in_the_name_is_the_packages(tmp_path, length):
+    folder = variant(tmp_path / "m", "a maximum length")
+    found = loaded(folder, max_length=length).encode(TEXTS)
+    wanted = StaticModel.from_pretrained(folder).encode(TEXTS, max_length=length)
+    assert relative_gap(found.mean[:, 0], wanted) <= EQUAL
+    config = SubwordConfig("m2v")
+    assert config.identify(folder).max_length == 4
+    assert config.with_max_length(length).identify(folder).max_length == length
+
+
+def test_a_text_counts_its_pieces_and_those_that_have_a_vector(tmp_path):
+    tokens = loaded(padded_folder(tmp_path)).encode(["unknown zebra cat", "", "the dog"]).tokens
+    assert tokens.tolist() == [[4, 3], [0, 0], [2, 2]]
+
+
+def padded_folder(tmp_path):
+    return written(tmp_path / "m", padded(word_piece(), length=9), PLAIN, {})
+
+
+def test_a_text_that_the_tokenizer_cannot_split_is_refused(tmp_path):
+    encoder = loaded(written(tmp_path / "m", unigram(None), PLAIN, {}))
+    with pytest.raises(DataError, match=r"splits every text, found one that says: .*unk_id"):
+        encoder.encode(["zebra"])
+
+
+@pytest.mark.parametrize("name", ["word piece", "no model type", "another model type"])
+def test_a_folder_is_known_by_its_table(tmp_path, name):
+    folder = variant(tmp_path / "m", name)
+    assert isinstance(config_for("m", str(folder), folder), SubwordConfig)
+    assert own_pooling(folder) == "mean"
 
 
 def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
@@ -65,6 +108,7 @@ def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
     keys += [SubwordConfig("m2v", max_length=9).identify(folder).key]
     keys += [SubwordConfig("m2v").identify(made(tmp_path / "u", unit=True)).key]
     keys += [SubwordConfig("m2v").identify(made(tmp_path / "s", shared=True)).key]
+    keys += [SubwordConfig("m2v").identify(variant(tmp_path / "l", "a maximum length")).key]
     tokens = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(tokens.replace("true", "false", 1))
     keys += [SubwordConfig("m2v").identify(folder).key]
@@ -76,6 +120,15 @@ def with_tensors(**tensors):
     return lambda folder: save_file(tensors, folder / "model.safetensors")
 
 
+def with_config(**settings):
+    text = json.dumps({"model_type": "model2vec", **settings})
+    return lambda folder: (folder / "config.json").write_text(text)
+
+
+def with_tokenizer(tokenizer):
+    return lambda folder: (folder / "tokenizer.json").write_text(tokenizer.to_str())
+
+
 BEFORE_THE_FIRST = np.arange(len(PIECES)) - 1
 
 
@@ -85,10 +138,22 @@ BEFORE_THE_FIRST = np.arange(len(PIECES)) - 1
         (lambda f: (f / "config.json").unlink(), "wanted model_type model2vec, found None"),
         (lambda f: (f / "model.safetensors").write_bytes(b"x"), "wanted safetensors"),
         (with_tensors(w=VECTORS), "wanted a table `emb"),
+        (with_tensors(**{"embedding.weight": VECTORS}), "wanted a table `embeddings`"),
+        (with_tensors(embeddings=VECTORS[0]), "wanted a table `embeddings`"),
         (with_tensors(embeddings=VECTORS[:3]), "found 3"),
+        (with_tensors(embeddings=np.vstack([VECTORS, VECTORS])), "found 24"),
         (with_tensors(embeddings=VECTORS * np.inf), "wanted finite numbers"),
-        (with_tensors(embeddings=VECTORS, mapping=BEFORE_THE_FIRST), "wanted a vector for each of"),
+        (with_tensors(embeddings=VECTORS > 0), "wanted vectors of real numbers"),
+        (with_tensors(**SHARED | {"weights": SHARED["weights"][:4]}), "a weight for each of"),
+        (with_tensors(**SHARED | {"mapping": SHARED["mapping"][:4]}), "a row for each of"),
+        (with_tensors(**SHARED | {"mapping": SHARED["mapping"] * 1.0}), "a row for each of"),
+        (with_tensors(embeddings=VECTORS, mapping=BEFORE_THE_FIRST), "a row for each of"),
         (lambda f: (f / "tokenizer.json").rename(f / "vocab.txt"), r"wanted a tokenizer\.json"),
+        (lambda f: (f / "tokenizer.json").write_text("{}"), "wanted a tokenizer"),
+        (with_tokenizer(byte_pairs(dropout=0.1)), "dropout = 0.1 .* at random"),
+        (with_config(max_length="512"), "max_length = '512'"),
+        (with_config(max_length=-1), "max_length = -1"),
+        (with_config(max_length=12.0), "max_length = 12.0"),
     ],
 )
 def test_a_faulty_folder_never_yields_a_vector(tmp_path, spoil, complaint):
