@@ -17,8 +17,9 @@ from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import GRAMMAR, Method, MethodId
+from harness.encoders.checkpoint import MODULES, require_nothing_unapplied
 from harness.encoders.function import FunctionConfig
-from harness.encoders.modules import MODULES, own_pooling
+from harness.encoders.modules import own_pooling
 from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
@@ -112,7 +113,12 @@ class Resolver:
         name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
         other, place = self.registry.encoders.get(name), self.places.encoders.get(name)
         same = other is not None and (other, place) == (config_for(name, model, path), path)
-        if not name or (other is not None and not same):
+        if not name:
+            raise UsageError(
+                f"-m {model}: wanted a name with a letter from a to z or a digit, found "
+                f"{last!r}; name this one: --encoder NAME={model} -m NAME"
+            )
+        if other is not None and not same:
             raise UsageError(
                 f"-m {model}: another encoder is called {name!r}; name this one: "
                 f"--encoder NAME={model} -m NAME"
@@ -174,6 +180,7 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             )
         return StaticConfig(name=name, file=path.name, trained_on=unstated)
     if not any((path / file).exists() for file in ("config.json", MODULES)):
+        require_nothing_unapplied(path)  # an adapter alone
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"
         )

@@ -24,7 +24,7 @@ from harness.cli.printing import (
     not_run,
 )
 from harness.cli.read import readme_of
-from harness.cli.selection import Selected, records_folder, select
+from harness.cli.selection import Selected, note_bypasses, records_folder, select
 from harness.cli.train import train_member
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.interfaces import Trained
@@ -128,6 +128,7 @@ def run_command(
         raise UsageError("--limit and --gate exclude each other: what is limited is no baseline")
     default = partial(quick_set, committed=baseline) if gate else None
     chosen = select(selection, folders, limit, default, execution.quiet)
+    note_bypasses(chosen)
     results, papers = records_folder(execution.output, limit), papers_of(baseline)
     tables = load_tables(papers, chosen.registry) if papers.is_dir() else ()
     printer = Printer(Store(results), chosen.registry, tables, as_json, execution.quiet)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from harness.cli.options import Folders, Selection, note
 from harness.core.errors import UsageError
+from harness.core.hardware import base_name
+from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
+from harness.encoders.native import bypassed
 from harness.evaluation.select import select_cells
 from harness.registry import Registry, is_glob
 from harness.resolve import Resolver
@@ -52,6 +55,23 @@ def select(
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
         corpora = {name: limited_corpus(corpus, limit) for name, corpus in corpora.items()}
     return Selected(cells, TaskLoader(resolver.places, corpora), registry)
+
+
+def note_bypasses(chosen: Selected) -> None:
+    """Note what poolings bypass in the folder of an encoder given by hand, quiet or not.
+
+    A plan notes it of every encoder.
+    """
+    places = chosen.loader.places.encoders
+    poolings: dict[EncoderConfig, set[str]] = {}
+    for cell in chosen.cells:
+        if base_name(cell.encoder.name) in chosen.registry.by_hand:
+            poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
+    for config, names in poolings.items():
+        path = places.get(base_name(config.name))
+        text = bypassed(config, path, names) if path else ""
+        if text:
+            note(f"Note: {text}")
 
 
 def records_folder(output: Path, limit: int | None) -> Path:

@@ -22,7 +22,7 @@ from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.interfaces import Trained
 from harness.core.progress import Bar
-from harness.encoders.checkpoint import read_settings
+from harness.encoders.checkpoint import read_settings, transformer_folder
 from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
@@ -97,8 +97,9 @@ class Recipe(ABC):
     def start_folder(self) -> Path:
         """The checkpoint to start from. Raises UsageError, AssetMissing."""
         if Path(self.start).is_dir():
-            return Path(self.start)
-        return self.places.encoder(look_up("encoder", self.start, load_registry().encoders))
+            return transformer_folder(Path(self.start))
+        encoder = look_up("encoder", self.start, load_registry().encoders)
+        return transformer_folder(self.places.encoder(encoder))
 
     @cached_property
     def checkpoint(self) -> Any:
@@ -106,7 +107,7 @@ class Recipe(ABC):
         from harness.training.finetune import StartCheckpoint
 
         is_folder = Path(self.start).is_dir()
-        name = self.start_folder.resolve().name if is_folder else self.start
+        name = Path(self.start).resolve().name if is_folder else self.start
         return StartCheckpoint(name, self.start_folder)
 
     @cached_property

@@ -2,14 +2,17 @@
 
 Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes through
 torch's restricted unpickler once, into safetensors in the cache; nothing else is ever unpickled.
-What a name pins beside its weights, and what is peculiar to architectures by transformers' name
-for them (`model_type`), stand at the end. Importing this module costs no torch.
+What transformers or sentence-transformers would apply in a folder and the harness does not is
+refused by name whenever its weights are read (`NOT_APPLIED`). What a name pins beside its weights,
+and what is peculiar to architectures by transformers' name for them (`model_type`), stand at the
+end. Importing this module costs no torch.
 """
 
 from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +38,12 @@ from harness.core.files import (
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
+PICKLED_INDEX = "pytorch_model.bin.index.json"
+POINTER = b"version https://git-lfs.github.com/spec/"  # how git-lfs begins in a file's place
+MODULES = "modules.json"  # of sentence-transformers
+STATIC = "StaticEmbedding"  # its module of a table of vectors
+# Of a model for other libraries, or under a name that transformers does not look for.
+OTHER_WEIGHTS = (".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors")
 SEAL_SUFFIX = ".sha256"  # beside a converted file: its own digest
 
 # What a vocabulary may lie in, and what else an AutoTokenizer may read, whatever its class.
@@ -57,11 +66,92 @@ SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
 REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
 
 
+# What is applied elsewhere and not here
+
+
+@dataclass(frozen=True)
+class NotApplied:
+    """A file that other programs apply, or a setting in it that is not null, and what to do.
+
+    A setting is looked for at every depth of the file, whose name may be a pattern.
+    """
+
+    file: str
+    setting: str
+    remedy: str
+
+
+PLAIN_LOADING = "the transformer is opened without further arguments; merge them into its own files"
+NOT_APPLIED = (
+    NotApplied(
+        file="adapter_config.json",
+        setting="",
+        remedy="adapters are not applied; merge it into its base with merge_and_unload of peft and "
+        "save that model, or remove the adapter to read the base alone",
+    ),
+    NotApplied(
+        file="shard-*-model-*-of-*.safetensors",
+        setting="",
+        remedy="a distributed checkpoint is not read; save the model with save_pretrained",
+    ),
+    NotApplied(
+        file="config.json",
+        setting="quantization_config",
+        remedy="quantised weights are not read; take the model in float32, bfloat16 or float16",
+    ),
+    NotApplied(
+        file="config.json",
+        setting="transformers_weights",
+        remedy="weights are read from model.safetensors or its shards; rename the file, and "
+        "remove the setting",
+    ),
+    NotApplied(
+        file="config.json",
+        setting="configuration_files",
+        remedy="settings are read from config.json alone; put them there, and remove the setting",
+    ),
+    *(
+        NotApplied(file="sentence_*_config.json", setting=setting, remedy=PLAIN_LOADING)
+        for setting in (
+            "model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args",
+            "config_kwargs", "tokenizer_name_or_path",
+        )
+    ),
+)  # fmt: skip
+
+
+def require_nothing_unapplied(folder: Path) -> None:
+    """Refuse a folder whose vectors elsewhere are not those of its weights and settings alone."""
+    for entry in NOT_APPLIED:
+        for file in sorted(folder.glob(entry.file)):
+            if not entry.setting:
+                raise DataError(f"{file}: {entry.remedy}")
+            for value in _values_of(entry.setting, read_settings(file)):
+                if value not in (None, {}, []) or entry.setting == "quantization_config":
+                    raise DataError(
+                        f"{file}: {entry.setting} = {json.dumps(value)[:80]}; {entry.remedy}"
+                    )
+
+
+def _values_of(setting: str, settings: Any) -> Iterator[Any]:
+    """The values of a setting that are not null, at every depth of nested settings."""
+    if not isinstance(settings, Mapping):
+        return
+    for name, value in settings.items():
+        if name == setting and value is not None:
+            yield value
+        yield from _values_of(setting, value)
+
+
+# Files
+
+
 def read_settings(path: Path) -> dict[str, Any]:
     """A JSON object from a file; an empty one if there is no such file."""
     if not path.is_file():
         require_unchanged(path, NO_FILE)
         return {}
+    require_no_pointer(path)
     try:
         content = json.loads(read_bytes(path).decode())
     except (ValueError, RecursionError) as error:
@@ -77,15 +167,84 @@ def require_weights(name: str, path: Path, wanted: str | None, digest: str) -> N
         raise DataError(f"{name}: {path} has sha256 {digest}, wanted {wanted}; {REMEDY}")
 
 
+def require_no_pointer(path: Path) -> None:
+    """Refuse the text that git-lfs leaves in the place of a file that was not downloaded."""
+    with path.open("rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise DataError(
+                f"{path}: wanted the file itself, found a git-lfs pointer to it; get it with "
+                "`git lfs pull`, or fetch the model again"
+            )
+
+
+def module_entries(folder: Path) -> tuple[tuple[str, str], ...]:
+    """The type of each module that `modules.json` lists and its folder below this one.
+
+    None where there is no such file.
+    """
+    file = folder / MODULES
+    if not file.is_file():
+        return ()
+    require_no_pointer(file)
+    try:
+        listed = json.loads(read_bytes(file))
+        entries = tuple((str(entry["type"]), str(entry["path"])) for entry in listed)
+        names = [entry.get("name", number) for number, entry in enumerate(listed)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
+    for _, path in entries:
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise DataError(f"{file}: wanted folders inside this one, found {path}")
+    if len(set(map(repr, names))) < len(names):  # of which the library would keep the last
+        raise DataError(f"{file}: wanted a name of its own for each module, found {names}")
+    return entries
+
+
+def transformer_folder(folder: Path) -> Path:
+    """The folder of the checkpoint itself: `0_Transformer` of a folder whose modules.json says so.
+
+    sentence-transformers wrote such folders up to its version 1.
+    """
+    entries = module_entries(folder)
+    if not entries:
+        return folder
+    type_, path = entries[0]
+    if type_.endswith(f".{STATIC}"):
+        raise DataError(
+            f"{folder / MODULES}: wanted a transformer as its first module, found a {STATIC}; "
+            "take the pooling native"
+        )
+    return folder / path
+
+
 def weights_files(folder: Path) -> tuple[Path, ...]:
-    """The files that hold the weights, an index before its shards."""
+    """The files that hold the weights, an index before its shards.
+
+    Raises DataError where other programs would apply more than these weights, too.
+    """
     if not folder.is_dir():
         raise AssetMissing(f"no checkpoint folder at {folder}; fetch it, or name another folder")
+    require_nothing_unapplied(folder)
     for name in (SAFETENSORS, INDEX, PICKLED):
         if (folder / name).is_file():
             require_unchanged(folder, name)
-            return (folder / name, *(_shards(folder / name) if name == INDEX else ()))
-    raise DataError(f"{folder}: no weights; wanted {SAFETENSORS}, {INDEX} or {PICKLED}")
+            files = (folder / name, *(_shards(folder / name) if name == INDEX else ()))
+            for file in files:
+                require_no_pointer(file)
+            return files
+    wanted = f"wanted {SAFETENSORS}, {INDEX} or {PICKLED}"
+    if (folder / PICKLED_INDEX).is_file():
+        raise DataError(
+            f"{folder}: {wanted}, found pickles in shards ({PICKLED_INDEX}), which are not read; "
+            "save the model with save_pretrained, as safetensors"
+        )
+    others = sorted(file.name for file in folder.iterdir() if file.suffix in OTHER_WEIGHTS)
+    if others:
+        raise DataError(
+            f"{folder}: {wanted}, found {', '.join(others[:3])}, which is not read; save the model "
+            "with save_pretrained, as safetensors"
+        )
+    raise DataError(f"{folder}: no weights; {wanted}; fetch the whole checkpoint")
 
 
 def digests_of(name: str, folder: Path, weights_sha256: str | None) -> dict[str, str]:
@@ -135,6 +294,8 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARIES):
         raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
     files = tuple(sorted(_matching(folder, TOKENIZER_FILES)))
+    for file in files:
+        require_no_pointer(file)
     require_unchanged(folder / "tokenizer files", repr([file.name for file in files]))
     return files
 
@@ -242,17 +403,26 @@ def _seal(source: str, form: str) -> bytes:
     return digest_of({"source": source, "form": form}).encode()
 
 
+# What torch raises, by experiment, over a pickle that it cannot or must not load.
+UNREADABLE_PICKLE = (
+    pickle.UnpicklingError, RuntimeError, EOFError, ValueError, LookupError, TypeError,
+    AttributeError, AssertionError,
+)  # fmt: skip
+
+
 def _unpickle(path: Path, new: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
     try:
         content = torch.load(BytesIO(read_bytes(path)), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+    except UNREADABLE_PICKLE as error:
+        # Nothing of torch's own words: they advise to trust the file, and quote it.
+        named = re.search(r"GLOBAL ([A-Za-z_][\w.]*) ", str(error), re.ASCII)
+        found = f"a use of {named[1]}" if named else "something else, or a damaged file"
         raise DataError(
-            f"{path}: wanted a pickle of nothing but tensors, found otherwise ({reason}); "
-            "it was not loaded: fetch it again, or take a safetensors checkpoint"
+            f"{path}: wanted a pickle of nothing but tensors, found {found}; it was not loaded: "
+            "take a safetensors checkpoint, or fetch it again"
         ) from error
     if not isinstance(content, Mapping) or not all(map(torch.is_tensor, content.values())):
         raise DataError(f"{path}: wanted tensors by name, found a {type(content).__name__}")

@@ -18,17 +18,23 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from harness.core.errors import DataError, UsageError
-from harness.core.files import digest_of, digest_of_files, read_bytes
+from harness.core.files import digest_of, digest_of_files
 from harness.core.interfaces import Pooling
-from harness.encoders.checkpoint import read_settings, sentence_config, weights_files
+from harness.encoders.checkpoint import (
+    MODULES,
+    STATIC,
+    module_entries,
+    read_settings,
+    sentence_config,
+    weights_files,
+)
 from harness.encoders.subword_vectors import is_subword_folder
 from harness.transforms.pooling import MEAN, NATIVE, Mean
 
-MODULES = "modules.json"
 MODEL = "config_sentence_transformers.json"
 LIBRARY = "sentence_transformers."  # whose modules are read; another's are foreign code
 
-TRANSFORMER, STATIC = "Transformer", "StaticEmbedding"
+TRANSFORMER = "Transformer"
 LAYERS, POOLING, DENSE, LAYER_NORM = "WeightedLayerPooling", "Pooling", "Dense", "LayerNorm"
 CHAIN = re.compile(
     rf"({TRANSFORMER}( {LAYERS})? {POOLING}|{STATIC})( ({DENSE}|{LAYER_NORM}|Normalize|Dropout))*"
@@ -70,6 +76,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "transformer_task": ("feature-extraction",),
         "modality_config": (TEXT,),
         "module_output_name": ("token_embeddings",),
+        "tokenizer_name_or_path": (None,),
         **dict.fromkeys((*LOADING, "config_kwargs", "processing_kwargs"), ({},)),
     },
     STATIC: {},
@@ -153,6 +160,23 @@ class Modules:
         changed = self.modes[1:] or lower or self.prompt("") or self.dimensions
         return self.modes[0] if plain and not changed and self.modes[0] in ("mean", "cls") else ""
 
+    @property
+    def plain_table(self) -> bool:
+        """Whether these are a table and the length 1 alone, as Model2Vec describes its folders."""
+        kinds = {module.kind for module in self.chain[1:]}
+        is_table = self.first.kind == STATIC and kinds <= {"Normalize"}
+        return is_table and not self.prompt("") and not self.dimensions
+
+    @property
+    def behind_tokens(self) -> str:
+        """What is done to texts and tokens besides the transformer, in words."""
+        prompt = self.prompt("")
+        words = [module.kind for module in self.chain[1:]]
+        words += ["lower case"] if self.first.settings.get("do_lower_case") else []
+        words += [f"the prompt {prompt!r}"] if prompt else []
+        words += [f"the first {self.dimensions} dimensions"] if self.dimensions else []
+        return ", ".join(words)
+
     def digest(self) -> str:
         """The digest of all settings behind the first module that change a vector; no prompt."""
         rest = [[m.kind, dict(m.settings), m.weights] for m in self.chain[1:]]
@@ -176,11 +200,7 @@ def read_modules(name: str, folder: Path) -> Modules:
             f"{name}.native: {folder} has no {MODULES}, which says what a model's own pooling is; "
             f"take {name}.mean, or another pooling"
         )
-    try:
-        entries = [(str(e["type"]), str(e["path"])) for e in json.loads(read_bytes(file))]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
-    chain = tuple(_module(file, type_, path) for type_, path in entries)
+    chain = tuple(_module(file, type_, path) for type_, path in module_entries(folder))
     kinds = [module.kind for module in chain]
     if not CHAIN.fullmatch(" ".join(kinds)):
         raise DataError(
@@ -210,8 +230,6 @@ def _module(file: Path, type_: str, path: str) -> Module:
             f"({', '.join(k for k in SETTINGS if k != MODEL)}), found {type_}; "
             "take another pooling than native"
         )
-    if Path(path).is_absolute() or ".." in Path(path).parts:
-        raise DataError(f"{file}: wanted folders inside this one, found {path}")
     folder = file.parent / path
     config = sentence_config(folder) if kind == TRANSFORMER else folder / "config.json"
     if kind in (LAYERS, POOLING, DENSE, LAYER_NORM) and not config.is_file():
@@ -238,9 +256,12 @@ def own_pooling(path: Path) -> str:
     `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for a file
     that is damaged, or a module that is not understood.
     """
-    if path.is_file() or is_subword_folder(path) or not (path / MODULES).is_file():
+    if path.is_file() or not (path / MODULES).is_file():
         return MEAN.name
-    return read_modules(path.name, path).alike or NATIVE.name
+    modules = read_modules(path.name, path)
+    if modules.plain_table and is_subword_folder(path):
+        return MEAN.name
+    return modules.alike or NATIVE.name
 
 
 def append_module(

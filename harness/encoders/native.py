@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,17 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.files import digest_of, one_reading, sha256_of
 from harness.core.hardware import FLOAT32, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
-from harness.encoders.checkpoint import parameters_of, require_weights, weights_files
+from harness.encoders.checkpoint import (
+    MODULES,
+    STATIC,
+    parameters_of,
+    require_weights,
+    weights_files,
+)
 from harness.encoders.config import DerivedConfig
 from harness.encoders.kernels.choose import multiplications
-from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
-from harness.encoders.subword_vectors import open_table
+from harness.encoders.modules import Modules, read_modules
+from harness.encoders.subword_vectors import SubwordConfig, open_table
 from harness.encoders.transformer import TransformerConfig
 
 # Part of every key: raise it with any change that moves a vector.
@@ -154,11 +159,20 @@ def bypassed(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
 
     Vectors that differ from the modules' in length alone are the modules' own.
     """
-    if not isinstance(config, DerivedConfig) and (path / MODULES).is_file():
-        with suppress(HarnessError):  # which `native` raises, too
-            modules = read_modules(config.name, path)
-            if others := sorted(set(poolings) - {modules.alike}):
-                kinds = ", ".join(module.kind for module in modules.chain[1:])
-                poolings = f"Poolings such as `{others[0]}` bypass the modules of {config.name}"
-                return f"{poolings} ({kinds}); use `{config.name}.native`"
-    return ""
+    if isinstance(config, DerivedConfig) or not (path / MODULES).is_file():
+        return ""
+    try:
+        modules = read_modules(config.name, path)
+    except HarnessError:
+        which, remedy = "not all of which are read here", "`native` says which"
+        alike = ""
+    else:
+        if modules.plain_table and isinstance(config, SubwordConfig):
+            return ""
+        which, remedy = modules.behind_tokens, f"use `{config.name}.native`"
+        alike = modules.alike
+    others = sorted(set(poolings) - {alike})
+    if not others:
+        return ""
+    bypass = f"Poolings such as `{others[0]}` bypass the modules of {config.name}"
+    return f"{bypass} ({which}); {remedy}"

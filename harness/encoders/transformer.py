@@ -29,6 +29,7 @@ from harness.encoders.checkpoint import (
     parameters_of,
     read_settings,
     read_tensors,
+    transformer_folder,
 )
 from harness.encoders.config import BaseConfig
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, batches, choose_pass, run_batches
@@ -110,6 +111,7 @@ class TransformerConfig(BaseConfig):
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a checkpoint folder, without torch."""
+        path = transformer_folder(path)
         digests = digests_of(self.name, path, self.weights_sha256)
         length = maximum_length(self.name, path, self.max_length)
         if self.fingerprint is not None:
@@ -127,6 +129,7 @@ class TransformerConfig(BaseConfig):
         `cache` keeps the safetensors form of a pickled checkpoint.
         """
         key, hardware = self.identify(path).key, self.hardware.in_worker(cache)
+        path = transformer_folder(path)
         tensors = read_tensors(path, cache)
 
         from harness.encoders.kernels.padded import open_checkpoint

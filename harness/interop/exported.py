@@ -20,7 +20,13 @@ from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
 from harness.core.types import Method, Task
 from harness.encoders import modules
-from harness.encoders.checkpoint import read_tensors, sentence_config, tokenizer_files
+from harness.encoders.checkpoint import (
+    MODULES,
+    read_tensors,
+    sentence_config,
+    tokenizer_files,
+    transformer_folder,
+)
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.evaluation.evaluate import FittedCell
@@ -46,7 +52,9 @@ def write_model(planned: PlannedCell, cell: FittedCell, places: Places, folder: 
             case NativeConfig():
                 _copy_native(config, path, scratch, cell)
             case TransformerConfig():
-                _copy_transformer(path, cache, scratch, cell.identity.max_length)
+                _copy_transformer(
+                    transformer_folder(path), cache, scratch, cell.identity.max_length
+                )
                 _append_pooling(scratch, config.load(path, cache), planned.method.pooling)
             case _:
                 raise UsageError(
@@ -80,7 +88,7 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
 def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedCell) -> None:
     """Copy the folder, with its prompt by default and in float32."""
     max_length, mapped = cell.identity.max_length, bool(cell.transforms)
-    listed = json.loads((path / modules.MODULES).read_bytes())
+    listed = json.loads((path / MODULES).read_bytes())
     for file in path.iterdir():
         if file.is_file() and file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
             shutil.copy(file, folder / file.name)

@@ -12,12 +12,14 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from subword_tables import made as model2vec
 from tiny_models import rest_slow
+from tokenizers import Tokenizer
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder
 from harness.encoders.modules import edit_json, own_pooling, write_json
 from harness.encoders.native import NativeConfig, PromptedConfig, bypassed
+from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
@@ -235,11 +237,53 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(kinds, pooling, files, w
         ("mean", ["mean", "cls"], "`cls` bypass the modules of m (Pooling)"),
         ("cls-normalize", ["cls"], ""),
         ("layers", ["mean"], "`mean` bypass the modules of m (WeightedLayerPooling, Pooling)"),
+        ("lower-case", ["mean"], "`mean` bypass the modules of m (Pooling, lower case)"),
     ],
 )
 def test_a_plan_says_which_poolings_bypass_the_modules(tmp_path, kind, poolings, modules):
     note = bypassed(TransformerConfig("m", ""), saved(tmp_path, kind), poolings)
     assert note == (modules and f"Poolings such as {modules}; use `m.native`")
+
+
+def test_a_plan_names_whatever_is_bypassed(dense, tmp_path):
+    folder, config = shutil.copytree(dense, tmp_path / "model"), TransformerConfig("m", "")
+    change(WHOLE, truncate_dim=3, prompts=PROMPTS, default_prompt_name="query")(folder)
+    around = "Pooling, Dense, the prompt 'the dog: ', the first 3 dimensions"
+    assert f"modules of m ({around}); use `m.native`" in bypassed(config, folder, ["mean"])
+    modules(FIRST, {"path": "", "type": "custom_st.Transformer"})(folder)
+    assert "(not all of which are read here)" in bypassed(config, folder, ["mean"])
+
+
+def test_the_own_pooling_of_a_table_is_that_of_its_modules(tmp_path):
+    folder = model2vec(tmp_path / "m")
+    table, unit = entry(".", "StaticEmbedding"), entry("1_Normalize", "Normalize")
+    for listed, wanted in (
+        ([table], "mean"),
+        ([table, unit], "mean"),
+        ([table, {**entry("2_Dense", "Dense"), "path": "2_Dense"}], "native"),
+    ):
+        write_json(folder / "modules.json", listed)
+        (folder / "2_Dense").mkdir(exist_ok=True)
+        write_json(folder / "2_Dense/config.json", {"in_features": 3, "out_features": 2})
+        assert own_pooling(folder) == wanted
+    note = bypassed(SubwordConfig("m"), folder, ["mean"])
+    assert note.startswith("Poolings such as `mean` bypass the modules of m (Dense)")
+    write_json(folder / "modules.json", [table, unit])
+    assert bypassed(SubwordConfig("m"), folder, ["mean"]) == ""
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_static_embedding_is_read_as_the_library_reads_it(pickled, tmp_path):
+    folder = saved(tmp_path, "static")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_padding(length=9)
+    tokenizer.enable_truncation(3)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    if pickled:
+        weights = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        torch.save(weights, folder / "pytorch_model.bin")
+    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
 
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):

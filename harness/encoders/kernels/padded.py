@@ -33,6 +33,7 @@ from harness.encoders.checkpoint import (
     GOLDEN_SENTENCE,
     REFUSED,
     WITHOUT_PADDING,
+    require_no_sampling,
     settings_and_tokenizer,
 )
 
@@ -190,6 +191,8 @@ def open_checkpoint(
     with settings_and_tokenizer(folder) as copy, _readable(name, folder, copy):
         model, missing = _model(name, folder, copy, tensors)
         raw = AutoTokenizer.from_pretrained(copy, local_files_only=True, trust_remote_code=False)
+        if raw.is_fast:
+            require_no_sampling(folder / "tokenizer.json", raw.backend_tokenizer)
         half = any(name.endswith("EncoderModel") for name in model.config.architectures or ())
         only_half = model.config.is_encoder_decoder or half
         encoder = model.get_encoder() if only_half else model
@@ -235,8 +238,6 @@ def _model(
     config = AutoConfig.from_pretrained(copy, local_files_only=True, trust_remote_code=False)
     if (reason := REFUSED.get(config.model_type)) is not None:
         raise DataError(f"{name}: {folder} holds a {config.model_type} model: {reason}")
-    if getattr(config, "quantization_config", None) is not None:
-        raise ValueError("its weights are quantised, wanted float32 ones")
     if getattr(config, "attention_type", None) == "block_sparse":  # BigBird's
         config.attention_type = FULL  # in place of random blocks, and whatever came before
     config.use_cache = False  # for generating: a decoder would keep every key and value

@@ -1,0 +1,172 @@
+"""What other programs would apply in a folder is refused by name, however the folder is read."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import tiny_models
+from modular_models import saved
+from subword_tables import made as model2vec
+from tolerances import ROUNDING, encoding_gap, relative_gap
+
+from harness.assets.places import Places
+from harness.cli.train import SimcseUnsup
+from harness.core.errors import DataError
+from harness.encoders.checkpoint import NOT_APPLIED, read_tensors, transformer_folder
+from harness.encoders.modules import edit_json, own_pooling
+from harness.encoders.native import NativeConfig
+from harness.encoders.subword_vectors import SubwordConfig
+from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.evaluate import encoder
+from harness.resolve import config_for
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
+PLAIN = TransformerConfig("m", "")
+TEXTS = ("the cat sat on the mat", "Dog!", "", "the dog, the cat's mat 42 " * 6)
+ADAPTER = {"peft_type": "LORA", "base_model_name_or_path": ".", "r": 4, "target_modules": ["query"]}
+
+# What is done to a folder, by what the line must name.
+APPLIED_ELSEWHERE = {
+    "adapter_config.json": lambda f: (f / "adapter_config.json").write_text(json.dumps(ADAPTER)),
+    "shard-00000-model-00000-of-00001.safetensors": lambda f: shutil.copy(
+        f / "model.safetensors", f / "shard-00000-model-00000-of-00001.safetensors"
+    ),
+    "quantization_config = ": lambda f: edit_json(
+        f / "config.json", quantization_config={"quant_method": "bitsandbytes"}
+    ),
+    "quantization_config = {}": lambda f: edit_json(
+        f / "config.json", text_config={"quantization_config": {}}
+    ),
+    "transformers_weights = ": lambda f: edit_json(
+        f / "config.json", transformers_weights="other.safetensors"
+    ),
+    "configuration_files = ": lambda f: edit_json(
+        f / "config.json", configuration_files=["config.4.0.0.json"]
+    ),
+}
+ARGUMENTS = [entry.setting for entry in NOT_APPLIED if entry.file.startswith("sentence_")]
+
+READINGS = {
+    "a pooling of its states": PLAIN.identify,
+    "another pooling and length": PLAIN.with_max_length(9).identify,
+    "its own modules": NativeConfig(PLAIN).identify,
+    "a start of training": lambda f: read_tensors(f, f / "cache"),
+    "a function of a program": lambda f: encoder(f, places=Places(f / "cache")),
+    "a function of a program, its mean": lambda f: encoder(f"{f}.mean", places=Places(f / "cache")),
+}
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("pristine"), "mean")
+
+
+@pytest.fixture
+def folder(pristine, tmp_path):
+    return shutil.copytree(pristine, tmp_path / "model")
+
+
+@pytest.mark.parametrize("named", APPLIED_ELSEWHERE)
+def test_what_is_applied_elsewhere_is_refused_under_every_reading(named, folder):
+    APPLIED_ELSEWHERE[named](folder)
+    for reading, read in READINGS.items():
+        with pytest.raises(DataError) as refusal:
+            read(folder)
+        assert named in str(refusal.value), reading
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("setting", ARGUMENTS)
+def test_arguments_of_loading_are_refused_under_every_reading(setting, folder):
+    edit_json(folder / "sentence_bert_config.json", **{setting: {"subfolder": "x"}})
+    for read in READINGS.values():
+        with pytest.raises(DataError, match=setting):
+            read(folder)
+
+
+@pytest.mark.parametrize("value", [None, {}])
+def test_a_setting_that_says_nothing_is_read(value, folder):
+    for setting in ("model_args", "config_kwargs"):
+        edit_json(folder / "sentence_bert_config.json", **{setting: value or {}})
+    edit_json(folder / "config.json", quantization_config=None, transformers_weights=None)
+    for read in READINGS.values():
+        read(folder)
+
+
+@pytest.mark.parametrize("named", ["adapter_config.json", "quantization_config = "])
+def test_a_model2vec_folder_is_no_exception(named, tmp_path):
+    folder = model2vec(tmp_path / "m")
+    APPLIED_ELSEWHERE[named](folder)
+    with pytest.raises(DataError, match=named):
+        SubwordConfig("m").identify(folder)
+
+
+def test_an_adapter_alone_is_no_folder_without_weights(tmp_path):
+    APPLIED_ELSEWHERE["adapter_config.json"](tmp_path)
+    for read in (PLAIN.identify, lambda f: config_for("m", str(f), f)):
+        with pytest.raises(DataError, match=r"adapter_config.json: adapters are not applied"):
+            read(tmp_path)
+
+
+def test_a_tokenizer_that_splits_at_random_is_refused(tmp_path):
+    folder = tiny_models.make("gpt2", tmp_path / "m")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    assert content["model"]["type"] == "BPE"
+    content["model"]["dropout"] = 0.1
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    # GPT-2's own class makes the tokenizer anew, without dropout.
+    edit_json(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    with pytest.raises(DataError, match=r"dropout = 0\.1 splits a text at random"):
+        PLAIN.load(folder, tmp_path)
+
+
+# The transformer in a folder of its own
+
+
+@pytest.fixture
+def old_layout(folder):
+    """A folder as sentence-transformers 1 wrote it."""
+    inner = folder / "0_Transformer"
+    inner.mkdir()
+    for file in [file for file in folder.iterdir() if file.is_file()]:
+        if file.name not in ("modules.json", "config_sentence_transformers.json"):
+            file.rename(inner / file.name)
+    entries = json.loads((folder / "modules.json").read_text())
+    entries[0]["path"] = inner.name
+    (folder / "modules.json").write_text(json.dumps(entries))
+    return folder
+
+
+def test_the_transformer_is_where_modules_json_says(old_layout, pristine, tmp_path):
+    assert own_pooling(old_layout) == own_pooling(pristine) == "mean"
+    for config in (PLAIN, NativeConfig(PLAIN), PLAIN.with_max_length(9)):
+        assert config.identify(old_layout) == config.identify(pristine)
+    found = PLAIN.load(old_layout, tmp_path).encode(TEXTS)
+    assert encoding_gap(found, PLAIN.load(pristine, tmp_path).encode(TEXTS)) == 0
+    for reading, read in READINGS.items():
+        if reading != "a start of training":
+            read(old_layout)
+    native = NativeConfig(PLAIN).load(old_layout, tmp_path).encode(TEXTS)
+    assert relative_gap(native.native, found.mean[:, -1]) <= ROUNDING
+
+
+def test_a_training_starts_from_the_transformer_that_modules_json_names(old_layout):
+    recipe = SimcseUnsup(out=Path("out"), start=str(old_layout))
+    assert recipe.start_folder == old_layout / "0_Transformer" == transformer_folder(old_layout)
+    assert recipe.checkpoint.name == "model"
+    assert recipe.checkpoint.digests() == {"model": PLAIN.identify(old_layout).digests["weights"]}
+
+
+def test_an_adapter_in_the_folder_of_the_transformer_is_refused(old_layout):
+    APPLIED_ELSEWHERE["adapter_config.json"](old_layout / "0_Transformer")
+    for read in (PLAIN.identify, NativeConfig(PLAIN).identify):
+        with pytest.raises(DataError, match=r"0_Transformer/adapter_config\.json: adapters are"):
+            read(old_layout)
+
+
+def test_a_table_of_vectors_is_never_taken_for_a_transformer(tmp_path):
+    folder = saved(tmp_path, "static")
+    with pytest.raises(DataError, match="wanted a transformer as its first module, found a Static"):
+        PLAIN.identify(folder)
+    assert own_pooling(folder) == "native"
