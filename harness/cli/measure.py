@@ -31,7 +31,7 @@ from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import compare_claims, compare_tables
-from harness.evaluation.parallel import Part, Work, execute_on
+from harness.evaluation.parallel import Part, Work, execute_on, units
 from harness.evaluation.plan import make_plan, render_plan
 from harness.evaluation.runner import Outcome, RunContext
 from harness.evaluation.select import PROFILES, profile
@@ -87,9 +87,10 @@ def _profile(
     name: str | None, selection: opt.Selection, baseline: Path
 ) -> Callable[[Registry], tuple[PlannedCell, ...]]:
     """What gives the cells of a profile, by default `all`. Raises UsageError."""
-    if name and (selection.method or selection.task):
+    if name is not None and (selection.method or selection.task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
-    look_up("profile", name := name or "all", dict.fromkeys(PROFILES, True))
+    name = "all" if name is None else name
+    look_up("profile", name, dict.fromkeys(PROFILES, True))
     return partial(profile, name=name, papers=papers_of(baseline), seeds=selection.seeds)
 
 
@@ -206,6 +207,12 @@ def _execute(
     """Run the cells with a bar on stderr; print each one as it comes, then why some did not run."""
     engine, part, store = execution.engine, Part.parse(execution.shard), printer.store
     cells, loader = part.cells(chosen.cells), chosen.loader
+    if chosen.cells and not cells:
+        count = len(units(chosen.cells))
+        raise UsageError(
+            f"--shard {execution.shard}: wanted a part with cells, found work for {count} parts; "
+            f"take I/N with I up to {count}"
+        )
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Outcome] = []
     try:

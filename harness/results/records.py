@@ -23,7 +23,7 @@ import numpy as np
 from harness.core.arrays import Float
 from harness.core.errors import DataError, UsageError
 from harness.core.files import exclusive, file_name, write_atomically
-from harness.core.hardware import Hardware, precision_of
+from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import AGGREGATIONS, Method, Record, Task
@@ -377,11 +377,20 @@ class PlannedCell:
 def on_hardware(
     cells: Iterable[PlannedCell], device: str, dtype: str | None, batch_tokens: int | None
 ) -> tuple[PlannedCell, ...]:
-    """The cells on a device; without a precision each keeps the one that its id names."""
+    """The cells on a device; without a precision each keeps the one that its id names.
+
+    Raises UsageError for an id that names another precision than the one that is given.
+    """
     placed = []
     for cell in cells:
         encoder = cell.method.encoder
-        hardware = Hardware(device, dtype or precision_of(encoder.name)[1], batch_tokens)
+        named = precision_of(encoder.name)[1]
+        if dtype is not None and named not in (FLOAT32, dtype):
+            raise UsageError(
+                f"--dtype {dtype}: wanted the precision that {cell.method.id} names, {named}; "
+                "leave one of them out"
+            )
+        hardware = Hardware(device, named if dtype is None else dtype, batch_tokens)
         method = replace(cell.method, encoder=encoder.on(hardware))
         placed.append(replace(cell, method=method))
     return tuple(placed)

@@ -1,6 +1,7 @@
 """Every row of tests/refusals.toml: one mistake, one line with what is wrong and what to do."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ WHOLE = {kind: content.get("whole") for kind, content in REFUSALS["files"].items
 def refused(call, folder, command, words):
     """The command ends with status 2 and one line that holds these words, and writes nothing."""
     before = snapshot(folder)
-    answer = call(*command.split())
+    answer = call(*shlex.split(command))
     assert (answer.status, answer.out, len(answer.err.splitlines())) == (2, "", 1)
     assert words in answer.complaint
     assert snapshot(folder) == before
