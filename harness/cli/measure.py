@@ -136,6 +136,8 @@ def run_command(
     outcomes = _execute(chosen, printer, _for_devices(execution, selection.device))
     if printer.records and not as_json:
         opt.say(f"\n{printer.table()}\nrecords: {results}")
+        for line in printer.same_encoders():
+            opt.note(line)
     if gate:
         encode_golden(chosen.cells, chosen.loader.places, results)
     if update:

@@ -21,7 +21,14 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results, main_score, value
 from harness.results.published import PublishedCell, Table
 from harness.results.records import Store
-from harness.results.reproduction import Reproduction, low_coverage, percentage, reproduce
+from harness.results.reproduction import (
+    MEASURED_AS,
+    Reproduction,
+    low_coverage,
+    percentage,
+    reproduce,
+)
+from harness.results.same_files import as_registered, with_registered
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
@@ -49,7 +56,9 @@ class Printer:
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet:
-            judged = self._judged(self._published.get((record.method, record.task), ()))
+            same = as_registered(record, self.registry)
+            known_as = record.method if same is None else same.method
+            judged = self._judged(self._published.get((known_as, record.task), ()))
             beside = [
                 f"published {printed(r.cell)}, {r.state} ({r.cell.id})" for r in judged[:SHOWN]
             ]
@@ -62,7 +71,7 @@ class Printer:
         """Every score of the run: each published number for it on a row, or a row without one."""
         published = {cell.id: cell for cells in self._published.values() for cell in cells}
         judged = self._judged(published.values())
-        beside = {(r.cell.method, r.cell.task) for r in judged}
+        beside = {(self._measured_as(r.cell), r.cell.task) for r in judged}
         rows = [self._published_row(reproduction) for reproduction in judged]
         for name, records in self.records.items():
             if name not in beside:
@@ -75,17 +84,45 @@ class Printer:
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured
-        records = [r for task in cell.tasks for r in self.records.get((str(cell.method), task), [])]
+        method = self._measured_as(cell)
+        records = [r for task in cell.tasks for r in self.records.get((method, task), [])]
         task = cell.task or f"average of {len(cell.tasks)}"
         metric = " ".join(filter(None, (cell.metric, cell.aggregation)))
         measured = "–" if score is None else f"{score:.2f}{_remarks(records)}"
         state = str(reproduction.state)
-        return str(cell.method), task, metric, measured, printed(cell), state, cell.id
+        return method, task, metric, measured, printed(cell), state, cell.id
+
+    def _measured_as(self, cell: PublishedCell) -> str:
+        """The id that a published cell was measured under: of an encoder with the same files."""
+        records = self._named().by_cell.get((str(cell.method), cell.tasks[0]), ())
+        return str(records[0].facts.get(MEASURED_AS, cell.method) if records else cell.method)
+
+    def _named(self) -> Results:
+        """The records so far, those of a registered encoder's files under its ids, too."""
+        return with_registered(Results(self.records), self.registry)
+
+    def same_encoders(self) -> list[str]:
+        """A line for each encoder of the run that is a registered one under another name."""
+        pairs = {
+            (record.method.partition(".")[0], same.method.partition(".")[0])
+            for records in self.records.values()
+            for record in records[:1]
+            if (same := as_registered(record, self.registry))
+        }
+        return [
+            f"{given} has the weights and tokenizer of {registered}: what is published for "
+            f"{registered} is shown"
+            for given, registered in sorted(pairs)
+        ]
 
     def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
         """Those of the published numbers that the records so far answer, averages included."""
-        results = Results(self.records)
-        answered = [c for c in cells if all((c.method, task) in self.records for task in c.tasks)]
+        results = self._named()
+        answered = [
+            cell
+            for cell in cells
+            if all((str(cell.method), task) in results.by_cell for task in cell.tasks)
+        ]
         return [reproduce(cell, results, self.registry) for cell in answered]
 
     @cached_property

@@ -34,6 +34,7 @@ from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, composed, is_stale, reproductions
+from harness.results.same_files import with_registered
 from harness.results.settings import (
     PublishedNumber,
     ReportedNumber,
@@ -87,6 +88,11 @@ class ResultsFolder:
         return replace(results, stale=frozenset(stale))
 
     @cached_property
+    def records_by_files(self) -> Results:
+        """Its records, those of a registered encoder's files under other names among its own."""
+        return with_registered(self.records, self.registry)
+
+    @cached_property
     def tables(self) -> tuple[Table, ...]:
         return published.load_tables(self.papers, self.registry)
 
@@ -101,7 +107,7 @@ class ResultsFolder:
     def judged(self, table: Table) -> tuple[Mapping[str, Reproduction], Results]:
         """Every cell of a published table by its id, and the records that were looked at for it."""
         if table.id not in self._judged:
-            looked_at = self.records.unread()
+            looked_at = self.records_by_files.unread()
             self._judged[table.id] = reproductions(table, looked_at, self.registry), looked_at
         return self._judged[table.id]
 
@@ -172,7 +178,9 @@ class ResultsFolder:
     def explain(self, name: str, mine: float | None = None) -> Explanation:
         """A published cell, and what other choices do to it. UsageError: unknown, or no score."""
         programs = self.confirming_programs
-        return explain(self.cell(name), self.records, self.registry, programs, self.traps, mine)
+        return explain(
+            self.cell(name), self.records_by_files, self.registry, programs, self.traps, mine
+        )
 
     @cached_property
     def causes(self) -> Causes:

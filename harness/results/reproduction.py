@@ -27,12 +27,15 @@ LOW = 0.85
 # cell fails unless the user allows it.
 MIN_COVERAGE = 0.2
 
+MEASURED_AS = "measured_as"  # a fact of a record that stands for a registered encoder's: its own id
+
 
 @dataclass(frozen=True)
 class Reproduction:
     """A published cell, its measured scores (one a seed), and the verdict or state.
 
-    `copies` name the copies that were measured of weights and corpora that nothing pins,
+    `copies` name the copies that were measured of weights and corpora that nothing pins, and the
+    ids of those that are called otherwise than the published cell's method,
     `coverage` is the lowest share of the tokens that have a vector, of word vectors.
     """
 
@@ -209,14 +212,17 @@ def source_of(config: EncoderConfig, records: Iterable[Record]) -> str:
 def notes_on(
     method: Method | None, records: Iterable[Record], registry: Registry
 ) -> tuple[str, ...]:
-    """A footnote for an unpinned encoder and one for an unpinned fit corpus."""
+    """A footnote for an unpinned encoder, an unpinned fit corpus, and each other id."""
     if method is None:
         return ()
+    records = tuple(records)
+    others = dict.fromkeys(str(r.facts[MEASURED_AS]) for r in records if MEASURED_AS in r.facts)
     notes = {method.encoder.name.partition(":")[0]: source_of(method.encoder, records)}
     if corpus := registry.corpora.get(method.fit_on or ""):
         asset = asset_named(corpus.asset)
         notes[f"@{corpus.name}"] = asset.source + ", unpinned" * (asset.pinned == "unpinned")
-    return tuple(f"{name}: {note}" for name, note in notes.items() if note.endswith("unpinned"))
+    unpinned = (f"{name}: {note}" for name, note in notes.items() if note.endswith("unpinned"))
+    return (*unpinned, *(f"measured as {other}, of the same weights" for other in others))
 
 
 def milliseconds(results: Results, method: str, protocol: Scoring) -> float | None:

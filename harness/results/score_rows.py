@@ -14,7 +14,8 @@ from harness.results.index import Results, main_path, score_at
 from harness.results.layout import is_packaged, papers_of, shown_folders
 from harness.results.published import EVIDENCE, Table, load_tables, score_path
 from harness.results.records import Store
-from harness.results.reproduction import Reproduction, reproduce
+from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
+from harness.results.same_files import with_registered
 from harness.results.verdict import CellState
 
 Path = tuple[str, ...]
@@ -140,14 +141,16 @@ def score_rows(
     several, it is that with the best known protocol.
     """
     published: dict[Path, Reproduction] = {}
+    named = with_registered(results, registry)
     evidence = [*EVIDENCE, None]
     cells = (cell for table in tables for cell in table.cells)
     for cell in sorted(cells, key=lambda cell: evidence.index(cell.evidence)):
-        address = str(cell.method), str(cell.task)
-        if address in results.by_cell and cell.published and not cell.row.model_free:
-            path = (*address, *score_path(cell.metric, cell.aggregation))
+        records = named.by_cell.get((str(cell.method), str(cell.task)), ())
+        if records and cell.published and not cell.row.model_free:
+            identifier = str(records[0].facts.get(MEASURED_AS, cell.method))
+            path = (identifier, str(cell.task), *score_path(cell.metric, cell.aggregation))
             if path not in published:
-                published[path] = reproduce(cell, results, registry)
+                published[path] = reproduce(cell, named, registry)
     return [
         _row(record, path, published.get((*cell, *path)), source, cell in results.stale)
         for cell, records in results.by_cell.items()

@@ -1,0 +1,89 @@
+"""An encoder with the files of a registered one has its published numbers beside its scores."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.cli.printing import Printer
+from harness.registry import load_registry
+from harness.results.index import Results
+from harness.results.layout import COMMITTED, papers_of
+from harness.results.published import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import reproduce
+from harness.results.same_files import MEASURED_AS, as_registered, with_registered
+from harness.results.score_rows import score_rows
+
+REGISTRY = load_registry()
+ID, TASK = "minilm.mean", "sts-b"
+
+
+@pytest.fixture(scope="module")
+def committed():
+    [record] = (r for r in Store(COMMITTED).records() if (r.method, r.task) == (ID, TASK))
+    return record
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return load_tables(papers_of(COMMITTED), REGISTRY)
+
+
+@pytest.fixture
+def copy(committed):
+    """The record of a copy of the folder under another name."""
+    return replace(committed, method="mine.mean", repr="of another name")
+
+
+def published(tables):
+    return [
+        cell for table in tables for cell in table.cells if (cell.method, cell.task) == (ID, TASK)
+    ]
+
+
+def test_a_copy_stands_for_the_registered_encoder(copy, committed):
+    renamed = as_registered(copy, REGISTRY)
+    assert renamed == replace(committed, facts={**committed.facts, MEASURED_AS: "mine.mean"})
+    for method, wanted in (
+        ("mine:64.mean+sn@target", "minilm:64.mean+sn@target"),
+        ("mine-float16.cls", "minilm-float16.cls"),
+        ("mine.native", "minilm.native"),
+    ):
+        assert as_registered(replace(copy, method=method), REGISTRY).method == wanted
+
+
+def test_another_file_or_length_is_another_encoder(copy, committed):
+    others = [
+        replace(copy, digests={**copy.digests, name: "0" * 64}) for name in ("weights", "tokenizer")
+    ]
+    others += [replace(copy, facts={**copy.facts, "max_length": 99})]
+    others += [replace(copy, digests={}), replace(copy, method="mine.mean+nothing@target")]
+    others += [committed, replace(copy, method="bert-mini.mean")]  # which have names of their own
+    assert [as_registered(record, REGISTRY) for record in others] == [None] * len(others)
+
+
+def test_records_of_its_own_stay_the_encoders(copy, committed):
+    own = replace(committed, pairs=1)
+    both = Results({(ID, TASK): [own], ("mine.mean", TASK): [copy]})
+    assert with_registered(both, REGISTRY) is both
+
+
+def test_each_published_number_is_judged_by_the_copy(copy, tables):
+    results = with_registered(Results({("mine.mean", TASK): [copy]}), REGISTRY)
+    judged = [reproduce(cell, results, REGISTRY) for cell in published(tables)]
+    assert judged
+    for reproduction in judged:
+        assert reproduction.state == "exact"
+        assert "measured as mine.mean, of the same weights" in reproduction.copies
+
+
+def test_rows_and_a_run_show_what_is_published(copy, tables):
+    [row] = score_rows(Results({("mine.mean", TASK): [copy]}), tables, REGISTRY)
+    assert (row.method, row.verdict) == ("mine.mean", "exact")
+    printer = Printer(Store(COMMITTED), REGISTRY, tables)
+    printer.records[copy.method, copy.task] = [copy]
+    lines = printer.table().splitlines()[2:]
+    assert len(lines) == len(published(tables))
+    assert all(line.startswith("mine.mean") and "exact" in line for line in lines)
+    [note] = printer.same_encoders()
+    assert note.startswith("mine has the weights and tokenizer of minilm: ")
