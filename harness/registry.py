@@ -25,10 +25,11 @@ from harness.core.provenance import FROM_WHEEL, PLUGINS, Plugin
 from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
-from harness.tasks.loader import TARGETS
+from harness.tasks.loader import OWN_TEXTS, TARGETS
 from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
 BASELINES = "harness.baselines" if FROM_WHEEL else "baselines"
+FIT_WORDS = (*TARGETS, OWN_TEXTS)  # what `@` may name that is no corpus
 
 Thing = TypeVar("Thing")
 
@@ -111,7 +112,7 @@ class Registry:
             raise UsageError(f"{identifier!r} is no method id; the form is {GRAMMAR}")
         encoder = self._encoder(parts.encoder)
         posts = self.parse_posts("+".join(parts.post))
-        if parts.fit_on is not None and parts.fit_on not in TARGETS:
+        if parts.fit_on is not None and parts.fit_on not in FIT_WORDS:
             look_up("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
         word, _, prompt = parts.pooling.partition(":")
         pooling = look_up("pooling", word, self.poolings)
@@ -270,6 +271,9 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
         tasks=_unique("task", ((t.name, t) for t in _collected(tasks, "TASKS"))),
         corpora=_unique("corpus", ((c.name, c) for c in _collected(tasks, "CORPORA"))),
     )
+    for name in parts.corpora:
+        if name in FIT_WORDS:
+            raise HarnessError(f"the corpus {name!r}: @{name} has a meaning of its own: rename it")
     rows = _collected(baselines, "METHODS")
     methods = (parts.parse(row) if isinstance(row, str) else row for row in rows)
     return replace(parts, methods=_unique("method", ((x.id, x) for x in methods)))

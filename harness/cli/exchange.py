@@ -18,16 +18,13 @@ from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Bar
-from harness.evaluation.evaluate import fit_cell
+from harness.evaluation.evaluate import SMALL_TASK, fit_cell
 from harness.registry import Registry, load_registry, look_up
 from harness.report.bibtex import HARNESS, bibtex
 from harness.resolve import Resolver, config_for
 from harness.results.index import Results
 from harness.results.records import PlannedCell, Store
 from harness.tasks.loader import TARGETS, TaskLoader
-
-SMALL = "mini-sts"  # a task that is always here, for what is fitted on no task
-
 
 # fetch
 
@@ -124,7 +121,7 @@ def export_command(
             f"{method}: wanted -t TASK where a method is fitted on @target, and only there; "
             f"found {task or 'none'}"
         )
-    target = look_up("task", task or SMALL, registry.tasks_by_name)
+    target = look_up("task", task or SMALL_TASK, registry.tasks_by_name)
     planned = PlannedCell(chosen, target, seed)
     with Bar(sys.stderr) as bar:
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -17,6 +17,7 @@ import numpy as np
 from harness.assets.places import Places
 from harness.core.arrays import Float, Float32, Float64, read_only
 from harness.core.errors import ScoreError, UsageError
+from harness.core.files import text_digest
 from harness.core.interfaces import Encoder, Identity, Transform
 from harness.core.metrics import PairRows, labelled_splits, metric_of, score, why_undefined
 from harness.core.metrics.geometry import alignment_uniformity
@@ -41,9 +42,10 @@ from harness.evaluation.fit_corpus import (
     needs_dropout,
     parts_of,
 )
+from harness.registry import load_registry
 from harness.resolve import Resolver
 from harness.results.records import PlannedCell
-from harness.tasks.loader import TaskLoader
+from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
@@ -150,8 +152,15 @@ class FittedCell:
 
 def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress) -> FittedCell:
     """Fit the maps of a cell as a run does, through its cache."""
-    method, encoder = cell.method, CachedEncoder.open(cell.encoder, loader.places, perf_counter)
-    text = loader.inputs(cell.task, method.fit_on).fit
+    encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
+    return _fit_cached(cell, encoder, loader, progress)
+
+
+def _fit_cached(
+    cell: PlannedCell, encoder: CachedEncoder, loader: TaskLoader, progress: Progress
+) -> FittedCell:
+    """Fit the maps of a cell whose encoder is opened."""
+    method, text = cell.method, loader.inputs(cell.task, cell.method.fit_on).fit
     if text is None:
         return FittedCell(encoder.identity)
     corpus_pass = corpus_passes(encoder, {cell: text}, progress).get(cell)
@@ -177,11 +186,13 @@ class Embedder:
         method: The method.
         encoder: Its encoder, loaded.
         transforms: Its post-processors as they were fitted, in order.
+        fitted_on: The sha256 of the sentences that they were fitted on; None where there are none.
     """
 
     method: Method
     encoder: Encoder
     transforms: tuple[Transform, ...] = ()
+    fitted_on: str | None = None
 
     def __call__(self, texts: Iterable[str]) -> Float[np.ndarray, "N K"]:
         """Embed texts.
@@ -220,11 +231,13 @@ def fit_method(
     Args:
         method: The method.
         encoder: Its encoder, loaded.
-        texts: What to fit on; a method without post-processors needs none.
+        texts: What to fit on, in the place of the corpus that the method's id names; a method
+            without post-processors needs none.
         seed: Seeds the generator of every fit.
 
     Returns:
-        The method as a function from texts to vectors.
+        The method as a function from texts to vectors. If it was fitted, its id ends with
+        `@own-texts`, and `fitted_on` is the digest of the texts.
 
     Raises:
         UsageError: The method has post-processors and there are no texts to fit them on, or
@@ -240,6 +253,8 @@ def fit_method(
         >>> embed = fit_method(method, encoder, texts=["A man eats.", "A dog runs.", "It rains."])
         >>> embed(["A man runs.", "A man runs."]).shape
         (2, 100)
+        >>> embed.method.id
+        'glove-mini.mean+natsv:1@own-texts'
     """
     if not method.post:
         return Embedder(method, encoder)
@@ -252,7 +267,23 @@ def fit_method(
     else:
         data = FitData.of(method, _pooled(method, encoder, texts), "texts", texts)
     with one_blas_thread():
-        return Embedder(method, encoder, fit(method, data, np.random.default_rng(seed)))
+        transforms = fit(method, data, np.random.default_rng(seed))
+    fitted = replace(method, fit_on=OWN_TEXTS)
+    return Embedder(fitted, encoder, transforms, text_digest(texts))
+
+
+SMALL_TASK = "mini-sts"  # a task that is always here, for a method that is fitted on no task
+
+
+def fit_on_corpus(method: Method, loader: TaskLoader, seed: int) -> Embedder:
+    """Fit a method on the corpus that its id names, as a run fits it, and through the same cache.
+
+    Raises AssetMissing where encoder or corpus are not on this machine.
+    """
+    cell = PlannedCell(method, load_registry().tasks[SMALL_TASK], seed)
+    encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
+    fitted = _fit_cached(cell, encoder, loader, Progress())
+    return Embedder(method, encoder.loaded(), fitted.transforms, fitted.fitted_on)
 
 
 def _pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:
@@ -309,17 +340,21 @@ def encoder(
     Args:
         model: What `harness run -m` takes: the id of a method, an encoder's name, a hub repository
             or a folder, which then mean the model's own modules; or a `Method`.
-        texts: What post-processors are fitted on; a method without any needs none.
+        texts: What post-processors are fitted on; by default the corpus that the id names, as a run
+            fits on it, with the same cache. What is fitted on a task's sentences (`@target`) needs
+            them.
         seed: Seeds the fits; of a family, it names the training.
         places: Where files are looked for; by default where the command line looks, as
             HARNESS_CACHE_DIR and HARNESS_DATA_DIR say. Nothing is downloaded.
 
     Returns:
-        The method, fitted: called with N texts, it gives a matrix of N rows.
+        The method, fitted: called with N texts, it gives a matrix of N rows. The id of one that was
+        fitted on `texts` ends with `@own-texts`.
 
     Raises:
         UsageError: The name is unknown, or there are no texts to fit on.
-        AssetMissing: The model is not on this machine; the message says how to get it.
+        AssetMissing: The model or the corpus is not on this machine; the message says how to get
+            it.
         DataError: Its files are not what they should be.
 
     Examples:
@@ -332,6 +367,9 @@ def encoder(
     """
     places = Places.from_environment(os.environ) if places is None else places
     method, places = resolved(model, places)
+    corpora = load_registry().corpora
+    if texts is None and method.fit_on in corpora:
+        return fit_on_corpus(method, TaskLoader(places, corpora), seed)
     config = method.encoder.member(seed)
     loaded = config.load(places.encoder(config), places.cache)
     return fit_method(method, loaded, texts, seed)

@@ -18,10 +18,11 @@ from mteb.models.model_meta import ScoringFunction
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
 from harness.core.errors import DataError
-from harness.core.files import file_name, text_digest
+from harness.core.files import file_name
 from harness.core.metrics import TIE_DECIMALS, cosine, directions
 from harness.core.types import Method
-from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
+from harness.evaluation.evaluate import Embedder, resolved
+from harness.evaluation.evaluate import encoder as open_encoder
 from harness.registry import collected, load_registry, look_up
 
 LOCAL = "local files of the harness"
@@ -76,14 +77,16 @@ def as_mteb(
             repository or a folder.
         places: Where its encoder is looked for; by default where the command line looks, as
             HARNESS_CACHE_DIR and HARNESS_DATA_DIR say.
-        texts: What its post-processors are fitted on; a method without any needs none.
+        texts: What its post-processors are fitted on, as [`harness.encoder`][harness.encoder] takes
+            it: by default the corpus that the id names.
         seed: Seeds the fits; of a family, it names the training.
 
     Returns:
-        The fitted method with the members of `mteb.models.EncoderProtocol`.
+        The fitted method with the members of `mteb.models.EncoderProtocol`. The name of one that
+        was fitted on `texts` ends with `@own-texts`.
 
     Raises:
-        AssetMissing: The encoder is not on this machine.
+        AssetMissing: The encoder or the corpus is not on this machine.
         UsageError: There is no such method, or there are no texts to fit it on.
 
     Examples:
@@ -95,20 +98,17 @@ def as_mteb(
         'harness/glove-mini.mean'
     """
     places = Places.from_environment(os.environ) if places is None else places
-    texts = None if texts is None else as_texts(texts)
     method, places = resolved(method, places)
-    encoder = method.encoder.member(seed)
-    path = places.encoder(encoder)
-    identity = encoder.identify(path)
-    loaded = encoder.load(path, places.cache)
-    if loaded.key != identity.key:
-        raise DataError(f"{encoder.name}: its files changed while they were read; try again")
-    embedder = fit_method(method, loaded, texts, seed)
+    config = method.encoder.member(seed)
+    identity = config.identify(places.encoder(config))
+    embedder = open_encoder(method, texts=texts, seed=seed, places=places)
+    if embedder.encoder.key != identity.key:
+        raise DataError(f"{config.name}: its files changed while they were read; try again")
     post = "+".join(post.name for post in method.post)
-    fitted = {"post": post, "texts": text_digest(texts or ())[:16], "seed": seed} if post else None
+    fitted = {"post": post, "texts": str(embedder.fitted_on)[:16], "seed": seed} if post else None
     about = ModelMeta.create_empty(
         overwrites={
-            "name": f"harness/{file_name(method.id)}",
+            "name": f"harness/{file_name(embedder.method.id)}",
             "revision": identity.key,
             "languages": ["eng-Latn"],
             "max_tokens": identity.max_length,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,11 +29,14 @@ from harness.core.interfaces import EncoderConfig
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import AGGREGATIONS, Method, Record, Task
 from harness.results.layout import RECORDS, is_packaged
+from harness.tasks.loader import OWN_TEXTS
 
 SCHEMA = 1
 
 # In points. Two runs of the same code, weights and data agree this far on one platform.
 SAME_PLATFORM = 1e-3
+
+ENCODERS = "encoders.json"  # of a run: where the files of encoders given by hand were
 
 SEAL = "sha256"  # of a run's file: the digest of all other fields
 
@@ -168,6 +172,34 @@ class Store:
         path = self.path(cell)
         file = TensorFile.parse(path.with_suffix(".safetensors")) if path.exists() else None
         return file is not None and file.metadata == identity and file.read("cosine") is not None
+
+    def note_encoder(self, name: str, path: Path) -> None:
+        """Remember where an encoder given by hand is, for a later check of its files.
+
+        By its place beside this folder, which may be moved with it; else by its absolute path.
+        """
+        folder = self.folder.absolute()
+        beside = path.is_relative_to(folder.parent)
+        place = os.path.relpath(path, folder) if beside else str(path)
+        if self._encoders.get(name) != place:
+            with exclusive(self.folder):  # what others note meanwhile stays
+                places = json.dumps(dict(sorted({**self._encoders, name: place}.items())), indent=1)
+                write_atomically(self.folder / ENCODERS, f"{places}\n".encode())
+
+    def encoders(self) -> Mapping[str, Path]:
+        """Where encoders given by hand were in the last run with them. DataError for other text."""
+        places = self._encoders.items()
+        return {name: Path(os.path.normpath(self.folder / place)) for name, place in places}
+
+    @property
+    def _encoders(self) -> Mapping[str, str]:
+        path = self.folder / ENCODERS
+        if not path.exists():
+            return {}
+        try:
+            return {name: str(Path(place)) for name, place in JSON.decode(path.read_text()).items()}
+        except DAMAGED as error:
+            raise DataError(f"{path} is no list of folders ({error}); delete it") from None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell, of a run or of the quick set; None without any."""
@@ -405,6 +437,11 @@ def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple
         raise UsageError(f"wanted 1 to {MOST_SEEDS} seeds, found {seeds}")
     planned = []
     for method in methods:
+        if method.fit_on == OWN_TEXTS:
+            raise UsageError(
+                f"{method.id}: wanted a corpus or the task's sentences to fit on; only a program "
+                "fits on texts of its own (harness.encoder)"
+            )
         for task in tasks:
             if method.fit_on == "target-train" and task.train in (None, *task.scored):
                 raise UsageError(

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.assets.places import Places
+from harness.core.errors import UsageError
 from harness.core.files import TextDigest, pairs_digest
 from harness.core.metrics import labelled_splits
 from harness.core.types import Corpus, Pairs, Task
@@ -70,6 +71,9 @@ TARGETS = {
     "target-splits": "as @target, those of a task of one split three times: as train, dev and test",
     "target-train": "the sentences of the task's training split",
 }
+
+# Behind the `@` of a method that a program has fitted on texts of its own: no run has these.
+OWN_TEXTS = "own-texts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +165,11 @@ class TaskLoader:
     def _fitted(self, task: Task, fit_on: str) -> CellInputs:
         scored = self.inputs(task)
         if fit_on not in TARGETS:
+            if fit_on not in self.corpora:
+                raise UsageError(
+                    f"@{fit_on}: wanted a fit corpus of the registry, found none of that name; "
+                    "harness list components shows them"
+                )
             return replace(scored, fit=self._stream(self.corpora[fit_on]))
         texts = sum((self._split(task, s).sentences for s in splits_read(task, fit_on)), ())
         fit = FitText(fit_on, lambda: texts)

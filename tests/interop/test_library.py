@@ -10,11 +10,15 @@ from processes import run
 import harness
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, ScoreError, UsageError
+from harness.core.files import text_digest
 from harness.core.interfaces import Encoder, EncoderConfig
+from harness.core.metrics import cosine
 from harness.core.types import Method, Pairs
 from harness.encoders.function import FunctionConfig
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
-from harness.results.records import Store
+from harness.results.records import PlannedCell, Store
+from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
 
 
@@ -49,6 +53,48 @@ def test_an_encoder_is_fitted_on_the_texts_that_are_given(places):
         harness.encoder("glove-mini.mean+natsv:1@target", places=places)
     with pytest.raises(AssetMissing, match="harness fetch"):
         harness.encoder("no-one/no-such-model", places=places)
+
+
+@pytest.mark.parametrize(
+    "name", ["glove-mini.mean+sn+whitening:8@mini-text", "bert-mini.cls+natsv:2@mini-nli"]
+)
+def test_an_encoder_is_fitted_on_the_corpus_of_its_id_as_a_cell_of_a_run_is(name, places, tmp_path):
+    embed = harness.encoder(name, seed=1, places=places)
+    assert embed.method.id == name
+    registry, runs = load_registry(), Store(tmp_path / "runs")
+    task = registry.tasks["mini-sts"]
+    cell = PlannedCell(registry.parse(name), task, 1)
+    loader = TaskLoader(Places(tmp_path / "another cache"), registry.corpora)
+    [outcome] = execute([cell], RunContext(loader, runs))
+    pairs = loader.inputs(task).pairs
+    cosines, _ = cosine(embed(pairs.a), embed(pairs.b))
+    np.testing.assert_allclose(cosines, runs.cosines(cell.address), atol=1e-5)
+    assert embed.fitted_on == outcome.record.digests["fit"]
+    as_mteb = harness.as_mteb(name, seed=1, places=places)
+    assert as_mteb.embedder.fitted_on == embed.fitted_on
+    assert as_mteb.mteb_model_meta.name.partition("@")[2] == name.partition("@")[2]
+
+
+@pytest.mark.parametrize("corpus", ["mini-text", "nli", "target", "own-texts"])
+def test_a_fit_on_texts_of_ones_own_names_no_corpus(corpus, places):
+    texts = ["A man eats.", "A dog runs.", "It rains."]
+    name = f"glove-mini.mean+sn@{corpus}"
+    by_name = harness.encoder(name, texts=iter(texts), places=places)
+    assert by_name.method.id == "glove-mini.mean+sn@own-texts"
+    assert repr(load_registry().parse(by_name.method.id)) == repr(by_name.method)
+    assert by_name.fitted_on == text_digest(texts)
+    model = harness.as_mteb(name, texts=iter(texts), places=places)
+    assert model.mteb_model_meta.name == "harness/glove-mini.mean+sn@own-texts"
+    for what_needs_texts in (harness.encoder, harness.as_mteb):
+        with pytest.raises(UsageError, match="wanted texts to fit it on"):
+            what_needs_texts(by_name.method, places=places)
+    with pytest.raises(UsageError, match="only a program fits on texts of its own"):
+        harness.evaluate(by_name.method, "mini-sts", places=places)
+
+
+def test_a_corpus_that_is_not_here_is_named_with_the_command_that_gets_it(places):
+    with pytest.raises(AssetMissing, match="harness fetch all-nli"):
+        harness.encoder("glove-mini.mean+sn@nli", places=places)
 
 
 def test_a_frame_has_the_scores_that_a_run_has(places, tmp_path):

@@ -79,7 +79,7 @@ def test_every_seed_and_fit_corpus_has_results_of_its_own(tmp_path):
     for model in (fake(), fake(seed=1), fake(texts=SENTENCES[1:]), fake()):
         task = MockSTSTask()
         mteb.evaluate(model, task, cache=cache, co2_tracker=False, show_progress_bar=False)
-    folder = tmp_path / "results" / "harness__fake.mean+centre+stretch@target"
+    folder = tmp_path / "results" / "harness__fake.mean+centre+stretch@own-texts"
     found = [path.relative_to(folder).parts for path in folder.rglob("MockSTSTask.json")]
     assert len(found) == 3
     assert {parts[0] for parts in found} == {MODEL.embedder.encoder.key}
