@@ -154,13 +154,16 @@ class Places:
         places = [self.data_dir / place for place in asset.probe] if self.data_dir else []
         return next((place for place in places if place.exists()), None)
 
-    def identify(self, config: EncoderConfig, path: Path, *, noted: bool = False) -> Identity:
+    def identify(
+        self, config: EncoderConfig, path: Path, *, noted: bool = False, writable: bool = True
+    ) -> Identity:
         """What an encoder's files are, and the plug-ins whose code reads them.
 
         All of their bytes are read. With `noted`, which a plan may ask for, digests that were taken
-        earlier stand for large files that seem unchanged.
+        earlier stand for large files that seem unchanged. Digests are noted in the cache for this,
+        unless it is not `writable`.
         """
-        with remembering(self.cache / DIGESTS, anew=not noted):
+        with remembering(self.cache / DIGESTS, anew=not noted, writable=writable):
             identity = config.identify(path)
         return replace(identity, key=with_code(identity.key, config))
 

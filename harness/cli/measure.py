@@ -127,6 +127,8 @@ def run_command(
         require_own("--baseline", baseline)
     if limit is not None and gate:
         raise UsageError("--limit and --gate exclude each other: what is limited is no baseline")
+    if gate:
+        opt.note_packaged(baseline)
     default = partial(quick_set, committed=baseline) if gate else None
     chosen = select(selection, folders, limit, default, execution.quiet)
     note_bypasses(chosen)

@@ -26,7 +26,7 @@ from harness.plugins import open_plugins, plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
-from harness.results.layout import own_or_committed
+from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed
 from harness.results.records import MOST_SEEDS
 from harness.results.reproduction import MIN_COVERAGE
 
@@ -372,6 +372,12 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print a line beside the answer, for a person."""
     typer.echo(wrapped(visible(text), terminal_width(sys.stderr)), err=True)
+
+
+def note_packaged(baseline: Path) -> None:
+    """Say that what comes with the harness is compared with, where `results` is not here."""
+    if baseline.is_relative_to(COMMITTED) and not is_packaged(OWN):
+        note(f"there are no {OWN} here: the baseline is what comes with the harness, {baseline}")
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:

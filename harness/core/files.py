@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -28,7 +29,18 @@ CHUNK = 1 << 20  # bytes that are read at a time
 LARGE = 1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
 NO_FILE = "no file"  # in the place of a digest
 TENSORS = (".safetensors", ".bin", ".npz")  # of files that are read whole, and once
-_NOTES: ContextVar[tuple[Path | None, bool]] = ContextVar("notes", default=(None, False))
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Where the digests of large files are noted; with `anew` none of them is believed."""
+
+    folder: Path
+    anew: bool = False
+    writable: bool = True
+
+
+_NOTES: ContextVar[Notes | None] = ContextVar("notes", default=None)
 
 
 class _Reading:
@@ -109,13 +121,14 @@ def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
 
 
 @contextmanager
-def remembering(folder: Path, *, anew: bool = False) -> Iterator[None]:
+def remembering(folder: Path, *, anew: bool = False, writable: bool = True) -> Iterator[None]:
     """Within it `sha256_of` notes the digests of large files, and reads those that have changed.
 
     A file has changed if its size, times or inode have. That is a guess, which a plan may make: a
-    change through a memory map keeps all of them. With `anew` every file is read.
+    change through a memory map keeps all of them. With `anew` every file is read, and unless
+    `writable` nothing is noted.
     """
-    outside = _NOTES.set((folder, anew))
+    outside = _NOTES.set(Notes(folder, anew, writable))
     try:
         yield
     finally:
@@ -131,15 +144,15 @@ def sha256_of(path: Path) -> str:
             else:
                 require_unchanged(path, read_sha256(path))
         return reading.states[path.absolute()]
-    folder, anew = _NOTES.get()
-    if folder is None or path.stat().st_size < LARGE:
+    notes = _NOTES.get()
+    if notes is None or path.stat().st_size < LARGE:
         return read_sha256(path)
-    note, state = folder / digest_of_repr(path.absolute()), state_of(path)
+    note, state = notes.folder / digest_of_repr(path.absolute()), state_of(path)
     noted = _noted_sha256(note, state)
-    digest = read_sha256(path) if anew or noted is None else noted
-    if digest != noted:
+    digest = read_sha256(path) if notes.anew or noted is None else noted
+    if digest != noted and notes.writable:
         with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
+            notes.folder.mkdir(parents=True, exist_ok=True)
             write_atomically(note, f"{digest} {digest_of_repr((state, digest))}\n".encode())
     return digest
 

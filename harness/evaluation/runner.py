@@ -20,10 +20,12 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line, is_interruption
+from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Identity, Transform
 from harness.core.provenance import blamed, environment, one_blas_thread, packages
 from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
+from harness.encoders.function import FunctionConfig
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.fit_corpus import CorpusPass, CorpusSample, FitData, corpus_passes
@@ -114,6 +116,9 @@ def open_runs(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Enc
             identity = context.identities.get(config)
             encoder = CachedEncoder.open(config, context.loader.places, context.clock, identity)
             run = EncoderRun(context, encoder)
+            by_hand = context.loader.places.encoders.get(base_name(config.name))
+            if by_hand is not None and not isinstance(config, FunctionConfig):
+                context.store.note_encoder(base_name(config.name), by_hand.absolute())
         yield from failing
         if not failing:
             run.left = yield from _each(of_encoder, run.look_up)

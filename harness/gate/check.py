@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -20,13 +21,15 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float
-from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.files import exclusive, write_atomically
+from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
 from harness.core.provenance import code_digest
 from harness.core.tensors import TensorFile
 from harness.core.terminal import wrapped
-from harness.core.types import Record
+from harness.core.types import MethodId, Record
+from harness.encoders.function import FunctionConfig
 from harness.evaluation.runner import Outcome
 from harness.gate.drift import (
     PROMOTE,
@@ -49,10 +52,12 @@ from harness.gate.golden_vectors import (
     write_golden,
 )
 from harness.registry import Registry, is_glob, load_registry, look_up
+from harness.resolve import config_for
 from harness.results.index import Results
 from harness.results.layout import GATE
 from harness.results.records import Cell, PlannedCell, Store, by_encoder, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
+from harness.transforms.pooling import MEAN, NATIVE
 
 # What did not run, and why
 
@@ -94,6 +99,70 @@ def read_failures(results: Path) -> dict[str, str]:
         return {name: str(why) for name, why in json.loads(path.read_bytes()).items()}
     except (ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is no list of reasons ({error}); delete it") from None
+
+
+# The files of encoders as they are now
+
+
+@dataclass(frozen=True)
+class EncoderNow:
+    """The key that an encoder's files give now, and the options of a run that names these files."""
+
+    key: str
+    options: str = ""
+
+
+@dataclass
+class EncodersNow:
+    """The encoders of cells as their files are now, as far as these are on this machine.
+
+    `places` are those of the command line; an encoder given by hand to the run alone is where it
+    was then. Nothing is written, and of large files the digests that runs have noted are believed.
+    """
+
+    registry: Registry
+    places: Places
+    runs: Path
+    identified: dict[tuple[str, int], EncoderNow | None] = field(default_factory=dict)
+
+    @cached_property
+    def by_hand(self) -> Mapping[str, Path]:
+        """The folders and files of the encoders given by hand, by name."""
+        return {**Store(self.runs).encoders(), **self.places.encoders}
+
+    def of(self, cell: Cell) -> EncoderNow | None:
+        """The encoder of a cell; None where its files are not here."""
+        parts = MethodId.parse(cell.method)
+        if parts is None:
+            return None
+        # Any other pooling reads the same files, and may be of a plug-in that is not loaded.
+        own = parts.pooling.partition(":")[0] == NATIVE.name
+        read_by = f"{parts.encoder}.{parts.pooling if own else MEAN.name}"
+        if (read_by, cell.seed) not in self.identified:
+            self.identified[read_by, cell.seed] = self._identify(read_by, cell.seed)
+        return self.identified[read_by, cell.seed]
+
+    def _identify(self, read_by: str, seed: int) -> EncoderNow | None:
+        name = base_name(read_by.partition(".")[0])
+        path, registry, options = self.by_hand.get(name), self.registry, ""
+        if path is not None:
+            if not path.exists():
+                return None
+            options = f"--encoder {shlex.quote(f'{name}={path}')} "
+        try:
+            if path is not None and name not in registry.encoders:
+                registry = registry.with_encoders([config_for(name, str(path), path)])
+            config = registry.parse(read_by).encoder.member(seed)
+            if isinstance(config, FunctionConfig):
+                return None  # it has no files
+            places = replace(self.places, encoders=self.by_hand)
+            identity = places.identify(config, places.encoder(config), writable=False)
+        except AssetMissing:
+            return None
+        except HarnessError as error:
+            # A registered encoder that is unknown here is one of a plug-in.
+            return EncoderNow(f"none: {error}", options) if path is not None else None
+        return EncoderNow(identity.key, options)
 
 
 # A run against the committed results
@@ -160,15 +229,15 @@ class Gate:
         cells: Sequence[Cell],
         data_dir: Path | None = None,
         margin: float | None = None,
-        key_now: Callable[[str], str | None] = lambda _: None,
+        encoder_now: Callable[[Cell], EncoderNow | None] = lambda _: None,
         plugins: Mapping[str, str] | None = None,
     ) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
 
         Pairs that moved have their sentences where these are embedded, or in the data folder. With
         a margin, in points, a cell may move as it likes, but for a fall beyond it or beyond its own
-        tolerance. `key_now` is the key that a method's encoder has today, where that is known, and
-        `plugins` are the digests of plug-ins today: records of others are not looked at.
+        tolerance. `encoder_now` gives a cell's encoder as its files are now, where that is known,
+        and `plugins` are the digests of plug-ins now: records of others are not looked at.
         """
         if margin is not None and not 0 <= margin < math.inf:
             raise UsageError(f"--fail-below {margin}: wanted 0 points or more, as 0.5")
@@ -179,13 +248,20 @@ class Gate:
                     f"{self.committed / GATE}: wanted overrides of committed cells, found one of "
                     f"{method} on {task}, which has no record; correct it, or remove it"
                 )
-        reasons = {**self._outdated(key_now, plugins or {}), **read_failures(self.runs)}
+        failures = read_failures(self.runs)
+        outdated = self._outdated(cells, encoder_now, plugins or {})
         encoders: dict[str, Checked | None] = {}
         for name in dict.fromkeys(subject(cell.method) for cell in cells):
             of_encoder = [cell for cell in cells if subject(cell.method) == name]
             recorded = [self.records[cell] for cell in of_encoder if cell in self.records]
             keys = {record.digests.get("encoding") for record in recorded}
-            check = self._encoder(name, reasons.get(GOLDEN_NOTE.format(name), ""), keys)
+            check = self._encoder(name, failures.get(GOLDEN_NOTE.format(name), ""), keys)
+            now = {encoder for cell in of_encoder if (encoder := encoder_now(cell))}
+            for encoder in now if check is not None and keys else ():
+                if encoder.key not in keys:
+                    again = f"harness run --gate {encoder.options}measures again"
+                    why = f"its files have changed since the run; {again}"
+                    check = Checked(name, State.NOT_MEASURED_AGAIN, why)
             if check is not None and check.moved and margin is not None:
                 check = replace(check, counts=False)
             encoders[name] = check
@@ -193,8 +269,11 @@ class Gate:
         checks = []
         for cell in cells:
             missing = "" if cell in self.records else f"{self.runs} holds no record"
-            if why := reasons.get(str(cell), missing):
-                checks.append(_without_record(cell, why, base))
+            if why := failures.get(str(cell), missing):
+                checks.append(_unjudged(cell, State.COULD_NOT_RUN, why, base))
+                continue
+            if why := outdated.get(cell, ""):
+                checks.append(_unjudged(cell, State.NOT_MEASURED_AGAIN, why, base))
                 continue
             check = self._cell(cell, base, encoders[subject(cell.method)], margin)
             similarities = Store(self.runs).cosines(cell)  # DataError where they were changed
@@ -215,20 +294,26 @@ class Gate:
         return with_margin(check, override.tolerance if override else margin)
 
     def _outdated(
-        self, key_now: Callable[[str], str | None], plugins: Mapping[str, str]
-    ) -> dict[str, str]:
+        self,
+        cells: Iterable[Cell],
+        encoder_now: Callable[[Cell], EncoderNow | None],
+        plugins: Mapping[str, str],
+    ) -> dict[Cell, str]:
         """Why records by other code, other plug-ins or other encoders are not looked at."""
         reasons, runs = {}, Store(self.runs)
-        for cell, record in self.records.items():
-            again = f"harness run -m {cell.method} -t {cell.task} measures again"
-            if (key := key_now(cell.method)) and key != record.digests.get("encoding"):
-                reasons[str(cell)] = f"its encoder's files have changed since its record; {again}"
+        for cell in (cell for cell in cells if cell in self.records):
+            record, encoder = self.records[cell], encoder_now(cell)
+            again = f"-m {cell.method} -t {cell.task} measures again"
+            if encoder is not None and encoder.key != record.digests.get("encoding"):
+                run = f"harness run {encoder.options}{again}"
+                reasons[cell] = f"its encoder's files have changed since its record; {run}"
             for name, sha256 in plugins.items():
                 if record.digests.get(f"plugin {name}", sha256) != sha256:
-                    reasons[str(cell)] = f"its plug-in {name} has changed since its record; {again}"
+                    changed = f"its plug-in {name} has changed since its record"
+                    reasons[cell] = f"{changed}; harness run {again}"
             measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors"))
             if measured.get("code", code_digest()) != code_digest():
-                reasons[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"
+                reasons[cell] = f"its record is of an earlier run, by other code; {AGAIN}"
         return reasons
 
     def _encoder(self, name: str, reason: str, keys: Collection[str | None]) -> Checked | None:
@@ -248,7 +333,8 @@ class Gate:
             return Checked(name, State.COULD_NOT_RUN, reason or f"{path} is missing; {AGAIN}")
         if new.code not in ("", code_digest()) or (keys and new.key not in keys):
             outdated = f"{path} is of an earlier run; {AGAIN}"
-            return Checked(name, State.COULD_NOT_RUN, reason or outdated)
+            state = State.COULD_NOT_RUN if reason else State.NOT_MEASURED_AGAIN
+            return Checked(name, state, reason or outdated)
         return check_encoder(old, new)
 
     def _pairs(self, record: Record, similarities: Any, loader: TaskLoader) -> tuple[PairMove, ...]:
@@ -270,9 +356,10 @@ class Gate:
         return tuple(replace(m, texts=(a[m.pair - 1], b[m.pair - 1])) for m in moved)
 
 
-def _without_record(cell: Cell, why: str, base: Results) -> Checked:
+def _unjudged(cell: Cell, state: State, why: str, base: Results) -> Checked:
+    """The check of a cell that this run has no answer for; without a baseline, that is said."""
     if base.records(cell.method, cell.task):
-        return Checked(str(cell), State.COULD_NOT_RUN, why)
+        return Checked(str(cell), state, why)
     missing = f"there is no committed record; {PROMOTE}; here, {why}"  # the worse news
     return Checked(str(cell), State.NO_BASELINE, missing)
 

@@ -116,11 +116,18 @@ class State(StrEnum):
     UNKNOWN = "moved"  # which part is unknown, for lack of golden vectors
     NO_BASELINE = "no baseline"
     COULD_NOT_RUN = "could not run"
+    NOT_MEASURED_AGAIN = "not measured again"  # since its encoder, its plug-in or the code changed
 
     @property
     def exit_status(self) -> int:
-        """0 fine, 1 moved, 3 could not run or nothing to compare with."""
-        return {State.AGREES: 0, State.COULD_NOT_RUN: 3, State.NO_BASELINE: 3}.get(self, 1)
+        """0 fine, 1 moved, 3 not measured (again) or nothing to compare with."""
+        others = {
+            State.AGREES: 0,
+            State.NO_BASELINE: 3,
+            State.COULD_NOT_RUN: 3,
+            State.NOT_MEASURED_AGAIN: 3,
+        }
+        return others.get(self, 1)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from harness.evaluation.runner import RunContext, execute
 from harness.gate.check import (
     FAILURES_FILE,
     SAME,
+    EncoderNow,
+    EncodersNow,
     Gate,
     encode_golden,
     note_outcomes,
@@ -52,6 +55,7 @@ from harness.gate.golden_vectors import (
     write_golden,
 )
 from harness.registry import load_registry
+from harness.resolve import config_for
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
@@ -64,8 +68,10 @@ from harness.results.records import (
     sidecar_metadata,
 )
 from harness.results.verdict import prediction_half_width
+from harness.tasks.loader import TaskLoader, limited
 
 ROOT = Path(__file__).resolve().parents[2]
+VECTORS = ROOT / "harness" / "assets" / "embedded" / "glove-mini" / "vectors.safetensors"
 PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy")
 SEEDED = tuple(Cell("fake.mean+stretch@target", "toy", seed) for seed in range(3))
 CELLS = (PLAIN, CENTRED, *SEEDED)
@@ -209,6 +215,7 @@ def other_encoding(runs, committed):
 NUDGE, WAY = 20 * GOLDEN_SAME_PLATFORM, [{"library": "onednn", "route": "packed", "tokens": 2048}]
 AGREES, ENCODER, SCORER = State.AGREES, State.ENCODER, State.SCORER
 NO_BASELINE, COULD_NOT_RUN = State.NO_BASELINE, State.COULD_NOT_RUN
+NOT_AGAIN = State.NOT_MEASURED_AGAIN
 
 # What is changed; then the states of the cell and of its encoder, the exit status, and the reason.
 CHANGES = {
@@ -239,11 +246,11 @@ CHANGES = {
     ),
     "no committed golden vectors": ([golden_removed("committed")], AGREES, NO_BASELINE, 3, ""),
     "no committed record": ([baseline_removed], NO_BASELINE, AGREES, 3, "no committed record"),
-    "golden vectors of other code": ([golden_changed(code="o")], AGREES, COULD_NOT_RUN, 3, ""),
+    "golden vectors of other code": ([golden_changed(code="o")], AGREES, NOT_AGAIN, 3, ""),
     "golden vectors of unstated code": ([golden_changed(code="")], AGREES, AGREES, 0, ""),
-    "golden vectors of another run": ([golden_changed(key="o")], AGREES, COULD_NOT_RUN, 3, ""),
+    "golden vectors of another run": ([golden_changed(key="o")], AGREES, NOT_AGAIN, 3, ""),
     "a record of other code": (
-        [aged], COULD_NOT_RUN, AGREES, 3, "of an earlier run, by other code; harness run --gate",
+        [aged], NOT_AGAIN, AGREES, 3, "of an earlier run, by other code; harness run --gate",
     ),
     "a record that is gone beside a score that moved": (
         [
@@ -354,7 +361,7 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
     write_golden(tmp_path / "other", kept)  # left by another run than the cells
     [encoder] = look(tmp_path, "other").encoders
-    assert (encoder.state, "of an earlier run" in encoder.why) == (COULD_NOT_RUN, True)
+    assert (encoder.state, "of an earlier run" in encoder.why) == (NOT_AGAIN, True)
 
 
 def test_what_moved_is_shown_before_and_after(committed, tmp_path):
@@ -461,10 +468,51 @@ def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
 
 def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(committed, tmp_path):
     key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
-    assert look(tmp_path, key_now=lambda _: key).exit_status == 0
-    report = look(tmp_path, key_now=lambda method: "new" if method == PLAIN.method else None)
-    assert (only(report).state, report.exit_status) == (COULD_NOT_RUN, 3)
-    assert "files have changed since its record; harness run" in only(report).why
+    assert look(tmp_path, encoder_now=lambda _: EncoderNow(key)).exit_status == 0
+    new = EncoderNow("new", "--encoder fake='a b' ")
+    report = look(tmp_path, encoder_now=lambda cell: new if cell == PLAIN else None)
+    assert (only(report).state, report.exit_status) == (NOT_AGAIN, 3)
+    again = "harness run --encoder fake='a b' -m fake.mean -t toy measures again"
+    assert f"files have changed since its record; {again}" in only(report).why
+    assert [(e.state, "files have changed" in e.why) for e in report.encoders] == [
+        (NOT_AGAIN, True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["its folder", "a folder with a blank", "a file of vectors"])
+def test_a_check_knows_where_the_encoder_of_the_run_is(kind, checkpoint, tmp_path, monkeypatch):
+    """Without being told; and it writes nothing."""
+    monkeypatch.chdir(tmp_path)
+    if kind == "a file of vectors":
+        place = changed = Path(shutil.copy(VECTORS, "vectors.safetensors")).absolute()
+    else:
+        place = Path(shutil.copytree(checkpoint("bert"), kind)).absolute()
+        changed = place / "tokenizer.json"
+    config = config_for("mine", str(place), place)
+    found = load_registry().with_encoders([config])
+    places = Places(tmp_path / "cache", encoders={"mine": place})
+    planned = [PlannedCell(found.parse("mine.mean"), limited(found.tasks["mini-sts"], 8), 0)]
+    context = RunContext(TaskLoader(places, {}), Store(Path("runs")))
+    [outcome] = execute(planned, context)
+    encode_golden(planned, places, Path("runs"))
+    promote_gate([outcome], Path("runs"), Path("results"))
+    [cell] = [c.address for c in planned]
+
+    def checked():
+        before = sorted(tmp_path.rglob("*"))
+        now = EncodersNow(load_registry(), Places(tmp_path / "cache"), Path("runs"))
+        report = Gate(Path("runs"), Path("results")).check([cell], encoder_now=now.of)
+        assert sorted(tmp_path.rglob("*")) == before
+        states = {check.state for check in (*report.cells, *report.encoders)}
+        return states, report.exit_status, report.cells[0].why
+
+    assert checked()[:2] == ({AGREES}, 0)
+    changed.write_bytes(changed.read_bytes() + b"\n")
+    states, status, why = checked()
+    assert (states, status) == ({NOT_AGAIN}, 3)
+    assert f"harness run --encoder {shlex.quote(f'mine={place.name}')} -m mine.mean -t " in why
+    changed.unlink()
+    assert checked()[:2] == (({AGREES}, 0) if place == changed else ({NOT_AGAIN}, 3))
 
 
 def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path):
