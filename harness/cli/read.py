@@ -7,9 +7,8 @@ import io
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,20 +17,18 @@ import typer
 from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
-from harness.core.hardware import base_name
 from harness.core.progress import Bar
-from harness.core.provenance import with_code
-from harness.core.types import AGGREGATIONS, MethodId, Task
+from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.compare import Scored, against_best, compare_methods
 from harness.evaluation.runner import RunContext
-from harness.gate.check import Gate, render_report
+from harness.gate.check import EncodersNow, Gate, render_report
 from harness.gate.drift import most_moved
 from harness.plugins import plugins_in_use
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
 from harness.report.diagnosis import answer_lines, diagnosis_facts
-from harness.report.method_table import MethodTable, columns_of_tasks
+from harness.report.method_table import MethodTable, columns_of_published, columns_of_tasks
 from harness.report.sentences import choice_tables, render_explanation
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, RUNS, compared_folders, require_own, shown_folders
@@ -235,12 +232,17 @@ def table_command(
     plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: opt.Run = Path("runs"),
     aggregation: Annotated[
-        str, typer.Option(help=f"Of the subsets of a task: {', '.join(AGGREGATIONS)}.")
-    ] = "all",
+        str | None,
+        opt.option(
+            help=f"Of the subsets of a task: {', '.join(AGGREGATIONS)}.  [default: those of the "
+            "published tables, or all]"
+        ),
+    ] = None,
     beside: Annotated[
         list[str] | None,
         opt.option(
-            help="Published table whose rows of this protocol are added; several are allowed."
+            help="Published table whose rows of this protocol are added; several are allowed. "
+            "Without -t, its columns are the table's."
         ),
     ] = None,
     latex: Annotated[
@@ -254,23 +256,30 @@ def table_command(
     marked (paired bootstrap, Holm's correction).
     """
     opt.require_folder("--results", results)
-    look_up("aggregation", aggregation, dict.fromkeys(AGGREGATIONS))
+    look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
     patterns = record_patterns(method, task)
-    folder = ResultsFolder(results, patterns.registry)
+    registry = patterns.registry
+    folder = ResultsFolder(results, registry)
     patterns.require_known(folder.records.methods)
     every = (m for p in patterns.methods for m in folder.records.methods if fnmatchcase(m, p))
-    tasks, cells = patterns.registry.select_tasks(patterns.tasks), folder.records.by_cell
-    methods = tuple({m: None for m in every if any((m, task.name) in cells for task in tasks)})
-    if not (methods and tasks):
-        raise UsageError(f"nothing selected of {results}: give -m METHOD and -t TASK")
-    columns = columns_of_tasks(tasks, aggregation)
-    scored = {name: Scored(methods, tuple(scores)) for name, scores in columns.items()}
-    loader = TaskLoader(folders.places(), patterns.registry.corpora)
+    tasks, published = registry.select_tasks(patterns.tasks), [*map(folder.table, beside or ())]
+    columns = columns_of_published(published, registry, tasks)
+    if aggregation:
+        chosen = dict.fromkeys(task for scores in columns.values() for task, _ in scores)
+        columns = columns_of_tasks(tasks or [*chosen], aggregation)
+    measured = {task.name for scores in columns.values() for task, _ in scores}
+    cells = {method for method, task in folder.records.by_cell if task in measured}
+    methods = tuple({m: None for m in every if m in cells})
+    if not (methods and columns):
+        raise UsageError(
+            f"nothing selected of {results}: give -m METHOD, and -t TASK or --beside TABLE"
+        )
+    scored = {name: Scored(methods, scores) for name, scores in columns.items() if scores}
+    loader = TaskLoader(folders.places(), registry.corpora)
     with Bar(sys.stderr) as bar:
         p_holm = against_best(scored, folder.records, RunContext(loader, folder.store, bar))
-    published = [folder.table(name) for name in beside or ()]
-    table = MethodTable(methods, columns, folder.records, p_holm, published)
-    opt.say((table.latex if latex else table.markdown)(patterns.registry))
+    table = MethodTable(methods, columns, folder.records, registry, p_holm, published)
+    opt.say(table.latex() if latex else table.markdown())
 
 
 # report
@@ -321,6 +330,7 @@ def readme_of(results: Path) -> Path | None:
 
 
 def check_command(
+    folders: opt.Folders,
     results: opt.Run = Path("runs"),
     baseline: opt.Baseline = Path("results"),
     method: opt.Methods = None,
@@ -333,34 +343,24 @@ def check_command(
             metavar="POINTS", help="Fail only where a score falls by more than so many points."
         ),
     ] = None,
-    data_dir: opt.DataDir = None,
     as_json: opt.Json = False,
 ) -> None:
     """Compare a run with the committed records: what moved, and why.
 
     A score moves with its input, its encoder or its scorer. By default the quick set and every
     cell of the run are compared; with a data folder, the sentences of moved pairs are printed.
+    Nothing is measured: a record of an encoder whose files have changed since is no answer, and
+    its cell is not measured again (status 3).
     """
+    opt.note_packaged(baseline)
     gate = Gate(results, baseline)
     patterns = record_patterns(method, task, encoder)
     patterns.require_known({c.method for c in (*gate.rules.quick_cells, *gate.records)})
-    sources = {plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())}
-
-    @cache  # each record asks, and an encoder's files are read whole for it
-    def key_now(method: str) -> str | None:
-        """The key of a method's encoder as its files are now; None for one not given by hand."""
-        parts = MethodId.parse(method)
-        path = patterns.paths.get(base_name(parts.encoder)) if parts else None
-        # Its post-processors may be of a plug-in that is not loaded.
-        read_by = f"{parts.encoder}.{parts.pooling}" if parts else ""
-        if path is None:
-            return None
-        encoder = patterns.registry.parse(read_by).encoder
-        return with_code(encoder.identify(path).key, encoder)
-
-    answer = gate.check(
-        gate.wanted(patterns.methods, patterns.tasks), data_dir, fail_below, key_now, sources
-    )
+    plugins = {plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())}
+    places = replace(folders.places(), encoders=patterns.paths)
+    encoders = EncodersNow(patterns.registry, places, results)
+    cells = gate.wanted(patterns.methods, patterns.tasks)
+    answer = gate.check(cells, places.data_dir, fail_below, encoders.of, plugins)
     if as_json:
         opt.say(json.dumps({"status": answer.exit_status} | asdict(answer)))
     else:

@@ -694,10 +694,10 @@ def test_the_best_is_bold_and_what_does_not_differ_from_it_is_marked():
     scores = {"fake.mean": 51.0, "fake.cls": 50.0, "fake.last": 49.0}
     results = results_of(*(made_record(m, "toy", {"spearman": x}) for m, x in scores.items()))
     p_holm = {"toy": {"fake.mean": 1.0, "fake.cls": 0.06, "fake.last": 0.04}}
-    columns = {"toy": [(TOY, ("spearman",))]}
-    made = MethodTable((*scores,), columns, results, p_holm)
+    columns = {"toy": ((TOY, ("spearman",)),)}
+    made = MethodTable((*scores,), columns, results, load_registry(), p_holm)
     assert [made.cell("toy", m, str, "**{}**") for m in scores] == ["**51.00**", "50.00 ≈", "49.00"]
-    untested = MethodTable((*scores,), columns, results)
+    untested = MethodTable((*scores,), columns, results, load_registry())
     assert [untested.cell("toy", m, str, "<{}>") for m in scores] == ["<51.00>", "50.00", "49.00"]
 
 
