@@ -65,9 +65,9 @@ def _end(reader: int) -> None:
     """End the process a little after the first signal; do nothing once the pipe is closed."""
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         number = next(iter(n for n in iter(lambda: pipe.read(1), b"") if n[0] in SIGNALS), b"")
-    if number:
-        time.sleep(GRACE)
-        end(128 + number[0])
+        if number:  # a further signal is written into the pipe, too, which stays open for it
+            time.sleep(GRACE)
+            end(128 + number[0])
 
 
 def end(status: int) -> NoReturn:
