@@ -69,10 +69,13 @@ RENAMED = {  # old names, which work for one version where a command lacks them
 }
 
 
+ONE_VALUE = {"--plugin"}  # repeatable options that take one value each time, in every command
+
+
 class SeveralValues(TyperCommand):
     """A command whose repeatable options take every word up to the next option: `-t sts12 sts13`.
 
-    Its arguments therefore stand before such options, or after `--`.
+    They leave the words that the command's own arguments need: `-t sts12 first second`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -83,22 +86,33 @@ class SeveralValues(TyperCommand):
             if old in RENAMED.keys() - names and RENAMED[old] in names:
                 args[place] = RENAMED[old] + equals + value
                 note(f"{old} is called {RENAMED[old]} now; the old name goes in the next version")
-        repeatable = {name for p in self.params if p.multiple for name in p.opts}
-        return super().parse_args(ctx, list(repeat_options(args, repeatable)))
+        return super().parse_args(ctx, self.one_value_each(args))
+
+    def one_value_each(self, words: Iterable[str]) -> list[str]:
+        """The words as click reads them, every repeatable option before each of its values."""
+        options = [p for p in self.params if p.param_type_name == "option"]
+        with_value = {name for p in options if not getattr(p, "is_flag", False) for name in p.opts}
+        repeatable = {name for p in options if p.multiple for name in p.opts} - ONE_VALUE
+        arguments = sum(p.param_type_name == "argument" for p in self.params)
+        return [*repeat_options(words, with_value, repeatable, arguments)]
 
 
-def repeat_options(arguments: Iterable[str], repeatable: Container[str]) -> Iterator[str]:
-    """`-t a b` as `-t a -t b` for the repeatable options."""
-    option, values = "", 0
-    for argument in arguments:
-        if argument.startswith("-"):
-            name, equals, _ = argument.partition("=")
-            option, values = (name if name in repeatable else ""), int(bool(equals))
-        elif option:
-            if values:
-                yield option
-            values += 1
-        yield argument
+def repeat_options(
+    words: Iterable[str], with_value: Container[str], repeatable: Container[str], arguments: int = 0
+) -> Iterator[str]:
+    """`-t a b` as `-t a -t b` for the repeatable options, once the command has its arguments."""
+    option, has_value = "", False
+    for word in words:
+        if word.startswith("-"):
+            name, equals, _ = word.partition("=")
+            option, has_value = (name if name in with_value else ""), bool(equals)
+        elif option and not has_value:
+            has_value = True
+        elif option in repeatable and not arguments:
+            yield option
+        else:
+            option, arguments = "", max(0, arguments - 1)
+        yield word
 
 
 class CommandGroup(TyperGroup):

@@ -5,9 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import typer
 
 from harness.assets.places import packaged
-from harness.cli.options import repeat_options, usable_devices
+from harness.cli import app
+from harness.cli.options import SeveralValues, repeat_options, usable_devices
 from harness.core import hardware
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -25,6 +27,8 @@ def measured(out):
 
 # Options
 
+WITH_VALUE = ("-t", "--task", "-m", "--seeds", "-o")
+
 
 @pytest.mark.parametrize(
     ("typed", "read"),
@@ -39,9 +43,36 @@ def measured(out):
 )
 def test_words_behind_a_repeatable_option_are_its_values(typed, read):
     assert (
-        list(repeat_options(typed.split(), ("-t", "--task", "-m")))
+        list(repeat_options(typed.split(), WITH_VALUE, ("-t", "--task", "-m")))
         == read.replace("=a --", "=a --").split()
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("--plugin f.py a b -t x y", "--plugin f.py a b -t x -t y"),
+        ("a --plugin f.py b -t x y", "a --plugin f.py b -t x -t y"),
+        ("a b --plugin f.py -t x y", "a b --plugin f.py -t x -t y"),
+        ("-t x a b -t y", "-t x a b -t y"),
+        ("a -t x b -t y z", "a -t x b -t y -t z"),
+        (
+            "--results d --json --task=x a b --task y z",
+            "--results d --json --task=x a b --task y --task z",
+        ),
+        ("-t x -- a b", "-t x -- a b"),
+    ],
+)
+def test_an_option_leaves_the_words_that_the_command_needs(typed, read):
+    compare = typer.main.get_command(app).commands["compare"]
+    assert compare.one_value_each(typed.split()) == read.split()
+
+
+def test_a_plug_in_is_one_file_each_time_in_every_command():
+    words = ["--plugin", "one.py", "two.py"]
+    for command in typer.main.get_command(app).commands.values():
+        if isinstance(command, SeveralValues):
+            assert command.one_value_each(words) == words
 
 
 # Models and tasks
