@@ -18,8 +18,8 @@ from harness.report.paper_tables import printed
 from harness.report.replication import PAGE
 from harness.results.claims import ClaimOutcome
 from harness.results.folder import ResultsFolder
-from harness.results.index import NOT_MEASURED, Results, main_score, value
-from harness.results.published import PublishedCell, Table
+from harness.results.index import NOT_MEASURED, Results, main_path, main_score, value
+from harness.results.published import PublishedCell, Table, score_path
 from harness.results.records import Store
 from harness.results.reproduction import (
     MEASURED_AS,
@@ -59,8 +59,10 @@ class Printer:
             same = as_registered(record, self.registry)
             known_as = record.method if same is None else same.method
             judged = self._judged(self._published.get((known_as, record.task), ()))
+            judged.sort(key=lambda r: _other_score(record, r) != "")  # first those of this score
             beside = [
-                f"published {printed(r.cell)}, {r.state} ({r.cell.id})" for r in judged[:SHOWN]
+                f"{_other_score(record, r)}published {printed(r.cell)}, {r.state} ({r.cell.id})"
+                for r in judged[:SHOWN]
             ]
             beside += [f"{len(judged) - SHOWN} more below"] if len(judged) > SHOWN else []
             path = self.store.path(cell)
@@ -87,7 +89,7 @@ class Printer:
         method = self._measured_as(cell)
         records = [r for task in cell.tasks for r in self.records.get((method, task), [])]
         task = cell.task or f"average of {len(cell.tasks)}"
-        metric = " ".join(filter(None, (cell.metric, cell.aggregation)))
+        metric = _metric(cell)
         measured = "–" if score is None else f"{score:.2f}{_remarks(records)}"
         state = str(reproduction.state)
         return method, task, metric, measured, printed(cell), state, cell.id
@@ -133,6 +135,21 @@ class Printer:
             for task in cell.tasks if cell.method and cell.points is not None else ():
                 by_cell[cell.method, task].append(cell)
         return by_cell
+
+
+def _metric(cell: PublishedCell) -> str:
+    return " ".join(filter(None, (cell.metric, cell.aggregation)))
+
+
+def _other_score(record: Record, reproduction: Reproduction) -> str:
+    """The measured score of a published number, unless that is the record's main score."""
+    cell, score = reproduction.cell, reproduction.measured
+    if not cell.average_of and score_path(cell.metric, cell.aggregation) == main_path(
+        record.scores
+    ):
+        return ""
+    average = f"average of {len(cell.tasks)}, " if cell.average_of else ""
+    return f"{average}{_metric(cell)} {'–' if score is None else f'{score:.2f}'}, "
 
 
 def _remarks(records: Sequence[Record]) -> str:

@@ -86,8 +86,9 @@ def show_command(
 ) -> None:
     """Print measured scores and costs, published numbers beside them.
 
-    One row per cell and seed. Your own results, in `results` and `runs`, are followed by those
-    that come with the harness.
+    One row per cell and seed; a table has one more for each further metric and aggregation that a
+    number is published for. Your own results, in `results` and `runs`, are followed by those that
+    come with the harness.
     """
     print_rows = look_up("format", form, FORMATS)
     every = {field.name: field for field in fields(ScoreRow)}
@@ -101,7 +102,9 @@ def show_command(
     patterns = record_patterns(method, task, encoder)
     rows = [
         row
-        for row in folder_rows(results, patterns.registry, every_score, only_own)
+        for row in folder_rows(
+            results, patterns.registry, every_score, only_own, published_too=form == "table"
+        )
         if patterns.selects(row.method, row.task)
     ]
     patterns.require_known({row.method for row in rows})

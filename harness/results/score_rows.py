@@ -110,11 +110,15 @@ class ScoreRow:
 
 
 def folder_rows(
-    folder: pathlib.Path, registry: Registry, every_score: bool = False, only_own: bool = False
+    folder: pathlib.Path,
+    registry: Registry,
+    every_score: bool = False,
+    only_own: bool = False,
+    published_too: bool = False,
 ) -> list[ScoreRow]:
     """The rows of a results folder; of the current folder's own, then the packaged ones.
 
-    A cell that several hold is that of the first.
+    A cell that several hold is that of the first. Which scores have rows is told by `score_rows`.
     """
     rows: list[ScoreRow] = []
     seen: set[tuple[str, str]] = set()
@@ -124,7 +128,7 @@ def folder_rows(
         seen |= by_cell.keys()
         tables = load_tables(papers_of(results_folder), registry)
         source = "packaged" if is_packaged(results_folder) else "own"
-        rows += score_rows(results, tables, registry, every_score, source)
+        rows += score_rows(results, tables, registry, every_score, source, published_too)
     return rows
 
 
@@ -134,11 +138,13 @@ def score_rows(
     registry: Registry,
     every_score: bool = False,
     source: str = "own",
+    published_too: bool = False,
 ) -> list[ScoreRow]:
     """The main score of every record, or every score of it, in the order of the records.
 
     Beside it stands the number that is published for its method, task and path. Where there are
-    several, it is that with the best known protocol.
+    several, it is that with the best known protocol. With `published_too`, scores of another metric
+    or aggregation that a number is published for have rows as well.
     """
     published: dict[Path, Reproduction] = {}
     named = with_registered(results, registry)
@@ -151,12 +157,20 @@ def score_rows(
             path = (identifier, str(cell.task), *score_path(cell.metric, cell.aggregation))
             if path not in published:
                 published[path] = reproduce(cell, named, registry)
-    return [
-        _row(record, path, published.get((*cell, *path)), source, cell in results.stale)
-        for cell, records in results.by_cell.items()
-        for record in records
-        for path in (paths(record.scores) if every_score else [main_path(record.scores)])
-    ]
+    rows = []
+    for names, records in results.by_cell.items():
+        for record in records:
+            main = main_path(record.scores)
+            chosen = [
+                path
+                for path in paths(record.scores)
+                if every_score or path == main or (published_too and (*names, *path) in published)
+            ]
+            rows += [
+                _row(record, path, published.get((*names, *path)), source, names in results.stale)
+                for path in (chosen if main in chosen else [main, *chosen])
+            ]
+    return rows
 
 
 def paths(scores: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:

@@ -65,6 +65,28 @@ def test_a_score_stands_beside_its_published_number_and_verdict(printed, tmp_pat
     assert row.split()[-3:] == [printed_number(STS), verdict, STS.id]
 
 
+def test_a_number_of_another_score_is_shown_with_that_score(printed):
+    """Spearman 82.03 says nothing of a published 82.74 that is a Pearson correlation."""
+    pearson = next(
+        c
+        for c in CELLS.values()
+        if c.metric == "pearson" and (c.method, c.task) == (STS.method, STS.task)
+    )
+    [line], _ = printed(measured(STS.method, STS.task, STS.points))
+    one, other = line.index(f"; published {printed_number(STS)}, exact"), line.index("pearson all")
+    assert one < other
+    score = f"{STS.points - 1:.2f}"
+    assert line[other:].startswith(f"pearson all {score}, published {printed_number(pearson)}, ")
+
+
+def test_a_number_of_another_aggregation_is_shown_with_that_score(printed):
+    cell = next(c for c in CELLS.values() if c.aggregation == "wmean" and c.method and c.task)
+    outcome = measured(cell.method, cell.task, 50.0)
+    outcome.record.scores["spearman"]["wmean"] = 40.0
+    [line], _ = printed(outcome)
+    assert "Spearman 50.00; spearman wmean 40.00, published " in line
+
+
 def test_another_task_or_method_has_no_published_number(printed):
     lines, table = printed(
         measured("minilm.mean", "mini-sts", 50.0), measured("bert-mini.cls", STS.task, 9.0)

@@ -79,6 +79,15 @@ def test_what_is_published_stands_beside_the_score_of_its_own_protocol_alone():
     assert not [r for name, r in every.items() if name != "all" and r.published is not None]
 
 
+def test_a_score_with_a_published_number_can_have_a_row_beside_the_main_one():
+    scores = {**SCORES, "pearson": {"all": 82.7406, "mean": 81.0, "groups": {"sts-b": 82.7406}}}
+    main, other = rows(record(scores=scores), published_too=True)
+    assert (main.metric, round(main.published, 2)) == ("spearman", 82.03)
+    assert (other.metric, other.aggregation, other.score) == ("pearson", "all", 82.7406)
+    assert (round(other.published, 4), other.verdict) == (82.7406, "exact")
+    assert rows(record(scores=scores)) == [main]
+
+
 def test_rows_agree_with_the_verdicts_of_the_tables():
     """Over the committed records: no verdict is joined to another protocol's score."""
     results = Results.read(Store(ROOT / "results"))
