@@ -34,7 +34,7 @@ harness.cli.main(["list"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("work", rest_slow(WORK, "steps", "a long step"))
+@pytest.mark.parametrize("work", rest_slow(WORK, "steps", "a long step", "a long cleaning up"))
 def test_a_signal_ends_a_command_within_two_seconds(work, number):
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND.format(work=WORK[work])],
