@@ -17,6 +17,7 @@ from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
+from harness.core.files import make_folder
 from harness.core.progress import Bar
 from harness.evaluation.evaluate import SMALL_TASK, fit_cell
 from harness.registry import Registry, load_registry, look_up
@@ -51,7 +52,7 @@ def fetch_command(
     wanted = fetched_things(assets or scored_assets(registry), registry)
     switch = "--offline" if offline else switched_off(os.environ)
     if data_dir is not None and not switch:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
     here = data_dir if data_dir is not None and data_dir.is_dir() else None
     places = Places.from_environment({}, cache=cache, data_dir=here)
     fetcher = Fetcher(places, registry.tasks.values(), registry.corpora.values(), switch)
@@ -114,6 +115,7 @@ def export_command(
     """
     from harness.interop.exported import write_card, write_model
 
+    make_folder(folder.absolute().parent, "another path", to_write=True)
     resolver = Resolver.of(folders.places(), encoder or [])
     chosen, registry, places = resolver.method(method), resolver.registry, resolver.places
     if (chosen.fit_on in TARGETS) != (task is not None):

@@ -26,7 +26,8 @@ from harness.cli.printing import (
 from harness.cli.read import readme_of
 from harness.cli.selection import Selected, note_bypasses, records_folder, select
 from harness.cli.train import train_member
-from harness.core.errors import AssetMissing, HarnessError, UsageError
+from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, UsageError
+from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.core.types import Progress, Record
@@ -217,6 +218,8 @@ def _execute(
             f"--shard {execution.shard}: wanted a part with cells, found work for {count} parts; "
             f"take I/N with I up to {count}"
         )
+    make_folder(store.folder, "--output")
+    make_folder(loader.places.cache, CACHE_SETTING)
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Outcome] = []
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from harness.cli.options import say, terminal_width
 from harness.core.terminal import text_table
@@ -57,8 +59,9 @@ class Printer:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet:
             same = as_registered(record, self.registry)
-            known_as = record.method if same is None else same.method
-            judged = self._judged(self._published.get((known_as, record.task), ()))
+            names = [record.method] if same is None else [record.method, same.method]
+            cells = [self._published.get((name, record.task), ()) for name in names]
+            judged = self._judged(chain.from_iterable(cells))
             judged.sort(key=lambda r: _other_score(record, r) != "")  # first those of this score
             beside = [
                 f"{_other_score(record, r)}published {printed(r.cell)}, {r.state} ({r.cell.id})"
@@ -104,18 +107,18 @@ class Printer:
         return with_registered(Results(self.records), self.registry)
 
     def same_encoders(self) -> list[str]:
-        """A line for each encoder of the run that is a registered one under another name."""
-        pairs = {
-            (record.method.partition(".")[0], same.method.partition(".")[0])
-            for records in self.records.values()
-            for record in records[:1]
-            if (same := as_registered(record, self.registry))
-        }
-        return [
-            f"{given} has the weights and tokenizer of {registered}: what is published for "
-            f"{registered} is shown"
-            for given, registered in sorted(pairs)
-        ]
+        """A line for each encoder with a registered one's files and published numbers."""
+        published = {cell.id: cell for cells in self._published.values() for cell in cells}
+        lines = {}
+        for cell in (reproduction.cell for reproduction in self._judged(published.values())):
+            given, registered = self._measured_as(cell), str(cell.method)
+            if given != registered:
+                given, registered = (re.split("[.:]", name)[0] for name in (given, registered))
+                lines[given] = (
+                    f"{given} has the weights and tokenizer of {registered}: what is published for "
+                    f"{registered} is shown"
+                )
+        return [*lines.values()]
 
     def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
         """Those of the published numbers that the records so far answer, averages included."""

@@ -20,6 +20,7 @@ import typer
 from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.core.errors import UsageError
+from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.encoders.checkpoint import read_settings, transformer_folder
@@ -313,6 +314,7 @@ def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
 def train_here(recipe: Recipe) -> None:
     """Train, write the checkpoint, and print its steps and best score."""
     _ = recipe.start_folder  # an unknown one is refused before torch is imported
+    make_folder(recipe.out.absolute().parent, "--out", to_write=True)
     training, data = recipe.prepare()
     from harness.training.finetune import finetune
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from harness.core.errors import DataError
+from harness.core.errors import DataError, UsageError
 from harness.core.types import Pairs, why_no_text
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
@@ -278,6 +278,23 @@ def alone(folder: Path) -> Iterator[bool]:
         yield True
     finally:
         os.close(handle)
+
+
+def make_folder(folder: Path, setting: str, *, to_write: bool = False) -> None:
+    """Make a folder and its parents, and see that it can be written in, if `to_write`.
+
+    Raises UsageError, naming the setting that moves it, where the system refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if to_write:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: wanted a folder that can be written, found: {error.strerror}; name "
+            f"another with {setting}"
+        ) from error
 
 
 SCRATCH = ".writing-"

@@ -22,11 +22,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.errors import CACHE_SETTING, AssetMissing, DataError, UsageError
 from harness.core.files import (
     NO_FILE,
     digest_of,
     digest_of_files,
+    make_folder,
     read_bytes,
     read_sha256,
     replacing,
@@ -386,6 +387,7 @@ def convert_once(cache: Path, file: Path, convert: Callable[[Path, Path], None])
     is compared each time: a damaged one, and one of another file, is made again. Of two processes
     the last wins, with equal bytes.
     """
+    make_folder(cache, CACHE_SETTING)
     source = sha256_of(file)
     target = cache / "converted" / f"{source}.safetensors"
     seal = target.with_suffix(SEAL_SUFFIX)

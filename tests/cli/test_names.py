@@ -11,6 +11,7 @@ from harness.assets.places import packaged
 from harness.cli import app
 from harness.cli.options import SeveralValues, repeat_options, usable_devices
 from harness.core import hardware
+from harness.encoders.modules import write_json
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published import load_tables
@@ -117,6 +118,27 @@ def test_a_folder_may_not_take_the_name_of_a_registered_encoder(call, tmp_path):
     shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "in" / "minilm")
     status, _, err = call("run", "-m", "in/minilm", *SMALL)
     assert (status, "--encoder NAME=in/minilm -m NAME" in err) == (2, True)
+
+
+def test_a_folder_whose_name_makes_no_id_is_told_so(call, tmp_path):
+    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "模型")
+    status, _, err = call("run", "-m", "./模型", *SMALL)
+    assert (status, len(err.splitlines())) == (2, 1)
+    assert "wanted a name with a letter from a to z or a digit, found '模型'" in err
+    assert "--encoder NAME=./模型 -m NAME" in err
+
+
+def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
+    folder = shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "mine")
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    write_json(folder / "config_sentence_transformers.json", prompts)
+    status, out, err = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
+    assert status == 0
+    assert "mine.native" in out
+    assert err == (
+        "Note: Poolings such as `mean` bypass the modules of mine (Pooling, the prompt "
+        "'query: '); use `mine.native`\n"
+    )
 
 
 def test_mtebs_names_are_told(call):

@@ -79,7 +79,7 @@ THREE_TASKS = (*TWO_TASKS, "-t", "mini-qnli")
 SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
 RECORD = r"harness: runs/records/.*/mini-sts/seed-0\.\w+: "
 UNWRITABLE, FULL = "Read-only file system", "No space left on device"
-NO_SHARD = rf"{SHARD}{UNWRITABLE} \(1 cell\)"
+NO_SHARD = rf"{SHARD}{UNWRITABLE}; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
 # Of each mount: its commands, the command of the harness, its status, and what is said then.
 MOUNTS = {
     "a cache that may only be read": (CACHE, RUN, 0, ""),
@@ -131,6 +131,32 @@ def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, here):
         assert done.returncode == 0, done.stderr
         assert scores(here / "runs") == scores(filled / "runs")
         attacked.count("right")
+
+
+UNMADE = {
+    "--output": ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--limit", "4", "-o"),
+    "--cache or HARNESS_CACHE_DIR": ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--cache"),
+    "another path": ("export", "bert-mini"),
+    "--out": ("train", "simcse-unsup", "--from", "bert-mini", "--dev", "none", "--out"),
+    "--data-dir or HARNESS_DATA_DIR": ("fetch", "sts-raw", "--data-dir"),
+}
+
+
+@pytest.mark.parametrize("setting", UNMADE)
+def test_a_folder_that_cannot_be_made_is_named_with_what_moves_it(
+    attacked, setting, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "afile").write_text("a file where a folder would be")
+    with pytest.raises(SystemExit) as ended:
+        main([*UNMADE[setting], "afile/below/it"])
+    [line] = capfd.readouterr().err.splitlines()
+    assert ended.value.code == 2, line
+    assert "wanted a folder that can be written, found: Not a directory" in line
+    assert line.endswith(f"name another with {setting}")
+    attacked.count("refused")
 
 
 DIGITS = "9" * 5_000
