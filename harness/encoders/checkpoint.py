@@ -3,9 +3,8 @@
 Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes through
 torch's restricted unpickler once, into safetensors in the cache; nothing else is ever unpickled.
 What transformers or sentence-transformers would apply in a folder and the harness does not is
-refused by name whenever its weights are read (`NOT_APPLIED`). What a name pins beside its weights,
-and what is peculiar to architectures by transformers' name for them (`model_type`), stand at the
-end. Importing this module costs no torch.
+refused by name whenever its weights are read (`NOT_APPLIED`). What a name pins beside its weights
+is at the end. Importing this module costs no torch.
 """
 
 from __future__ import annotations
@@ -519,33 +518,3 @@ GOLDEN_SENTENCE = (
     "Zoë's naïve CAFÉ-owner didn't pay $1,234.50 — for 東京 sushi 🙂 "
     "(antidisestablishmentarianism)!"
 )
-
-# Sentences of one length share a batch, so that there is no padding to be seen: convolutions,
-# Fourier transforms, hashes and neighbours' embeddings reach over the end of a sentence.
-WITHOUT_PADDING = frozenset({"convbert", "fnet", "mobilebert", "nystromformer", "yoso"})
-
-# Architectures that cannot be pooled by layers and tokens, and what to do instead.
-REFUSED: Mapping[str, str] = {
-    "canine": "it pools characters by fours between its layers, so that its states do not "
-    "stand for tokens; take an encoder of sub-words",
-    "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
-    "transformers and name that folder, a BERT",
-    "funnel": "its layers shorten the sentence, so that their states do not stand for tokens; "
-    "take an encoder that keeps all of them",
-    "mra": "without CUDA kernels that are downloaded its attention is zero; take an encoder "
-    "whose attention PyTorch computes",
-    "perceiver": "its states are of latent places and not of tokens; take another encoder",
-    "reformer": "its attention is drawn at random for each pass; take another encoder",
-}
-
-FULL = "original_full"  # BigBird's other attention, which its model takes at its first short text
-
-
-def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """What is peculiar to the passes of an architecture; part of the key of its encodings."""
-    facts = {}
-    if config.get("model_type") in WITHOUT_PADDING:
-        facts["padding"] = "none"
-    if config.get("model_type") in ("big_bird", "bigbird_pegasus"):
-        facts["attention"] = FULL
-    return facts

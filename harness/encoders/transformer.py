@@ -20,11 +20,11 @@ from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import digest_of, one_reading
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
+from harness.encoders.architectures import facts_of
 from harness.encoders.checkpoint import (
     GOLDEN_SENTENCE,
     Fingerprint,
     digests_of,
-    facts_of,
     maximum_length,
     parameters_of,
     read_settings,

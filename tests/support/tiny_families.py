@@ -12,7 +12,7 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers.models.auto import modeling_auto
 
-from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING
+from harness.encoders.architectures import REFUSED, WITHOUT_PADDING
 
 POSITIONS = 64
 GROUPS = ("q_groups", "k_groups", "v_groups", "intermediate_groups", "output_groups")

@@ -28,14 +28,8 @@ from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import (
-    FULL,
-    GOLDEN_SENTENCE,
-    REFUSED,
-    WITHOUT_PADDING,
-    require_no_sampling,
-    settings_and_tokenizer,
-)
+from harness.encoders.architectures import FULL, REFUSED, WITHOUT_PADDING
+from harness.encoders.checkpoint import GOLDEN_SENTENCE, require_no_sampling, settings_and_tokenizer
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 UNREADABLE = (

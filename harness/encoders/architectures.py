@@ -1,0 +1,36 @@
+"""What is peculiar to architectures, by transformers' name for them (`model_type`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Sentences of one length share a batch, so that there is no padding to be seen: convolutions,
+# Fourier transforms, hashes and neighbours' embeddings reach over the end of a sentence.
+WITHOUT_PADDING = frozenset({"convbert", "fnet", "mobilebert", "nystromformer", "yoso"})
+
+# Architectures that cannot be pooled by layers and tokens, and what to do instead.
+REFUSED: Mapping[str, str] = {
+    "canine": "it pools characters by fours between its layers, so that its states do not "
+    "stand for tokens; take an encoder of sub-words",
+    "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
+    "transformers and name that folder, a BERT",
+    "funnel": "its layers shorten the sentence, so that their states do not stand for tokens; "
+    "take an encoder that keeps all of them",
+    "mra": "without CUDA kernels that are downloaded its attention is zero; take an encoder "
+    "whose attention PyTorch computes",
+    "perceiver": "its states are of latent places and not of tokens; take another encoder",
+    "reformer": "its attention is drawn at random for each pass; take another encoder",
+}
+
+FULL = "original_full"  # BigBird's other attention, which its model takes at its first short text
+
+
+def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """What is peculiar to the passes of an architecture; part of the key of its encodings."""
+    facts = {}
+    if config.get("model_type") in WITHOUT_PADDING:
+        facts["padding"] = "none"
+    if config.get("model_type") in ("big_bird", "bigbird_pegasus"):
+        facts["attention"] = FULL
+    return facts
