@@ -176,6 +176,7 @@ def compare_command(
             as_json,
         )
         return
+    results_of_tests = {None: "not tested", True: "differs", False: "not distinguishable"}
     rows = [
         {
             "task": test.task,
@@ -186,7 +187,7 @@ def compare_command(
             "95 % interval": "" if test.missing else f"{test.low:+.2f} to {test.high:+.2f}",
             "p": "" if test.missing else f"{test.p:.4f}",
             "p (Holm)": "" if test.missing else f"{test.p_holm:.4f}",
-            "": {None: "not tested", True: "differs", False: "not distinguishable"}[test.differs],
+            "result": results_of_tests[test.differs],
             "packaged": ", ".join(packaged[test.task]),
         }
         for test in tests

@@ -313,7 +313,8 @@ class Gate:
                     reasons[cell] = f"{changed}; harness run {again}"
             measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors"))
             if measured.get("code", code_digest()) != code_digest():
-                reasons[cell] = f"its record is of an earlier run, by other code; {AGAIN}"
+                run = f"harness run --gate {encoder.options if encoder else ''}measures again"
+                reasons[cell] = f"its record is of an earlier run, by other code; {run}"
         return reasons
 
     def _encoder(self, name: str, reason: str, keys: Collection[str | None]) -> Checked | None:
