@@ -23,6 +23,7 @@ from typing import Any
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.interfaces import Hub
+from harness.core.json_text import parse_json
 from harness.core.toml import UNREADABLE, read_typed
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.registry import Registry, load_registry
@@ -198,14 +199,8 @@ def _source(row: DeclaredRow, registry: Registry) -> tuple[Hub, str]:
 
 def _loaded(where: str, path: Path) -> dict[str, Any]:
     """A result file, its numbers as they are written."""
-
-    def refused(word: str) -> Any:
-        raise DataError(f"{where}: wanted finite numbers, found {word}")
-
     try:
-        found = json.loads(
-            path.read_text(encoding="utf-8"), parse_float=Decimal, parse_constant=refused
-        )
+        found = parse_json(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except UNREADABLE as error:
         raise DataError(f"{where}: wanted a result file of mteb, found {error}") from None
     if not isinstance(found, dict):

@@ -20,6 +20,7 @@ from harness.assets.places import Places
 from harness.cli.train import recipe_from, train_here
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
+from harness.core.json_text import parse_json
 from harness.results.questions import (
     Search,
     SearchRow,
@@ -82,7 +83,7 @@ def train_rows(search: Search, seeds: int, places: Places, threads: int | None) 
                     given = {"cache": places.cache, "data_dir": places.data_dir}
                     train_here(recipe_from(command, out, seed=seed, threads=threads, **given))
                     training = (out / "training.json").read_text(encoding="utf-8")
-                trial = trial_of(json.loads(training))
+                trial = trial_of(parse_json(training))
             search = with_trial(search, row, trial)
             write_trials(search)
 

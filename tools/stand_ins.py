@@ -8,7 +8,6 @@ harness can read and run it, and nothing that makes a score worth reading.
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,6 +27,7 @@ from transformers.utils import logging
 from harness.assets.places import Places, asset_named, packaged
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.interfaces import EncoderConfig
+from harness.core.json_text import parse_json
 from harness.core.toml import read_rows
 from harness.encoders.checkpoint import OFFSET_POSITIONS, PICKLED, SAFETENSORS
 from harness.encoders.modules import (
@@ -173,7 +173,7 @@ def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
     table = folder
     if shape.architecture == "static":
         append_module(folder, STATIC, {})
-        [module] = json.loads((folder / "modules.json").read_text())
+        [module] = parse_json((folder / "modules.json").read_text())
         table = folder / "0_StaticEmbedding"
         table.mkdir()
         write_json(folder / "modules.json", [{**module, "path": table.name}])
@@ -203,7 +203,7 @@ def _trained(model: Any, trainer: Any, before: Any, normalizer: Any = None) -> d
     if normalizer:
         tokenizer.normalizer = normalizer
     tokenizer.train_from_iterator(_sentences(), trainer)
-    content = json.loads(tokenizer.to_str())["model"]
+    content = parse_json(tokenizer.to_str())["model"]
     merges = [tuple(merge) for merge in content.get("merges", ())]
     return {"vocab": content["vocab"], **({"merges": merges} if "merges" in content else {})}
 

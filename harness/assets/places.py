@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.assets.catalogue import DATA_ASSETS, Asset
 from harness.assets.snapshots import COMMIT, Snapshot, commit_of_main, repository_folder
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import exclusive, remembering, safe, sized, write_atomically
+from harness.core.files import remembering, rewrite, safe, sized
 from harness.core.hardware import base_name
 from harness.core.interfaces import (
     EncoderConfig,
@@ -326,11 +326,14 @@ class Pins:
         self.check(name, pin)
         if pin.items() <= self.of(name).items():
             return
-        with exclusive(self.path.parent):  # what others record meanwhile stays
-            pins = self.read()
+
+        def content() -> bytes:
+            pins = self.read()  # what others record meanwhile stays
             pins = {**pins, name: {**pins.get(name, {}), **pin}}
             text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
-            write_atomically(self.path, f"{text}\n".encode())
+            return f"{text}\n".encode()
+
+        rewrite(self.path, content)
 
 
 def first_seen(seen: Pin) -> str:

@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -234,18 +234,38 @@ def sentence_key(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]
 
 
-@contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Hold the exclusive lock of a folder, on any file system; waits until it is free.
+LEASE = 30.0  # seconds without a sign of life after which another process takes a lock over
 
-    The lock is a file, so that it also holds where a network file system has no `flock`; that of a
-    holder without a sign of life for 30 seconds is taken over.
+
+class LockLost(Exception):
+    """Another process took the lock of a folder over, and may have written there."""
+
+
+def rewrite(path: Path, content: Callable[[], bytes]) -> None:
+    """Write a file anew from what it holds, while nobody else writes in its folder so.
+
+    The lock is a file, so that it also holds where a network file system has no `flock`. That of a
+    holder without a sign of life for `LEASE` seconds is taken over: a process that was stopped for
+    so long finds its lock lost before it writes, and starts over with what is there then.
+
+    Args:
+        path: The file.
+        content: Reads what is there and returns the new content; called again at a new start.
     """
     from filelock import SoftFileLease
 
-    folder.mkdir(parents=True, exist_ok=True)
-    with SoftFileLease(folder / ".lock", lease_duration=30.0, poll_interval=0.01):
-        yield
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = SoftFileLease(path.parent / ".lock", lease_duration=LEASE, poll_interval=0.01)
+
+    def require_lock() -> None:
+        owner = lock.owner
+        if owner is None or owner.token != lock.token:
+            raise LockLost(lock.lock_file)
+
+    while True:
+        with lock, suppress(LockLost), replacing(path, require_lock) as scratch:
+            scratch.write_bytes(content())
+            break
 
 
 def share(folder: Path) -> int | None:
@@ -302,11 +322,12 @@ SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Path]:
     """A scratch file that takes a file's place when the block ends, synchronised with the disk.
 
-    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing; what
-    a killed process left in the folder goes an hour later. An OSError names the file itself.
+    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing, and
+    so does a `check` that fails, the last step before the file takes its place; what a killed
+    process left in the folder goes an hour later. An OSError names the file itself.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f"{SCRATCH}*.tmp"):
@@ -322,6 +343,7 @@ def replacing(path: Path) -> Iterator[Path]:
             with scratch.open("r+b") as file:
                 os.fsync(file.fileno())
             scratch.chmod(0o644)
+            check()
             scratch.replace(path)
         except BaseException:
             scratch.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from harness.core.files import digest_of, replacing
+from harness.core.json_text import parse_json
 
 DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?",
@@ -74,7 +75,7 @@ class TensorFile:
             with path.open("rb") as file:
                 (length,) = struct.unpack("<Q", file.read(8))
                 start, size = 8 + length, path.stat().st_size
-                layouts: Any = json.loads(file.read(length)) if start <= size else {}
+                layouts: Any = parse_json(file.read(length)) if start <= size else {}
             metadata = layouts.pop(METADATA)
             end = max((layout["data_offsets"][1] for layout in layouts.values()), default=0)
             sealed = metadata.pop(SEAL) == _seal(layouts, metadata)

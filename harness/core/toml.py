@@ -5,7 +5,6 @@ Errors are DataErrors of one line: file, row, key, the expected value, the value
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, make_dataclass
@@ -15,6 +14,7 @@ from types import UnionType
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from harness.core.errors import DataError
+from harness.core.json_text import parse_json, parse_sealed
 from harness.core.terminal import CONTROL
 
 Made = TypeVar("Made")
@@ -37,12 +37,28 @@ def read_typed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
     is_json = path.suffix == ".json"
     try:
         text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if is_json else tomllib.loads(text)
+        content = parse_json(text) if is_json else tomllib.loads(text)
     except UNREADABLE as error:
         _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
+    return _made(kind, content, path.name, given)
+
+
+def read_sealed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
+    """A JSON file that was measured, and that ends with its seal; else as `read_typed`.
+
+    Raises DataError for a file that has changed since it was written.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UNREADABLE as error:
+        _refuse(path.name, f"wanted JSON, found: {error}")
+    return _made(kind, parse_sealed(path, text), path.name, given)
+
+
+def _made(kind: Callable[..., Made], content: Any, name: str, given: Mapping[str, Any]) -> Made:
     if is_dataclass(kind):
-        return _dataclass(kind, content, path.name, given)
-    return _value(kind, content, f"{path.name}: rows")
+        return _dataclass(kind, content, name, given)
+    return _value(kind, content, f"{name}: rows")
 
 
 def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:

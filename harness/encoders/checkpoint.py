@@ -9,7 +9,6 @@ is at the end. Importing this module costs no torch.
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,6 +33,7 @@ from harness.core.files import (
     sha256_of,
     write_atomically,
 )
+from harness.core.json_text import parse_json
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -129,7 +129,7 @@ def require_nothing_unapplied(folder: Path) -> None:
             for value in _values_of(entry.setting, read_settings(file)):
                 if value not in (None, {}, []) or entry.setting == "quantization_config":
                     raise DataError(
-                        f"{file}: {entry.setting} = {json.dumps(value)[:80]}; {entry.remedy}"
+                        f"{file}: {entry.setting} = {value!r:.80}; {entry.remedy}"
                     )
 
 
@@ -153,7 +153,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         return {}
     require_no_pointer(path)
     try:
-        content = json.loads(read_bytes(path).decode())
+        content = parse_json(read_bytes(path), finite=False)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: wanted JSON, found {error}; fetch the file again") from error
     if not isinstance(content, dict):
@@ -187,7 +187,7 @@ def module_entries(folder: Path) -> tuple[tuple[str, str], ...]:
         return ()
     require_no_pointer(file)
     try:
-        listed = json.loads(read_bytes(file))
+        listed = parse_json(read_bytes(file))
         entries = tuple((str(entry["type"]), str(entry["path"])) for entry in listed)
         names = [entry.get("name", number) for number, entry in enumerate(listed)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of, digest_of_files
 from harness.core.interfaces import Pooling
+from harness.core.json_text import parse_json
 from harness.encoders.checkpoint import (
     MODULES,
     STATIC,
@@ -269,7 +270,7 @@ def append_module(
 ) -> None:
     """Write a module behind those of a folder, the first into the folder itself, and list it."""
     file = folder / MODULES
-    listed = json.loads(file.read_bytes()) if file.is_file() else []
+    listed = parse_json(file.read_bytes()) if file.is_file() else []
     path = f"{len(listed)}_{kind}" if listed else ""
     (folder / path).mkdir(exist_ok=True)
     if settings:

@@ -11,7 +11,6 @@ shared rows, `mapping` has the row of each sub-word and `weights` its factor.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from harness.core.arrays import Num
 from harness.core.errors import DataError
 from harness.core.files import digest_of, one_reading, read_bytes
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
+from harness.core.json_text import parse_json
 from harness.encoders.checkpoint import (
     SAFETENSORS,
     digests_of,
@@ -197,7 +197,7 @@ def _unknown_id(tokenizer: Any) -> int | None:
     if hasattr(tokenizer.model, "unk_token"):
         unknown = tokenizer.model.unk_token
         return None if unknown is None else tokenizer.token_to_id(unknown)
-    model = json.loads(tokenizer.to_str())["model"]  # a Unigram model's has no attribute
+    model = parse_json(tokenizer.to_str())["model"]  # a Unigram model's has no attribute
     unknown_id: int | None = model.get("unk_id")
     return unknown_id
 

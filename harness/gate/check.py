@@ -22,11 +22,11 @@ import numpy as np
 from harness.assets.places import Places
 from harness.core.arrays import Float
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
-from harness.core.files import exclusive, write_atomically
+from harness.core.files import rewrite, write_atomically
 from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
+from harness.core.json_text import parse_json
 from harness.core.provenance import code_digest
-from harness.core.tensors import TensorFile
 from harness.core.terminal import wrapped
 from harness.core.types import MethodId, Record
 from harness.encoders.function import FunctionConfig
@@ -55,7 +55,15 @@ from harness.registry import Registry, is_glob, load_registry, look_up
 from harness.resolve import config_for
 from harness.results.index import Results
 from harness.results.layout import GATE
-from harness.results.records import Cell, PlannedCell, Store, by_encoder, cell_of, sidecar_metadata
+from harness.results.records import (
+    Cell,
+    PlannedCell,
+    Store,
+    by_encoder,
+    cell_of,
+    read_similarities,
+    sidecar_metadata,
+)
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN, NATIVE
 
@@ -85,9 +93,11 @@ def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
         return {name: why for name, why in {**read_failures(results), **reasons}.items() if why}
 
     if remembered() != read_failures(results):
-        with exclusive(results):  # what others note meanwhile stays
-            text = json.dumps(remembered(), indent=1) + "\n"
-            write_atomically(results / FAILURES_FILE, text.encode())
+
+        def content() -> bytes:  # what others note meanwhile stays
+            return f"{json.dumps(remembered(), indent=1)}\n".encode()
+
+        rewrite(results / FAILURES_FILE, content)
 
 
 def read_failures(results: Path) -> dict[str, str]:
@@ -96,7 +106,7 @@ def read_failures(results: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        return {name: str(why) for name, why in json.loads(path.read_bytes()).items()}
+        return {name: str(why) for name, why in parse_json(path.read_bytes()).items()}
     except (ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is no list of reasons ({error}); delete it") from None
 
@@ -452,6 +462,8 @@ def promote_pairs(cell: Cell, runs: Path, committed: Path) -> bool:
 
 
 def read_pairs(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
-    """The committed similarities of a cell, or None where there are no whole ones."""
-    file = TensorFile.parse(Store(results).quick_path(cell))
-    return file.read("cosine") if file else None
+    """The committed similarities of a cell, or None where there are no whole ones of it."""
+    try:
+        return read_similarities(Store(results).quick_path(cell), cell)
+    except DataError:
+        return None

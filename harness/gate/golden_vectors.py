@@ -104,7 +104,10 @@ def read_golden(results: Path, encoder: str) -> Golden | None:
     names = {field.name for field in fields(Golden)} - {"vectors"}
     if file is None or vectors is None or not names - {"code"} <= file.metadata.keys() <= names:
         raise DataError(f"{path} holds no golden vectors (it was cut or changed); delete it")
-    return Golden(**file.metadata, vectors=vectors)
+    golden = Golden(**file.metadata, vectors=vectors)
+    if golden.encoder != encoder:
+        raise DataError(f"{path}: wanted those of {encoder}, found {golden.encoder}'s; delete it")
+    return golden
 
 
 def check_encoder(committed: Golden, measured: Golden) -> Checked:

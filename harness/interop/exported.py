@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from torch import nn
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import Hub, Pooling, Transform
+from harness.core.json_text import parse_json
 from harness.core.metrics import metric_of
 from harness.core.types import Method, Task
 from harness.encoders import modules
@@ -88,7 +88,7 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
 def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedCell) -> None:
     """Copy the folder, with its prompt by default and in float32."""
     max_length, mapped = cell.identity.max_length, bool(cell.transforms)
-    listed = json.loads((path / MODULES).read_bytes())
+    listed = parse_json((path / MODULES).read_bytes())
     for file in path.iterdir():
         if file.is_file() and file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
             shutil.copy(file, folder / file.name)

@@ -23,9 +23,10 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.errors import DataError, UsageError
-from harness.core.files import exclusive, file_name, write_atomically
+from harness.core.files import file_name, rewrite, write_atomically
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig
+from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import AGGREGATIONS, Method, Record, Task
 from harness.results.layout import RECORDS, is_packaged
@@ -39,6 +40,7 @@ SAME_PLATFORM = 1e-3
 ENCODERS = "encoders.json"  # of a run: where the files of encoders given by hand were
 
 SEAL = "sha256"  # of a run's file: the digest of all other fields
+CELL = "cell"  # of a sidecar: the cell that its similarities are of
 
 # Fields that the cells of an encoder have in common: more than half of what its records hold.
 # `encoder` holds those facts of a record that describe its encoder; they are a record's last facts.
@@ -47,17 +49,10 @@ ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")
 
 ID_DIGITS = 12  # of an id, hexadecimal
 LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
+CONFLICT_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")  # of a merge by git
 
 # What reading a damaged file raises.
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-
-
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no score")
-
-
-# Made once: to make one takes as long as to read a record.
-JSON = json.JSONDecoder(parse_constant=_no_number)
 
 
 @dataclass(frozen=True)
@@ -110,8 +105,18 @@ class Store:
         """The cell's record, or None. Raises DataError for a file that holds something else."""
         path = self.path(cell)
         if path.exists():
-            return read_record(path)
+            return self._own_record(path)
         return read_committed(self.committed_path(cell.encoder)).get(cell)
+
+    def _own_record(self, path: Path) -> Record:
+        """The record of a run in a file that is its cell's. DataError for another cell's record."""
+        record = read_record(path)
+        if path != self.path(cell_of(record)):
+            raise DataError(
+                f"{path}: wanted the record of the cell that this file is of, found that of "
+                f"{cell_of(record)}; delete it and run again"
+            )
+        return record
 
     def records(self) -> Iterator[Record]:
         """Every record, in the order of a run's paths."""
@@ -120,7 +125,7 @@ class Store:
         for path in sorted(folder.glob("*.jsonl")):
             records |= read_committed(path)
         for path in folder.rglob("seed-*.json"):
-            record = read_record(path)
+            record = self._own_record(path)
             if records.setdefault(cell_of(record), record) is not record:
                 raise DataError(f"{path}: {cell_of(record)} has another record here; delete one")
         for cell in sorted(records, key=lambda cell: cell.names):
@@ -141,7 +146,8 @@ class Store:
         elif moved:
             write_atomically(path, seal(record))
         sidecar = path.with_suffix(".safetensors")
-        write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, identity)
+        metadata = {**identity, CELL: str(cell)}
+        write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, metadata)
         return moved
 
     def promote(self, records: Iterable[Record]) -> int:
@@ -159,19 +165,24 @@ class Store:
     def _commit(self, encoder: str, records: Iterable[Record]) -> None:
         """Put records into their encoder's file, while nobody else writes one."""
         path, new = self.committed_path(encoder), {cell_of(record): record for record in records}
-        with exclusive(path.parent):
-            write_atomically(path, encode_committed((read_committed(path) | new).values()))
+        rewrite(path, lambda: encode_committed((read_committed(path) | new).values()))
         for cell in new:
             self.path(cell).unlink(missing_ok=True)
 
     def done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
         """Whether this very identity (data, weights, configuration, code) was measured here.
 
-        A cell whose similarities were changed or cut is not done, and is measured again.
+        A cell whose similarities were changed or cut, or are not those of its record, is not done,
+        and is measured again. Raises DataError for a file that holds another cell's record.
         """
         path = self.path(cell)
-        file = TensorFile.parse(path.with_suffix(".safetensors")) if path.exists() else None
-        return file is not None and file.metadata == identity and file.read("cosine") is not None
+        record = self._own_record(path) if path.exists() else None
+        file = TensorFile.parse(path.with_suffix(".safetensors"))
+        if record is None or file is None or file.metadata != {**identity, CELL: str(cell)}:
+            return False
+        # A record that agreed with a later measurement was left as it is, with the code before.
+        inputs = {name: identity[name] for name in identity if name not in ("method", "code")}
+        return inputs.items() <= record.digests.items() and file.read("cosine") is not None
 
     def note_encoder(self, name: str, path: Path) -> None:
         """Remember where an encoder given by hand is, for a later check of its files.
@@ -181,10 +192,14 @@ class Store:
         folder = self.folder.absolute()
         beside = path.is_relative_to(folder.parent)
         place = os.path.relpath(path, folder) if beside else str(path)
+
+        def with_place() -> bytes:
+            """The places that are noted now, and this one."""
+            places = dict(sorted({**self._encoders, name: place}.items()))
+            return f"{json.dumps(places, indent=1)}\n".encode()
+
         if self._encoders.get(name) != place:
-            with exclusive(self.folder):  # what others note meanwhile stays
-                places = json.dumps(dict(sorted({**self._encoders, name: place}.items())), indent=1)
-                write_atomically(self.folder / ENCODERS, f"{places}\n".encode())
+            rewrite(self.folder / ENCODERS, with_place)
 
     def encoders(self) -> Mapping[str, Path]:
         """Where encoders given by hand were in the last run with them. DataError for other text."""
@@ -197,20 +212,21 @@ class Store:
         if not path.exists():
             return {}
         try:
-            return {name: str(Path(place)) for name, place in JSON.decode(path.read_text()).items()}
+            return {name: str(Path(place)) for name, place in parse_json(path.read_text()).items()}
         except DAMAGED as error:
             raise DataError(f"{path} is no list of folders ({error}); delete it") from None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell, of a run or of the quick set; None without any."""
         sidecar = self.path(cell).with_suffix(".safetensors")
-        for path in filter(Path.exists, (sidecar, self.quick_path(cell))):
-            file = TensorFile.parse(path)
-            cosines = file.read("cosine") if file else None
-            if cosines is None:
-                raise DataError(f"{path} was changed or cut; delete it and run again")
-            return cosines
-        return None
+        return next(
+            (
+                read_similarities(path, cell)
+                for path in (sidecar, self.quick_path(cell))
+                if path.exists()
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -240,6 +256,21 @@ class Overlay(Store):
         return cell in self._first and is_packaged(self._first[cell][1].folder)
 
 
+def read_similarities(path: Path, cell: Cell) -> Float[np.ndarray, " P"]:
+    """The similarities in a sidecar. DataError names one that has changed, or is another cell's."""
+    file = TensorFile.parse(path)
+    cosines = file.read("cosine") if file else None
+    if file is None or cosines is None:
+        raise DataError(f"{path} was changed or cut; delete it and run again")
+    if file.metadata.get(CELL) != str(cell):
+        found = file.metadata.get(CELL, "a cell that it does not name")
+        raise DataError(
+            f"{path}: wanted the similarities of {cell}, found those of {found}; delete it and "
+            "run again"
+        )
+    return cosines
+
+
 def sidecar_metadata(path: Path) -> Mapping[str, str]:
     """The identity in a sidecar's header; empty if there is no whole one."""
     file = TensorFile.parse(path)
@@ -261,7 +292,7 @@ def read_record(path: Path) -> Record:
     """Read a run's record. Raises DataError naming the file."""
     remedy = "delete it and run again"
     try:
-        fields = JSON.decode(path.read_bytes().decode())
+        fields = parse_json(path.read_bytes())
         wanted = fields.pop(SEAL)
         record = _record(path, fields, remedy)
         if hashlib.sha256(encode(record)).hexdigest() != wanted:
@@ -286,7 +317,7 @@ def encode_committed(records: Iterable[Record]) -> bytes:
             fields[name] = _digest(text)
             values[name, fields[name]] = text
         line = _json(fields)[:-1]
-        lines.append(f'{line}{LINE_SEAL}{_digest(line)}"}}')
+        lines.append(_sealed_line(line))
     table = [f'{{"id": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
     return "".join(f"{line}\n" for line in [_json({"rows": len(lines)}), *table, *lines]).encode()
 
@@ -300,19 +331,28 @@ def read_committed(path: Path) -> dict[Cell, Record]:
     count: Any = "a count of"
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         place = f"{path}:{number}"
+        if line.startswith(CONFLICT_MARKERS):
+            raise DataError(
+                f"{place}: wanted the lines of a merged file, found a conflict marker of git; to "
+                "keep both sides, delete the markers and write the number of rows into line 1"
+            )
         try:
             text = line.decode()
-            fields = JSON.decode(text)
+            fields = parse_json(text)
             if number == 1:
                 count = fields["rows"]
+                _require(text, _json({"rows": count}))
                 continue
             if "id" in fields:
                 key = fields.pop("id")
                 [(name, value)] = fields.items()
-                _require(key, text.partition(f'"{name}": ')[2][:-1])
+                shared = text.partition(f'"{name}": ')[2][:-1]
+                _require(text, f'{{"id": "{_digest(shared)}", "{name}": {shared}}}')
                 values[name, key] = value
                 continue
-            _require(fields.pop(SEAL), text.rpartition(LINE_SEAL)[0])
+            body = text.rpartition(LINE_SEAL)[0]
+            _require(text, _sealed_line(body))
+            del fields[SEAL]
             fields |= {name: values[name, fields[name]] for name in SHARED if name in fields}
             fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
             fields["scores"] = {name: _whole(score) for name, score in fields["scores"].items()}
@@ -321,13 +361,23 @@ def read_committed(path: Path) -> dict[Cell, Record]:
         record = _record(place, fields, "restore the file")
         cell = cell_of(record)
         if cell in records:
-            raise DataError(f"{place}: {cell} has another line; restore the file")
+            raise DataError(
+                f"{place}: {cell} has another line, as after a merge of two branches that both "
+                "measured it; delete one of the two, and write the number of rows into line 1"
+            )
         if f"{file_name(cell.encoder)}.jsonl" != path.name:
             raise DataError(f"{place}: {cell} belongs to another file; restore the file")
         records[cell] = record
-    if len(records) != count:
-        raise DataError(f"{path}: wanted {count} rows, found {len(records)}; restore the file")
-    return records
+    found = len(records)
+    if found == count:
+        return records
+    remedy = "restore the file"
+    if isinstance(count, int) and found > count:  # a cut file has less
+        remedy = (
+            "all of them whole, as after a merge of two branches that added rows each; to keep the "
+            f'rows of both, write {{"rows": {found}}} as line 1'
+        )
+    raise DataError(f"{path}: wanted {count} rows, as line 1 says, found {found}; {remedy}")
 
 
 def _folded(score: Any) -> Any:
@@ -357,9 +407,15 @@ def _record(place: object, fields: Any, remedy: str) -> Record:
     return record
 
 
-def _require(digest: str, text: str) -> None:
-    if _digest(text) != digest:
-        raise ValueError(f"its content has another digest than {digest}")
+def _sealed_line(body: str) -> str:
+    """A row's line of JSON but for its last bracket, with the digest of all of that at its end."""
+    return f'{body}{LINE_SEAL}{_digest(body)}"}}'
+
+
+def _require(text: str, written: str) -> None:
+    """Raise ValueError for a line that is not, from its first to its last letter, as written."""
+    if text != written:
+        raise ValueError("its content has another digest than it states")
 
 
 def _digest(text: str) -> str:

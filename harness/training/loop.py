@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.interfaces import Pooling
+from harness.core.json_text import parse_json
 from harness.core.provenance import environment
 from harness.core.types import Progress
 from harness.encoders.checkpoint import tokenizer_files
@@ -264,7 +265,9 @@ class _Run:
             self.curve = replace(self.curve, before=self.score())
             return 0
         with safe_open(self.state, framework="pt") as file:
-            metadata = {name: json.loads(text) for name, text in file.metadata().items()}
+            metadata = {
+                name: parse_json(text, finite=False) for name, text in file.metadata().items()
+            }
         if differing := [n for n, v in self.settings.items() if metadata["settings"].get(n) != v]:
             raise DataError(
                 f"{self.state}: an unfinished training with other settings "

@@ -32,6 +32,7 @@ from harness.gate.check import (
     promote_pairs,
     quick_set,
     read_failures,
+    read_pairs,
     render_report,
 )
 from harness.gate.drift import (
@@ -421,6 +422,21 @@ def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
         read_golden(committed, "fake")
 
 
+def test_golden_vectors_of_another_encoder_are_refused_by_name(committed):
+    golden_path(committed, "fake").rename(golden_path(committed, "other"))
+    with pytest.raises(DataError, match=r"other\.safetensors: wanted those of other, found fake's"):
+        read_golden(committed, "other")
+
+
+def test_similarities_of_another_cell_are_not_compared_and_are_replaced(committed, tmp_path):
+    path = Store(committed).quick_path(PLAIN)
+    about = {**sidecar_metadata(path), "cell": "another cell"}
+    write_tensors(path, {"cosine": Store(tmp_path / "runs").cosines(PLAIN)}, about)
+    assert read_pairs(committed, PLAIN) is None
+    assert promote_pairs(PLAIN, tmp_path / "runs", committed)
+    assert read_pairs(committed, PLAIN) is not None
+
+
 # Promotion
 
 
@@ -639,7 +655,7 @@ def test_the_pairs_that_moved_most_come_first(order):
 def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1))
     path = Store(committed).quick_path(PLAIN)
-    write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {})
+    write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {"cell": str(PLAIN)})
     assert only(look(tmp_path)).pairs == ()
     path.unlink()
     assert only(look(tmp_path)).pairs == ()

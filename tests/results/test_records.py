@@ -48,7 +48,7 @@ ODD = st.one_of(TEXT, st.sampled_from([".", "..", "...", "a/b", "../../x", "C:\\
 
 
 def record(**change):
-    digests = {"data": "d", "weights": "w", "code": "c"}
+    digests = {"data": "d", "weights": "w", "encoding": "e", "code": "c"}
     environment = {"system": "Linux", "threads": 2}
     made = made_record(
         CELL.method, CELL.task, SCORES, CELL.seed, digests=digests, environment=environment
@@ -76,7 +76,7 @@ def written(store, made=None):
 def test_a_rerun_that_agrees_leaves_the_file_as_it_is(store):
     path = written(store)
     before = snapshot(path.parent)[path.name]
-    digests = {"data": "d", "weights": "w", "code": "other"}
+    digests = {"data": "d", "weights": "w", "encoding": "e", "code": "other"}
     rerun = record(scores=scores(70.0 + SAME_PLATFORM / 2), timings={}, digests=digests)
     assert store.write(rerun, COSINES, IDENTITY) is False
     assert snapshot(path.parent)[path.name] == before
@@ -138,6 +138,59 @@ def test_a_record_whose_similarities_are_gone_or_damaged_is_not_done(store):
     assert store.read(CELL) == record()
 
 
+def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
+    """Of another seed, method or task, in a folder that its cell has or in any other."""
+    other = [
+        replace(CELL, seed=4),
+        replace(CELL, task="sick-r"),
+        replace(CELL, method="fake:8.cls"),
+    ]
+    for cell in other:
+        store.write(record(**vars(cell)), COSINES, IDENTITY)
+    target = store.path(CELL)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    store.write(record(), COSINES, IDENTITY)
+    for cell in other:
+        before = target.read_bytes()
+        target.write_bytes(store.path(cell).read_bytes())
+        uses = [
+            lambda: store.read(CELL),
+            lambda: list(store.records()),
+            lambda: store.done(CELL, IDENTITY),
+            lambda: store.write(record(scores=scores(1.0)), COSINES, IDENTITY),
+        ]
+        for use in uses:
+            with pytest.raises(
+                DataError, match=rf"seed-3\.json: wanted .*that of {re.escape(str(cell))};"
+            ):
+                use()
+        target.write_bytes(before)
+        sidecar = target.with_suffix(".safetensors")
+        sidecar.write_bytes(store.path(cell).with_suffix(".safetensors").read_bytes())
+        assert not store.done(CELL, IDENTITY)
+        with pytest.raises(
+            DataError, match=rf"seed-3\.safetensors: wanted .* {re.escape(str(cell))};"
+        ):
+            store.cosines(CELL)
+        store.write(record(), COSINES, IDENTITY)
+    stray = store.folder / "records" / "elsewhere" / "seed-3.json"
+    stray.parent.mkdir()
+    target.rename(stray)
+    with pytest.raises(DataError, match=r"elsewhere/seed-3\.json: wanted"):
+        list(store.records())
+
+
+def test_a_record_of_another_run_is_not_done(store):
+    """Of the same cell, on other data, beside the similarities of these."""
+    path = written(store)
+    older = record(digests={"data": "older", "weights": "w", "encoding": "e", "code": "c"})
+    assert store.done(CELL, IDENTITY)
+    path.write_bytes(seal(older))
+    assert not store.done(CELL, IDENTITY)
+    path.write_bytes(seal(record(digests={**older.digests, "data": "d", "code": "older"})))
+    assert store.done(CELL, IDENTITY)
+
+
 # Damage
 
 SEALED = seal(record())
@@ -165,6 +218,8 @@ def test_a_record_that_was_cut_is_refused_by_name(tmp_path_factory, length):
         (encode(record()), r" is no record \(KeyError\('sha256'\)\)"),
         (SEALED.replace(b"70.0", b"70.1"), ": wanted content with sha256 .*run again"),
         (seal(record(schema=SCHEMA + 1)), f": wanted schema {SCHEMA}, found"),
+        (SEALED.replace(b"{", b'{"pairs": 6, ', 1), " is no record .*'pairs' is there twice"),
+        (SEALED.replace(b'"\n}', b'",\n "scores": {}}'), " is no record .*'scores' is there twice"),
     ],
 )
 def test_what_is_no_record_of_this_schema_is_refused_by_name(store, content, complaint):
@@ -252,7 +307,9 @@ def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(store, lines,
     path, kept = store.committed_path("fake:8"), lines[number][: int(part * len(lines[number]))]
     whole = number == 7 and part == 1.0
     path.write_bytes(b"".join(lines[:number]) + kept)
-    place = rf"fake%3A8\.jsonl(:{number + 1} is damaged|: wanted (3|a count of) rows, found )"
+    place = (
+        rf"fake%3A8\.jsonl(:{number + 1} is damaged|: wanted (3|a count of) rows, as line 1 says,)"
+    )
     for read in (lambda: store.read(CELL), lambda: list(store.records())):
         if whole:
             read()
@@ -276,12 +333,22 @@ def last(change):
     ("damage", "complaint"),
     [
         (lambda rows: [*rows, rows[5]], ":9: fake:8.mean+sn@target on sts-b.dev, seed 0"),
-        (lambda rows: rows[:6] + rows[7:], ": wanted 3 rows, found 2"),
+        (lambda rows: rows[:6] + rows[7:], ": wanted 3 rows, as line 1 says, found 2; restore"),
+        (lambda rows: [rows[0][:-2] + b', "rows": 3}\n', *rows[1:]], ":1 is damaged"),
+        (lambda rows: [rows[0][:-2] + b', "x": 3}\n', *rows[1:]], ":1 is damaged"),
+        (lambda rows: [rows[0], rows[1].replace(b'{"', b'{ "', 1), *rows[2:]], ":2 is damaged"),
+        (last(lambda row: row.replace(b"}\n", b', "scores": {"auc": 87.0}}\n')), ":8 is damaged"),
+        (last(lambda row: row.replace(b"}\n", b', "note": 1}\n')), ":8 is damaged"),
+        (last(lambda row: row.replace(b"}\n", b" }\n")), ":8 is damaged"),
+        (last(lambda row: changed(row, '{"schema"', '{"seed": 4, "schema"')), ":8 is damaged"),
         (lambda rows: rows[:2] + rows[3:], ":5 is damaged"),  # a shared value is gone
         (lambda rows: [rows[0], rows[1].replace(b"d", b"e"), *rows[2:]], ":2 is damaged"),
         (lambda rows: rows[1:], ":1 is damaged"),
         (lambda rows: [*rows, b"\n"], ":9 is damaged"),
-        (lambda rows: [*rows[:5], b"<<<<<<< HEAD\n", *rows[5:]], ":6 is damaged"),
+        (
+            lambda rows: [*rows[:5], b"<<<<<<< HEAD\n", *rows[5:]],
+            ":6: wanted the lines of a merged",
+        ),
         (last(lambda row: b"[]\n"), ":8 is damaged"),
         (last(lambda row: b"\xff\n"), ":8 is damaged"),
         (last(lambda row: re.sub(rb'"repr": "\w+"', b'"repr": []', row)), ":8 is damaged"),
@@ -302,6 +369,24 @@ def test_a_damaged_committed_file_is_refused_by_name_and_line(store, lines, dama
         with pytest.raises(DataError, match=re.escape(f"fake%3A8.jsonl{complaint}")):
             use()
     assert snapshot(store.folder) == before
+
+
+def test_a_merge_that_keeps_the_rows_of_both_sides_says_how_to_go_on(store, lines, tmp_path):
+    """Each branch adds one row and counts 4, which git merges to 4; all five are there."""
+    path = store.committed_path("fake:8")
+    sides = []
+    for seed in (3, 4):
+        branch = Store(tmp_path / str(seed))
+        branch.promote([*seeds(0, 1, 2), record(seed=seed)])
+        sides.append(branch.committed_path("fake:8").read_bytes().splitlines(keepends=True))
+    merged = [*sides[0], sides[1][-1]]
+    path.write_bytes(b"".join(merged))
+    with pytest.raises(DataError, match=r"wanted 4 rows.*found 5; all of them whole.*") as caught:
+        list(store.records())
+    line = re.search(r'write (\{"rows": 5\}) as line 1', str(caught.value))[1]
+    path.write_bytes(b"".join([f"{line}\n".encode(), *merged[1:]]))
+    assert [made.seed for made in store.records()] == [0, 1, 2, 3, 4]
+    assert store.promote([record(seed=5)]) == 1
 
 
 def test_everybody_who_promotes_at_once_is_heard(tmp_path):

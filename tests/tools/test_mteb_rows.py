@@ -94,7 +94,7 @@ def test_rows_have_every_digit_prompt_version_and_place(files):
 
 
 WRONG = {
-    "NaN": (result(float("nan"), "4d"), "wanted finite numbers, found NaN"),
+    "NaN": (result(float("nan"), "4d"), "found NaN is no number of JSON"),
     "points": (result(84.2, "4d"), "wanted cosine_spearman as a fraction"),
     "other data": (result(0.5, "another"), "wanted data of revision 4d, found another"),
     "other similarity": (result(0.5, "4d", main_score=0.6), "its similarity is another"),

@@ -31,6 +31,7 @@ from harness.core import files
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.errors import HarnessError
 from harness.core.interfaces import Encoding, Identity
+from harness.core.json_text import parse_json
 from harness.core.provenance import packages
 from harness.core.tensors import TensorFile, write_tensors
 
@@ -156,10 +157,10 @@ class EncoderCache:
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
         seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
         ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
-        how = tuple(json.loads(way) for way in sorted(ways))
+        how = tuple(parse_json(way) for way in sorted(ways))
         versions: dict[str, set[str]] = {}
         for stated in {shard.metadata["versions"] for shard, _ in shares}:
-            for library, version in json.loads(stated).items():
+            for library, version in parse_json(stated).items():
                 versions.setdefault(library, set()).add(str(version))
         by_library = {library: sorted(found) for library, found in versions.items()}
         return EncodingCost(sum(counts.values()), seconds, how, by_library)
@@ -238,7 +239,7 @@ class Label:
 def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
     try:
-        content: Any = json.loads((folder / LABEL).read_text(encoding="utf-8"))
+        content: Any = parse_json((folder / LABEL).read_text(encoding="utf-8"))
         whole = content.pop(SEAL) == files.digest_of(content)
         return Label(**content) if whole else Label()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
