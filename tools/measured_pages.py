@@ -11,7 +11,6 @@ pages in `results/tables`. `moved_pairs.py` measures the third. Records of the e
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 from collections.abc import Mapping
@@ -23,14 +22,15 @@ from typing import Any, Generic, TypeVar
 from moved_pairs import CHOICES, moved_pairs_page
 
 from harness.core.errors import DataError, HarnessError, UsageError
-from harness.core.files import exclusive, write_atomically
-from harness.core.toml import read_rows, read_typed
+from harness.core.files import rewrite, write_atomically
+from harness.core.json_text import sealed, write_sealed
+from harness.core.toml import read_rows, read_sealed
 from harness.registry import load_registry
-from harness.report.build import MEASURED_PAGES
+from harness.report.build import MEASURED_PAGES, note_digests
 from harness.report.markdown import between_markers, page, table
 from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.results.index import NOT_MEASURED, Results, methods_by_encoder
-from harness.results.layout import QUESTIONS, measured_for
+from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
 from harness.results.protocols import LABELS, SEVEN, SIMCSE
 from harness.results.records import Store
 
@@ -125,13 +125,11 @@ def _measured(path: Path, rows: tuple[Row, ...], cls: type[Result]) -> MeasuredR
     by_id = {row.id: row for row in rows}
     if len(by_id) < len(rows):
         raise DataError(f"{path.name}: wanted an id for each row, found one twice")
-    files: list[Path] = sorted(_folder(path).glob("*.json"))
     results: dict[str, Result | None] = dict.fromkeys(by_id)
-    results |= {file.stem: read_typed(cls, file) for file in files}
+    results |= {file.stem: read_sealed(cls, file) for file in _folder(path).glob("*.json")}
     if stray := sorted(results.keys() - by_id):
         raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, *files)))
-    return MeasuredRows(by_id, results, digest.hexdigest())
+    return MeasuredRows(by_id, results, digest_of_measured(path))
 
 
 def _folder(rows: Path) -> Path:
@@ -146,8 +144,7 @@ def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
     if len(result.ratios) < (least := benchmarks[name].rounds):
         raise UsageError(f"{name}: wanted {least} rounds or more, found {len(result.ratios)}")
     content = {**vars(result), "ratios": [float(f"{ratio:.4g}") for ratio in result.ratios]}
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    write_atomically(_folder(rows) / f"{name}.json", text.encode())
+    write_sealed(_folder(rows) / f"{name}.json", content, sort_keys=True)
 
 
 def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None:
@@ -155,15 +152,18 @@ def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None
 
     Raises UsageError for an attack that is not in the file.
     """
-    with exclusive(_folder(rows)):
+    path = _folder(rows) / f"{name}.json"
+
+    def content() -> bytes:
         results = read_attacks(rows).results
         if name not in results:
             raise UsageError(f"{rows.name}: no row {name!r}; add what is tried, and what is right")
         before = results[name]
         parts = {**(before.parts if before else {}), part: attempts}
         lines = (f"{json.dumps(key)}: {json.dumps(asdict(parts[key]))}" for key in sorted(parts))
-        text = '{"parts": {\n' + ",\n".join(lines) + "\n}}\n"
-        write_atomically(_folder(rows) / f"{name}.json", text.encode())
+        return sealed(path.name, '{"parts": {\n' + ",\n".join(lines) + "\n}}\n").encode()
+
+    rewrite(path, content)
 
 
 SPEED_INTRODUCTION = (
@@ -261,6 +261,8 @@ def main() -> None:
         stale.append(path.name)
         if not check:
             write_atomically(path, text.encode())
+    if not check:
+        note_digests(RESULTS, (speed, reliability, moved))
     if check and stale:
         sys.exit(f"stale: {', '.join(stale)}; run python tools/measured_pages.py")
 

@@ -10,7 +10,6 @@ the least similar pair; pairs from 1, in the order of the data set.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
@@ -23,14 +22,15 @@ from typing import Any
 from harness.assets.places import Places
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
+from harness.core.json_text import sealed
 from harness.core.progress import Bar
 from harness.core.provenance import environment
-from harness.core.toml import read_rows, read_typed
+from harness.core.toml import read_rows, read_sealed
 from harness.evaluation.runner import RunContext, execute
 from harness.gate.drift import most_moved
 from harness.registry import Registry, load_registry
 from harness.report.markdown import escape, page, table
-from harness.results.layout import QUESTIONS, measured_for
+from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
 from harness.results.records import Cell, Store, cells
 from harness.tasks.loader import TaskLoader
 
@@ -85,7 +85,7 @@ class Measured:
 
 def read_measured(choices: Path) -> Measured:
     """What was measured of these choices. Raises DataError for a damaged file."""
-    return read_typed(Measured, measured_for(choices).with_suffix(".json"))
+    return read_sealed(Measured, measured_for(choices).with_suffix(".json"))
 
 
 def key(choice: Choice, task: str) -> str:
@@ -117,8 +117,7 @@ def measure(choice: Choice, task_name: str, registry: Registry, context: RunCont
 
 def moved_pairs_page(path: Path) -> str:
     """The page: a table for each choice and task. Raises DataError for a damaged file."""
-    choices, stored = read_rows(Choice, path), measured_for(path).with_suffix(".json")
-    measured = read_measured(path)
+    choices, measured = read_rows(Choice, path), read_measured(path)
     commit, torch = measured.environment["commit"], measured.environment["packages"]["torch"]
     parts = [INTRODUCTION, f"Measured at commit {commit[:12]}, torch {torch}."]
     for choice in choices:
@@ -133,8 +132,7 @@ def moved_pairs_page(path: Path) -> str:
             ]
             shown = table([*head, "gold", "rank before", "rank after"], lines, words=len(head))
             parts += [f"### {task}: {found.pairs:,} pairs", shown]
-    digest = hashlib.sha256(path.read_bytes() + stored.read_bytes()).hexdigest()
-    return page("Pairs that a choice moves most", parts, digest)
+    return page("Pairs that a choice moves most", parts, digest_of_measured(path))
 
 
 def main() -> None:
@@ -154,8 +152,9 @@ def main() -> None:
         }
     lines = (f"{json.dumps(name)}: {json.dumps(moved)}" for name, moved in measured.items())
     head = f'{{"environment": {json.dumps(environment())}, "moved": {{\n'
-    text = head + ",\n".join(lines) + "\n}}\n"
-    write_atomically(measured_for(CHOICES).with_suffix(".json"), text.encode())
+    path = measured_for(CHOICES).with_suffix(".json")
+    text = sealed(path.name, head + ",\n".join(lines) + "\n}}\n")
+    write_atomically(path, text.encode())
 
 
 if __name__ == "__main__":

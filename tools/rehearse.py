@@ -12,7 +12,6 @@ must be in HARNESS_DATA_DIR: their splits are pinned, and have no stand-ins.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -27,9 +26,10 @@ from stand_ins import WORD_VECTORS, make_data, make_encoder
 
 from harness.assets.places import Places, assets_of, packaged
 from harness.core.errors import HarnessError
-from harness.core.files import digest_of, write_atomically
+from harness.core.files import digest_of
 from harness.core.hardware import base_name
 from harness.core.interfaces import VectorFile
+from harness.core.json_text import write_sealed
 from harness.evaluation.select import profile
 from harness.gate.check import read_failures
 from harness.registry import Registry, load_registry
@@ -186,7 +186,7 @@ def main() -> None:
     numbers = numbers_without(failed)
     version = metadata.version("sentence-embedding-harness")
     record = Rehearsal(version, len(cells), numbers, digest_of_cells(cells), reasons)
-    write_atomically(RESULTS / REHEARSAL, (json.dumps(asdict(record), indent=1) + "\n").encode())
+    write_sealed(RESULTS / REHEARSAL, asdict(record))
     ran = f"{len(cells) - len(failed):,} of {len(cells):,} cells ran"
     took = f"{perf_counter() - started:.0f} s"
     print(f"{ran}, and with them {numbers:,} published numbers, in {took}")

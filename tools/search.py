@@ -8,7 +8,6 @@ What a search in the same folder has trained already is taken over.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,7 @@ from typing import Any
 from harness.assets.places import Places
 from harness.cli.train import recipe_from, train_here
 from harness.core.errors import DataError
-from harness.core.files import write_atomically
-from harness.core.json_text import parse_json
+from harness.core.json_text import parse_json, write_sealed
 from harness.results.questions import (
     Search,
     SearchRow,
@@ -53,8 +51,7 @@ def write_trials(search: Search) -> None:
     """The trials of its rows, beside it; those of commands that it has no more are left out."""
     commands = [search.command(row) for row in search.rows]
     kept = {c: [asdict(t) for t in search.trials[c]] for c in commands if c in search.trials}
-    text = json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False)
-    write_atomically(trials_file(search.path), f"{text}\n".encode())
+    write_sealed(trials_file(search.path), kept, sort_keys=True)
 
 
 def trained_in(folder: Path) -> dict[tuple[str, int], Trial]:

@@ -25,7 +25,7 @@ from harness.gate.check import EncodersNow, Gate, render_report
 from harness.gate.drift import most_moved
 from harness.plugins import plugins_in_use
 from harness.registry import look_up
-from harness.report.build import stale_files, write_files
+from harness.report.build import MEASURED_PAGES, stale_files, write_files
 from harness.report.cite import answer as citation
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.method_table import MethodTable, columns_of_published, columns_of_tasks
@@ -315,8 +315,12 @@ def report_command(
         stale = stale_files(folder, readme)
         for path in stale:
             opt.say(f"would change: {path}")
+        elsewhere = [path for path in stale if path.name in MEASURED_PAGES]
         if stale:
-            raise HarnessError(f"{len(stale)} generated files are stale: run harness report")
+            remedies = ["harness report"] * (len(stale) > len(elsewhere))
+            remedies += ["python tools/measured_pages.py"] * bool(elsewhere)
+            remedy = " and ".join(remedies)
+            raise HarnessError(f"{len(stale)} generated files are stale: run {remedy}")
         opt.say("all generated files are up to date")
         return
     written = write_files(folder, readme)

@@ -25,7 +25,7 @@ from harness.core.provenance import code_digest, environment, with_code
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import MethodId
 from harness.gate.drift import PROMOTE, Checked, State, platform
-from harness.results.layout import RECORDS
+from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE
 
 # The largest difference of a coordinate after normalisation. MiniLM's moves by 4e-7 with threads,
@@ -84,7 +84,7 @@ def encode_encoder(name: str, config: EncoderConfig, places: Places) -> Golden:
 
 def golden_path(results: Path, encoder: str) -> Path:
     """Where an encoder's golden vectors stand or would stand."""
-    return results / RECORDS / "golden" / f"{file_name(encoder)}.safetensors"
+    return results / RECORDS / GOLDEN / f"{file_name(encoder)}.safetensors"
 
 
 def write_golden(results: Path, golden: Golden) -> None:

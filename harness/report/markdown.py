@@ -51,8 +51,12 @@ def page(title: str, parts: Sequence[str], digest: str) -> str:
 
     Parts are Markdown; what comes from data was escaped where they were made.
     """
-    footer = f"Records: sha256 `{digest}`"
-    return "\n\n".join([f"# {escape(title)}", GENERATED, *parts, footer]) + "\n"
+    return "\n\n".join([f"# {escape(title)}", GENERATED, *parts, footer(digest)]) + "\n"
+
+
+def footer(digest: str) -> str:
+    """The last line of a page: the digest of what it was made from."""
+    return f"Records: sha256 `{digest}`"
 
 
 def between_markers(text: str, name: str, generated: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -10,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
-from harness.core.files import write_atomically
-from harness.core.toml import read_typed
+from harness.core.json_text import write_sealed
+from harness.core.toml import read_sealed, read_typed
 from harness.registry import Registry
 from harness.results.index import NOT_MEASURED, Results, SeedScores, mean_over_tasks
 from harness.results.layout import RECORDS
@@ -47,6 +46,13 @@ class Interval:
 Intervals = Mapping[Contrast, Interval]
 
 
+@dataclass(frozen=True)
+class StoredIntervals:
+    """The file of intervals, in the order of their contrasts."""
+
+    intervals: tuple[Interval, ...]
+
+
 def intervals_file(results: Path) -> Path:
     """The file of intervals in a results folder."""
     return results / RECORDS / "claims.json"
@@ -55,17 +61,15 @@ def intervals_file(results: Path) -> Path:
 def read_intervals(results: Path) -> Intervals:
     """Every stored interval; none where there is no file. Raises DataError for another file."""
     path = intervals_file(results)
-    rows = read_typed(tuple[Interval, ...], path) if path.exists() else ()
+    rows = read_sealed(StoredIntervals, path).intervals if path.exists() else ()
     return {interval.contrast: interval for interval in rows}
 
 
 def write_intervals(results: Path, intervals: Intervals) -> None:
     """Store intervals in the order of their contrasts; a file that has them is left alone."""
-    path = intervals_file(results)
-    rows = [asdict(intervals[contrast]) for contrast in sorted(intervals, key=repr)]
-    data = (json.dumps(rows, indent=1) + "\n").encode()
-    if rows and (not path.exists() or path.read_bytes() != data):
-        write_atomically(path, data)
+    rows = tuple(intervals[contrast] for contrast in sorted(intervals, key=repr))
+    if rows:
+        write_sealed(intervals_file(results), asdict(StoredIntervals(rows)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ Axis letters beside those of `harness.core.types`: M methods, R resamples.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,9 +22,10 @@ import numpy as np
 
 from harness.core.arrays import Float, Float64, Int64, Num
 from harness.core.errors import ScoreError
-from harness.core.files import file_name, write_atomically
+from harness.core.files import file_name
+from harness.core.json_text import write_sealed
 from harness.core.metrics import TIE_DECIMALS
-from harness.core.toml import read_typed
+from harness.core.toml import read_sealed
 from harness.results.layout import RECORDS
 
 # A column in resamples that are given as counts: its centred values or ranks.
@@ -240,13 +240,11 @@ def rounded(averages: Mapping[str, float]) -> dict[str, float]:
 
 def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name. Raises DataError for a damaged file."""
-    tables = (read_typed(Comparisons, path) for path in sorted((results / FOLDER).glob("*.json")))
+    tables = (read_sealed(Comparisons, path) for path in sorted((results / FOLDER).glob("*.json")))
     return {table.name: table for table in tables}
 
 
 def write_comparisons(results: Path, comparisons: Comparisons) -> None:
     """Store comparisons, whole or not at all; what is there already is left alone."""
     path = results / FOLDER / f"{file_name(comparisons.name)}.json"
-    data = (json.dumps(asdict(comparisons), indent=1) + "\n").encode()
-    if not path.exists() or path.read_bytes() != data:
-        write_atomically(path, data)
+    write_sealed(path, asdict(comparisons))

@@ -11,8 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import unquote
 
-from harness.core.toml import read_rows, read_typed
+from harness.core.errors import DataError
+from harness.core.files import file_name
+from harness.core.json_text import parse_sealed
+from harness.core.tensors import TensorFile
+from harness.core.toml import read_rows, read_sealed
 from harness.registry import Registry, load_registry
 from harness.results import choices, conformance, published
 from harness.results.causes import Causes, read_causes
@@ -28,11 +33,21 @@ from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
 from harness.results.explain import Explanation, explain, wanted_protocol
 from harness.results.index import Results
-from harness.results.layout import COMMITTED, OWN, QUESTIONS, REHEARSAL, is_packaged, papers_of
+from harness.results.layout import (
+    COMMITTED,
+    GOLDEN,
+    OWN,
+    QUESTIONS,
+    QUICK,
+    RECORDS,
+    REHEARSAL,
+    is_packaged,
+    papers_of,
+)
 from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap, read_searches
-from harness.results.records import Store
+from harness.results.records import Cell, Store, read_similarities
 from harness.results.reproduction import Reproduction, composed, is_stale, reproductions
 from harness.results.same_files import with_registered
 from harness.results.settings import (
@@ -45,6 +60,29 @@ from harness.results.threads import Thread, read_threads
 
 # By people.
 WRITTEN = ("claims", "causes", "references", "threads", "trials", "searches", "traps")
+
+
+def require_unchanged(results: Path) -> None:
+    """Read every file that was measured but for the records, which whoever opens a folder reads.
+
+    These are sealed JSON (comparisons, intervals, searches, speed ...), the similarities of the
+    quick set, and golden vectors. Raises DataError for one that is not as it was written, or that
+    is of another cell or encoder than its name says.
+    """
+    records = results / RECORDS
+    for path in sorted([*records.glob("*.json"), *records.glob("*/*.json")]):
+        parse_sealed(path, path.read_text(encoding="utf-8", errors="replace"))
+    for path in sorted((records / QUICK).glob("*/*/*/seed-*.safetensors")):
+        *_, method, task, seed = path.with_suffix("").parts
+        read_similarities(path, Cell(unquote(method), unquote(task), int(seed.partition("-")[2])))
+    for path in sorted((records / GOLDEN).glob("*.safetensors")):
+        file = TensorFile.parse(path)
+        vectors = file.read("vectors") if file else None
+        if file is None or vectors is None or file_name(file.metadata["encoder"]) != path.stem:
+            raise DataError(
+                f"{path}: wanted the golden vectors of {unquote(path.stem)} as they were written, "
+                "found other content; restore it, or delete it and measure again"
+            )
 
 
 class ResultsFolder:
@@ -228,7 +266,7 @@ class ResultsFolder:
     def rehearsal(self) -> Rehearsal | None:
         """What the last rehearsal of the published cells could run; None where there was none."""
         path = self.written / REHEARSAL
-        return read_typed(Rehearsal, path) if path.exists() else None
+        return read_sealed(Rehearsal, path) if path.exists() else None
 
     @cached_property
     def traps(self) -> Sequence[Trap]:

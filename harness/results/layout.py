@@ -6,6 +6,7 @@ code (`references/`), asked by a page (`questions/`) and generated (`tables/`).
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from harness.core.errors import UsageError
@@ -19,6 +20,7 @@ RECORDS = "records"
 QUESTIONS = "questions"
 REFERENCES = "references"
 REHEARSAL = f"{RECORDS}/rehearsal.json"
+QUICK, GOLDEN = "quick", "golden"  # among the records: similarities, and golden vectors
 CONFORMANCE = "conformance"  # among the questions: trainings that references have as well
 GATE = "gate.toml"
 
@@ -84,3 +86,14 @@ def measured_for(question: Path) -> Path:
         if folder.name == QUESTIONS:
             return folder.with_name(RECORDS) / question.relative_to(folder)
     return question
+
+
+def digest_of_measured(question: Path) -> str:
+    """sha256 over a file of questions and what was measured for it: what a page is made from.
+
+    That is a file of its name, or a folder of files.
+    """
+    place = measured_for(question).with_suffix("")
+    one = place.with_suffix(".json")
+    measured = [one] if one.is_file() else sorted(place.glob("*.json"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in (question, *measured))).hexdigest()

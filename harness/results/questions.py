@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.core.toml import read_typed
+from harness.core.toml import read_sealed, read_typed
 from harness.registry import look_up
 from harness.results.index import Results, Value
 from harness.results.layout import measured_for
@@ -86,7 +86,7 @@ def read_searches(folder: Path) -> tuple[Search, ...]:
 def read_search(path: Path) -> Search:
     """One search with its trials. Raises DataError that names file and key."""
     stored = trials_file(path)
-    trials = read_typed(dict[str, tuple[Trial, ...]], stored) if stored.exists() else {}
+    trials = read_sealed(dict[str, tuple[Trial, ...]], stored) if stored.exists() else {}
     return read_typed(Search, path, path=path, trials=trials)
 
 

@@ -29,7 +29,7 @@ from harness.core.interfaces import EncoderConfig
 from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import AGGREGATIONS, Method, Record, Task
-from harness.results.layout import RECORDS, is_packaged
+from harness.results.layout import QUICK, RECORDS, is_packaged
 from harness.tasks.loader import OWN_TEXTS
 
 SCHEMA = 1
@@ -95,7 +95,7 @@ class Store:
 
     def quick_path(self, cell: Cell) -> Path:
         """Where the committed similarities of a cell of the quick set stand or would stand."""
-        return self.folder.joinpath(RECORDS, "quick", *cell.names).with_suffix(".safetensors")
+        return self.folder.joinpath(RECORDS, QUICK, *cell.names).with_suffix(".safetensors")
 
     def committed_path(self, encoder: str) -> Path:
         """Where the committed records of an encoder stand or would stand."""

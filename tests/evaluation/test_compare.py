@@ -8,6 +8,7 @@ from fakes import OTHER, TOY, FakeConfig, library, made_record, task
 from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
+from harness.core.json_text import LAST_KEY, sealed
 from harness.evaluation.compare import (
     RESAMPLES,
     SEED,
@@ -235,6 +236,10 @@ def test_intervals_are_read_as_they_were_written(tmp_path):
     write_intervals(tmp_path, known)
     assert read_intervals(tmp_path) == known
     file = intervals_file(tmp_path)
-    file.write_text(file.read_text().replace("low", "lowest"))
-    with pytest.raises(DataError, match=r"claims\.json, row 1: unknown key .lowest."):
+    text = file.read_text().replace("low", "lowest")
+    file.write_text(sealed(file.name, text.rpartition(LAST_KEY)[0] + "}"))
+    with pytest.raises(DataError, match=r"claims\.json, interval 1: unknown key .lowest."):
+        read_intervals(tmp_path)
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"claims\.json: wanted .*; restore it, or delete it"):
         read_intervals(tmp_path)

@@ -92,7 +92,7 @@ def page(inputs: Inputs, report: Report) -> None:
 def all_claims(inputs: Inputs) -> list[Claim]:
     """Every claim, tested anew."""
     data = content(inputs.results / "questions" / "claims.toml")
-    stored = content(inputs.results / "records" / "claims.json")
+    stored = content(inputs.results / "records" / "claims.json")["intervals"]
     return [_claim(entry, data, inputs.tables, stored, inputs.records) for entry in data["claim"]]
 
 

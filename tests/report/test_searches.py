@@ -1,6 +1,5 @@
 """Searches: what is tried stands in one file, what came of it in another, and the page has both."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import tiny_models
 from refusals import REFUSALS
 from search import main, trial_of, with_trial, write_trials
 
+from harness.core.json_text import parse_sealed
 from harness.report.replication import search_parts
 from harness.results.published import load_tables
 from harness.results.questions import read_search, read_searches
@@ -69,7 +69,7 @@ def test_the_command_trains_every_row_once_and_keeps_the_scores(spec, tmp_path, 
     monkeypatch.chdir(tmp_path)
     line = [str(spec), "--cache", "cache", "--threads", "1"]
     main(line)
-    trained = json.loads(measured(spec).read_text())
+    trained = parse_sealed(measured(spec), measured(spec).read_text())
     assert list(trained) == [recipe, f"{recipe} --temperature 0.1"]
     for [trial] in trained.values():
         assert -100 < trial["before"] < 100

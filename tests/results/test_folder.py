@@ -1,15 +1,16 @@
 """A results folder as one object: what it reads, from where, and how often."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.core.errors import UsageError
-from harness.results.folder import ResultsFolder
+from harness.core.errors import DataError, UsageError
+from harness.results.folder import ResultsFolder, require_unchanged
 from harness.results.index import main_path
-from harness.results.layout import COMMITTED
+from harness.results.layout import COMMITTED, RECORDS
 from harness.results.records import Store
 from harness.results.score_rows import score_rows
 
@@ -49,3 +50,51 @@ def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):
     folder.store.promote([record])
     assert not folder.records.methods
     assert folder.beside(tmp_path).records.methods == (record.method,)
+
+
+# Files that were measured, beside the records
+
+MEASURED = sorted(
+    path.relative_to(COMMITTED).as_posix()
+    for path in (COMMITTED / RECORDS).rglob("*")
+    if path.is_file() and path.suffix != ".jsonl"
+)
+
+
+def test_committed_files_are_as_they_were_written():
+    require_unchanged(COMMITTED)
+    kinds = {name.split("/")[1] for name in MEASURED}
+    assert kinds == {
+        "claims.json", "comparisons", "conformance", "golden", "moved_pairs.json", "quick",
+        "rehearsal.json", "reliability", "searches", "speed",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_digit_that_was_changed_anywhere_is_refused(name, tmp_path):
+    """Each digit of a small file, and every so many of a large one; letters of tensors too."""
+    content, path = (COMMITTED / name).read_bytes(), tmp_path / name
+    path.parent.mkdir(parents=True)
+    places = [place for place, letter in enumerate(content) if letter in b"0123456789"]
+    if path.suffix == ".safetensors":
+        places = [*range(len(content))]
+    assert len(places) > 2
+    few = places[:: max(1, len(places) // 60)]
+    for place in (*few, places[-1]):
+        changed = (content[place] - 48 + 1) % 10 + 48
+        path.write_bytes(content[:place] + bytes([changed]) + content[place + 1 :])
+        with pytest.raises(DataError, match=re.escape(path.name)):
+            require_unchanged(tmp_path)
+    path.write_bytes(content)
+    require_unchanged(tmp_path)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_file_that_was_copied_over_another_is_refused(name, tmp_path):
+    kind = Path(name).parent if Path(name).suffix == ".json" else Path(*Path(name).parts[:2])
+    other = next(o for o in MEASURED if o != name and Path(o).is_relative_to(kind))
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    shutil.copy(COMMITTED / other, path)
+    with pytest.raises(DataError, match=re.escape(path.name)):
+        require_unchanged(tmp_path)

@@ -1,6 +1,5 @@
 """The pages of speed and reliability: what is measured, what is not, and what is refused."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from measured_pages import (
 )
 
 from harness.core.errors import DataError, UsageError
+from harness.core.json_text import sealed, write_sealed
 from harness.results.index import NOT_MEASURED
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -75,11 +75,12 @@ def test_what_cannot_be_written_or_read_is_refused(speed, attacks):
     stored = speed.parents[1] / "records" / "speed" / "fast.json"
     stored.parent.mkdir(parents=True)
     for content in ("", "{}", '{"ratios": [1, 2]}', "[1]"):
-        stored.write_text(content)
-        with pytest.raises(DataError, match=r"^fast\.json: "):
-            read_benchmarks(speed)
-    stored.write_text(json.dumps({**vars(MEASURED)}))
-    stored.rename(stored.with_name("stray.json"))
+        for text in (content, sealed("fast.json", content)):
+            stored.write_text(text)
+            with pytest.raises(DataError, match=r"fast\.json: "):
+                read_benchmarks(speed)
+    stored.unlink()
+    write_sealed(stored.with_name("stray.json"), vars(MEASURED))
     with pytest.raises(DataError, match="measured, but no row there: stray"):
         read_benchmarks(speed)
     speed.write_text(SPEED + SPEED)

@@ -46,12 +46,13 @@ MARKED = re.compile(r"`([^`]+)`")  # a code in a text
 
 
 def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
-    """The digests of the records, and of all else that the page holds."""
+    """The digests of the records, and of all else that the page holds, its template among it."""
     records = Results(folder.records.by_cell, set(folder.records.by_cell))
     pictures = [picture.made_from for picture in drawn.values()]
     of_folder = folder.tables, folder.claims, folder.intervals, folder.references, folder.trials
     sources = folder.registry.by_hand, entries_with(folder.papers), folder.traps
-    everything_else = digest_of_repr((pictures, of_folder, sources))
+    files = [file.read_bytes() for file in (TEMPLATE, STYLE, SCRIPT, VENDORED)]
+    everything_else = digest_of_repr((pictures, of_folder, sources, files))
     return f"Records: sha256 {records.digest()}. Other files: sha256 {everything_else}"
 
 

@@ -1,0 +1,87 @@
+"""`report --check`: a generated file with one digit changed is stale, however it is compared."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes import snapshot
+
+from harness.core.errors import DataError
+from harness.report.build import DIGESTS, MEASURED_PAGES, generated, stale_files, write_files
+from harness.results.folder import ResultsFolder
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+WRITTEN = ("papers", "questions", "references", "gate.toml", "README.md")  # by people
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A copy of the committed results, and of the README."""
+    folder = tmp_path_factory.mktemp("copied")
+    shutil.copy(RESULTS.parent / "README.md", folder)
+    shutil.copytree(RESULTS, folder / "results")
+    return folder / "results"
+
+
+def with_a_digit_changed(text, dice):
+    places = [place for place, letter in enumerate(text) if letter in b"0123456789"]
+    place = dice.choice(places)
+    return text[:place] + str((text[place] - 48 + 1) % 10).encode() + text[place + 1 :]
+
+
+def test_every_generated_file_with_a_digit_changed_is_stale(copied):
+    readme, dice = copied.parent / "README.md", random.Random(0)
+    assert stale_files(ResultsFolder(copied), readme) == []
+    files = [path for path in copied.rglob("*") if path.is_file()]
+    made = [
+        path
+        for path in files
+        if path.relative_to(copied).parts[0] not in (*WRITTEN, "records")
+        and path != copied / DIGESTS
+        and path.name != "CONTENTS.txt"  # it holds no digit of a number
+    ]
+    before = {path: path.read_bytes() for path in made}
+    for path, text in before.items():
+        path.write_bytes(with_a_digit_changed(text, dice))
+    stale = stale_files(ResultsFolder(copied), readme)
+    assert {*made} - {*stale} == set()
+    for path, text in before.items():
+        path.write_bytes(text)
+
+
+def test_a_file_and_the_digest_that_was_noted_of_it_belong_together(copied):
+    """One page lacks its digest, one has another, and one is gone."""
+    noted, pages = copied / DIGESTS, [copied / "tables" / name for name in MEASURED_PAGES]
+    before, gone = noted.read_text(), pages[2].read_bytes()
+    lines = {line.split()[1]: line for line in before.splitlines(keepends=True)}
+    del lines["tables/speed.md"]
+    lines["tables/reliability.md"] = f"{'f' * 64}  tables/reliability.md\n"
+    noted.write_text("".join(lines.values()))
+    pages[2].unlink()
+    assert stale_files(ResultsFolder(copied), None) == pages
+    noted.write_text(before)
+    pages[2].write_bytes(gone)
+
+
+def test_a_page_that_is_made_elsewhere_is_stale_when_its_measurements_or_questions_change(copied):
+    for question in MEASURED_PAGES.values():
+        path = copied / "questions" / question
+        path.write_bytes(path.read_bytes() + b"\n")
+    stale = stale_files(ResultsFolder(copied), None)
+    assert [path.name for path in stale] == [*MEASURED_PAGES]
+    for question in MEASURED_PAGES.values():
+        path = copied / "questions" / question
+        path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_a_report_is_not_made_of_measurements_that_changed(copied):
+    path = copied / "records" / "claims.json"
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b'"resamples": 10000', b'"resamples": 20000', 1))
+    before = snapshot(copied)
+    for use in (stale_files, write_files, generated):
+        with pytest.raises(DataError, match=r"claims\.json: wanted"):
+            use(ResultsFolder(copied), None)
+    assert snapshot(copied) == before
+    path.write_bytes(text)
