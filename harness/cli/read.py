@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -315,18 +315,22 @@ def report_command(
         stale = stale_files(folder, readme)
         for path in stale:
             opt.say(f"would change: {path}")
-        elsewhere = [path for path in stale if path.name in MEASURED_PAGES]
         if stale:
-            remedies = ["harness report"] * (len(stale) > len(elsewhere))
-            remedies += ["python tools/measured_pages.py"] * bool(elsewhere)
-            remedy = " and ".join(remedies)
-            raise HarnessError(f"{len(stale)} generated files are stale: run {remedy}")
+            raise HarnessError(f"{len(stale)} generated files are stale: run {_writers(stale)}")
         opt.say("all generated files are up to date")
         return
     written = write_files(folder, readme)
     opt.say(
         f"{len(written)} generated files changed under {results}" if written else "nothing changed"
     )
+
+
+def _writers(stale: Sequence[Path]) -> str:
+    """The commands that write these files."""
+    elsewhere = [path for path in stale if path.name in MEASURED_PAGES]
+    commands = ["harness report"] if len(elsewhere) < len(stale) else []
+    commands += ["python tools/measured_pages.py"] if elsewhere else []
+    return " and ".join(commands)
 
 
 def readme_of(results: Path) -> Path | None:
