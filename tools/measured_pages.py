@@ -1,9 +1,8 @@
-"""The pages of speed, reliability and moved pairs, and the table of the example plug-ins.
+"""The pages of speed, reliability and moved pairs.
 
 `results/questions/speed.toml` and `reliability.toml` say what `make bench`, `make soak` and `make
 mutants` measure; results lie in `results/records/speed` and `reliability`, a file a row, and the
-pages in `results/tables`. `moved_pairs.py` measures the third. Records of the examples lie in
-`examples/plugins/results`.
+pages in `results/tables`. `moved_pairs.py` measures the third.
 
     python tools/measured_pages.py [--check]
 """
@@ -25,18 +24,13 @@ from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import rewrite, write_atomically
 from harness.core.json_text import sealed, write_sealed
 from harness.core.toml import read_rows, read_sealed
-from harness.registry import load_registry
 from harness.report.build import MEASURED_PAGES, note_digests
-from harness.report.markdown import between_markers, page, table
-from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.results.index import NOT_MEASURED, Results, methods_by_encoder
+from harness.report.markdown import page, table
+from harness.results.index import NOT_MEASURED
 from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
-from harness.results.protocols import LABELS, SEVEN, SIMCSE
-from harness.results.records import Store
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, EXAMPLES = ROOT / "results", ROOT / "examples" / "plugins" / "results"
-GUIDE = ROOT / "docs" / "how-to" / "plugin.md"
+RESULTS = ROOT / "results"
 LEAST_ROUNDS = 5
 COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 
@@ -230,17 +224,6 @@ def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
     return page("Reliability", [RELIABILITY_INTRODUCTION, shown, *made_at], attacks.digest)
 
 
-def examples_part() -> str:
-    """A table of each encoder: the example plug-ins beside what comes with the harness."""
-    results, registry = Results.read(Store(EXAMPLES)), load_registry()
-    tasks = [registry.tasks[SIMCSE.task(base)] for base in SEVEN]
-    headings = (*LABELS.values(), "Avg.")
-    columns = dict(zip(headings, columns_of_tasks(tasks, "all").values(), strict=True))
-    by_encoder = methods_by_encoder(results.methods).values()
-    tables = [MethodTable(methods, columns, results) for methods in by_encoder]
-    return "\n\n".join(made.markdown(registry) for made in tables)
-
-
 def main() -> None:
     """Write the pages, or say which of them is stale."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -248,12 +231,10 @@ def main() -> None:
     check, stale = parser.parse_args().check, []
     questions, tables = RESULTS / QUESTIONS, RESULTS / "tables"
     speed, reliability, moved = (tables / name for name in MEASURED_PAGES)
-    guide = GUIDE.read_text(encoding="utf-8")
     made = {
         speed: speed_page(read_benchmarks(questions / "speed.toml")),
         reliability: reliability_page(read_attacks(questions / "reliability.toml")),
         moved: moved_pairs_page(CHOICES),
-        GUIDE: between_markers(guide, "examples", examples_part()),
     }
     for path, text in made.items():
         if path.exists() and path.read_bytes() == text.encode():

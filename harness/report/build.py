@@ -14,12 +14,13 @@ from harness.report.bibtex import require_entries
 from harness.report.figures import pictures
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers, footer
-from harness.report.pages import first_screen, published_counts
+from harness.report.pages import examples_part, first_screen, published_counts
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.site import page as site
 from harness.results.folder import ResultsFolder, require_unchanged
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS, digest_of_measured
+from harness.results.records import Store
 
 # Pages that tools/measured_pages.py writes, with the file of questions that each answers.
 MEASURED_PAGES = {
@@ -27,6 +28,8 @@ MEASURED_PAGES = {
     "reliability.md": "reliability.toml",
     "moved-pairs.md": "moved_pairs.toml",
 }
+# In a checkout of the harness: records of the example plug-ins, and the page with their table.
+EXAMPLES, GUIDE = Path("examples", "plugins", "results"), Path("docs", "how-to", "plugin.md")
 # The digests of generated files that a check does not make anew, as `sha256sum --check` reads them.
 DIGESTS = "tables/sha256.txt"
 
@@ -47,6 +50,8 @@ Pages = Mapping[Path, "str | Slow"]
 
 def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     """Every generated file under a results folder, and the README, with what is due to it.
+
+    Beside the README of the harness, that is the guide to plug-ins, too.
 
     Raises DataError where a file that was measured has changed since.
     """
@@ -90,6 +95,11 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     if readme is not None and readme.exists():
         text = readme.read_text(encoding="utf-8")
         due[readme] = between_markers(text, "leaderboard", first_screen(folder))
+        guide, examples = readme.parent / GUIDE, readme.parent / EXAMPLES
+        if guide.exists() and examples.is_dir():
+            text = guide.read_text(encoding="utf-8")
+            shown = examples_part(Store(examples), registry)
+            due[guide] = between_markers(text, "examples", shown)
     return due
 
 

@@ -1,4 +1,5 @@
-"""The pages of conformance and of traps; the counts that README and other pages begin with."""
+"""The pages of conformance and of traps, the counts that README and other pages begin with, and
+the table of the example plug-ins."""
 
 from __future__ import annotations
 
@@ -7,13 +8,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from harness.registry import Registry
 from harness.report.markdown import escape, page, table, texts
+from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.replication import caveats
 from harness.results.claims import ClaimOutcome
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results
+from harness.results.index import Results, methods_by_encoder
+from harness.results.protocols import LABELS, SEVEN, SIMCSE
 from harness.results.questions import Trap
+from harness.results.records import Store
 from harness.results.reproduction import Reproduction, count
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
@@ -77,6 +82,17 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> str:
         shown = table(["", "method", "task", "score", "difference"], rows, words=3)
         parts += [f"## {number}. {trap.title}", trap.text, shown]
     return page("Protocol traps", parts, results.digest())
+
+
+def examples_part(store: Store, registry: Registry) -> str:
+    """A table of each encoder: the example plug-ins beside what comes with the harness."""
+    results = Results.read(store)
+    tasks = [registry.tasks[SIMCSE.task(base)] for base in SEVEN]
+    headings = (*LABELS.values(), "Avg.")
+    columns = dict(zip(headings, columns_of_tasks(tasks, "all").values(), strict=True))
+    by_encoder = methods_by_encoder(results.methods).values()
+    tables = [MethodTable(methods, columns, results) for methods in by_encoder]
+    return "\n\n".join(made.markdown(registry) for made in tables)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from fakes import snapshot
 
 from harness.core.errors import DataError
-from harness.report.build import DIGESTS, MEASURED_PAGES, stale_files, write_files
+from harness.report.build import DIGESTS, EXAMPLES, GUIDE, MEASURED_PAGES, stale_files, write_files
 from harness.results.folder import ResultsFolder
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -17,9 +17,12 @@ WRITTEN = ("papers", "questions", "references", "gate.toml", "README.md")  # by 
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A copy of the committed results, and of the README."""
+    """A copy of the committed results, of the README, and of the guide with its records."""
     folder = tmp_path_factory.mktemp("copied")
     shutil.copy(RESULTS.parent / "README.md", folder)
+    (folder / GUIDE).parent.mkdir(parents=True)
+    shutil.copy(RESULTS.parent / GUIDE, folder / GUIDE)
+    shutil.copytree(RESULTS.parent / EXAMPLES, folder / EXAMPLES)
     shutil.copytree(RESULTS, folder / "results")
     return folder / "results"
 
@@ -41,11 +44,15 @@ def test_every_generated_file_with_a_digit_changed_is_stale(copied):
         and path != copied / DIGESTS
         and path.name != "CONTENTS.txt"  # it holds no digit of a number
     ]
-    before = {path: path.read_bytes() for path in made}
+    parts = {readme: b"<!-- leaderboard -->", copied.parent / GUIDE: b"<!-- examples -->"}
+    before = {path: path.read_bytes() for path in (*made, *parts)}
     for path, text in before.items():
-        path.write_bytes(with_a_digit_changed(text, dice))
+        head, marker, part = text.rpartition(parts.get(path, b"no marker"))
+        generated, end, tail = part.partition(b"<!-- /")
+        changed = with_a_digit_changed(generated, dice)
+        path.write_bytes(head + marker + changed + end + tail)
     stale = stale_files(ResultsFolder(copied), readme)
-    assert {*made} - {*stale} == set()
+    assert {*before} - {*stale} == set()
     for path, text in before.items():
         path.write_bytes(text)
 
