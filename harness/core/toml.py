@@ -5,6 +5,7 @@ Errors are DataErrors of one line: file, row, key, the expected value, the value
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, make_dataclass
@@ -37,7 +38,7 @@ def read_typed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
     is_json = path.suffix == ".json"
     try:
         text = path.read_text(encoding="utf-8")
-        content = parse_json(text) if is_json else tomllib.loads(text)
+        content = parse_json(text, finite=False) if is_json else tomllib.loads(text)
     except UNREADABLE as error:
         _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
     return _made(kind, content, path.name, given)
@@ -132,6 +133,8 @@ def _scalar(kind: Any, value: Any, place: str) -> Any:
         _refuse(place, f"wanted {SCALARS[kind]}, found {value!r:.80}{quoted}")
     if kind is str and CONTROL.search(value):
         _refuse(place, f"wanted text without control characters, found {value!r}")
+    if kind is float and type(value) is float and not math.isfinite(value):
+        _refuse(place, f"wanted a finite number, found {value}")
     try:
         return kind(value)
     except OverflowError:
