@@ -16,7 +16,7 @@ from harness.results.claims import ClaimOutcome
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder
-from harness.results.protocols import LABELS, SEVEN, SIMCSE
+from harness.results.protocols import LABELS, SCORINGS, SEVEN
 from harness.results.questions import Trap
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, count
@@ -85,11 +85,15 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> str:
 
 
 def examples_part(store: Store, registry: Registry) -> str:
-    """A table of each encoder: the example plug-ins beside what comes with the harness."""
-    results = Results.read(store)
-    tasks = [registry.tasks[SIMCSE.task(base)] for base in SEVEN]
+    """A table of each encoder: the example plug-ins beside what comes with the harness.
+
+    Its columns are those of the first table of the leaderboard.
+    """
+    results, scoring = Results.read(store), SCORINGS[0]
+    tasks = [registry.tasks[scoring.task(base)] for base in SEVEN]
     headings = (*LABELS.values(), "Avg.")
-    columns = dict(zip(headings, columns_of_tasks(tasks, "all").values(), strict=True))
+    aggregated = columns_of_tasks(tasks, scoring.aggregation).values()
+    columns = dict(zip(headings, aggregated, strict=True))
     by_encoder = methods_by_encoder(results.methods).values()
     tables = [MethodTable(methods, columns, results) for methods in by_encoder]
     return "\n\n".join(made.markdown(registry) for made in tables)
