@@ -50,9 +50,9 @@ def committed():
 
 @pytest.mark.slow
 def test_committed_pictures_and_page_are_what_the_records_make():
-    """`report --check` compares the line of what they are made from; this draws them."""
+    """`report --check` compares their digests and what they are made from; this draws them."""
     due = generated(ResultsFolder(RESULTS), None).items()
-    slow = {path: made.make() for path, made in due if isinstance(made, Slow)}
+    slow = {path: made.make() for path, made in due if isinstance(made, Slow) and made.make}
     assert len(slow) == len(pictures(ResultsFolder(RESULTS))) + 1 == 3
     # Names alone: a page is a megabyte, and so would its difference be.
     assert [p.name for p, text in slow.items() if text.encode() != p.read_bytes()] == []
