@@ -13,10 +13,9 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
@@ -39,8 +38,6 @@ Thing = TypeVar("Thing")
 class Registry:
     """All encoders, poolings, post-processors, methods, tasks and corpora, by name.
 
-    All that asks for it shares it: its mappings are read-only.
-
     Attributes:
         encoders: Encoders by name, without a length.
         poolings: Poolings by their word in ids.
@@ -61,11 +58,6 @@ class Registry:
     methods: Mapping[str, Method]
     tasks: Mapping[str, Task]
     corpora: Mapping[str, Corpus]
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            things = MappingProxyType(dict(getattr(self, field.name)))
-            object.__setattr__(self, field.name, things)
 
     def with_encoders(self, extra: Iterable[EncoderConfig]) -> Registry:
         """Another registry, which knows these encoders too, but for those of a registered name.

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -111,7 +110,7 @@ class PublishedSet:
 def published_rows(family: str) -> Mapping[str, PublishedRows]:
     """The published rows of each split or subset of a task family."""
     rows = read_rows(PublishedRows, Path(__file__).with_name("published_rows.toml"), "rows")
-    return MappingProxyType({row.name: row for row in rows if row.family == family})
+    return {row.name: row for row in rows if row.family == family}
 
 
 def locate(data_dir: Path, asset: str, *candidates: str) -> Path:

@@ -1,7 +1,6 @@
 """A published table, a reference or a task is added by its own file; pages and counts follow."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,8 +52,8 @@ def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(sectio
         LeaderboardColumn(section, "SPECIMEN", legend="Gold has {gold_score}."),
         LeaderboardColumn(section, "further", ("further",)),
     )
-    found = fake_registry(FakeConfig())
-    registry = replace(found, tasks={**found.tasks, "specimen": task("specimen", columns=columns)})
+    registry = fake_registry(FakeConfig())
+    registry.tasks["specimen"] = task("specimen", columns=columns)
     scores = {"spearman": {"all": 12.34}, "further": 5.0, "gold_score": 77.0}
     results = results_of(made_record("fake.mean", "specimen", scores))
     page = encoder_page(results, registry, "fake", ["fake.mean"])
