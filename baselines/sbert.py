@@ -57,7 +57,7 @@ L12 = general(
     f"{ORGANISATION}/all-MiniLM-L12-v2",
     "a05860a77cef7b37e0048a7864658139bc18a854",
     134_000_000,
-    "wang2020minilm",
+    f"wang2020minilm, {CITE}",
 )
 E5 = general(
     "e5-small-v2",

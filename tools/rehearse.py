@@ -4,8 +4,8 @@
 
 `harness reproduce --profile papers --limit 20` runs over thin stand-ins of all encoders
 (`stand_ins.py`) in a scratch folder; cells that want more rows are run again with more. Scores mean
-nothing and are not kept. What is kept, in `results/records/rehearsal.json`, is which version of the
-harness could run which cells; a page counts published numbers by it. The data sets of the tasks
+nothing and are not kept. What is kept, in `results/records/rehearsal.json`, is which commit could
+run which cells; a page counts published numbers by it. The data sets of the tasks
 must be in HARNESS_DATA_DIR: their splits are pinned, and have no stand-ins.
 """
 
@@ -17,7 +17,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -30,6 +29,7 @@ from harness.core.files import digest_of
 from harness.core.hardware import base_name
 from harness.core.interfaces import VectorFile
 from harness.core.json_text import write_sealed
+from harness.core.provenance import commit
 from harness.evaluation.select import profile
 from harness.gate.check import read_failures
 from harness.registry import Registry, load_registry
@@ -177,6 +177,7 @@ def main() -> None:
     if missing := missing_data(data, cells):
         print(f"not rehearsed: HARNESS_DATA_DIR={data} lacks {', '.join(missing)}; harness fetch")
         return
+    code = commit()
     with TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         failed = rehearse(make_scratch(folder, Path(data), options.jobs, cells), cells)
@@ -184,8 +185,14 @@ def main() -> None:
     for cell, why in reasons.items():
         print(f"{cell}: {why}")
     numbers = numbers_without(failed)
-    version = metadata.version("sentence-embedding-harness")
-    record = Rehearsal(version, len(cells), numbers, digest_of_cells(cells), reasons)
+    record = Rehearsal(
+        commit=code["commit"],
+        dirty=code["dirty"],
+        cells=len(cells),
+        numbers=numbers,
+        digest=digest_of_cells(cells),
+        failed=reasons,
+    )
     write_sealed(RESULTS / REHEARSAL, asdict(record))
     ran = f"{len(cells) - len(failed):,} of {len(cells):,} cells ran"
     took = f"{perf_counter() - started:.0f} s"

@@ -465,7 +465,7 @@ def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
         "published": explanation.reproduction.cell.points,
         "measured": explanation.reproduction.measured,
         "evidence": explanation.reproduction.cell.evidence,
-        "confirmed_by": explanation.confirmed_by,
+        "confirmed_by": explanation.confirmed_by and explanation.confirmed_by.program,
         "verdict": str(explanation.reproduction.state),
         "nearest": [asdict(row) | {"score": score} for row, score in explanation.nearest.items()],
         "choices": [asdict(choice) for choice in explanation.choices],

@@ -220,7 +220,7 @@ class Method:
         post: Post-processors, each fitted on the output of those before it.
         fit_on: The corpus they are fitted on: `target`, `target-splits`, `target-train` or a
             corpus's name.
-        cite: The BibTeX key of its paper.
+        cite: The BibTeX key of its paper; of several, with commas between.
         note: One sentence on how it differs from its paper.
         tasks: Globs of the tasks where it is meaningful; word vectors may cover but one task.
 
@@ -288,7 +288,7 @@ class Task:
         geometry: Whether alignment and uniformity are measured too, as SimCSE does on STS-B.
         on_request: Whether a run that names no tasks leaves it out, since a cell takes minutes or
             serves a picture alone.
-        cite: The BibTeX key of its paper.
+        cite: The BibTeX key of its paper; of several, with commas between.
         licence: The licence of its data.
         note: One sentence on what is peculiar about it.
         columns: The columns of the leaderboard that show it.

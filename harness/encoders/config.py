@@ -26,7 +26,7 @@ class BaseConfig:
     Args:
         name: Its id in the grammar of methods.
         trained_on: The texts that its weights have seen.
-        cite: The BibTeX key of its paper.
+        cite: The BibTeX key of its paper; of several, with commas between.
         licence: The licence of its weights.
 
     Raises:

@@ -76,7 +76,7 @@ def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[Planned
     from harness.results.published import load_tables
 
     for cell in (cell for table in load_tables(papers, registry) for cell in table.cells):
-        if cell.method is None or cell.row.model_free:
+        if cell.method is None:
             continue
         try:
             method = registry.parse(cell.method)

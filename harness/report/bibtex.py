@@ -41,9 +41,15 @@ def entries_with(papers: Path | None) -> dict[str, str]:
     return ours | theirs
 
 
-def bibtex(keys: Iterable[str], papers: Path | None = None) -> str:
+def keys_in(cites: Iterable[str]) -> tuple[str, ...]:
+    r"""The keys of several `cite` texts, each once: "a, b" names two, as LaTeX's \cite does."""
+    every = (key.strip() for cite in cites for key in cite.split(","))
+    return tuple(dict.fromkeys(filter(None, every)))
+
+
+def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    every, wanted = entries_with(papers), dict.fromkeys(keys)
+    every, wanted = entries_with(papers), keys_in(cites)
     if missing := [key for key in wanted if key not in every]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
     return "\n\n".join(every[key] for key in wanted)
@@ -71,8 +77,8 @@ def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None
 def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
     """The method's paper, its encoder's, and those that its post-processors come from.
 
-    A post-processor comes from the paper of the registered method that brings it: the first that
-    cites another than its encoder's.
+    A post-processor comes from the paper of the registered method that brings it, the first that
+    cites another than its encoder's, and from that of its own `cite`.
     """
     if method is None:
         return ()
@@ -82,5 +88,7 @@ def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
         for post in other.post
         if other.cite != other.encoder.cite
     }
-    posts = (brought_by.get(type(post), "") for post in method.post)
-    return (method.cite, method.encoder.cite, *posts)
+    cites = [method.cite, method.encoder.cite]
+    for post in method.post:
+        cites += [brought_by.get(type(post), ""), getattr(post, "cite", "")]
+    return keys_in(cites)

@@ -90,7 +90,8 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     measured = _measured(reproduction, method, results)
     of_tasks = (registry.tasks[task].cite for task in cell.tasks)
     keys = [cell.table.cite, *keys_of(method, registry), *of_tasks]
-    return Citation([f"{published_sentence(cell, registry)}; {measured}."], keys)
+    notes = (f"Note: {note}" for note in cell.notes)
+    return Citation([f"{published_sentence(cell, registry)}; {measured}.", *notes], keys)
 
 
 def cite_method(name: str, folder: ResultsFolder) -> Citation:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from harness.registry import Registry
 from harness.report.markdown import escape, page, table, texts
@@ -180,7 +179,9 @@ def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
         for paper, of_paper in counts.items()
         if of_paper["run"] or paper == "all" or not measured
     ]
-    words, last = "not rehearsed at this version", folder.rehearsal
-    if last and last.version == version("sentence-embedding-harness"):
-        words = f"{last.numbers:,} numbers rehearsed at {last.version}, on stand-ins of the weights"
+    words, last = "not rehearsed", folder.rehearsal
+    if last:
+        code = f"with the code of commit {last.commit[:12]}"
+        code += ", with uncommitted changes" if last.dirty else ""
+        words = f"{last.numbers:,} numbers rehearsed {code}, on stand-ins of the weights"
     return f"{table(['paper', *columns], rows)}\n\n`runnable`: {words}."

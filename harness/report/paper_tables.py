@@ -212,7 +212,7 @@ def _about(
     """What a row holds: its method, what it was trained and fitted on, why it was not run."""
     labels = [other.label for other in published.rows]
     in_row = [cell for cell in cells.values() if cell.cell.row.id == row.id]
-    method = composed(row.method, registry) if row.method and not row.model_free else None
+    method = composed(row.method, registry)
     facts = [f"`{row.method}`"] if row.method else []
     facts += [f"trained on {trained_on(row, method)}"] if not row.model_free else []
     facts += [f"fitted on {corpus}"] if (corpus := fitted_on(row, method)) else []

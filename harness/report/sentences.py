@@ -10,6 +10,7 @@ from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.results.choices import OtherChoice, Scores, other_choices
+from harness.results.conformance import Reference
 from harness.results.explain import Explanation
 from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Row
@@ -24,7 +25,7 @@ AGGREGATION_WORDS: Mapping[str, str] = {
 TEXTS = {"raw": "raw text", "senteval": "SentEval text"}
 # How the protocol of a row is known, by its `evidence`.
 EVIDENCE_WORDS: Mapping[str, str] = {
-    "confirmed": "confirmed against the authors' code",
+    "confirmed": "confirmed",
     "code": "read from code",
     "paper": "stated in the paper",
     "inferred": "inferred",
@@ -73,12 +74,15 @@ def fitted_on(row: Row, method: Method | None) -> str:
     return "" if row.fit == "none" else row.fit
 
 
-def evidence_of(cell: PublishedCell, confirmed_by: str | None) -> str:
+def evidence_of(cell: PublishedCell, confirmed_by: Reference | None) -> str:
     """How a cell's protocol is known, and the program whose scores ours equal; empty: it is not."""
-    words = [EVIDENCE_WORDS[cell.evidence]] if cell.evidence else []
-    if cell.evidence == "confirmed":
-        words.append(confirmed_by or "by no reference that was measured here")
-    return ", ".join(words)
+    words = EVIDENCE_WORDS[cell.evidence] if cell.evidence else ""
+    if cell.evidence != "confirmed":
+        return words
+    if confirmed_by is None:
+        return f"{words} by no reference that was measured here"
+    whose = "the authors' code" if confirmed_by.is_of_authors_of(cell.table) else "another program"
+    return f"{words} against {whose}, {confirmed_by.program}"
 
 
 def chosen(fields: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ from harness.results.index import Results
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
 from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell
+from harness.results.published import Table as PublishedTable
 from harness.results.questions import Trial, read_searches
 from harness.results.reproduction import composed, seed_scores
 from harness.results.verdict import CellState, Measured, Published, verdict
@@ -100,6 +101,11 @@ class Reference:
         """The cell's tolerance, or the file's."""
         return self.tolerance if cell.tolerance is None else cell.tolerance
 
+    def is_of_authors_of(self, table: PublishedTable) -> bool:
+        """Whether the authors of a published table wrote the program, as mteb's of its results."""
+        work = self.authors_of or self.program.partition(",")[0]
+        return work.casefold() in table.paper.casefold()
+
 
 def score_path_of(score: str) -> tuple[str, ...]:
     """The place of a score in a record: `pearson.all` -> (pearson, all)."""
@@ -120,6 +126,7 @@ NO_TASK = "task not in the matrix"
 NO_SCORE = "no such score"
 
 Trials = Mapping[str, Sequence[Trial]]  # of each training, by its command
+Confirmations = Mapping[Protocol, Sequence[Reference]]  # of each procedure, in the files' order
 
 
 def read_trials(results: Path) -> Trials:
@@ -188,9 +195,9 @@ def _ours(
 
 def confirmed(
     compared: Iterable[ReferenceScore], results: Results, registry: Registry
-) -> Mapping[Protocol, str]:
-    """The procedures by which every score of a reference equals ours, and the first program."""
-    programs: dict[Protocol, str] = {}
+) -> Confirmations:
+    """The procedures by which every score of a reference equals ours, with these references."""
+    references: dict[Protocol, list[Reference]] = {}
     refuted: set[Protocol] = set()
     for score in compared:
         method, task = score.cell.what
@@ -199,17 +206,26 @@ def confirmed(
             protocol = Protocol.of(method, registry.tasks[task], *path)
             if protocol is not None:
                 procedure = protocol.procedure(len(results.subsets(task)))
-                programs.setdefault(procedure, score.reference.program)
+                known = references.setdefault(procedure, [])
+                known += [] if score.reference in known else [score.reference]
                 refuted |= set() if score.agrees else {procedure}
-    return {procedure: programs[procedure] for procedure in programs if procedure not in refuted}
+    return {procedure: known for procedure, known in references.items() if procedure not in refuted}
 
 
 def confirmed_by(
-    cell: PublishedCell, programs: Mapping[Protocol, str], results: Results, registry: Registry
-) -> str | None:
-    """The program that confirms the protocol of a published cell; None if there is none."""
+    cell: PublishedCell, confirmations: Confirmations, results: Results, registry: Registry
+) -> Reference | None:
+    """The reference that confirms the protocol of a published cell; None if there is none.
+
+    Of several, it is that of a program by the authors of the cell's table, if there is one.
+    """
     protocols = zip(cell.tasks, protocols_of(cell, registry), strict=False)
-    confirming = [
-        programs.get(protocol.procedure(len(results.subsets(task)))) for task, protocol in protocols
+    by_task = [
+        confirmations.get(protocol.procedure(len(results.subsets(task))), ())
+        for task, protocol in protocols
     ]
-    return confirming[0] if confirming and all(confirming) else None
+    if not all(by_task):
+        return None
+    confirming = [reference for references in by_task for reference in references]
+    own = (reference for reference in confirming if reference.is_of_authors_of(cell.table))
+    return next(own, next(iter(confirming), None))

@@ -14,7 +14,7 @@ from harness.core.interfaces import Hub, Trained
 from harness.registry import Registry
 from harness.results import choices as of
 from harness.results.choices import OtherChoice, Scores
-from harness.results.conformance import confirmed_by
+from harness.results.conformance import Confirmations, Reference, confirmed_by
 from harness.results.index import Results
 from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell
@@ -27,14 +27,14 @@ from harness.results.verdict import CellState
 class Explanation:
     """A published cell, its reproduction, and what every other choice of its protocol does.
 
-    `confirmed_by` is the authors' program whose scores ours equal under the protocol, `nearest` are
+    `confirmed_by` is the program whose scores ours equal under the protocol, `nearest` are
     the measured rows nearest to it, and `command` measures the cell. With a `gap` to another number
     the choices are those that move a score by about so much, and `pairs` do so together.
     """
 
     reproduction: Reproduction
     wanted: Protocol | None
-    confirmed_by: str | None
+    confirmed_by: Reference | None
     command: str
     nearest: Scores = field(default_factory=dict)
     choices: Sequence[OtherChoice] = ()
@@ -46,11 +46,11 @@ def explain(
     cell: PublishedCell,
     results: Results,
     registry: Registry,
-    programs: Mapping[Protocol, str],
+    confirmations: Confirmations,
     traps: Sequence[Trap] = (),
     mine: float | None = None,
 ) -> Explanation:
-    """Look around one published cell; `programs` confirm protocols.
+    """Look around one published cell; `confirmations` are of protocols.
 
     Raises UsageError where `mine` is no score, or the cell has no choices to rank.
     """
@@ -58,7 +58,7 @@ def explain(
     explanation = Explanation(
         reproduce(cell, results, registry),
         wanted,
-        confirmed_by(cell, programs, results, registry),
+        confirmed_by(cell, confirmations, results, registry),
         command_of(cell, registry),
     )
     gap = None if mine is None else gap_of(cell, mine)

@@ -44,7 +44,6 @@ from harness.results.layout import (
     is_packaged,
     papers_of,
 )
-from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Cell, Store, read_similarities
@@ -208,16 +207,16 @@ class ResultsFolder:
         return tuple((r, conformance.compare_reference(r, *beside)) for r in self.references)
 
     @cached_property
-    def confirming_programs(self) -> Mapping[Protocol, str]:
-        """The procedures by which every score of a reference equals ours, and the program."""
+    def confirmations(self) -> conformance.Confirmations:
+        """The procedures by which every score of a reference equals ours, with these references."""
         scores = (score for _, compared in self.compared for score in compared)
         return conformance.confirmed(scores, self.records.unread(), self.registry)
 
     def explain(self, name: str, mine: float | None = None) -> Explanation:
         """A published cell, and what other choices do to it. UsageError: unknown, or no score."""
-        programs = self.confirming_programs
+        known = self.confirmations
         return explain(
-            self.cell(name), self.records_by_files, self.registry, programs, self.traps, mine
+            self.cell(name), self.records_by_files, self.registry, known, self.traps, mine
         )
 
     @cached_property

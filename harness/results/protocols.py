@@ -73,10 +73,10 @@ class Protocol:
 def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:
     """The protocol of a published cell on its task, or on each of those that it averages.
 
-    None where the cell needs no model, or names a method or task that is not here.
+    None where nothing reproduces the cell, or it names a method or task that is not here.
     """
     tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
-    if cell.method is None or cell.row.model_free or len(tasks) < len(cell.tasks):
+    if cell.method is None or len(tasks) < len(cell.tasks):
         return ()
     protocols = (Protocol.of(cell.method, t, cell.metric, cell.aggregation or "") for t in tasks)
     return tuple(filter(None, protocols))

@@ -14,19 +14,23 @@ from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_rows, read_typed
 from harness.core.types import AGGREGATIONS, Aggregation, is_transductive
 from harness.registry import Registry, load_registry, look_up
-from harness.results.verdict import NUMBER, Published
+from harness.results.verdict import NUMBER, CellState, Published
 
 
 @dataclass(frozen=True)
 class Reason:
     """One reason: the id that rows and columns name in `why_not`, and its explanation.
 
-    `other_protocol` marks a number that belongs to the protocol of another paper.
+    `state` is the word that its numbers have in place of a verdict.
     """
 
     id: str
     explanation: str
-    other_protocol: bool = False
+    state: str = CellState.NO_METHOD
+
+    def __post_init__(self) -> None:
+        if self.state not in tuple(CellState):
+            raise ValueError(f"state: {self.state!r} is no state of a cell")
 
 
 @cache
@@ -38,7 +42,7 @@ def reasons() -> Mapping[str, Reason]:
 
 # Metrics that are scores, by their key in a record, and what else the papers print.
 SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")
-METRICS = (*SCORES, "word statistic")
+METRICS = (*SCORES, "reciprocal_rank", "word statistic")
 
 # The aggregation of a record's score that each word picks. A single set has no subsets.
 AGGREGATION_OF: Mapping[str, Aggregation] = {
@@ -200,7 +204,7 @@ class PublishedCell:
     average_of: tuple[str, ...]  # the tasks that an average runs over, in this row's text form
     metric: str  # a key of a record's scores, or a metric that no record has
     aggregation: str | None  # `all`, `mean` or `wmean`
-    method: str | None  # the one that reproduces it; `gold` where the number needs no model
+    method: str | None  # the one that reproduces it
     why_not: Reason | None  # why no method and task of the harness reproduce it
     evidence: str | None  # how its protocol is known, of EVIDENCE; None where nothing reproduces it
     notes: tuple[str, ...]  # on this number, nearest first, without the table's own
@@ -288,7 +292,7 @@ def _require_known_names(table: Table, registry: Registry) -> None:
         try:
             for task in cell.tasks:
                 look_up("task", task, registry.tasks)
-            if cell.method and not cell.row.model_free:
+            if cell.method:
                 registry.parse(cell.method)
         except UsageError as error:
             place = f"row {cell.row.id}, column {cell.column.id}"
@@ -340,6 +344,7 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
         "transductive: wanted true where every method ends in @target, false where none does": any(
             is_transductive(method) != row.transductive for method in methods
         ),
+        "model_free: wanted no method, and why_not = no-evidence": row.model_free and methods,
         "evidence: wanted here or in the table": methods and not (row.evidence or table.evidence),
         "values: wanted at least one number, found none": not row.values,
         "n: a standard deviation needs two runs or more": (row.sd or row.sd_row)

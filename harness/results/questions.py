@@ -97,12 +97,15 @@ def trials_file(search: Path) -> Path:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The version that last ran the published cells on stand-ins; `failed` says why some did not.
+    """The commit that last ran the published cells on stand-ins; `failed` says why some did not.
 
-    `numbers` are the published ones of which all cells ran; `digest` is of the ids of all cells.
+    A version would not do: it names a release, and what was rehearsed is the code after it. `dirty`
+    says that the code was not that of the commit. `numbers` are the published ones of which all
+    cells ran; `digest` is of the ids of all cells.
     """
 
-    version: str
+    commit: str
+    dirty: bool
     cells: int
     numbers: int
     digest: str

@@ -58,9 +58,9 @@ class Reproduction:
 
 def count(cells: Collection[Reproduction]) -> Counter[str]:
     """Published cells: all, `runnable` (a method here), `run` (measured), and those by state."""
-    without = (CellState.NO_METHOD, CellState.OTHER_PROTOCOL)
     run = [cell for cell in cells if cell.scores]
-    runnable = sum(cell.state not in without for cell in cells)
+    named = [cell for cell in cells if cell.cell.why_not is None]
+    runnable = sum(cell.state is not CellState.NO_METHOD for cell in named)
     sizes = Counter({"published": len(cells), "runnable": runnable, "run": len(run)})
     return sizes + Counter(str(cell.state) for cell in run)
 
@@ -74,13 +74,9 @@ def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Repr
     """One published cell against the records of its method and tasks."""
     method, published = composed(cell.method, registry), cell.published
     if (why := cell.why_not) is not None:
-        state = CellState.OTHER_PROTOCOL if why.other_protocol else CellState.NO_METHOD
-        return Reproduction(cell, (), Verdict(state))
-    if cell.row.model_free:
-        measured = [_of_gold(cell, results, task) for task in cell.tasks]
-    else:
-        path = score_path(cell.metric, cell.aggregation)
-        measured = [seed_scores(str(cell.method), t, path, results, registry) for t in cell.tasks]
+        return Reproduction(cell, (), Verdict(CellState(why.state)))
+    path = score_path(cell.metric, cell.aggregation)
+    measured = [seed_scores(str(cell.method), t, path, results, registry) for t in cell.tasks]
     lacking = _lacking(cell, method, measured, results)
     if lacking is not None or published is None:
         return Reproduction(cell, (), Verdict(lacking or CellState.NOT_PUBLISHED))
@@ -126,19 +122,11 @@ def seed_scores(
     return SeedScores({record.seed: score_at(record.scores, path) for record in records}, seeded)
 
 
-def _of_gold(cell: PublishedCell, results: Results, task: str) -> SeedScores:
-    """A score that needs no model, so that any record of the task has it."""
-    records = results.any_of(task)[:1]
-    if cell.metric == "gold_similarity":  # a correlation of gold with itself
-        return SeedScores({record.seed: 100.0 for record in records})
-    return SeedScores({r.seed: score_at(r.scores, (f"gold_{cell.metric}",)) for r in records})
-
-
 def _lacking(
     cell: PublishedCell, method: Method | None, measured: Sequence[SeedScores], results: Results
 ) -> CellState | None:
     """Why a cell has no score to judge; None if it has one."""
-    if method is None and not cell.row.model_free:
+    if method is None:
         return CellState.NO_METHOD
     states = {task.state for task in measured if not task.scores}
     if measured and CellState.NOT_RUN not in states:

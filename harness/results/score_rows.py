@@ -152,7 +152,7 @@ def score_rows(
     cells = (cell for table in tables for cell in table.cells)
     for cell in sorted(cells, key=lambda cell: evidence.index(cell.evidence)):
         records = named.by_cell.get((str(cell.method), str(cell.task)), ())
-        if records and cell.published and not cell.row.model_free:
+        if records and cell.published:
             identifier = str(records[0].facts.get(MEASURED_AS, cell.method))
             path = (identifier, str(cell.task), *score_path(cell.metric, cell.aggregation))
             if path not in published:

@@ -21,7 +21,7 @@ def lexical(name: str, text: Text) -> Task:
         benchmark(name, text, "dev"),
         metric="edit-distance",
         geometry=False,
-        cite="li2020bertflow",
+        cite="li2020bertflow, cer2017stsb",
         note="edit distance counts whitespace tokens, not normalised; the paper does not define it",
     )
 

@@ -57,17 +57,10 @@ def measured(table: Fields, row: Fields, column: Fields, records: Records) -> Me
     if "why_not" in row or "why_not" in column or metric not in SCORES:
         return None
     method, tasks, path = _asked(table, row, column)
-    if row.get("model_free"):
-        path = (f"gold_{metric}",)
-        found = [next((rs for (_, t), rs in records.items() if t == task), ()) for task in tasks]
-        if metric == "gold_similarity" and all(found):
-            return _judged(table, row, column, [100.0], seeded=False)
-    else:
-        found = [records.get((method, task), ()) for task in tasks]
+    found = [records.get((method, task), ()) for task in tasks]
     if not all(found):
         return None
     seeded = any(word in rs[0]["repr"] for rs in found for word in SEEDED)
-    seeded = seeded and not row.get("model_free")
     count = min(map(len, found)) if seeded else 1
     seeds = [[at(rs[n]["scores"], path) for rs in found] for n in range(count)]
     if any(score is None for seed in seeds for score in seed):

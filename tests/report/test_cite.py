@@ -15,7 +15,7 @@ from golden import require_golden
 from harness.assets.catalogue import DATA_ASSETS
 from harness.core.errors import DataError
 from harness.registry import load_registry
-from harness.report.bibtex import HARNESS, bibtex, entries, software
+from harness.report.bibtex import HARNESS, bibtex, entries, keys_in, keys_of, software
 from harness.report.build import stale_files, write_files
 from harness.report.cite import cite_cell, cite_harness, cite_method, cite_table, published_sentence
 from harness.results.folder import ResultsFolder
@@ -40,7 +40,9 @@ def test_every_key_that_is_named_has_an_entry_and_every_entry_is_named():
     tasks, methods, encoders = REGISTRY.tasks, REGISTRY.methods, REGISTRY.encoders
     named = (*tasks.values(), *methods.values(), *encoders.values(), *TABLES)
     of_data = {key for asset in DATA_ASSETS for key in asset.cite}
-    assert {thing.cite for thing in named} - {""} | of_data | {HARNESS} == set(ENTRIES)
+    posts = (post for method in methods.values() for post in method.post)
+    cites = [*(thing.cite for thing in named), *(getattr(post, "cite", "") for post in posts)]
+    assert {*keys_in(cites), *of_data, HARNESS} == set(ENTRIES)
 
 
 @pytest.mark.parametrize("key", ENTRIES)
@@ -215,6 +217,37 @@ def test_citations_are_golden():
         for what, citation in citations.items()
     ]
     require_golden(Path(__file__).parent / "golden" / "citations.txt", "\n\n".join(parts) + "\n")
+
+
+def test_a_cell_is_cited_with_what_is_noted_of_it():
+    published = folder_of(Results({}), REGISTRY, TABLES)
+    gold = cite_cell("bert-flow.t6/gold-similarity/gold", published)
+    assert "(no evidence: " in gold.sentences[0]
+    assert "measured 100" not in gold.sentences[0]
+    assert gold.sentences[1:] == [
+        "Note: Gold against itself: 100 by definition, so that nothing is tested."
+    ]
+    assert keys_in(gold.keys) == ("li2020bertflow", "cer2017stsb")
+
+
+@pytest.mark.parametrize(
+    ("identifier", "keys"),
+    [
+        ("minilm.mean", {"wang2020minilm", "reimers2019sbert"}),
+        ("mpnet-base.mean", {"song2020mpnet", "reimers2019sbert"}),
+        ("minilm-l12.mean", {"wang2020minilm", "reimers2019sbert"}),
+        (
+            "bert-base:64.mean+natsv:10@target",
+            {"li2020bertflow", "devlin2019bert", "mu2018allbutthetop"},
+        ),
+        (
+            "minilm.mean+natsv:10@target",
+            {"wang2020minilm", "reimers2019sbert", "li2020bertflow", "mu2018allbutthetop"},
+        ),
+    ],
+)
+def test_a_method_cites_every_paper_that_it_comes_from(identifier, keys):
+    assert {*keys_of(REGISTRY.parse(identifier), REGISTRY)} == keys
 
 
 def test_every_published_cell_can_be_cited():

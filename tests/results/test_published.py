@@ -9,6 +9,7 @@ from refusals import REFUSALS
 
 from harness.core.errors import DataError
 from harness.report.paper_tables import contents
+from harness.results.folder import ResultsFolder
 from harness.results.published import (
     AGGREGATION_OF,
     EVIDENCE,
@@ -20,6 +21,8 @@ from harness.results.published import (
     load_tables,
     reasons,
 )
+from harness.results.reproduction import count
+from harness.results.verdict import CellState
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
@@ -69,6 +72,10 @@ def test_the_digest_sees_a_changed_digit_a_swap_and_a_loss(tmp_path, new):
         ("simcse.t3/dropout-p-0-5/sts-b-dev", "71.0"),
         ("sif.t1/glove-wr/twitter", "48.0"),
         ("mteb.1-12-75/minilm/sts-b", "0.8203247283076371"),
+        ("sbert.t5/sbert-nli-large/trec", "87.4"),
+        ("sbert.t6/max/sts-b", "69.92"),
+        ("simcse.s4/dual-encoder/sts-b-dev", "84.2"),
+        ("bert-whitening-pytorch.faiss/bert-large-whiten-384-target/qqp", "0.6194"),
     ],
 )
 def test_digits_are_kept_as_printed(cell, printed):
@@ -99,6 +106,48 @@ def test_errors_of_the_papers_are_noted_where_they_stand():
         assert "error" in CELLS[cell].notes[0]
     for row in ("bert-base-whiten-nli", "sbert-large-nli-whiten-384-nli"):
         assert "swaps" in CELLS[f"bert-whitening-pytorch.readme/{row}/sts-b"].notes[0]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "bert-flow.t6/gold-similarity/edit-distance",  # the definition was chosen by it
+        "bert-flow.t6/gold-similarity/gold",  # gold against itself
+    ],
+)
+def test_a_number_that_tests_nothing_is_not_measured_and_says_so(cell):
+    folder = ResultsFolder(PAPERS.parent)
+    found = folder.reproductions(CELLS[cell].table)[cell]
+    assert (found.state, found.scores) == (CellState.NO_EVIDENCE, ())
+    assert count([found]) == {"published": 1}, "neither runnable nor run"
+
+
+def test_a_fit_on_part_of_what_the_paper_fits_on_is_another_corpus():
+    folder = ResultsFolder(PAPERS.parent)
+    for size in ("base", "large"):
+        cell = CELLS[f"bert-flow.t4/bert-{size}-nli-flow-target/qnli"]
+        assert folder.reproductions(cell.table)[cell.id].state is CellState.OTHER_CORPUS
+
+
+def test_a_quoted_table_of_transfer_tasks_agrees_with_its_source():
+    """SimCSE's Table E.1 quotes SBERT's Table 5; one number was copied with an error."""
+    quoted = {
+        "glove-embeddings-avg": "avg-glove-embeddings",
+        "avg-bert-embeddings": "avg-bert-embeddings",
+        "bert-cls-embedding": "bert-cls-vector",
+        "infersent-glove": "infersent-glove",
+        "universal-sentence-encoder": "universal-sentence-encoder",
+        "sbert-base": "sbert-nli-base",
+    }
+    columns = ["mr", "cr", "subj", "mpqa", "sst-2", "trec", "mrpc", "avg"]
+    other = {
+        (row, column)
+        for row, source in quoted.items()
+        for column in columns
+        if CELLS[f"simcse.e1/{row}/{column}"].points
+        != CELLS[f"sbert.t5/{source}/{'sst' if column == 'sst-2' else column}"].points
+    }
+    assert other == {("avg-bert-embeddings", "mrpc")}
 
 
 def test_every_reason_of_the_closed_list_is_explained_and_in_use():
@@ -145,8 +194,9 @@ def test_a_spread_comes_from_the_row_itself_or_from_another_row():
 
 
 def test_every_score_is_fit_for_a_verdict():
+    none = {"bert-flow.t1", "bert-whitening-pytorch.faiss"}  # statistics of words, and ranks
     for cell in CELLS.values():
-        assert (cell.published is None) == (cell.table.id == "bert-flow.t1")
+        assert (cell.published is None) == (cell.table.id in none)
         assert cell.published is None or cell.published.points == cell.points
 
 

@@ -7,6 +7,7 @@ import pytest
 from fakes import made_record, results_of
 
 from harness.registry import load_registry
+from harness.report.sentences import evidence_of
 from harness.results.conformance import (
     NO_SCORE,
     NO_TASK,
@@ -15,6 +16,7 @@ from harness.results.conformance import (
     ReferenceCell,
     compare_reference,
     confirmed,
+    confirmed_by,
 )
 from harness.results.folder import ResultsFolder
 from harness.results.verdict import CellState
@@ -105,7 +107,28 @@ def test_every_committed_score_that_was_measured_equals_theirs(folder):
 def test_what_is_marked_as_confirmed_equals_a_reference_of_its_protocol(folder):
     """A reference of equal pooling, post-processor, text form, metric and aggregation is here."""
     cells = [cell for table in folder.tables for cell in table.cells]
-    cells = [cell.id for cell in cells if cell.evidence == "confirmed"]
-    unbacked = [cell for cell in cells if folder.explain(cell).confirmed_by is None]
+    cells = [cell for cell in cells if cell.evidence == "confirmed"]
     assert cells
-    assert unbacked == []
+    assert None not in [reference_of(cell, folder) for cell in cells]
+
+
+def reference_of(cell, folder):
+    """What confirms the protocol of a published cell."""
+    return confirmed_by(cell, folder.confirmations, folder.records, folder.registry)
+
+
+def test_what_confirms_a_row_is_named_and_by_its_authors(folder):
+    """Two programs gave SimCSE's means; mteb's authors wrote one of them, SimCSE's the other."""
+    for cell, program in {
+        "simcse.t5/simcse-bert-base-unsup/sts16": "princeton-nlp/SimCSE evaluation.py",
+        "mteb.1-12-75/minilm/sts16": "mteb, its STS tasks",
+    }.items():
+        words = evidence_of(folder.cell(cell), reference_of(folder.cell(cell), folder))
+        assert words.startswith(f"confirmed against the authors' code, {program}")
+    cells = [cell for table in folder.tables for cell in table.cells]
+    confirmed = [cell for cell in cells if cell.evidence == "confirmed"]
+    for cell in confirmed:
+        assert reference_of(cell, folder).is_of_authors_of(cell.table), cell.id
+    [cell] = [replace(c, table=replace(c.table, paper="Another")) for c in confirmed[:1]]
+    words = evidence_of(cell, reference_of(confirmed[0], folder))
+    assert words.startswith("confirmed against another program, ")

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from harness.core.files import digest_of_repr
 from harness.core.types import Record
 from harness.report import sentences
-from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_of, software
+from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_in, keys_of, software
 from harness.report.diagnosis import neighbours_in_words
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
@@ -214,17 +214,17 @@ class Dialogs:
         return self.texts.setdefault(text, len(self.texts))
 
     def _cites(self, keys: Iterable[str]) -> list[int]:
-        wanted = dict.fromkeys(filter(None, keys))
-        self.keys |= wanted
+        wanted = keys_in(keys)
+        self.keys |= dict.fromkeys(wanted)
         return [self._text(key) for key in wanted]
 
     def _row(self, cell: PublishedCell) -> JSON:
         """What the numbers of a row share: label, training data, fit corpus, evidence, papers."""
         row, method = cell.row, composed(cell.row.method or "", self.registry)
-        programs = self.folder.confirming_programs
-        program = confirmed_by(cell, programs, self.results, self.registry)
+        known = self.folder.confirmations
+        reference = confirmed_by(cell, known, self.results, self.registry)
         trained = "" if row.model_free else sentences.trained_on(row, method)
-        evidence, fitted = sentences.evidence_of(cell, program), sentences.fitted_on(row, method)
+        evidence, fitted = sentences.evidence_of(cell, reference), sentences.fitted_on(row, method)
         return {
             "label": self._text(row.name),
             "trained": self._text(trained),
@@ -236,7 +236,6 @@ class Dialogs:
     def _cell(self, reproduction: Reproduction) -> JSON:
         cell, state = reproduction.cell, reproduction.state
         tasks = [name for name in cell.tasks if name in self.registry.tasks]
-        method = "" if cell.row.model_free else cell.method or ""
         why = cell.why_not.explanation if cell.why_not else ""
         needs: Iterable[str] = ()
         if state is CellState.NOT_RUN:
@@ -248,7 +247,7 @@ class Dialogs:
             "place": self._text(cell.place),
             "source": self._text(cell.source),
             "protocol": self._text(protocol),
-            "method": self._text(method),
+            "method": self._text(cell.method or ""),
             "state": self._text(str(state)),
             "tasks": [self._text(task) for task in tasks],
             "notes": [
