@@ -25,7 +25,7 @@ from harness.core.files import rewrite, write_atomically
 from harness.core.json_text import sealed, write_sealed
 from harness.core.toml import read_rows, read_sealed
 from harness.report.build import MEASURED_PAGES, note_digests
-from harness.report.markdown import page, table
+from harness.report.markdown import escape, page, table
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
 
@@ -169,6 +169,13 @@ SPEED_INTRODUCTION = (
 SPEED_HEAD = ("what", "against", "device", "wanted", "measured", "lowest–highest", "rounds")
 
 
+def _short_of(result: BenchmarkResult) -> str:
+    """Whether what is wanted was missed, or reached by the median and not in every round."""
+    if median(result.ratios) < result.wanted:
+        return " (missed)"
+    return " (not in every round)" if min(result.ratios) < result.wanted else ""
+
+
 def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
     """Every ratio, then machine and facts, a line for all rows that share them."""
     lines: list[list[object]] = []
@@ -183,7 +190,7 @@ def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
             [
                 *words,
                 f"{row.wanted} (here {result.wanted:g})",
-                f"{ratio:.2f}{' (missed)' if ratio < result.wanted else ''}",
+                f"{ratio:.2f}{_short_of(result)}",
                 f"{min(ratios):.2f}–{max(ratios):.2f}",
                 len(ratios),
             ]
@@ -211,6 +218,7 @@ RELIABILITY_INTRODUCTION = (
 def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
     """Every attack with its counts; one that was not tried says so."""
     lines: list[list[object]] = []
+    sums: list[str] = []
     commits: set[str] = set()
     for name, row in attacks.rows.items():
         counts: list[object] = [NOT_MEASURED, *[""] * 4]
@@ -218,10 +226,15 @@ def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
             parts = result.parts.values()
             counts = [sum(getattr(part, count) for part in parts) for count in COUNTS]
             commits |= {part.commit[:12] for part in parts if part.commit}
+            tried = "; ".join(f"{escape(n)}: {p.tried:,}" for n, p in result.parts.items())
+            sums += [f"* {row.what}. {tried}."] if len(parts) > 1 else []
         lines.append([row.what, row.right, *counts])
-    shown = table(["what is tried", "what is right", *COUNTS], lines, words=2)
+    shown = [table(["what is tried", "what is right", *COUNTS], lines, words=2)]
+    shown += (
+        ["Rows of several parts, with the tries of each:\n\n" + "\n".join(sums)] if sums else []
+    )
     made_at = [f"Commit {', '.join(sorted(commits))}."] if commits else []
-    return page("Reliability", [RELIABILITY_INTRODUCTION, shown, *made_at], attacks.digest)
+    return page("Reliability", [RELIABILITY_INTRODUCTION, *shown, *made_at], attacks.digest)
 
 
 def main() -> None:

@@ -190,11 +190,12 @@ GROUPS = {
 def claims_that_hold(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
     """How many claims of the papers hold by the run's own records, else by the committed ones."""
     for folder in (measured, committed):
-        tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
+        claimed = [c for c in folder.claim_results if c.claim.of_paper]
+        tested = [c for c in claimed if c.outcome != ClaimOutcome.NOT_MEASURED]
         if tested:
             holding = sum(claim.outcome == ClaimOutcome.HOLDS for claim in tested)
             by = f"{folder.path}/records: {folder.path}/tables/{PAGE}"
-            return [f"{holding} of {len(tested)} measured claims hold by {by}"]
+            return [f"{holding} of {len(tested)} measured claims of papers hold by {by}"]
     return []
 
 

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.core.hardware import base_name
 from harness.registry import Registry
 from harness.report.markdown import escape, page, table, texts
 from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.report.replication import caveats
-from harness.results.claims import ClaimOutcome
+from harness.report.replication import APART, apart, by_encoder, caveats, of_papers
+from harness.results.claims import ClaimOutcome, ClaimResult
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder
@@ -117,23 +118,42 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
     what += f": {', '.join(verdicts)}" if verdicts else ""
     yield Tally(f"{counts['run']:,}", f"of {counts['published']:,}", what)
     tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
-    if tested:
-        outcomes = Counter(claim.outcome for claim in tested)
-        fails, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
-        words = f"{fails} do not hold, {undecided} undecided.{caveats(tested)}"
-        what = f"claims of the papers hold here; {words}"
-        yield Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", what)
+    if of_papers(tested):
+        yield claims_tally("claims of the papers hold here", of_papers(tested))
+    if others := apart(tested):
+        yield claims_tally(f"{APART} hold here", others)
     compared = [s for _, scores in folder.compared for s in scores if s.agrees is not None]
     for what, by_authors in (
         ("programs that papers' authors released", True),
         ("libraries", False),
     ):
-        agrees = [s.agrees is True for s in compared if bool(s.reference.authors_of) == by_authors]
-        if agrees:
-            yield Tally(str(sum(agrees)), f"of {len(agrees)}", f"scores of {what} are reproduced")
+        theirs = [s for s in compared if bool(s.reference.authors_of) == by_authors]
+        if theirs:
+            equal = [score for score in theirs if score.agrees]
+            what = f"scores of {what} are reproduced"
+            what += f": {equal_scores(equal)}" if equal else ""
+            yield Tally(str(len(equal)), f"of {len(theirs)}", what)
     seeds, methods = sum(map(len, records.by_cell.values())), len(records.methods)
     what = f"measured cells: {methods} methods on {len(records.by_task)} tasks, {seeds:,} records"
     yield Tally(f"{len(records.by_cell):,}", "", f"{what} over all seeds")
+
+
+def claims_tally(what: str, tested: Sequence[ClaimResult]) -> Tally:
+    """How many of these claims hold, what became of the others, and on which encoders."""
+    outcomes = Counter(claim.outcome for claim in tested)
+    fails, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
+    words = f"{fails} do not hold, {undecided} undecided.{caveats(tested)}{by_encoder(tested)}"
+    return Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", f"{what}; {words}")
+
+
+def equal_scores(scores: Sequence[ReferenceScore]) -> str:
+    """How many scores of which encoder agree within which tolerance; no paper prints them."""
+    counts: Counter[tuple[str, float]] = Counter()
+    for score in scores:
+        encoder = base_name(score.cell.method.partition(".")[0])
+        of = f"of `{encoder}`" if encoder else "of trainings"
+        counts[of, score.reference.tolerance_of(score.cell)] += 1
+    return ", ".join(f"{n} {of} within {points:g} points" for (of, points), n in counts.items())
 
 
 def different_scores(cells: Collection[Reproduction]) -> int:

@@ -27,6 +27,7 @@ from harness.results.verdict import TOLERANCES
 PAGE = "replication-in-miniature.md"
 TEMPLATE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
 NO_NUMBER = "–"
+APART = "tests on encoders of which no paper claims anything"
 HEAD = (
     *("task", "published: better", "worse", "difference"),
     *("measured: better", "worse", "difference", "95 %"),
@@ -53,17 +54,53 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
 
 
 def _summary(results: Sequence[ClaimResult]) -> str:
-    by_claim = Counter(result.outcome for result in results)
-    by_task = Counter(outcome for result in results for outcome in result.outcomes)
+    groups = [
+        f"**Of {_what(group)} {_counts(Counter(result.outcome for result in group))}.**"
+        f"{caveats(group)}{by_encoder(group)} {_task_counts(group)}"
+        for group in (of_papers(results), apart(results))
+        if group
+    ]
     links = {
         outcome: ", ".join(_link(result) for result in results if result.outcome == outcome)
         for outcome in ClaimOutcome
     }
     listed = "\n".join(f"- {outcome}: {claims}" for outcome, claims in links.items() if claims)
-    return (
-        f"**Of {len(results)} claims {_counts(by_claim)}.**{caveats(results)} "
-        f"Claim by task, of {by_task.total()}: {_counts(by_task)}.\n\n{listed}"
-    )
+    return "\n\n".join([*groups, listed])
+
+
+def of_papers(results: Sequence[ClaimResult]) -> list[ClaimResult]:
+    """Those that a paper claims."""
+    return [result for result in results if result.claim.of_paper]
+
+
+def apart(results: Sequence[ClaimResult]) -> list[ClaimResult]:
+    """Those on an encoder of which no paper claims anything."""
+    return [result for result in results if not result.claim.of_paper]
+
+
+def _what(group: Sequence[ClaimResult]) -> str:
+    """`32 claims`, or `11 tests on encoders of which no paper claims anything`."""
+    noun = "claims" if group[0].claim.of_paper else APART
+    return f"{len(group)} {noun}"
+
+
+def _task_counts(group: Sequence[ClaimResult]) -> str:
+    by_task = Counter(outcome for result in group for outcome in result.outcomes)
+    return f"Claim by task, of {by_task.total()}: {_counts(by_task)}."
+
+
+def by_encoder(results: Sequence[ClaimResult]) -> str:
+    """On which encoders the claims were tested, each with its outcomes."""
+    counts: dict[str, Counter[ClaimOutcome]] = {}
+    for result in results:
+        counts.setdefault(_encoders(result.claim), Counter())[result.outcome] += 1
+    tested = (f"{encoders} ({_counts(n, n)})" for encoders, n in counts.items())
+    return f" Tested on {'; '.join(tested)}."
+
+
+def _encoders(claim: Claim) -> str:
+    """`bert-mini`, or both encoders where a claim compares two."""
+    return " and ".join(f"`{name}`" for name in claim.encoders)
 
 
 def caveats(results: Sequence[ClaimResult]) -> str:
@@ -88,11 +125,13 @@ def _counts(
 
 
 def _overview(results: Sequence[ClaimResult]) -> str:
-    head = ["claim", "", "published in", *ClaimOutcome, "tasks", "in the paper", "verdict"]
+    head = ["claim", "", "tested on", "published in", *ClaimOutcome]
+    head += ["tasks", "in the paper", "verdict"]
     rows = [
         [
             _link(result),
             result.claim.claim,
+            _encoders(result.claim),
             _place(result.claim.table),
             *(result.outcomes.count(outcome) for outcome in ClaimOutcome),
             len(result.findings),
@@ -101,7 +140,7 @@ def _overview(results: Sequence[ClaimResult]) -> str:
         ]
         for result in results
     ]
-    return table(head, rows, words=3)
+    return table(head, rows, words=4)
 
 
 def _effects(results: Sequence[ClaimResult]) -> str:
@@ -131,7 +170,8 @@ def _section(result: ClaimResult) -> list[str]:
     words = filter(None, [*metrics, aggregation(claim.table.aggregation), f"on {tasks}"])
     about = (
         f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {escape(claim.better.label)} "
-        f"above {escape(claim.worse.label)}; here `{above}` above `{below}`.) {'; '.join(words)}."
+        f"above {escape(claim.worse.label)}; tested on {_encoders(claim)}: `{above}` above "
+        f"`{below}`.) {'; '.join(words)}."
     )
     counts = (f"{result.outcomes.count(outcome)} {outcome}" for outcome in ClaimOutcome)
     in_paper = "the paper says it in words and prints no numbers"
@@ -160,7 +200,8 @@ def _line(finding: Finding) -> list[str]:
 def _notes(claim: Claim) -> str:
     """Why the claim is not fully tested, its note; rows of another text form or with other maps."""
     part = f"This is part of {claim.part_of}." if claim.part_of else ""
-    notes = [*filter(None, (claim.failed_training, part, claim.note))]
+    none = "" if claim.of_paper else "No paper claims this of the encoder that was tested."
+    notes = [*filter(None, (claim.failed_training, part, none, claim.note))]
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
         label = escape(row.label)
         chains = ((name or method).partition("+")[2] for name in (row.method, method))

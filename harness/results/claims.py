@@ -77,7 +77,8 @@ class ClaimEntry:
     """A claim as the file has it, by the ids of its table, rows and columns.
 
     `methods` stand for this claim alone in the rows' place. One that is made in words alone has
-    words for `better` and `worse`. `part_of` says of what several claims are parts.
+    words for `better` and `worse`. `part_of` says of what several claims are parts. `of_paper` is
+    false of a test on an encoder of which no paper claims anything.
     """
 
     id: str
@@ -89,6 +90,7 @@ class ClaimEntry:
     columns: tuple[str, ...] | None = None
     note: str = ""
     part_of: str = ""
+    of_paper: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,12 @@ class Claim:
     note: str
     part_of: str
     failed_training: str
+    of_paper: bool = True
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """The encoders that it was tested on: of `better`, then of `worse`."""
+        return tuple(dict.fromkeys(method.partition(".")[0] for method in self.methods))
 
     def published(self, column: Column) -> tuple[float, float] | None:
         """The two printed numbers, in points, the claimed one first; None in words alone."""
@@ -163,6 +171,7 @@ class Claims:
                 entry.note,
                 entry.part_of,
                 next(filter(None, failed), ""),
+                of_paper=entry.of_paper,
             )
             for column in claim.columns:
                 claim.published(column)

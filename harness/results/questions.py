@@ -135,11 +135,16 @@ class Trap:
     about: tuple[str, ...] = ()
 
     def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
-        """Every row with its score and how far that lies from the first of its task."""
-        first: dict[str, Value] = {}
+        """Every row with its score, and how far that lies from the first of its task and score.
+
+        Where the trap is about which score is taken, it lies so far from the first of its task.
+        """
+        first: dict[tuple[str, tuple[str, ...]], Value] = {}
+        between_scores = {"aggregation", "metric"} & {*self.about}
         for row in self.rows:
             value = results.value(row.method, row.task, *row.score)
-            base = first.setdefault(row.task.partition(".")[0], value)
+            task, score = row.task.partition(".")[0], () if between_scores else row.score
+            base = first.setdefault((task, score), value)
             if value is base or value.mean is None or base.mean is None:
                 yield row, value, None
             else:

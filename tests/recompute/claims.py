@@ -13,6 +13,7 @@ from papers import SCORES, in_points, path_of
 from scores import Decision, Fields, Inputs, Records, Side, averaged, decide, number, side
 
 OUTCOMES = ("holds", "does not hold", "undecided", "not measured")
+APART = "tests on encoders of which no paper claims anything"
 Score = tuple[str, tuple[str, ...]]
 
 
@@ -35,7 +36,8 @@ class Line:
 class Claim:
     """A claim with its lines; the last is the average where there is one.
 
-    `caveats` say which training failed, and which sentence it is a part of.
+    `caveats` say which training failed, and which sentence it is a part of; `encoders` on what it
+    was tested, and `of_paper` whether a paper claims it of such an encoder.
     """
 
     id: str
@@ -43,6 +45,8 @@ class Claim:
     lines: Sequence[Line]
     averages: bool
     caveats: Sequence[str]
+    encoders: str
+    of_paper: bool
 
     @property
     def tasks(self) -> Sequence[Line]:
@@ -132,7 +136,16 @@ def _claim(
     failed = any(method.split(".")[0] in data.get("failed_trainings", ()) for method in methods)
     caveats = ["rest on a training that does not work here"] if failed else []
     caveats += [f"are parts of {entry['part_of']}"] if "part_of" in entry else []
-    return Claim(entry["id"], f"{table['paper']}, {table['table']}", lines, averages, caveats)
+    names = dict.fromkeys(method.split(".")[0] for method in methods)
+    return Claim(
+        id=entry["id"],
+        place=f"{table['paper']}, {table['table']}",
+        lines=lines,
+        averages=averages,
+        caveats=caveats,
+        encoders=" and ".join(f"`{name}`" for name in names),
+        of_paper=entry.get("of_paper", True),
+    )
 
 
 def _line(
@@ -170,13 +183,37 @@ def caveats_of(claims: Sequence[Claim]) -> str:
     return said
 
 
+def by_kind(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
+    """What papers claim, and what none claims of the encoder that was tested."""
+    kinds = {
+        "claims": [claim for claim in claims if claim.of_paper],
+        APART: [claim for claim in claims if not claim.of_paper],
+    }
+    return {what: group for what, group in kinds.items() if group}
+
+
+def encoders_of(claims: Sequence[Claim]) -> str:
+    """On which encoders the claims were tested, by outcome."""
+    said = []
+    for encoders in dict.fromkeys(claim.encoders for claim in claims):
+        own = [claim.outcome for claim in claims if claim.encoders == encoders]
+        some = {word: own.count(word) for word in OUTCOMES if word in own}
+        said.append(f"{encoders} ({_counted(some)})")
+    return f" Tested on {'; '.join(said)}."
+
+
 def _summary(text: str, claims: Sequence[Claim], report: Report) -> None:
-    whole = {word: sum(claim.outcome == word for claim in claims) for word in OUTCOMES}
-    tasks = {word: sum(claim.counts[word] for claim in claims) for word in OUTCOMES}
-    wanted = f"**Of {len(claims)} claims {_counted(whole)}.**{caveats_of(claims)} "
-    wanted += f"Claim by task, of {sum(tasks.values())}: {_counted(tasks)}."
-    printed = next(line for line in text.splitlines() if line.startswith("**Of "))
-    report.expect("claims: summary", printed, wanted)
+    wanted = []
+    for what, group in by_kind(claims).items():
+        whole = {word: sum(claim.outcome == word for claim in group) for word in OUTCOMES}
+        tasks = {word: sum(claim.counts[word] for claim in group) for word in OUTCOMES}
+        said = f"**Of {len(group)} {what} {_counted(whole)}.**"
+        said += f"{caveats_of(group)}{encoders_of(group)} "
+        wanted.append(f"{said}Claim by task, of {sum(tasks.values())}: {_counted(tasks)}.")
+    printed = [line for line in text.splitlines() if line.startswith("**Of ")]
+    report.equal("claims: summaries", len(printed), len(wanted))
+    for line, due in zip(printed, wanted, strict=False):
+        report.expect("claims: summary", line, due)
     for word in OUTCOMES:
         line = next((li for li in text.splitlines() if li.startswith(f"- {word}: [")), "")
         ids = [claim.id for claim in claims if claim.outcome == word]
@@ -224,7 +261,8 @@ def _overview(table: Table, claims: Sequence[Claim], report: Report) -> None:
     report.equal("claims: overview", len(table.lines), len(claims))
     for cells, claim in zip(table.lines, claims, strict=False):
         due = [*(str(n) for n in claim.counts.values()), str(len(claim.tasks)), claim.in_paper]
-        report.cells(f"claims: overview: {claim.id}", table.head[3:-1], cells[3:-1], due)
+        report.cells(f"claims: overview: {claim.id}", table.head[4:-1], cells[4:-1], due)
+        report.equal(f"claims: overview: {claim.id}: tested on", cells[2], claim.encoders)
         report.equal(f"claims: overview: {claim.id}", cells[0], f"[{claim.id}](#{claim.id})")
         report.equal(f"claims: overview: {claim.id}", cells[-1], f"**{claim.outcome}**")
 

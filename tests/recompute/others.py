@@ -19,7 +19,8 @@ def traps(inputs: Inputs, report: Report) -> None:
     report.equal(f"{path.name}: tables", len(shown), len(data))
     for table, trap in zip(shown, data, strict=False):
         report.equal(f"{path.name}: {trap['title']}", len(table.lines), len(trap["rows"]))
-        first: dict[str, int] = {}
+        first: dict[tuple[str, tuple[str, ...]], int] = {}
+        between_scores = {"aggregation", "metric"} & set(trap.get("about", ()))
         sides = []
         for n, (line, row) in enumerate(zip(table.lines, trap["rows"], strict=False)):
             where = f"{path.name}: {trap['title']}: {row['what']}"
@@ -27,7 +28,8 @@ def traps(inputs: Inputs, report: Report) -> None:
             sides.append(own)
             report.equal(where, line[1:3], [f"`{row['method']}`", f"`{row['task']}`"])
             report.expect(f"{where}: score", line[3], own.text)
-            base = first.setdefault(row["task"].partition(".")[0], n)
+            score = () if between_scores else tuple(row.get("score", ("spearman", "all")))
+            base = first.setdefault((row["task"].partition(".")[0], score), n)
             start, gap = sides[base].mean, ""
             if base != n and own.mean is not None and start is not None:
                 gap = f"{own.mean - start:+.9f}"
@@ -71,6 +73,34 @@ def conformance(inputs: Inputs, report: Report) -> None:
     said = f"{by_authors[True]} of the scores are of programs that papers' authors released, "
     said += f"{by_authors[False]} of libraries."
     report.equal(f"{path.name}: counts", said in path.read_text(encoding="utf-8"), True)
+
+
+def equal_scores(inputs: Inputs) -> dict[bool, str]:
+    """Of programs of authors, and of libraries: how many scores agree, of which encoder."""
+    trials: dict[str, list[dict[str, float]]] = {}
+    for kept in sorted((inputs.results / "records" / "conformance").glob("*.json")):
+        trials |= content(kept)
+    compared: dict[bool, int] = {True: 0, False: 0}
+    equal: dict[bool, dict[str, int]] = {True: {}, False: {}}
+    for file in sorted((inputs.results / "references").glob("*.json")):
+        reference = content(file)
+        by_authors = "authors_of" in reference
+        for cell in reference["cells"]:
+            encoder = cell.get("method", "").split(".")[0].split(":")[0]
+            within = cell.get("tolerance", reference.get("tolerance", 1e-3))
+            what = f"{f'of `{encoder}`' if encoder else 'of trainings'} within {within:g} points"
+            for name, theirs in cell["scores"].items():
+                ours = _ours(cell, name, trials, inputs.records)
+                if ours is not None:
+                    compared[by_authors] += 1
+                    agrees = abs(round(ours - theirs, 9)) <= within
+                    equal[by_authors][what] = equal[by_authors].get(what, 0) + agrees
+    programs = {True: "programs that papers' authors released", False: "libraries"}
+    return {
+        kind: f"{sum(counts.values())} of {compared[kind]}: scores of {programs[kind]} are "
+        f"reproduced: {', '.join(f'{n} {what}' for what, n in counts.items())}"
+        for kind, counts in equal.items()
+    }
 
 
 def _ours(

@@ -11,8 +11,9 @@ from pathlib import Path
 from statistics import fmean
 
 import boards
+import others
 import papers
-from claims import OUTCOMES, all_claims, caveats_of
+from claims import OUTCOMES, Claim, all_claims, by_kind, caveats_of, encoders_of
 from pages import Report, Table, bare, markdown, numbers
 from scores import Fields, Inputs, Records, at
 
@@ -135,10 +136,9 @@ def _claims(table: Table, page: Path, report: Report) -> None:
 
 
 def _tallies(text: str, inputs: Inputs, report: Report) -> None:
-    """The counts on top of the page but those of conformance, which stand on their own page."""
+    """The counts on top of the page."""
     tables, records, claims = inputs.tables, inputs.records, all_claims(inputs)
     counts = papers.counted(tables, records)["all"]
-    outcomes = Counter(claim.outcome for claim in claims)
     given = [f"{counts[verdict]} {verdict}" for verdict in papers.VERDICTS if counts[verdict]]
     given += ["none differs"] if not counts["differs"] else []
     tested = [claim for claim in claims if claim.outcome != OUTCOMES[-1]]
@@ -146,9 +146,8 @@ def _tallies(text: str, inputs: Inputs, report: Report) -> None:
     wanted = [
         f"{counts['run']:,} of {counts['published']:,}: published numbers were measured here, by "
         f"{papers.different_scores(tables, records):,} different scores: {', '.join(given)}",
-        f"{outcomes['holds']} of {len(tested)}: claims of the papers hold here; "
-        f"{outcomes['does not hold']} do not hold, {outcomes['undecided']} undecided."
-        f"{caveats_of(tested)}",
+        *_claims_tallies(tested),
+        *others.equal_scores(inputs).values(),
         f"{len(records):,}: measured cells: {len(methods)} methods on {len(tasks)} tasks, "
         f"{sum(map(len, records.values())):,} records over all seeds",
     ]
@@ -156,8 +155,21 @@ def _tallies(text: str, inputs: Inputs, report: Report) -> None:
     printed = [
         f"{' '.join(f'{a} {b}'.split())}: {what} {more}".strip() for a, b, what, more in tallies
     ]
-    printed = [line for line in printed if ": scores of" not in line]
     report.equal("site: counts on top", printed, wanted)
+
+
+def _claims_tallies(tested: Sequence[Claim]) -> list[str]:
+    """How many claims of papers hold, and how many tests of which none claims anything."""
+    words = {"claims": "claims of the papers"}
+    said = []
+    for what, group in by_kind(tested).items():
+        outcomes = Counter(claim.outcome for claim in group)
+        said.append(
+            f"{outcomes['holds']} of {len(group)}: {words.get(what, what)} hold here; "
+            f"{outcomes['does not hold']} do not hold, {outcomes['undecided']} undecided."
+            f"{caveats_of(group)}{encoders_of(group)}"
+        )
+    return said
 
 
 def _dialogs(data: Fields, tables: Fields, records: Records, report: Report) -> None:

@@ -63,6 +63,9 @@ def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_
     missed = speed_page(read_benchmarks(speed))
     assert cells(missed, "The fast way")[4] == "1.50 (missed)"
     assert missed[-70:] != page[-70:], "another digest"
+    write_result(speed, "fast", replace(MEASURED, wanted=1.45))
+    varying = speed_page(read_benchmarks(speed))
+    assert cells(varying, "The fast way")[4] == "1.50 (not in every round)"
 
 
 def test_what_cannot_be_written_or_read_is_refused(speed, attacks):
@@ -93,6 +96,7 @@ def test_parts_of_an_attack_add_up_and_a_part_tried_again_replaces_its_counts(at
         write_attempts(attacks, "kill", part, Attempts(right=right, silent=1, commit=part * 20))
     page = reliability_page(read_attacks(attacks))
     assert cells(page, "A kill")[2:] == ["25", "23", "0", "0", "2"]
+    assert "* A kill. one: 4; two: 21." in page
     assert cells(page, "A bit")[2:] == [NOT_MEASURED, "", "", "", ""]
     assert "Commit oneoneoneone, twotwotwotwo." in page
     assert read_attacks(attacks).results["flip"] is None
