@@ -19,7 +19,7 @@ from harness.core.metrics import Metric, cosines
 from harness.core.types import Pairs, Task
 from harness.encoders.function import FunctionConfig
 from harness.registry import load_registry
-from harness.report.bibtex import entries, keys_in
+from harness.report.bibtex import bib_keys, entries
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import Mean
 
@@ -43,7 +43,7 @@ def test_what_is_cited_is_in_the_bibliography():
     registry = load_registry()
     things = (registry.methods, registry.encoders, registry.tasks)
     cites = (thing.cite for kind in things for thing in kind.values())
-    assert {*keys_in(cites)} <= {*entries()}
+    assert {*bib_keys(cites)} <= {*entries()}
 
 
 def test_a_failure_says_the_law_in_words_and_where_it_is_kept():

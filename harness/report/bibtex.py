@@ -41,7 +41,7 @@ def entries_with(papers: Path | None) -> dict[str, str]:
     return ours | theirs
 
 
-def keys_in(cites: Iterable[str]) -> tuple[str, ...]:
+def bib_keys(cites: Iterable[str]) -> tuple[str, ...]:
     r"""The keys of several `cite` texts, each once: "a, b" names two, as LaTeX's \cite does."""
     every = (key.strip() for cite in cites for key in cite.split(","))
     return tuple(dict.fromkeys(filter(None, every)))
@@ -49,7 +49,7 @@ def keys_in(cites: Iterable[str]) -> tuple[str, ...]:
 
 def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    every, wanted = entries_with(papers), keys_in(cites)
+    every, wanted = entries_with(papers), bib_keys(cites)
     if missing := [key for key in wanted if key not in every]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
     return "\n\n".join(every[key] for key in wanted)
@@ -91,4 +91,4 @@ def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
     cites = [method.cite, method.encoder.cite]
     for post in method.post:
         cites += [brought_by.get(type(post), ""), getattr(post, "cite", "")]
-    return keys_in(cites)
+    return bib_keys(cites)

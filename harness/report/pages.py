@@ -11,7 +11,7 @@ from harness.core.hardware import base_name
 from harness.registry import Registry
 from harness.report.markdown import escape, page, table, texts
 from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.report.replication import APART, apart, by_encoder, caveats, of_papers
+from harness.report.replication import APART, apart, caveats, of_papers, outcomes_by_encoder
 from harness.results.claims import ClaimOutcome, ClaimResult
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
@@ -142,7 +142,9 @@ def claims_tally(what: str, tested: Sequence[ClaimResult]) -> Tally:
     """How many of these claims hold, what became of the others, and on which encoders."""
     outcomes = Counter(claim.outcome for claim in tested)
     fails, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
-    words = f"{fails} do not hold, {undecided} undecided.{caveats(tested)}{by_encoder(tested)}"
+    words = (
+        f"{fails} do not hold, {undecided} undecided.{caveats(tested)}{outcomes_by_encoder(tested)}"
+    )
     return Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", f"{what}; {words}")
 
 

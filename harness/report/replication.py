@@ -56,7 +56,7 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
 def _summary(results: Sequence[ClaimResult]) -> str:
     groups = [
         f"**Of {_what(group)} {_counts(Counter(result.outcome for result in group))}.**"
-        f"{caveats(group)}{by_encoder(group)} {_task_counts(group)}"
+        f"{caveats(group)}{outcomes_by_encoder(group)} {_task_counts(group)}"
         for group in (of_papers(results), apart(results))
         if group
     ]
@@ -89,7 +89,7 @@ def _task_counts(group: Sequence[ClaimResult]) -> str:
     return f"Claim by task, of {by_task.total()}: {_counts(by_task)}."
 
 
-def by_encoder(results: Sequence[ClaimResult]) -> str:
+def outcomes_by_encoder(results: Sequence[ClaimResult]) -> str:
     """On which encoders the claims were tested, each with its outcomes."""
     counts: dict[str, Counter[ClaimOutcome]] = {}
     for result in results:

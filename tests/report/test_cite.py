@@ -15,7 +15,7 @@ from golden import require_golden
 from harness.assets.catalogue import DATA_ASSETS
 from harness.core.errors import DataError
 from harness.registry import load_registry
-from harness.report.bibtex import HARNESS, bibtex, entries, keys_in, keys_of, software
+from harness.report.bibtex import HARNESS, bib_keys, bibtex, entries, keys_of, software
 from harness.report.build import stale_files, write_files
 from harness.report.cite import cite_cell, cite_harness, cite_method, cite_table, published_sentence
 from harness.results.folder import ResultsFolder
@@ -42,7 +42,7 @@ def test_every_key_that_is_named_has_an_entry_and_every_entry_is_named():
     of_data = {key for asset in DATA_ASSETS for key in asset.cite}
     posts = (post for method in methods.values() for post in method.post)
     cites = [*(thing.cite for thing in named), *(getattr(post, "cite", "") for post in posts)]
-    assert {*keys_in(cites), *of_data, HARNESS} == set(ENTRIES)
+    assert {*bib_keys(cites), *of_data, HARNESS} == set(ENTRIES)
 
 
 @pytest.mark.parametrize("key", ENTRIES)
@@ -227,7 +227,7 @@ def test_a_cell_is_cited_with_what_is_noted_of_it():
     assert gold.sentences[1:] == [
         "Note: Gold against itself: 100 by definition, so that nothing is tested."
     ]
-    assert keys_in(gold.keys) == ("li2020bertflow", "cer2017stsb")
+    assert bib_keys(gold.keys) == ("li2020bertflow", "cer2017stsb")
 
 
 @pytest.mark.parametrize(

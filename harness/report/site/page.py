@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from harness.core.files import digest_of_repr
 from harness.core.types import Record
 from harness.report import sentences
-from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_in, keys_of, software
+from harness.report.bibtex import HARNESS, bib_keys, bibtex, entries_with, keys_of, software
 from harness.report.diagnosis import neighbours_in_words
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
@@ -214,7 +214,7 @@ class Dialogs:
         return self.texts.setdefault(text, len(self.texts))
 
     def _cites(self, keys: Iterable[str]) -> list[int]:
-        wanted = keys_in(keys)
+        wanted = bib_keys(keys)
         self.keys |= dict.fromkeys(wanted)
         return [self._text(key) for key in wanted]
 
