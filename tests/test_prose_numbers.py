@@ -315,7 +315,7 @@ def test_the_tuned_small_model_is_behind_where_its_note_says():
 
 
 def test_the_papers_raise_and_lower_what_the_page_of_claims_says():
-    """Fitted on the target, BERT-base's first-last average gains on the STS tasks, not on SICK-R."""
+    """Fitted on the target, BERT-base's first-last average gains on all but SICK-R."""
     whitening, flow = RESULTS.table("bert-whitening.t1"), RESULTS.table("bert-flow.t2")
     for table, after, before in (
         (whitening, "bert-base-whitening-target", "bert-base-first-last-avg"),
