@@ -131,7 +131,7 @@ def render_explanation(
         *(f"note: {note}" for note in cell.notes),
     ]
     if cell.why_not:
-        lines.append(f"no method here reproduces it: {cell.why_not.explanation}")
+        lines.append(f"{cell.why_not.state}: {cell.why_not.explanation}")
         return "\n".join(wrapped(line, width) for line in lines)
     lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
     if evidence := evidence_of(cell, explanation.confirmed_by):
