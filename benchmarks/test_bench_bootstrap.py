@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from harness.core.metrics.correlation import spearman
-from harness.results.comparisons import bootstrap_scores, compare_resamples
+from harness.results.comparisons import (
+    PairedComparison,
+    bootstrap_scores,
+    compare_resamples,
+    draw_counts,
+)
 
 PAIRS, RESAMPLES = 1379, 10_000  # STS-B test
 LIMIT = 2.0  # seconds, on two cores
@@ -22,10 +27,14 @@ def test_bootstrap_of_two_methods_on_sts_b(side_by_side, metric):
     pairs, resamples = (PAIRS, RESAMPLES) if side_by_side.on else (60, 50)
     gold = np.round(rng.uniform(0, 5, size=pairs), 1)
     columns = gold / 10 + rng.normal(scale=0.2, size=(2, pairs))
-    how = {"metric": metric, "resamples": resamples, "rng": rng}
-    side_by_side.run(
-        lambda: compare_resamples(*bootstrap_scores(columns, gold, ("",) * pairs, **how)), {}
-    )
+    items = [f"item {number}" for number in range(pairs)]
+
+    def compared() -> PairedComparison:
+        counts = draw_counts(items, resamples, 0)
+        scores = bootstrap_scores(columns, gold, ("",) * pairs, counts, metric=metric)
+        return compare_resamples(*scores)
+
+    side_by_side.run(compared, {})
     facts = {"pairs": pairs, "resamples": resamples}
     side_by_side.require(f"bootstrap-{metric}", side_by_side.within(LIMIT), 1.0, **facts)
 

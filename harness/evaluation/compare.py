@@ -1,28 +1,39 @@
-"""Method against method: is the difference more than the choice of test items?
+"""Method against method: is the difference more than the choice of test items and seeds?
 
-The paired bootstrap answers for claims between methods without seeds, for neighbouring rows of the
-leaderboard, and for `harness compare`: all methods are scored on the same resamples of a task's
-items. A mean over tasks is that of each resample's scores.
+The paired bootstrap answers for claims, for neighbouring rows of the leaderboard, and for
+`harness compare`: all methods are scored on the same resamples of a task's items. Of a method that
+was measured with several seeds each seed is scored, and their mean is drawn too. A mean over tasks
+is that of each resample's scores.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, product
-from typing import cast
+from itertools import pairwise
 
 import numpy as np
 
 from harness.core.arrays import Float64
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.metrics import metric_of
-from harness.core.types import Record, Task
+from harness.core.metrics.edit_distance import token_distances
+from harness.core.types import Pairs, Record, Task
 from harness.evaluation.engines import Engine, InProcess
 from harness.evaluation.runner import RunContext
 from harness.registry import Registry
-from harness.results.claims import SIGN, Claims, ClaimTests, Finding, Interval, Intervals
+from harness.results.claims import (
+    INCOMPLETE,
+    ITEMS,
+    SEEDS_AND_ITEMS,
+    Claims,
+    ClaimTests,
+    Finding,
+    Interval,
+    Intervals,
+)
 from harness.results.comparisons import (
     LEVEL,
     Comparisons,
@@ -30,8 +41,11 @@ from harness.results.comparisons import (
     Neighbours,
     bootstrap_scores,
     compare_resamples,
+    draw_counts,
+    generator_of,
     holm,
     rounded,
+    seed_weights,
 )
 from harness.results.index import Results, column_value, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
@@ -43,18 +57,41 @@ SEED = 0
 SCORINGS = (SIMCSE, WHITENING)  # of the leaderboard tables whose rows are compared
 HERE = InProcess()
 
-# The scores that a resample can compute again: correlations with gold, the share of right classes.
-RESAMPLED = {("accuracy",), *product(("spearman", "pearson"), ("all", "wmean"))}
-
 Path = tuple[str, ...]  # of a score in a record: metric and aggregation
+
+# The scores that a resample can compute again, and what similarities (or classes) are scored by.
+RESAMPLED: Mapping[Path, Metric] = {
+    ("accuracy",): "accuracy",
+    ("auc",): "auc",
+    ("edit_distance",): "spearman",
+    ("gold_similarity",): "spearman",
+    ("spearman", "all"): "spearman",
+    ("spearman", "wmean"): "spearman",
+    ("pearson", "all"): "pearson",
+    ("pearson", "wmean"): "pearson",
+}
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Methods and the scores by whose mean they are compared: each a task and a path."""
+    """Methods, the seeds of each, and the scores by whose mean they are compared.
+
+    A score is a task and a path. Without `seeds`, seed 0 of each method is compared.
+    """
 
     methods: tuple[str, ...]
     scores: tuple[tuple[Task, Path], ...]
+    seeds: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def sides(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Each method with its seeds."""
+        return tuple(zip(self.methods, self.seeds or ((0,),) * len(self.methods), strict=True))
+
+    @property
+    def cells(self) -> tuple[tuple[str, int], ...]:
+        """Every method and seed."""
+        return tuple((method, seed) for method, seeds in self.sides for seed in seeds)
 
 
 def compare_claims(
@@ -64,10 +101,10 @@ def compare_claims(
     stored: Intervals,
     engine: Engine = HERE,
 ) -> Intervals:
-    """The claims' stored intervals, and one for each finding that the sign alone decides in a run.
+    """The claims' stored intervals, and one for each finding of a run that has none.
 
-    None is made where a score is neither a correlation with gold nor an accuracy, or where the
-    similarities of a method do not lie beside its record.
+    None is made where a score is none that a resample can compute again, or where the similarities
+    of a method do not lie beside its record, for each of its seeds.
     """
     store = context.store
     tests = ClaimTests(Results.read(store), registry, stored)
@@ -76,20 +113,24 @@ def compare_claims(
     due: dict[Scored, Finding] = {}
     for finding in findings:
         contrast = finding.contrast
-        methods = (contrast.better, contrast.worse)
-        if finding.decision.by == SIGN and all(
-            path in RESAMPLED and _similarities_lie_in(store, methods, task)
-            for task, path in contrast.scores
-        ):
-            scores = tuple((registry.tasks[task], path) for task, path in contrast.scores)
-            due[Scored(methods, scores)] = finding
+        scores = tuple((registry.tasks[task], path) for task, path in contrast.scores)
+        seeds = tuple(tuple(sorted(side.scores)) for side in finding.sides)
+        item = Scored((contrast.better, contrast.worse), scores, seeds)
+        if finding.decision.by in INCOMPLETE and _can_be_resampled(store, item):
+            due[item] = finding
     for item, matrix in _on_resamples("comparing the methods of claims", due, context, engine):
         finding, test = due[item], compare_resamples(*matrix)
         above, below = (side.value.mean or 0.0 for side in finding.sides)
-        low, high = round(test.low, 4), round(test.high, 4)
-        difference = round(above - below, 4)
-        interval = Interval(finding.contrast, difference, low, high, RESAMPLES, SEED)
-        intervals[finding.contrast] = interval
+        intervals[finding.contrast] = Interval(
+            contrast=finding.contrast,
+            difference=round(above - below, 4),
+            low=round(test.low, 4),
+            high=round(test.high, 4),
+            p=test.p,
+            by=SEEDS_AND_ITEMS if any(side.seeded for side in finding.sides) else ITEMS,
+            resamples=RESAMPLES,
+            seed=SEED,
+        )
     return intervals
 
 
@@ -107,17 +148,18 @@ def compare_tables(
     due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         for scoring in SCORINGS:
-            tasks = list(map(scoring.task, SEVEN))
+            path = (scoring.correlation, scoring.aggregation)
+            scores = tuple((registry.tasks[task], path) for task in map(scoring.task, SEVEN))
             # A committed record without its per-pair similarities cannot be resampled.
-            here = [m for m in methods if all(_similarities_lie_in(store, [m], t) for t in tasks)]
+            here = [
+                m for m in methods if _can_be_resampled(store, over_seeds((m,), scores, results))
+            ]
             order = averages(results, here, scoring)
             comparisons = stored.get(f"{encoder}.{scoring.id}")
             if comparisons and comparisons.hold_for(order):
                 yield comparisons
             elif len(order) > 1:
-                path = (scoring.correlation, scoring.aggregation)
-                item = Scored((*order,), tuple((registry.tasks[task], path) for task in tasks))
-                due[item] = (encoder, scoring, order)
+                due[over_seeds((*order,), scores, results)] = (encoder, scoring, order)
     for item, matrix in _on_resamples("comparing rows", due, context, engine):
         encoder, scoring, order = due[item]
         tests = [compare_resamples(above, below) for above, below in pairwise(matrix)]
@@ -128,7 +170,21 @@ def compare_tables(
                 pairwise(item.methods), tests, adjusted, strict=True
             )
         )
-        yield Comparisons(encoder, scoring.id, RESAMPLES, SEED, rounded(order), rows)
+        yield Comparisons(
+            encoder, scoring.id, RESAMPLES, SEED, rounded(order), rows, over_seeds=True
+        )
+
+
+def over_seeds(
+    methods: tuple[str, ...], scores: tuple[tuple[Task, Path], ...], results: Results
+) -> Scored:
+    """The methods with the seeds that each of them has on all of the tasks."""
+
+    def seeds_of(method: str) -> tuple[int, ...]:
+        on_tasks = ({r.seed for r in results.records(method, task.name)} for task, _ in scores)
+        return tuple(sorted(set.intersection(*on_tasks)))
+
+    return Scored(methods, scores, tuple(map(seeds_of, methods)))
 
 
 @dataclass(frozen=True)
@@ -212,14 +268,12 @@ def against_best(
 
     The best has the highest mean over seeds and p = 1. A column is left out where a score is not
     one that resamples compute again, or where the similarities of a method do not lie beside its
-    record. Seed 0 of each method is resampled; the family is the column.
+    record. Seeds are resampled as items are; the family is the column.
     """
     names: dict[Scored, str] = {}
-    for name, item in columns.items():
-        if len(item.methods) > 1 and all(
-            path in RESAMPLED and _similarities_lie_in(context.store, item.methods, task.name)
-            for task, path in item.scores
-        ):
+    for name, column in columns.items():
+        item = over_seeds(column.methods, column.scores, results)
+        if len(item.methods) > 1 and _can_be_resampled(context.store, item):
             names[item] = name
             for task, _ in item.scores:
                 records = [results.records(method, task.name)[0] for method in item.methods]
@@ -258,7 +312,7 @@ def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) 
     if any(score_at(record.scores, path) is None for record in records):
         return f"{task.name}: a score is undefined"
     if path not in RESAMPLED:
-        return f"{task.name}: wanted a correlation or an accuracy, found {path[0]}"
+        return f"{task.name}: wanted a score that resamples compute again, found {path[0]}"
     return ""
 
 
@@ -267,37 +321,84 @@ def _similarities_lie_in(runs: Store, methods: Iterable[str], task: str) -> bool
     return all(runs.cosines(Cell(method, task)) is not None for method in methods)
 
 
+def _can_be_resampled(runs: Store, item: Scored) -> bool:
+    """Whether resamples can compute the scores again from similarities that are stored."""
+    return all(seeds for _, seeds in item.sides) and all(
+        path in RESAMPLED and runs.cosines(Cell(method, task.name, seed)) is not None
+        for task, path in item.scores
+        for method, seed in item.cells
+    )
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """One score, and the cells (method and seed) whose similarities are scored on the resamples."""
+
+    task: Task
+    path: Path
+    cells: tuple[tuple[str, int], ...]
+
+
 def _on_resamples(
     what: str, due: Collection[Scored], context: RunContext, engine: Engine = HERE
 ) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
-    """Each item with the mean score of its methods, in points, on every resample, as it is done."""
-    if due:
-        context.progress.phase(what, len(due))
+    """Each item with the mean score of its methods, in points, on every resample.
+
+    A score that several items have is computed once.
+    """
+    wanted: dict[tuple[Task, Path], dict[tuple[str, int], None]] = {}
+    for item in due:
+        for score in item.scores:
+            wanted.setdefault(score, {}).update(dict.fromkeys(item.cells))
+    parts = [Resampled(task, path, (*cells,)) for (task, path), cells in wanted.items()]
+    if parts:
+        context.progress.phase(what, len(parts))
     loader = context.loader
     # The texts that a loader has read are not sent to other processes.
     unread = loader if engine == HERE else TaskLoader(loader.places, loader.corpora)
-    for item, scores in engine.map(partial(_resampled, context.store, unread), [*due]):
+    on_resamples: dict[tuple[Task, Path], dict[tuple[str, int], Float64[np.ndarray, " R"]]] = {}
+    for part, scores in engine.map(partial(_resampled, context.store, unread), parts):
         if isinstance(scores, HarnessError):
             raise scores
         context.progress.step(1)
-        yield item, scores
+        on_resamples[part.task, part.path] = dict(zip(part.cells, scores, strict=True))
+    for item in due:
+        rows = []
+        for method, seeds in item.sides:
+            weights = seed_weights(len(seeds), RESAMPLES, generator_of(f"seeds of {method}", SEED))
+            of_tasks = [
+                np.stack([on_resamples[score][method, seed] for seed in seeds])
+                for score in item.scores
+            ]
+            rows.append((weights * np.mean(of_tasks, axis=0)).sum(axis=0))
+        yield item, np.stack(rows)
 
 
-def _resampled(runs: Store, loader: TaskLoader, item: Scored) -> Float64[np.ndarray, "M R"]:
-    """The mean of each method's scores of seed 0 on every resample of the tasks' items."""
-    matrices = []
-    for task, (metric, *aggregation) in item.scores:
-        pairs = loader.inputs(task).pairs
-        cosines = [runs.cosines(Cell(method, task.name)) for method in item.methods]
-        matrix = bootstrap_scores(
-            np.stack([column for column in cosines if column is not None]),
-            pairs.gold,
-            pairs.group,
-            metric=cast(Metric, metric),
-            aggregate="wmean" if aggregation == ["wmean"] else "all",
-            resamples=RESAMPLES,
-            rng=np.random.default_rng(SEED),
-        )
-        matrices.append(matrix)
-    mean: Float64[np.ndarray, "M R"] = np.mean(matrices, axis=0)
-    return mean
+def _resampled(runs: Store, loader: TaskLoader, part: Resampled) -> Float64[np.ndarray, "M R"]:
+    """The score of every cell on every resample of the task's items."""
+    pairs = loader.inputs(part.task).pairs
+    cosines = [runs.cosines(Cell(method, part.task.name, seed)) for method, seed in part.cells]
+    return bootstrap_scores(
+        np.stack([column for column in cosines if column is not None]),
+        token_distances(pairs) if part.path == ("edit_distance",) else pairs.gold,
+        pairs.group,
+        draw_counts(item_texts(pairs), RESAMPLES, SEED),
+        metric=RESAMPLED[part.path],
+        aggregate="wmean" if part.path[1:] == ("wmean",) else "all",
+    )
+
+
+def item_texts(pairs: Pairs) -> list[str]:
+    """The text of each item: alike for a pair in either order and in any text form.
+
+    STS-B took 1,007 of its 1,379 test pairs from STS12 to STS16, and SST-2 most of its sentences
+    from MR; raw and tokenised text differ in spaces and punctuation.
+    """
+    return [
+        " ".join(sorted(map(_letters, sentences))) for sentences in zip(*pairs.columns, strict=True)
+    ]
+
+
+def _letters(text: str) -> str:
+    """The letters and digits of a text, without case."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))

@@ -148,7 +148,12 @@ def leaderboard(
         ties = compared.indistinguishable if compared and tested else ()
         board = sts_board(results, methods, protocol)
         parts = board_parts(board, "**{}**", dict.fromkeys(ties, " ≈"), costs)
-        return parts if tested or len(averages) < 2 else [*parts, texts()["not-compared"]]
+        if compared is not None and tested:
+            return [
+                *parts,
+                texts()[f"compared-{'over-seeds' if compared.over_seeds else 'seed-0'}"],
+            ]
+        return parts if len(averages) < 2 else [*parts, texts()["not-compared"]]
 
     complete = protocols.complete_encoders(results)
     for encoder, methods in complete.items():

@@ -225,8 +225,8 @@ class MethodTable:
             sentences.append(f"`@{corpus}`: fitted on {meaning}{dagger}.")
         if self.p_holm:
             sentences.append(
-                f"Bold: best; {TIED}: not distinguishable from it (paired bootstrap over pairs, "
-                f"seed 0, Holm's correction in each column, {LEVEL:.0%})."
+                f"Bold: best; {TIED}: not distinguishable from it (paired bootstrap over pairs "
+                f"and seeds, Holm's correction in each column, {LEVEL:.0%})."
             )
         every = (heading for heading, scores in self.columns.items() if scores)
         if untested := [heading for heading in every if heading not in self.p_holm]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -28,9 +29,10 @@ PAGE = "replication-in-miniature.md"
 TEMPLATE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
 NO_NUMBER = "–"
 APART = "tests on encoders of which no paper claims anything"
+LEAST_P = 0.001  # that a table prints
 HEAD = (
     *("task", "published: better", "worse", "difference"),
-    *("measured: better", "worse", "difference", "95 %"),
+    *("measured: better", "worse", "difference", "95 %", "p (Holm)"),
     *("verdict", "decided by"),
 )
 SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
@@ -193,15 +195,23 @@ def _line(finding: Finding) -> list[str]:
         published = [*(f"{points:.2f}" for points in finding.published), signed(claimed)]
     interval = " to ".join(map(signed, decision.interval or ()))
     difference = "" if decision.difference is None else signed(decision.difference)
-    measured = [*map(str, finding.sides), difference, interval]
+    measured = [*map(str, finding.sides), difference, interval, p_value(decision.p_holm)]
     return [escape(finding.label), *published, *measured, str(decision.outcome), decision.by]
+
+
+def p_value(p: float | None) -> str:
+    """Three decimals, which never round up to a p that is significant, or down to 0."""
+    if p is None:
+        return ""
+    return "<0.001" if p < LEAST_P else f"{math.ceil(1000 * round(p, 9)) / 1000:.3f}"
 
 
 def _notes(claim: Claim) -> str:
     """Why the claim is not fully tested, its note; rows of another text form or with other maps."""
     part = f"This is part of {claim.part_of}." if claim.part_of else ""
     none = "" if claim.of_paper else "No paper claims this of the encoder that was tested."
-    notes = [*filter(None, (claim.failed_training, part, none, claim.note))]
+    every = "It claims every column, so it holds only if all hold." if claim.conjunction else ""
+    notes = [*filter(None, (claim.failed_training, part, none, every, claim.note))]
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
         label = escape(row.label)
         chains = ((name or method).partition("+")[2] for name in (row.method, method))

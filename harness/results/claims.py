@@ -1,9 +1,13 @@
-"""Claims of papers about two methods, and whether they hold: files, stored intervals, tests."""
+"""Claims of papers about two methods, and whether they hold: files, stored intervals, tests.
+
+What is dear to compute, the bootstrap of an interval, a run computes and stores; reading takes what
+is stored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +16,12 @@ from statistics import fmean
 from harness.core.json_text import write_sealed
 from harness.core.toml import read_sealed, read_typed
 from harness.registry import Registry
+from harness.results.comparisons import LEVEL, holm
 from harness.results.index import NOT_MEASURED, Results, SeedScores, mean_over_tasks
 from harness.results.layout import RECORDS
 from harness.results.published import SCORES, Column, Row, Table, score_path
 from harness.results.reproduction import seed_scores
-from harness.results.verdict import TOLERANCES, CellState, welch_half_width
+from harness.results.verdict import TOLERANCES, CellState, welch_test
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
 TaskScore = tuple[str, tuple[str, ...]]
@@ -33,12 +38,18 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Interval:
-    """A difference in points, its 95 % interval, and the bootstrap's resamples and seed."""
+    """A difference in points, its 95 % interval and two-sided p, and how they were computed.
+
+    `by` is what was resampled: `ITEMS`, `SEEDS_AND_ITEMS`, or `NORMAL` for a p that was computed
+    later, from the interval. `resamples` and `seed` are the bootstrap's.
+    """
 
     contrast: Contrast
     difference: float
     low: float
     high: float
+    p: float
+    by: str
     resamples: int
     seed: int
 
@@ -78,7 +89,8 @@ class ClaimEntry:
 
     `methods` stand for this claim alone in the rows' place. One that is made in words alone has
     words for `better` and `worse`. `part_of` says of what several claims are parts. `of_paper` is
-    false of a test on an encoder of which no paper claims anything.
+    false of a test on an encoder of which no paper claims anything. A `conjunction` claims every
+    column, and not most of them.
     """
 
     id: str
@@ -91,6 +103,7 @@ class ClaimEntry:
     note: str = ""
     part_of: str = ""
     of_paper: bool = True
+    conjunction: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,7 @@ class Claim:
     part_of: str
     failed_training: str
     of_paper: bool = True
+    conjunction: bool = False
 
     @property
     def encoders(self) -> tuple[str, ...]:
@@ -161,17 +175,18 @@ class Claims:
             columns = {column.id: column for column in scored(table)}
             failed = (self.failed_trainings.get(method.partition(".")[0]) for method in methods)
             claim = Claim(
-                entry.id,
-                entry.claim,
-                table,
-                better,
-                worse,
-                methods,
-                tuple(columns[name] for name in entry.columns or columns),
-                entry.note,
-                entry.part_of,
-                next(filter(None, failed), ""),
+                id=entry.id,
+                claim=entry.claim,
+                table=table,
+                better=better,
+                worse=worse,
+                methods=methods,
+                columns=tuple(columns[name] for name in entry.columns or columns),
+                note=entry.note,
+                part_of=entry.part_of,
+                failed_training=next(filter(None, failed), ""),
                 of_paper=entry.of_paper,
+                conjunction=entry.conjunction,
             )
             for column in claim.columns:
                 claim.published(column)
@@ -200,8 +215,15 @@ def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
 
 
 AVERAGE = "Avg."
-SIGN = "sign"  # what a decision rests on that has neither seeds nor an interval
 MOVED = 0.01  # points: an interval belongs to the difference that it was made for
+
+# What a decision rests on.
+ITEMS = "items"  # resampled, between methods without seeds
+NORMAL = "items, normal p"  # resampled; p is that of a normal distribution with this interval
+SEEDS_AND_ITEMS = "seeds and items"  # both resampled
+SEEDS = "seeds alone"  # Welch's test: the items were not resampled
+NO_INTERVAL = "no interval"  # neither: the sign of a difference decides nothing
+INCOMPLETE = (SEEDS, NORMAL, NO_INTERVAL)  # for which a run makes an interval
 
 
 class ClaimOutcome(StrEnum):
@@ -215,22 +237,31 @@ class ClaimOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """The outcome, the difference, its 95 % interval, and what the outcome rests on."""
+    """The outcome, the difference, its 95 % interval, p, and what they rest on.
+
+    `p_holm` is p corrected for the tasks of the claim; it decides. The interval is not corrected.
+    """
 
     outcome: ClaimOutcome
     difference: float | None = None
     interval: tuple[float, float] | None = None
     by: str = ""
+    p: float | None = None
+    p_holm: float | None = None
+
+    def corrected(self, p_holm: float) -> Decision:
+        """The decision with p as it is corrected for several tests."""
+        outcome = ClaimOutcome.UNDECIDED
+        if p_holm <= LEVEL and self.difference:
+            outcome = ClaimOutcome.HOLDS if self.difference > 0 else ClaimOutcome.FAILS
+        return replace(self, outcome=outcome, p_holm=p_holm)
 
 
-def decide(
-    better: SeedScores, worse: SeedScores, items: tuple[float, float] | None = None
-) -> Decision:
-    """Whether the first lies above the second.
+def decide(better: SeedScores, worse: SeedScores, stored: Interval | None = None) -> Decision:
+    """Whether the first lies above the second, by one test.
 
-    Where either is seeded, by Welch's 95 % interval over seeds; else by `items`, the bootstrap's
-    interval over test items; without one by the sign, and a difference that another platform could
-    turn is undecided.
+    By the stored interval where there is one for this difference. Else, where either is seeded, by
+    Welch's test over seeds, which says nothing of the choice of items. Else it is undecided.
     """
     if not better.scores or not worse.scores:
         return Decision(ClaimOutcome.NOT_MEASURED)
@@ -241,16 +272,25 @@ def decide(
     seeded = [side for side in (better, worse) if side.seeded]
     if any(len(side.scores) < TOLERANCES.seeds for side in seeded):
         return Decision(ClaimOutcome.UNDECIDED, difference, by=CellState.TOO_FEW_SEEDS)
-    interval, by = items, "items" if items else SIGN
-    if seeded:
-        h = welch_half_width(*((side.value.sd or 0.0, len(side.scores)) for side in seeded))
-        interval, by = (difference - h, difference + h), "seeds"
-    if interval is None and abs(difference) <= TOLERANCES.match:
-        return Decision(ClaimOutcome.UNDECIDED, difference, by=SIGN)
-    low, high = interval or (difference, difference)
-    outcome = ClaimOutcome.HOLDS if low > 0 else ClaimOutcome.UNDECIDED
-    outcome = ClaimOutcome.FAILS if high < 0 else outcome
-    return Decision(outcome, difference, interval, by)
+    if stored and abs(stored.difference - difference) <= MOVED:
+        interval, by, p = (stored.low, stored.high), stored.by, stored.p
+    elif seeded:
+        welch = welch_test(
+            difference, *((side.value.sd or 0.0, len(side.scores)) for side in seeded)
+        )
+        interval, by, p = (difference - welch.half, difference + welch.half), SEEDS, welch.p
+    else:
+        return Decision(ClaimOutcome.UNDECIDED, difference, by=NO_INTERVAL)
+    return Decision(ClaimOutcome.UNDECIDED, difference, interval, by, p).corrected(p)
+
+
+def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of a claim, their p corrected by Holm's procedure: its tasks are the family."""
+    adjusted = iter(holm([f.decision.p for f in findings if f.decision.p is not None]))
+    return [
+        f if f.decision.p is None else replace(f, decision=f.decision.corrected(next(adjusted)))
+        for f in findings
+    ]
 
 
 @dataclass(frozen=True)
@@ -274,7 +314,8 @@ class ClaimResult:
     """A claim with a finding for each task, and the average where there is one.
 
     It holds if it holds on more than half of its tasks, and does not if the opposite is true on
-    more than half; a missing score counts as a task, and the average does not.
+    more than half; a missing score counts as a task, and the average does not. A conjunction holds
+    if it holds on all, and does not if the opposite is true on one.
     """
 
     claim: Claim
@@ -291,6 +332,8 @@ class ClaimResult:
         outcomes = self.outcomes
         if set(outcomes) == {ClaimOutcome.NOT_MEASURED}:
             return ClaimOutcome.NOT_MEASURED
+        if self.claim.conjunction:
+            return _of_every(outcomes)
         for outcome in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS):
             if 2 * outcomes.count(outcome) > len(outcomes):
                 return outcome
@@ -307,6 +350,13 @@ class ClaimResult:
         return sum(f.claimed is not None and f.claimed > 0 for f in self.findings)
 
 
+def _of_every(outcomes: Sequence[ClaimOutcome]) -> ClaimOutcome:
+    """The outcome of a claim of which every part has to hold."""
+    if ClaimOutcome.FAILS in outcomes:
+        return ClaimOutcome.FAILS
+    return ClaimOutcome.HOLDS if {*outcomes} == {ClaimOutcome.HOLDS} else ClaimOutcome.UNDECIDED
+
+
 @dataclass(frozen=True)
 class ClaimTests:
     """Tests of claims on records, with the intervals over test pairs that are stored."""
@@ -321,6 +371,7 @@ class ClaimTests:
             self._finding(c.label, claim.published(c), claim, [address(claim.table, c)])
             for c in claim.columns
         ]
+        findings = correct_for_tasks(findings)
         average = None
         metrics = {column.metric or claim.table.metric for column in claim.columns}
         if len(findings) > 1 and len(metrics) == 1:
@@ -349,10 +400,5 @@ class ClaimTests:
             mean_over_tasks([self.scores(method, score) for score in scores])
             for method in claim.methods
         )
-        decision, stored = decide(better, worse), self.intervals.get(contrast)
-        # A stored interval stands where the sign alone would decide, and the difference is its.
-        if stored and decision.by == SIGN and decision.difference is not None:
-            moved = abs(stored.difference - decision.difference) > MOVED
-            items = None if moved else (stored.low, stored.high)
-            decision = decide(better, worse, items)
+        decision = decide(better, worse, self.intervals.get(contrast))
         return Finding(label, contrast, published, (better, worse), decision)

@@ -1,18 +1,21 @@
-"""Method against method: the paired bootstrap over test items, and Holm's correction.
+"""Method against method: the paired bootstrap over test items and seeds, and Holm's correction.
 
 Both methods saw the same items, so both are scored on the same resamples of them and the
-differences are what counts. (A published number against a measured one is another question; see
-`harness.results.verdict`.)
+differences are what counts. Where a method was measured with several seeds, each of them is scored
+on the resample, and their mean is drawn as well. (A published number against a measured one is
+another question; see `harness.results.verdict`.)
 
 A resample is kept as counts: how often it holds each item. Weighted mid-ranks are then sums of
 counts over the items in one fixed order, so nothing is ever sorted again, and they are whole
 numbers, so rank scores are exact and do not depend on how the work is cut into blocks.
 
-Axis letters beside those of `harness.core.types`: M methods, R resamples.
+Axis letters beside those of `harness.core.types`: M methods, S seeds, R resamples.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +23,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, Int64, Num
+from harness.core.arrays import Bool, Float, Float64, Int64, Num, UInt8
 from harness.core.errors import ScoreError
 from harness.core.files import file_name
 from harness.core.json_text import write_sealed
@@ -31,7 +34,7 @@ from harness.results.layout import RECORDS
 # A column in resamples that are given as counts: its centred values or ranks.
 InResamples = Callable[[Int64[np.ndarray, "P B"]], Num[np.ndarray, "P B"]]
 
-Metric = Literal["spearman", "pearson", "accuracy"]
+Metric = Literal["spearman", "pearson", "accuracy", "auc"]
 
 BLOCK = 2**17  # counts at a time: one block (1 MB) and its ranks stay in a core's cache
 
@@ -54,28 +57,50 @@ class PairedComparison:
     resamples: int
 
 
+def draw_counts(items: Sequence[str], resamples: int, seed: int) -> UInt8[np.ndarray, "P R"]:
+    """How often each resample holds each item: a Poisson distribution of mean 1.
+
+    Every distinct item has a generator of its own, seeded by its text. So an item that several
+    tasks share, or one holds twice, is in a resample equally often everywhere, and an average over
+    tasks varies as much as it does; and tasks that were resampled apart pair as well.
+    """
+    if not items or resamples < 1:
+        raise ScoreError(
+            "a bootstrap needs an item and a resample; "
+            f"found {len(items)} items and {resamples} resamples"
+        )
+    rows: dict[str, UInt8[np.ndarray, " R"]] = {}
+    for item in dict.fromkeys(items):
+        rows[item] = generator_of(item, seed).poisson(1.0, size=resamples).astype(np.uint8)
+    return np.stack([rows[item] for item in items])
+
+
+def generator_of(text: str, seed: int) -> np.random.Generator:
+    """The generator of an item, or of whatever else the text names."""
+    digest = hashlib.sha256(f"{seed} {text}".encode()).digest()
+    return np.random.Generator(np.random.SFC64(int.from_bytes(digest[:16], "big")))
+
+
 def bootstrap_scores(
     columns: Float[np.ndarray, "M P"],
     gold: Float[np.ndarray, " P"],
     group: Sequence[str],
+    counts: UInt8[np.ndarray, "P R"],
     *,
     metric: Metric = "spearman",
     aggregate: Literal["all", "wmean"] = "all",
-    resamples: int = 10_000,
-    rng: np.random.Generator,
 ) -> Float64[np.ndarray, "M R"]:
     """The score, in points, of every method's cosines (or classes) on every resample of the items.
 
-    `all` resamples the whole set, as if it had no groups; `wmean` resamples within each group,
-    whose size (and so its weight) is fixed by design. A score that is undefined is NaN. The
-    resamples depend on the generator and the group sizes alone: a method's scores are the same
-    whoever stands beside it, so methods scored in separate calls pair as well.
+    `counts` are those of `draw_counts`. `all` scores the whole set, as if it had no groups; `wmean`
+    scores each group, whose size (and so its weight) is fixed by design. A score that is undefined
+    is NaN. A method's scores are the same whatever methods are scored with it.
     """
-    sizes = columns.shape[-1], len(gold), len(group)
-    if len({*sizes}) != 1 or not gold.size or resamples < 1:
+    sizes = columns.shape[-1], len(gold), len(group), len(counts)
+    if len({*sizes}) != 1 or not gold.size:
         raise ScoreError(
-            "a bootstrap needs one cosine, gold and group a pair, and a resample; found "
-            f"{sizes[0]}, {sizes[1]}, {sizes[2]} and {resamples}"
+            "a bootstrap needs one cosine, gold, group and row of counts a pair; found "
+            f"{sizes[0]}, {sizes[1]}, {sizes[2]} and {sizes[3]}"
         )
     if not (np.isfinite(columns).all() and np.isfinite(gold).all()):
         raise ScoreError("a cosine or gold to resample is not a finite number")
@@ -83,13 +108,29 @@ def bootstrap_scores(
     if metric == "spearman":  # equal pairs tie in ranks
         columns = np.round(columns, TIE_DECIMALS)
     if aggregate == "all":
-        return _one_group(columns, gold, metric, resamples, rng)
-    labels, total = np.array(group), np.zeros((len(columns), resamples))
+        return _one_group(columns, gold, metric, counts)
+    labels, total = np.array(group), np.zeros((len(columns), counts.shape[1]))
     for name in dict.fromkeys(group):
         chosen = labels == name
-        scores = _one_group(columns[:, chosen], gold[chosen], metric, resamples, rng)
+        scores = _one_group(columns[:, chosen], gold[chosen], metric, counts[chosen])
         total += chosen.sum() * scores
     return total / len(gold)
+
+
+def seed_weights(
+    seeds: int, resamples: int, rng: np.random.Generator
+) -> Float64[np.ndarray, "S R"]:
+    """Weights of the seeds in the mean of each resample, by which it varies as Student's t says.
+
+    With one seed the weight is 1. Of more, the weights of a resample sum to 1, and over fixed items
+    the weighted mean is the mean plus t(S - 1) standard errors. (To draw few seeds with replacement
+    would make intervals too narrow: by more than a third of five seeds.)
+    """
+    if seeds == 1:
+        return np.ones((1, resamples))
+    normal = rng.normal(size=(resamples, seeds)).T
+    spread = np.sqrt(rng.chisquare(seeds - 1, size=resamples) / (seeds - 1))
+    return 1 / seeds + (normal - normal.mean(axis=0)) / (math.sqrt(seeds * (seeds - 1)) * spread)
 
 
 def compare_resamples(
@@ -125,16 +166,18 @@ def _one_group(
     columns: Float64[np.ndarray, "M P"],
     gold: Float[np.ndarray, " P"],
     metric: Metric,
-    resamples: int,
-    rng: np.random.Generator,
+    counts: UInt8[np.ndarray, "P R"],
 ) -> Float64[np.ndarray, "M R"]:
-    blocks = _resample(len(gold), resamples, rng)
+    blocks = _blocks(counts)
     if metric == "accuracy":
         right = (columns == gold).astype(np.float64)
-        return np.hstack([100 * (right @ counts) / len(gold) for counts in blocks])
+        return np.hstack([_divide(100 * (right @ part), part.sum(axis=0)) for part in blocks])
+    if metric == "auc":
+        areas = [_area(column, gold == 1) for column in columns]
+        return np.hstack([np.stack([area(part) for area in areas]) for part in blocks])
     centred = _values if metric == "pearson" else _ranks
     methods, truth = [centred(column) for column in columns], centred(gold)
-    return np.hstack([_correlations(counts, methods, truth) for counts in blocks])
+    return np.hstack([_correlations(part, methods, truth) for part in blocks])
 
 
 def _ranks(x: Float64[np.ndarray, " P"]) -> InResamples:
@@ -146,7 +189,7 @@ def _ranks(x: Float64[np.ndarray, " P"]) -> InResamples:
     def in_resamples(counts: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P B"]:
         smaller = np.zeros((len(x) + 1, counts.shape[1]), dtype=np.int64)
         np.cumsum(counts[order], axis=0, out=smaller[1:])
-        return smaller[below] + smaller[upto] - len(x)
+        return smaller[below] + smaller[upto] - smaller[-1]
 
     return in_resamples
 
@@ -154,22 +197,19 @@ def _ranks(x: Float64[np.ndarray, " P"]) -> InResamples:
 def _values(x: Float64[np.ndarray, " P"]) -> InResamples:
     """Centred values, standardised so that `LEAST_SPREAD` is a share of their own spread."""
     z = ((x - x.mean()) / (x.std() or 1.0))[:, None]
-    return lambda counts: z - (counts * z).sum(axis=0) / len(x)
+    return lambda counts: z - (counts * z).sum(axis=0) / np.maximum(1, counts.sum(axis=0))
 
 
-def _resample(
-    items: int, resamples: int, rng: np.random.Generator
-) -> Iterator[Int64[np.ndarray, "P B"]]:
-    """Blocks of resamples, drawn with replacement; resamples lie side by side in memory.
+def _blocks(counts: UInt8[np.ndarray, "P R"]) -> Iterator[Int64[np.ndarray, "P B"]]:
+    """Blocks of resamples, side by side in memory.
 
     NumPy sums a block's columns row by row, and so alike for any width, unless it is one wide:
     then it sums pairwise. So no block is, where there are two resamples or more.
     """
+    items, resamples = counts.shape
     blocks = max(1, resamples // max(2, BLOCK // items))
     for part in np.array_split(np.arange(resamples), blocks):
-        b = len(part)
-        cells = rng.integers(items, size=(b, items)) * b + np.arange(b)[:, None]
-        yield np.bincount(cells.ravel(), minlength=items * b).reshape(items, b)
+        yield np.ascontiguousarray(counts[:, part[0] : part[-1] + 1], dtype=np.int64)
 
 
 def _correlations(
@@ -192,6 +232,32 @@ def _correlations(
     return 100 * np.clip(np.stack(rows), -1, 1)
 
 
+def _area(
+    column: Float64[np.ndarray, " P"], positive: Bool[np.ndarray, " P"]
+) -> Callable[[Int64[np.ndarray, "P B"]], Float64[np.ndarray, " B"]]:
+    """Area under a column's ROC curve in points, ties counting half; NaN without both classes."""
+    order = np.argsort(column, kind="stable")
+    below = np.searchsorted(column[order], column[positive])
+    upto = np.searchsorted(column[order], column[positive], "right")
+
+    def in_resamples(counts: Int64[np.ndarray, "P B"]) -> Float64[np.ndarray, " B"]:
+        chosen, others = counts[positive], counts * ~positive[:, None]
+        smaller = np.zeros((len(column) + 1, counts.shape[1]), dtype=np.int64)
+        np.cumsum(others[order], axis=0, out=smaller[1:])
+        won = (chosen * (smaller[below] + smaller[upto])).sum(axis=0)
+        return _divide(50.0 * won, chosen.sum(axis=0) * smaller[-1])
+
+    return in_resamples
+
+
+def _divide(
+    above: Float64[np.ndarray, "... B"], below: Num[np.ndarray, " B"]
+) -> Float64[np.ndarray, "... B"]:
+    """Quotients; NaN where nothing is divided by."""
+    undefined = np.full(above.shape, np.nan)
+    return np.divide(above, below, out=undefined, where=below > 0)
+
+
 LEVEL = 0.05
 FOLDER = Path(RECORDS) / "comparisons"  # of a results folder
 
@@ -210,7 +276,11 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All neighbouring rows of one table."""
+    """All neighbouring rows of one table.
+
+    `over_seeds` says whether the means over all seeds of a row were compared, seeds resampled as
+    items are, or seed 0 of each row over items alone.
+    """
 
     encoder: str
     protocol: str
@@ -218,6 +288,7 @@ class Comparisons:
     seed: int
     averages: Mapping[str, float]
     rows: tuple[Neighbours, ...]
+    over_seeds: bool = False
 
     @property
     def name(self) -> str:

@@ -199,13 +199,37 @@ def welch_half_width(*samples: tuple[float, int]) -> float:
 
     Each sample is its sd and size; a mean that does not vary is left out.
     """
+    return welch_test(0.0, *samples).half
+
+
+@dataclass(frozen=True)
+class Welch:
+    """Half of the 95 % interval of a difference of means, and its two-sided p."""
+
+    half: float
+    p: float
+
+
+def welch_test(difference: float, *samples: tuple[float, int]) -> Welch:
+    """Welch's test of a difference of means; each sample is its sd and size.
+
+    Where no mean varies, a difference is certain, and none is none.
+    """
     variances = [sd**2 / n for sd, n in samples]
     total = math.fsum(variances)
     if total == 0:
-        return 0.0
+        return Welch(half=0.0, p=0.0 if difference else 1.0)
     # As shares, since squared variances may underflow.
     shares = ((v / total) ** 2 / (n - 1) for v, (_, n) in zip(variances, samples, strict=True))
-    return student_quantile(1 / math.fsum(shares)) * math.sqrt(total)
+    df, error = 1 / math.fsum(shares), math.sqrt(total)
+    return Welch(half=student_quantile(df) * error, p=student_p(difference / error, df))
+
+
+def student_p(t: float, df: float) -> float:
+    """The two-sided p of Student's t, for any real df >= 1."""
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(df, -abs(t)))
 
 
 def student_quantile(df: float) -> float:

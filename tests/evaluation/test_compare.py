@@ -1,4 +1,4 @@
-"""Method against method: the paired bootstrap of seed 0, for two methods and for claims."""
+"""Method against method: the paired bootstrap, for two methods, for columns and for claims."""
 
 from dataclasses import replace
 
@@ -9,16 +9,21 @@ from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
 from harness.core.json_text import LAST_KEY, sealed
+from harness.core.types import Pairs
 from harness.evaluation.compare import (
+    RESAMPLED,
     RESAMPLES,
     SEED,
     Scored,
     against_best,
     compare_claims,
     compare_methods,
+    item_texts,
 )
 from harness.evaluation.runner import RunContext
 from harness.results.claims import (
+    ITEMS,
+    SEEDS_AND_ITEMS,
     Contrast,
     Interval,
     intervals_file,
@@ -26,7 +31,14 @@ from harness.results.claims import (
     read_intervals,
     write_intervals,
 )
-from harness.results.comparisons import bootstrap_scores, compare_resamples, holm
+from harness.results.comparisons import (
+    bootstrap_scores,
+    compare_resamples,
+    draw_counts,
+    generator_of,
+    holm,
+    seed_weights,
+)
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.records import Cell, Overlay, Store
@@ -35,6 +47,7 @@ LEXICAL = task("lexical", metric="edit-distance")
 REGISTRY = fake_registry(FakeConfig())
 REGISTRY = replace(REGISTRY, tasks={**REGISTRY.tasks, "lexical": LEXICAL})
 METHODS = ("fake.mean", "fake.cls")
+SEEDED = "fake.mean+stretch@target"
 COLUMNS = (Column("toy", "TOY", task="toy"), Column("sts-b", "STS-B", task="sts-b"))
 ROWS = (
     Row("high", "High", "", "", "", {"toy": "70.00", "sts-b": "60.00"}, why_not="quoted"),
@@ -54,6 +67,12 @@ better = "high"
 worse = "low"
 """
 ALL = ("spearman", "all")
+
+
+def interval_of(contrast, difference, low, high):
+    return Interval(contrast, difference, low, high, p=0.5, by=ITEMS, resamples=9, seed=0)
+
+
 ON_TOY = Contrast(*METHODS, (("toy", ALL),))
 AVERAGE = Contrast(*METHODS, (("toy", ALL), ("sts-b", ALL)))
 
@@ -77,10 +96,10 @@ def runs(tmp_path, loader):
     return store
 
 
-def write(store, method, of, values, data, scores=None):
+def write(store, method, of, values, data, scores=None, seed=0):
     scores = scores or {"spearman": {"all": 50.0 + len(method)}}
     known = {"repr": repr(REGISTRY.parse(method)), "digests": {"data": data}}
-    made = made_record(method, of.name, scores, pairs=len(values), **known)
+    made = made_record(method, of.name, scores, seed, pairs=len(values), **known)
     store.write(made, values.astype(np.float32), {})
 
 
@@ -88,8 +107,8 @@ def resampled(runs, loader, of, methods=METHODS):
     """The scores of methods on the resamples of a task."""
     pairs = loader.inputs(of).pairs
     columns = np.stack([runs.cosines(Cell(method, of.name)) for method in methods])
-    rng = np.random.default_rng(SEED)
-    return bootstrap_scores(columns, pairs.gold, pairs.group, resamples=RESAMPLES, rng=rng)
+    counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
+    return bootstrap_scores(columns, pairs.gold, pairs.group, counts)
 
 
 # Two methods
@@ -113,7 +132,7 @@ def test_a_chosen_task_is_compared_alone(runs, loader):
     assert (test.task, test.p_holm) == ("sts-b", test.p)
 
 
-def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
+def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader, monkeypatch):
     def refused(*tasks, match, error=UsageError, second="fake.cls"):
         with pytest.raises(error, match=match):
             compare_methods("fake.mean", second, tasks, REGISTRY, RunContext(loader, runs))
@@ -122,7 +141,8 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
     refused(REGISTRY.tasks["no-train"], match="no record of fake.mean and of fake.cls on no-train")
     for method in METHODS:
         write(runs, method, LEXICAL, np.ones(30), "d", {"edit_distance": -5.0})
-    refused(LEXICAL, match="lexical: wanted a correlation or an accuracy, found edit_distance")
+    monkeypatch.delitem(RESAMPLED, ("edit_distance",))
+    refused(LEXICAL, match="lexical: wanted a score that resamples compute again, found")
     write(runs, "fake.cls", TOY, np.ones(30), "other pairs", {"spearman": {"all": 3.0}})
     refused(TOY, match="fake.cls was scored on other pairs of toy", error=DataError)
     write(runs, "fake.cls", TOY, np.ones(30), "d", {"spearman": {"all": None}})
@@ -178,10 +198,10 @@ def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correcti
 # Claims
 
 
-def intervals(runs, loader, known=None):
+def intervals(runs, loader, known=None, claims=CLAIMS):
     """The intervals of a claim on both tasks and their average."""
     path = runs.folder.parent / "claims.toml"
-    path.write_text(CLAIMS)
+    path.write_text(claims)
     return compare_claims(
         read_claims(path, [TABLE]), REGISTRY, RunContext(loader, runs), known or {}
     )
@@ -194,13 +214,80 @@ def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(r
         wanted, interval = compare_resamples(*scores), made[contrast]
         assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
         assert (interval.difference, interval.resamples) == (1.0, RESAMPLES)
+        assert (interval.p, interval.by) == (wanted.p, ITEMS)
     assert len(made) == 3
 
 
+def write_seeds(runs, loader, seeds=range(5)):
+    """A seeded method on both tasks; what each seed gave the pairs."""
+    rng, given = np.random.default_rng(11), {}
+    for of in (TOY, OTHER):
+        inputs = loader.inputs(of)
+        for seed in seeds:
+            values = inputs.pairs.gold / 5 + rng.normal(scale=0.5, size=len(inputs.pairs))
+            scores = {"spearman": {"all": 70.0 + seed}}
+            write(runs, SEEDED, of, values, inputs.digests["data"], scores, seed)
+            given[of, seed] = values
+    return given
+
+
+def test_an_interval_of_a_seeded_method_is_over_seeds_and_items(runs, loader):
+    given = write_seeds(runs, loader)
+    made = intervals(runs, loader, claims=CLAIMS.replace('"fake.mean"', f'"{SEEDED}"'))
+    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", SEED))
+    on_tasks = []
+    for of in (TOY, OTHER):
+        pairs = loader.inputs(of).pairs
+        columns = np.stack([given[of, seed].astype(np.float32) for seed in range(5)])
+        counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
+        scores = bootstrap_scores(columns, pairs.gold, pairs.group, counts)
+        [fixed] = resampled(runs, loader, of, ["fake.cls"])
+        on_tasks.append(((weights * scores).sum(axis=0), fixed))
+    on_toy, on_other = on_tasks
+    both = (np.add(on_toy[0], on_other[0]) / 2, np.add(on_toy[1], on_other[1]) / 2)
+    for scores, of in ((on_toy, ON_TOY.scores), (both, AVERAGE.scores)):
+        interval, wanted = made[Contrast(SEEDED, "fake.cls", of)], compare_resamples(*scores)
+        assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
+        assert (interval.p, interval.by) == (wanted.p, SEEDS_AND_ITEMS)
+        assert interval.difference == 72 - 58
+
+
+@pytest.mark.parametrize("lost", [0, 4])
+def test_a_seed_without_similarities_leaves_the_test_over_seeds(runs, loader, lost):
+    write_seeds(runs, loader)
+    runs.path(Cell(SEEDED, "toy", lost)).with_suffix(".safetensors").unlink()
+    made = intervals(runs, loader, claims=CLAIMS.replace('"fake.mean"', f'"{SEEDED}"'))
+    assert {contrast.scores for contrast in made} == {(("sts-b", ALL),)}
+
+
+def test_rows_of_a_table_are_compared_over_their_seeds(runs, loader):
+    """A column's best is that of the means; seed 0 of it alone is no better than the other."""
+    write_seeds(runs, loader)
+    pairs, digest = loader.inputs(TOY).pairs, loader.inputs(TOY).digests["data"]
+    write(runs, SEEDED, TOY, -pairs.gold, digest, {"spearman": {"all": 70.0}})
+    column = {"TOY": Scored((SEEDED, "fake.cls"), ((TOY, ALL),))}
+    [tested] = against_best(column, Results.read(runs), RunContext(loader, runs)).values()
+    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", SEED))
+    columns = np.stack([runs.cosines(Cell(SEEDED, "toy", seed)) for seed in range(5)])
+    counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
+    scores = (weights * bootstrap_scores(columns, pairs.gold, pairs.group, counts)).sum(axis=0)
+    [other] = resampled(runs, loader, TOY, ["fake.cls"])
+    assert tested == {SEEDED: 1.0, "fake.cls": compare_resamples(scores, other).p}
+
+
+def test_pairs_are_the_same_item_in_either_order_and_in_any_text_form():
+    raw = Pairs(("A man's dog.", "Two"), ("“Yes!”", "three"), np.zeros(2), ("", ""))
+    tokenised = Pairs(("`` yes ! ''", "three"), ("A man 's dog .", "four"), np.zeros(2), ("", ""))
+    first, second = item_texts(raw), item_texts(tokenised)
+    assert first[0] == second[0]
+    assert len({*first, *second}) == 3
+    assert item_texts(Pairs(("Two", "two ."), (), np.zeros(2), ("", ""))) == ["two", "two"]
+
+
 def test_a_known_interval_stays_until_its_difference_moves(runs, loader):
-    known = {ON_TOY: Interval(ON_TOY, 1.0, -1.0, 1.0, 9, 0)}
+    known = {ON_TOY: interval_of(ON_TOY, 1.0, -1.0, 1.0)}
     assert intervals(runs, loader, known)[ON_TOY] == known[ON_TOY]
-    moved = {ON_TOY: Interval(ON_TOY, 2.4, -1.0, 1.0, 9, 0)}
+    moved = {ON_TOY: interval_of(ON_TOY, 2.4, -1.0, 1.0)}
     assert intervals(runs, loader, moved)[ON_TOY].difference == 1.0
 
 
@@ -210,28 +297,15 @@ def test_what_was_not_measured_here_keeps_what_is_known_and_gets_nothing_new(run
     assert intervals(runs, loader) == {}
     for record in runs.folder.rglob("fake.cls/**/seed-0.json"):
         record.unlink()
-    known = {ON_TOY: Interval(ON_TOY, 1.0, -1.0, 1.0, 9, 0)}
+    known = {ON_TOY: interval_of(ON_TOY, 1.0, -1.0, 1.0)}
     assert intervals(runs, loader, known) == known
-
-
-def test_an_accuracy_is_the_share_of_right_classes_in_every_resample():
-    gold = np.array([0.0, 1.0, 1.0, 0.0, 2.0])
-    columns = np.array([gold, 1 - gold, [0.0, 1.0, 0.0, 0.0, 2.0]])
-    group = ("g",) * len(gold)
-    scores = bootstrap_scores(
-        columns, gold, group, metric="accuracy", resamples=50, rng=np.random.default_rng(0)
-    )
-    drawn = np.random.default_rng(0).integers(len(gold), size=(50, len(gold)))
-    np.testing.assert_allclose(scores[2], 100 * (columns[2] == gold)[drawn].mean(axis=1))
-    assert (scores[0] == 100).all()
-    assert (scores[1] == 0).all()
 
 
 def test_intervals_are_read_as_they_were_written(tmp_path):
     assert read_intervals(tmp_path) == {}
     known = {
-        AVERAGE: Interval(AVERAGE, 2.5, -1.0, 1.0, 9, 0),
-        ON_TOY: Interval(ON_TOY, 1.0, 0.5, 2.0, 9, 0),
+        AVERAGE: interval_of(AVERAGE, 2.5, -1.0, 1.0),
+        ON_TOY: interval_of(ON_TOY, 1.0, 0.5, 2.0),
     }
     write_intervals(tmp_path, known)
     assert read_intervals(tmp_path) == known

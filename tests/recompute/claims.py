@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import others
 from pages import Report, Table, content, markdown
 from papers import SCORES, in_points, path_of
-from scores import Decision, Fields, Inputs, Records, Side, averaged, decide, number, side
+from scores import (
+    Decision,
+    Fields,
+    Inputs,
+    Records,
+    Side,
+    averaged,
+    corrected,
+    decide,
+    number,
+    side,
+)
 
 OUTCOMES = ("holds", "does not hold", "undecided", "not measured")
 APART = "tests on encoders of which no paper claims anything"
 Score = tuple[str, tuple[str, ...]]
+P_COLUMN = 8  # of the table of a claim
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,8 @@ class Claim:
     """A claim with its lines; the last is the average where there is one.
 
     `caveats` say which training failed, and which sentence it is a part of; `encoders` on what it
-    was tested, and `of_paper` whether a paper claims it of such an encoder.
+    was tested, and `of_paper` whether a paper claims it of such an encoder; of one of `every` part
+    all parts have to hold.
     """
 
     id: str
@@ -47,6 +61,7 @@ class Claim:
     caveats: Sequence[str]
     encoders: str
     of_paper: bool
+    every: bool
 
     @property
     def tasks(self) -> Sequence[Line]:
@@ -64,6 +79,10 @@ class Claim:
         """What more than half of the tasks say; holes count as tasks."""
         if self.counts["not measured"] == len(self.tasks):
             return "not measured"
+        if self.every and self.counts["does not hold"]:
+            return "does not hold"
+        if self.every:
+            return "holds" if self.counts["holds"] == len(self.tasks) else "undecided"
         half = len(self.tasks) / 2
         return next((word for word in OUTCOMES[:2] if self.counts[word] > half), "undecided")
 
@@ -127,6 +146,8 @@ def _claim(
             above, below = (float(in_points(table, rows[name], column)) for name in names)
             printed = above, below
         lines.append(_line(column["label"], printed, methods, [score], stored, records))
+    decisions = corrected([line.decision for line in lines])
+    lines = [replace(line, decision=one) for line, one in zip(lines, decisions, strict=True)]
     metrics = {column.get("metric", table["metric"]) for column in columns}
     averages = len(columns) > 1 and len(metrics) == 1
     if averages:
@@ -145,6 +166,7 @@ def _claim(
         caveats=caveats,
         encoders=" and ".join(f"`{name}`" for name in names),
         of_paper=entry.get("of_paper", True),
+        every=bool(entry.get("conjunction")),
     )
 
 
@@ -157,14 +179,10 @@ def _line(
     records: Records,
 ) -> Line:
     above, below = (averaged([side(records, m, *score) for score in scores]) for m in methods)
-    decision = decide(above, below)
     on = [[task, list(path)] for task, path in scores]
     wanted = {"better": methods[0], "worse": methods[1], "scores": on}
-    if decision.by == "sign" and decision.difference is not None:
-        for one in stored:
-            near = abs(one["difference"] - decision.difference) <= 0.01
-            if one["contrast"] == wanted and near:
-                decision = decide(above, below, (one["low"], one["high"]))
+    known = [one for one in stored if one["contrast"] == wanted]
+    decision = decide(above, below, known[0] if known else None)
     return Line(label, printed, (above, below), decision)
 
 
@@ -234,6 +252,13 @@ def _signed(value: float) -> str:
     return f"{value + 0.0:+.9f}"
 
 
+def _p(p: float | None) -> str:
+    """Three decimals, rounded up."""
+    if p is None:
+        return ""
+    return "<0.001" if p < 0.001 else f"{math.ceil(round(p, 9) * 1000) / 1000:.3f}"
+
+
 def _section(table: Table, claim: Claim, report: Report) -> None:
     report.equal(f"claims: {claim.id}: lines", len(table.lines), len(claim.lines))
     for cells, line in zip(table.lines, claim.lines, strict=False):
@@ -254,7 +279,10 @@ def _section(table: Table, claim: Claim, report: Report) -> None:
             decision.outcome,
             decision.by,
         ]
-        report.cells(f"claims: {claim.id}: {line.label}", table.head, cells, due)
+        where = f"claims: {claim.id}: {line.label}"
+        report.expect(f"{where}: p", cells[P_COLUMN], _p(decision.p))
+        head, shown_cells = ([*row[:P_COLUMN], *row[P_COLUMN + 1 :]] for row in (table.head, cells))
+        report.cells(where, head, shown_cells, due)
 
 
 def _overview(table: Table, claims: Sequence[Claim], report: Report) -> None:

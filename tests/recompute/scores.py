@@ -21,6 +21,7 @@ Records = Mapping[Cell, Sequence[Fields]]  # one a seed
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
 LABELS = [task.upper() for task in SEVEN]
 ENOUGH = 5  # seeds for a verdict
+LEVEL = 0.05
 # What the `repr` of a method says where another seed gives another score.
 SEEDED = ("Flow(", "FamilyConfig(")
 
@@ -128,16 +129,23 @@ def number(value: float) -> str:
 
 
 def welch(*samples: tuple[float, int]) -> float:
-    """Half of Welch's 95 % interval of a difference of means, with Satterthwaite's df.
+    """Half of Welch's 95 % interval of a difference of means."""
+    return welch_test(0.0, *samples)[0]
+
+
+def welch_test(difference: float, *samples: tuple[float, int]) -> tuple[float, float]:
+    """Half of Welch's 95 % interval of a difference of means, and its p, with Satterthwaite's df.
 
     Each sample is its standard deviation and size.
     """
     variances = [(sd**2 / count, count) for sd, count in samples]
     total = sum(variance for variance, _ in variances)
     if total == 0:
-        return 0.0
+        return 0.0, float(difference == 0)
     df = total**2 / sum(variance**2 / (count - 1) for variance, count in variances)
-    return float(stats.t.ppf(0.975, df) * math.sqrt(total))
+    error = math.sqrt(total)
+    p = 2 * float(stats.t.sf(abs(difference) / error, df))
+    return float(stats.t.ppf(0.975, df) * error), p
 
 
 @dataclass(frozen=True)
@@ -148,10 +156,11 @@ class Decision:
     difference: float | None = None
     interval: tuple[float, float] | None = None
     by: str = ""
+    p: float | None = None
 
 
-def decide(first: Side, second: Side, items: tuple[float, float] | None = None) -> Decision:
-    """Whether the first lies above the second, by seeds, by test items, or by the sign."""
+def decide(first: Side, second: Side, stored: Fields | None = None) -> Decision:
+    """Whether the first lies above the second, by a stored interval or by seeds."""
     if not first.scores or not second.scores:
         return Decision("not measured")
     if first.mean is None or second.mean is None:
@@ -160,17 +169,32 @@ def decide(first: Side, second: Side, items: tuple[float, float] | None = None) 
     seeded = [one for one in (first, second) if one.seeded]
     if any(len(one.scores) < ENOUGH for one in seeded):
         return Decision("undecided", difference, None, "too few seeds")
+    if stored and abs(stored["difference"] - difference) <= 0.01:
+        interval = stored["low"], stored["high"]
+        return _outcome(difference, interval, stored["by"], stored["p"])
     if seeded:
-        half = welch(*(one.spread for one in seeded))
-        return _outcome(difference, (difference - half, difference + half), "seeds")
-    if items:
-        return _outcome(difference, items, "items")
-    if abs(difference) <= 0.05 + 1e-9:
-        return Decision("undecided", difference, None, "sign")
-    return _outcome(difference, None, "sign")
+        half, p = welch_test(difference, *(one.spread for one in seeded))
+        return _outcome(difference, (difference - half, difference + half), "seeds alone", p)
+    return Decision("undecided", difference, None, "no interval")
 
 
-def _outcome(difference: float, interval: tuple[float, float] | None, by: str) -> Decision:
-    low, high = interval or (difference, difference)
-    word = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
-    return Decision(word, difference, interval, by)
+def _outcome(
+    difference: float, interval: tuple[float, float] | None, by: str, p: float
+) -> Decision:
+    word = "undecided"
+    if p <= LEVEL and difference != 0:
+        word = "holds" if difference > 0 else "does not hold"
+    return Decision(word, difference, interval, by, p)
+
+
+def corrected(decisions: Sequence[Decision]) -> list[Decision]:
+    """The decisions of one claim after Holm's procedure: the k-th smallest p times what is left."""
+    ps = sorted(one.p for one in decisions if one.p is not None)
+    after = []
+    for one in decisions:
+        if one.p is None or one.difference is None:
+            after.append(one)
+            continue
+        steps = (p * (len(ps) - k) for k, p in enumerate(ps) if p <= one.p)
+        after.append(_outcome(one.difference, one.interval, one.by, min(1.0, max(steps))))
+    return after

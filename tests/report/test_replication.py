@@ -19,6 +19,8 @@ from harness.core.types import Record
 from harness.report.bibtex import entries
 from harness.report.replication import APART, claims_page
 from harness.results.claims import (
+    ITEMS,
+    SEEDS_AND_ITEMS,
     Claim,
     ClaimOutcome,
     Claims,
@@ -155,24 +157,34 @@ def test_the_interval_over_seeds_is_welchs(a, b):
 
 STEPS = (-0.2, -0.1, 0.0, 0.1, 0.2)
 H = welch_half_width((float(np.std(STEPS, ddof=1)), len(STEPS)))
+SOME = Contrast("some", "other", (("toy", ("spearman", "all")),))
+
+
+def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS) -> Interval:
+    return Interval(SOME, difference, low, high, p=p, by=by, resamples=9, seed=0)
 
 
 @pytest.mark.parametrize(
-    ("better", "worse", "items", "outcome", "by"),
+    ("better", "worse", "interval", "outcome", "by"),
     [
-        (one(60.0), one(59.0), None, "holds", "sign"),
-        (one(60.05), one(60.0), None, "undecided", "sign"),
-        (one(60.06), one(60.0), None, "holds", "sign"),
-        (one(60.0), one(60.0), None, "undecided", "sign"),
-        (one(60.0), one(59.0), (0.1, 1.9), "holds", "items"),
-        (one(60.0), one(59.0), (-0.1, 2.1), "undecided", "items"),
-        (one(59.0), one(60.0), (-1.9, -0.1), "does not hold", "items"),
-        (one(60 + H + 0.01), many(*(60 + s for s in STEPS)), None, "holds", "seeds"),
-        (one(60 + H - 0.01), many(*(60 + s for s in STEPS)), None, "undecided", "seeds"),
-        (one(60 + H - 0.01), many(*(60 + s for s in STEPS)), (1.0, 2.0), "undecided", "seeds"),
-        (many(*[60.0] * 5), many(*[59.99] * 5), None, "holds", "seeds"),
-        (many(*[60.0] * 5), many(*[60.0] * 5), None, "undecided", "seeds"),
-        (many(*[90.0] * 4), one(10.0), None, "undecided", "too few seeds"),
+        (one(60.0), one(59.0), None, "undecided", "no interval"),
+        (one(60.0), one(60.0), None, "undecided", "no interval"),
+        (one(60.0), one(59.0), stored(1.0, 0.1, 1.9, 0.05), "holds", "items"),
+        (one(60.0), one(59.0), stored(1.0, -0.1, 2.1, 0.051), "undecided", "items"),
+        (one(59.0), one(60.0), stored(-1.0, -1.9, -0.1, 0.01), "does not hold", "items"),
+        (one(59.0), one(60.0), stored(-1.02, -1.9, -0.1, 0.01), "undecided", "no interval"),
+        (one(60 + H + 0.01), many(*(60 + s for s in STEPS)), None, "holds", "seeds alone"),
+        (one(60 + H - 0.01), many(*(60 + s for s in STEPS)), None, "undecided", "seeds alone"),
+        (
+            one(60 + H + 0.01),
+            many(*(60 + s for s in STEPS)),
+            stored(H, -0.1, 2.0, 0.06, SEEDS_AND_ITEMS),
+            "undecided",
+            "seeds and items",
+        ),
+        (many(*[60.0] * 5), many(*[59.99] * 5), None, "holds", "seeds alone"),
+        (many(*[60.0] * 5), many(*[60.0] * 5), None, "undecided", "seeds alone"),
+        (many(*[90.0] * 4), one(10.0), stored(80.0, 79, 81, 0.01), "undecided", "too few seeds"),
         (many(90.0), one(10.0), None, "undecided", "too few seeds"),
         (one(None), one(10.0), None, "undecided", "undefined"),
         (many(90.0, None, 90.0, 90.0, 90.0), one(1.0), None, "undecided", "undefined"),
@@ -181,9 +193,18 @@ H = welch_half_width((float(np.std(STEPS, ddof=1)), len(STEPS)))
         (SeedScores({}), one(None), None, "not measured", ""),
     ],
 )
-def test_each_word_and_what_it_rests_on(better, worse, items, outcome, by):
-    decision = decide(better, worse, items)
+def test_each_word_and_what_it_rests_on(better, worse, interval, outcome, by):
+    decision = decide(better, worse, interval)
     assert (str(decision.outcome), decision.by) == (outcome, by)
+
+
+@settings(max_examples=40)
+@given(FIVE, FIVE)
+def test_p_over_seeds_is_welchs(a, b):
+    if np.std(a) + np.std(b) < 1e-6:
+        return
+    wanted = stats.ttest_ind(a, b, equal_var=False).pvalue
+    assert decide(many(*a), many(*b)).p == pytest.approx(wanted, abs=1e-9)
 
 
 # The records behind it
@@ -222,13 +243,61 @@ def test_a_seeded_method_of_one_seed_decides_nothing(method):
 # The word on a whole claim, and its average
 
 
+def judged_by(tmp_path, ps: dict[str, float], differences: dict[str, float], more: str = ""):
+    """A claim on some tasks, each with a stored interval of this p."""
+    columns = f"columns = {[*ps]}\n".replace("'", '"')
+    claim = world(tmp_path, CLAIMS + columns + more).resolved[0]
+    every, intervals = [], {}
+    for task, p in ps.items():
+        contrast = Contrast("fake.mean", "fake.cls", ((task, WMEAN),))
+        difference = differences[task]
+        intervals[contrast] = Interval(
+            contrast, difference, difference, difference, p=p, by=ITEMS, resamples=9, seed=0
+        )
+        for method, score in (("fake.mean", 50 + difference), ("fake.cls", 50.0)):
+            written = repr(REGISTRY.parse(method))
+            every.append(records(method, task, score, written=written))
+    return judge(*every, intervals=intervals).test(claim)
+
+
 def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
-    claim = world(tmp_path, CLAIMS + 'columns = ["sts12", "sts13"]\n').resolved[0]
-    found = judge(fixed("fake.mean", 60.0, 40.0), fixed("fake.cls", 50.0, 50.0)).test(claim)
+    ps = dict.fromkeys(("sts12", "sts13"), 0.001)
+    found = judged_by(tmp_path, ps, {"sts12": 10.0, "sts13": -10.0})
     assert (found.outcomes, found.outcome) == (
         [ClaimOutcome.HOLDS, ClaimOutcome.FAILS],
         ClaimOutcome.UNDECIDED,
     )
+
+
+def test_the_tasks_of_a_claim_are_corrected_for(tmp_path):
+    """Two of three p are below 0.05, one of them by Holm's procedure as well."""
+    ps = {"sts12": 0.01, "sts13": 0.04, "sts14": 0.5}
+    found = judged_by(tmp_path, ps, dict.fromkeys(ps, 1.0))
+    assert [f.decision.p_holm for f in found.findings] == pytest.approx([0.03, 0.08, 0.5])
+    assert found.outcomes == [ClaimOutcome.HOLDS, ClaimOutcome.UNDECIDED, ClaimOutcome.UNDECIDED]
+    assert found.outcome is ClaimOutcome.UNDECIDED
+    alone = judged_by(tmp_path, {"sts13": 0.04}, {"sts13": 1.0})
+    assert alone.outcome is ClaimOutcome.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("differences", "ps", "outcome"),
+    [
+        ((1.0, 1.0), (0.001, 0.001), ClaimOutcome.HOLDS),
+        ((1.0, 1.0), (0.001, 0.5), ClaimOutcome.UNDECIDED),
+        ((1.0, -1.0), (0.001, 0.001), ClaimOutcome.FAILS),
+        ((1.0, -1.0), (0.001, 0.5), ClaimOutcome.UNDECIDED),
+    ],
+)
+def test_a_conjunction_holds_if_all_do_and_fails_if_one_does(tmp_path, differences, ps, outcome):
+    tasks = ("sts12", "sts13")
+    found = judged_by(
+        tmp_path,
+        dict(zip(tasks, ps, strict=True)),
+        dict(zip(tasks, differences, strict=True)),
+        "conjunction = true\n",
+    )
+    assert found.outcome is outcome
 
 
 def test_an_average_of_seeds_pairs_them_by_number():
@@ -255,15 +324,15 @@ def test_an_average_of_seeds_pairs_them_by_number():
 def test_a_task_and_an_average_have_the_stored_interval(
     claim, better, path, other, interval, count
 ):
-    stored = Contrast(better, "fake.cls", tuple((task, path) for task in SEVEN[:count]))
+    contrast = Contrast(better, "fake.cls", tuple((task, path) for task in SEVEN[:count]))
     every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[other] * 7)
-    intervals = {stored: Interval(stored, 1.0, -0.5, 2.5, 9, 0)}
+    intervals = {contrast: Interval(contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS, resamples=9, seed=0)}
     found = judge(*every, intervals=intervals).test(claim)
     decision = (found.findings[0] if count == 1 else found.average).decision
-    assert (decision.interval, decision.by) == (interval, "items" if interval else "sign")
-    assert decision.outcome is (ClaimOutcome.UNDECIDED if interval else ClaimOutcome.HOLDS)
+    assert (decision.interval, decision.by) == (interval, "items" if interval else "no interval")
+    assert decision.outcome is ClaimOutcome.UNDECIDED
     others = [one.decision.by for one in found.every if one.decision is not decision]
-    assert set(others) == {"sign"}
+    assert set(others) == {"no interval"}
 
 
 IN_WORDS = """
