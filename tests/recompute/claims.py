@@ -280,7 +280,7 @@ def _section(table: Table, claim: Claim, report: Report) -> None:
             decision.by,
         ]
         where = f"claims: {claim.id}: {line.label}"
-        report.expect(f"{where}: p", cells[P_COLUMN], _p(decision.p))
+        report.equal(f"{where}: p", cells[P_COLUMN], _p(decision.p))
         head, shown_cells = ([*row[:P_COLUMN], *row[P_COLUMN + 1 :]] for row in (table.head, cells))
         report.cells(where, head, shown_cells, due)
 
