@@ -169,9 +169,13 @@ def decide(first: Side, second: Side, stored: Fields | None = None) -> Decision:
     seeded = [one for one in (first, second) if one.seeded]
     if any(len(one.scores) < ENOUGH for one in seeded):
         return Decision("undecided", difference, None, "too few seeds")
-    if stored and abs(stored["difference"] - difference) <= 0.01:
-        interval = stored["low"], stored["high"]
-        return _outcome(difference, interval, stored["by"], stored["p"])
+    if stored and abs(stored["difference"] - difference) <= (0.1 if seeded else 0.01):
+        low, high, p = stored["low"], stored["high"], stored["p"]
+        shift = difference - stored["difference"]
+        if abs(shift) > 0.01:  # other fits of the same seeds
+            p = max(p, 2 * float(stats.norm.sf(abs(difference) * 2 * 1.959963985 / (high - low))))
+            low, high = low + shift, high + shift
+        return _outcome(difference, (low, high), stored["by"], p)
     if seeded:
         half, p = welch_test(difference, *(one.spread for one in seeded))
         return _outcome(difference, (difference - half, difference + half), "seeds alone", p)

@@ -26,6 +26,7 @@ from harness.results.claims import (
     Claims,
     ClaimTests,
     Contrast,
+    Decision,
     Interval,
     address,
     decide,
@@ -196,6 +197,20 @@ def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS
 def test_each_word_and_what_it_rests_on(better, worse, interval, outcome, by):
     decision = decide(better, worse, interval)
     assert (str(decision.outcome), decision.by) == (outcome, by)
+
+
+def test_an_interval_of_seeds_that_were_fitted_anew_is_shifted_to_their_difference():
+    def found(difference: float, p: float) -> Decision:
+        interval = stored(1.0, 0.4, 1.6, p, SEEDS_AND_ITEMS)
+        return decide(many(*[50 + difference] * 5), one(50.0), interval)
+
+    near = found(1.05, 0.001)
+    assert near.interval == pytest.approx((0.45, 1.65))
+    wanted = 2 * stats.norm.sf(1.05 / (0.6 / stats.norm.ppf(0.975)))
+    assert near.p == pytest.approx(max(0.001, wanted))
+    assert found(0.95, 0.02).p == 0.02
+    assert found(1.005, 0.001).interval == (0.4, 1.6)
+    assert found(1.2, 0.001).by == "seeds alone"
 
 
 @settings(max_examples=40)
