@@ -1,4 +1,4 @@
-"""The pages of speed, reliability and moved pairs.
+"""The pages of speed, reliability and moved pairs, and two tables of the page on flows.
 
 `results/questions/speed.toml` and `reliability.toml` say what `make bench`, `make soak` and `make
 mutants` measure; results lie in `results/records/speed` and `reliability`, a file a row, and the
@@ -18,6 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Generic, TypeVar
 
+from encoding_noise import noise_table
+from flow_floors import PAGE as FLOWS_PAGE
+from flow_floors import floors_part, read_floors
 from moved_pairs import CHOICES, moved_pairs_page
 
 from harness.core.errors import DataError, HarnessError, UsageError
@@ -25,7 +28,7 @@ from harness.core.files import rewrite, write_atomically
 from harness.core.json_text import sealed, write_sealed
 from harness.core.toml import read_rows, read_sealed
 from harness.report.build import MEASURED_PAGES, note_digests
-from harness.report.markdown import escape, page, table
+from harness.report.markdown import between_markers, escape, page, table
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
 
@@ -244,10 +247,14 @@ def main() -> None:
     check, stale = parser.parse_args().check, []
     questions, tables = RESULTS / QUESTIONS, RESULTS / "tables"
     speed, reliability, moved = (tables / name for name in MEASURED_PAGES)
+    flows = FLOWS_PAGE.read_text(encoding="utf-8")
     made = {
         speed: speed_page(read_benchmarks(questions / "speed.toml")),
         reliability: reliability_page(read_attacks(questions / "reliability.toml")),
         moved: moved_pairs_page(CHOICES),
+        FLOWS_PAGE: between_markers(
+            between_markers(flows, "noise", noise_table()), "floors", floors_part(read_floors())
+        ),
     }
     for path, text in made.items():
         if path.exists() and path.read_bytes() == text.encode():

@@ -18,7 +18,13 @@ from harness.results import protocols
 from harness.results.comparisons import Comparisons
 from harness.results.index import Results, Value
 from harness.results.protocols import SCORINGS, SIMCSE, WHITENING, Scoring
-from harness.results.reproduction import beside_others, coverage_notes, milliseconds, source_of
+from harness.results.reproduction import (
+    beside_others,
+    composed,
+    coverage_notes,
+    milliseconds,
+    source_of,
+)
 from harness.results.verdict import CellState
 
 # The headings of the sections beside the seven tasks; `texts.toml` has what to know of some.
@@ -122,6 +128,16 @@ def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
     return [note] * bool(results.packaged) + [plugins_note] * bool(by_plugin)
 
 
+def method_notes(registry: Registry, methods: Sequence[str]) -> list[str]:
+    """What is to be known of methods, each note with those that have it."""
+    noted: dict[str, list[str]] = {}
+    for name in methods:
+        method = composed(name, registry)
+        if method is not None and method.note:
+            noted.setdefault(method.note, []).append(f"`{name}`")
+    return [f"{', '.join(names)}: {escape(note)}." for note, names in noted.items()]
+
+
 def cost_of(results: Results, method: str, protocol: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
     cost = milliseconds(results, method, protocol)
@@ -168,6 +184,7 @@ def leaderboard(
                 f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
                 f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
             )
+        parts += method_notes(registry, methods)
         for protocol in (SIMCSE, WHITENING):
             parts += timed(methods, protocol, f"{encoder}.{protocol.id}")
     rest = [method for method in results.methods if method.partition(".")[0] not in complete]
@@ -181,6 +198,7 @@ def leaderboard(
 def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:
     """Every protocol of one encoder, then the other sections."""
     parts = [texts()["how-to-read"], *origin_notes(results, methods)]
+    parts += method_notes(registry, methods)
     for protocol in SCORINGS:
         parts += board_parts(sts_board(results, methods, protocol), "## {}")
     for name in SECTIONS:

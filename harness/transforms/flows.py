@@ -22,14 +22,13 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError, UsageError
 from harness.transforms import flow_layers as layers
-from harness.transforms.affine import LEAST_VARIANCE
 
 BLOCK = 4096  # rows that are checked at a time
 MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
 
-# As a share of the widest range; whitening's floor. A step of AdamW moves actnorm's shift by many
-# standard deviations of a narrower coordinate, and its gradient then outweighs all the others.
-LEAST_RANGE = math.sqrt(LEAST_VARIANCE)
+# As a share of the widest range. The widest coordinates themselves move by up to half as much when
+# an encoding is computed by another processor or in other batches (`tools/encoding_noise.py`).
+LEAST_RANGE = 1e-6
 
 # How actnorm starts: standardising the first batch, or drawn from Glorot's uniform distribution.
 Start = Literal["data", "glorot"]

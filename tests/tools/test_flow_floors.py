@@ -1,0 +1,101 @@
+"""What the floor of a flow's coordinates moves, and what the noise of an encoding is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from encoding_noise import STORED, Measured, noise_of
+from flow_floors import floors_part, moves, read_floors
+
+from harness.core.toml import read_typed
+from harness.registry import load_registry
+from harness.results.claims import ClaimOutcome, correct_for_tasks, decide
+from harness.results.folder import ResultsFolder
+from harness.results.index import SeedScores, score_at
+from harness.transforms.flows import LEAST_RANGE
+
+COMMITTED = Path(__file__).parents[2] / "results"
+
+
+def test_the_floor_is_above_the_largest_noise_and_not_far_above_it():
+    """Also that every coordinate is far above its own: nothing is left out for that."""
+    measured = read_typed(Measured, STORED)
+    largest = max(noise.of_widest for noise in measured.noise)
+    assert largest < LEAST_RANGE < 10 * largest
+    assert min(noise.ratios[0] for noise in measured.noise) > 1000
+
+
+def test_the_noise_of_a_coordinate_is_what_moves_from_way_to_way():
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(400, 3)) * [1.0, 0.5, 1e-4]
+    ways = [signal + rng.normal(size=signal.shape) * [1e-3, 1e-6, 1e-3] for _ in range(8)]
+    noise = noise_of("made-up", "mean", ways)
+    by_number = {coordinate.number: coordinate for coordinate in noise.least}
+    # The mean of 8 ways takes an eighth of the variance with it.
+    assert by_number[0].noise == pytest.approx(1e-3 * np.sqrt(7 / 8), rel=0.05)
+    assert by_number[1].ratio == pytest.approx(5e5, rel=0.2)
+    assert noise.least[0].number == 2
+    assert noise.of_widest == pytest.approx(1e-3 / np.ptp(ways[0][:, 0]), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("method", "moved"),
+    [
+        ("mpnet-base.mean+flow@target", True),
+        ("mpnet-base.cls+flow:released@target", True),
+        ("mpnet-base.first-last+flow@target", False),
+        ("mpnet-base.mean+whitening:256@target", False),
+        ("mpnet-base.mean", False),
+    ],
+)
+def test_flows_on_the_last_layer_are_moved(method, moved):
+    assert moves(method) is moved
+
+
+def test_every_row_that_the_floor_moves_is_stored_with_what_is_committed():
+    results, rows = ResultsFolder(COMMITTED).records, read_floors()
+    assert {(row.method, row.task) for row in rows} == {
+        cell for cell in results.by_cell if cell[0].startswith("mpnet-base.") and moves(cell[0])
+    }
+    for row in rows:
+        records = sorted(results.records(row.method, row.task), key=lambda record: record.seed)
+        wanted = row.low if row.floor == "1e-6" else row.high
+        found = [score_at(record.scores, row.score) for record in records]
+        assert found == pytest.approx(wanted, abs=1e-4), row
+        assert {record.facts["dimensions"] for record in records} == {764 + (row.floor == "1e-6")}
+
+
+def test_the_page_names_every_method_that_the_floor_moves():
+    rows = read_floors()
+    shown = floors_part(rows)
+    assert all(f"`{row.method}`" in shown for row in rows)
+    assert "| `mpnet-base.mean+flow@target` | sts-b           | spearman all" in shown
+    assert "| sts-b           | spearman wmean" not in shown  # the same where there is one subset
+
+
+def test_a_claim_that_turns_on_the_floor_is_undecided():
+    folder = ResultsFolder(COMMITTED, load_registry())
+    stored = {(row.method, row.task, row.score): row for row in read_floors()}
+    claims = []
+    for result in folder.claim_results:
+        under_other_floor, moved = [], False
+        for finding in result.findings:
+            [(task, path)] = finding.contrast.scores
+            sides = []
+            for method, side in zip(result.claim.methods, finding.sides, strict=True):
+                row = stored.get((method, task, path))
+                moved |= row is not None
+                scores = row.high if row else ()
+                sides.append(SeedScores(dict(enumerate(scores)), seeded=True) if scores else side)
+            under_other_floor.append(
+                finding.__class__(
+                    finding.label, finding.contrast, None, (sides[0], sides[1]), decide(*sides)
+                )
+            )
+        if moved:
+            claims.append(result.claim.id)
+            under_other = result.__class__(
+                result.claim, tuple(correct_for_tasks(under_other_floor)), None
+            ).outcome
+            assert result.outcome in (under_other, ClaimOutcome.UNDECIDED)
+    assert claims == ["flow-above-sn-natsv-mpnet", "flow-less-lexical-mpnet"]

@@ -1,0 +1,266 @@
+"""How far each coordinate of an encoding moves when only the way of computing it changes.
+
+The same sentences are encoded under other instruction sets, numbers of threads, orders and sizes of
+batches, and by the model's own forward pass; each instruction set in a process of its own, since
+libraries choose their kernels when they are loaded. The noise of a coordinate is the root mean
+square, over sentences and ways, of its difference to the mean of all ways. Its deviation over
+sentences is the signal. What is measured goes to `results/records/encoding_noise.json`;
+`harness/transforms/flows.py` takes its floor from it, and docs/flows.md has a table of it.
+
+    python tools/encoding_noise.py --data-dir DIR --cache DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.assets.places import Places
+from harness.core.files import write_atomically
+from harness.core.hardware import Hardware
+from harness.core.provenance import environment
+from harness.core.toml import read_typed
+from harness.encoders.transformer import TransformerConfig
+from harness.registry import load_registry
+from harness.report.markdown import table
+from harness.tasks.loader import TaskLoader
+
+ROOT = Path(__file__).resolve().parents[1]
+STORED = ROOT / "results" / "records" / "encoding_noise.json"
+ENCODERS = ("bert-mini", "minilm", "mpnet-base")
+TASK = "sts-b"
+SENTENCES = 256  # spread evenly over those of the task, which are sorted by source
+POOLINGS = ("mean", "cls")  # of the last layer, where a coordinate without scale stays constant
+NARROW = 1e-3  # of the widest range: coordinates that the page lists
+LEAST = 5  # coordinates that are stored of each pooling: those of the least signal over noise
+
+# As the environment sets them. AVX2: as make test-processors does; SSE 4: the oldest processors.
+INSTRUCTIONS: Mapping[str, Mapping[str, str]] = {
+    "here": {},
+    "AVX2": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+    },
+    "SSE 4": {
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "ATEN_CPU_CAPABILITY": "default",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+        "OPENBLAS_CORETYPE": "Nehalem",
+    },
+}
+# Threads beyond the cores wait asleep, or they take the time of those that compute.
+WAITING = {"OMP_WAIT_POLICY": "passive"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of computing the same encodings."""
+
+    name: str
+    instructions: str = "here"
+    threads: int = 1
+    plain: bool = False
+    tokens: int | None = None  # of a batch
+    shuffled: bool = False
+
+
+WAYS = (
+    Way("as it runs here, one thread"),
+    Way("two threads", threads=2),
+    Way("four threads", threads=4),
+    Way("another order", shuffled=True),
+    Way("one sentence at a time", tokens=1),
+    Way("the model's own forward pass", plain=True),
+    Way("AVX2", "AVX2"),
+    Way("the model's own forward pass, AVX2, batches of 4,096", "AVX2", plain=True, tokens=4096),
+    Way("SSE 4", "SSE 4"),
+)
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A coordinate: its mean, deviation and range over sentences, and its noise.
+
+    `of_widest` is its range as a share of the widest coordinate's.
+    """
+
+    number: int
+    mean: float
+    deviation: float
+    of_widest: float
+    noise: float
+
+    @property
+    def ratio(self) -> float:
+        """The deviation as a multiple of the noise."""
+        return self.deviation / self.noise if self.noise else float("inf")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The coordinates of an encoder's pooling.
+
+    `rounding` holds the least, the median and the largest share that the noise of a coordinate has
+    of its largest absolute value, in units of float32's epsilon; `ratios` those of deviation over
+    noise. `of_widest` is the largest noise of a coordinate as a share of the widest range.
+    """
+
+    encoder: str
+    pooling: str
+    dimensions: int
+    of_widest: float
+    rounding: tuple[float, float, float]
+    ratios: tuple[float, float, float]
+    least: tuple[Coordinate, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured: of which sentences, in which ways, and where."""
+
+    environment: Mapping[str, Any]
+    task: str
+    sentences: int
+    ways: tuple[str, ...]
+    noise: tuple[Noise, ...]
+
+
+def sentences_of(places: Places) -> list[str]:
+    """The sentences that are encoded."""
+    registry = load_registry()
+    pairs = TaskLoader(places, registry.corpora).inputs(registry.tasks[TASK]).pairs
+    distinct = list(dict.fromkeys([*pairs.a, *pairs.b]))
+    chosen = np.linspace(0, len(distinct) - 1, SENTENCES).round().astype(int)
+    return [distinct[number] for number in chosen]
+
+
+def encode(encoder: str, way: Way, texts: Sequence[str], places: Places, out: Path) -> None:
+    """Encode the texts in a way, and save the last layer's mean and CLS."""
+    import torch
+
+    torch.set_num_threads(way.threads)
+    config = load_registry().encoders[encoder]
+    if not isinstance(config, TransformerConfig):
+        raise TypeError(f"wanted a transformer, found {encoder}")
+    config = replace(config, plain_pass=way.plain).on(Hardware(batch_tokens=way.tokens))
+    order = np.arange(len(texts))
+    if way.shuffled:
+        order = np.random.default_rng(0).permutation(len(texts))
+    encoding = config.load(places.encoder(config), places.cache).encode([texts[n] for n in order])
+    back = np.argsort(order)
+    if encoding.cls is None:
+        raise TypeError(f"{encoder}: wanted CLS vectors")
+    np.savez(out, mean=encoding.mean[back, -1], cls=encoding.cls[back])
+
+
+def noise_of(encoder: str, pooling: str, ways: Sequence[np.ndarray]) -> Noise:
+    """The noise of every coordinate, from the matrices of all ways."""
+    x = np.stack(ways).astype(np.float64)
+    noise = np.sqrt(np.square(x - x.mean(axis=0)).mean(axis=(0, 1)))
+    here = x[0]
+    spread = np.ptp(here, axis=0)
+    coordinates = [
+        Coordinate(
+            number,
+            float(here[:, number].mean()),
+            float(here[:, number].std()),
+            float(spread[number] / spread.max()),
+            float(noise[number]),
+        )
+        for number in range(here.shape[1])
+    ]
+    coordinates.sort(key=lambda coordinate: coordinate.ratio)
+    largest = np.abs(here).max(axis=0)
+    rounding = noise / np.where(largest == 0, 1, largest) / np.finfo(np.float32).eps
+    ratios = np.array([coordinate.ratio for coordinate in coordinates])
+    return Noise(
+        encoder,
+        pooling,
+        here.shape[1],
+        float(noise.max() / spread.max()),
+        _three(rounding),
+        _three(ratios),
+        tuple(coordinates[:LEAST]),
+    )
+
+
+def _three(values: np.ndarray) -> tuple[float, float, float]:
+    return tuple(round(float(v), 4) for v in np.quantile(values, [0, 0.5, 1]))
+
+
+def noise_table() -> str:
+    """A line for each encoder and pooling, with its narrow coordinates."""
+    lines = []
+    for noise in read_typed(Measured, STORED).noise:
+        narrow = [c for c in noise.least if c.of_widest < NARROW]
+        shown = (f"{c.number}: {c.of_widest:.1g}, {c.ratio:.1g} times its noise" for c in narrow)
+        lines.append(
+            [
+                f"`{noise.encoder}.{noise.pooling}`",
+                noise.dimensions,
+                f"{noise.of_widest:.1e}",
+                f"{noise.ratios[0]:.1e}",
+                "; ".join(shown) or "none",
+            ]
+        )
+    head = ["", "coordinates", "largest noise / widest range", "least deviation / noise"]
+    return table([*head, "narrow: number, range / widest range"], lines, words=1)
+
+
+def main() -> None:
+    """Encode in every way, and store the noise."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--into", nargs=2, metavar=("INSTRUCTIONS", "FOLDER"), help="encode alone")
+    given = parser.parse_args()
+    if given.into:
+        instructions, folder = given.into
+        places = Places.from_environment(os.environ, cache=given.cache, data_dir=given.data_dir)
+        texts = sentences_of(places)
+        for encoder in ENCODERS:
+            for number, way in enumerate(WAYS):
+                if way.instructions == instructions:
+                    encode(encoder, way, texts, places, Path(folder, f"{encoder}-{number}.npz"))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for instructions, variables in INSTRUCTIONS.items():
+            subprocess.run(  # noqa: S603 - this file itself
+                [sys.executable, __file__, *sys.argv[1:], "--into", instructions, folder],
+                check=True,
+                env={**os.environ, **WAITING, **variables},
+            )
+        measured = [
+            asdict(noise_of(encoder, pooling, read(Path(folder), encoder, pooling)))
+            for encoder in ENCODERS
+            for pooling in POOLINGS
+        ]
+    stored = {
+        "environment": environment(),
+        "task": TASK,
+        "sentences": SENTENCES,
+        "ways": [way.name for way in WAYS],
+        "noise": measured,
+    }
+    write_atomically(STORED, (json.dumps(stored, indent=1) + "\n").encode())
+
+
+def read(folder: Path, encoder: str, pooling: str) -> list[np.ndarray]:
+    """The matrices of all ways."""
+    return [np.load(folder / f"{encoder}-{number}.npz")[pooling] for number in range(len(WAYS))]
+
+
+if __name__ == "__main__":
+    main()
