@@ -113,10 +113,14 @@ def compare_claims(
     due: dict[Scored, Finding] = {}
     for finding in findings:
         contrast = finding.contrast
+        if finding.decision.by not in INCOMPLETE or any(
+            task not in registry.tasks for task, _ in contrast.scores
+        ):
+            continue
         scores = tuple((registry.tasks[task], path) for task, path in contrast.scores)
         seeds = tuple(tuple(sorted(side.scores)) for side in finding.sides)
         item = Scored((contrast.better, contrast.worse), scores, seeds)
-        if finding.decision.by in INCOMPLETE and _can_be_resampled(store, item):
+        if _can_be_resampled(store, item):
             due[item] = finding
     for item, matrix in _on_resamples("comparing the methods of claims", due, context, engine):
         finding, test = due[item], compare_resamples(*matrix)
@@ -148,6 +152,8 @@ def compare_tables(
     due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         for scoring in SCORINGS:
+            if not {*map(scoring.task, SEVEN)} <= registry.tasks.keys():
+                continue
             path = (scoring.correlation, scoring.aggregation)
             scores = tuple((registry.tasks[task], path) for task in map(scoring.task, SEVEN))
             # A committed record without its per-pair similarities cannot be resampled.
