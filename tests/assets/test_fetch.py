@@ -134,22 +134,25 @@ UNFINISHED = {
 }
 
 
+@pytest.mark.parametrize("config", [PINNED, LOOSE], ids=["pinned", "loose"])
 @pytest.mark.parametrize("what", UNFINISHED)
 @pytest.mark.parametrize("name", READ)
-def test_a_model_of_which_one_file_does_not_come_is_not_here(fetch, hub, tmp_path, name, what):
+def test_a_model_of_which_one_file_does_not_come_is_not_here(
+    fetch, hub, tmp_path, name, what, config
+):
     fault, expected = UNFINISHED[what]
     large = name == "model.safetensors"
-    hub.fail("GET /store/" if large else f"GET /me/loose/resolve/{FIRST}/{name}", fault)
-    status, out, err = fetch("loose")
+    hub.fail("GET /store/" if large else f"GET /{config.repo}/resolve/{FIRST}/{name}", fault)
+    status, out, err = fetch(config.name)
     assert (status, out, len(err.splitlines())) == (expected, "", 1)
     places = Places(tmp_path / "cache")
-    with pytest.raises(AssetMissing, match=r"get it: harness fetch loose"):
-        places.encoder(LOOSE)
-    assert not Pins(tmp_path / "cache" / "pins.json").of("me/loose")
+    with pytest.raises(AssetMissing, match=f"get it: harness fetch {config.name}"):
+        places.encoder(config)
+    assert not Pins(tmp_path / "cache" / "pins.json").of(config.repo)
     hub.faults.clear()
-    assert fetch("loose")[0] == 0
+    assert fetch(config.name)[0] == 0
     wanted = {name: MODEL[name] for name in READ}
-    assert {p.name: p.read_bytes() for p in places.encoder(LOOSE).iterdir()} == wanted
+    assert {p.name: p.read_bytes() for p in places.encoder(config).iterdir()} == wanted
 
 
 def test_what_another_program_left_of_a_model_is_completed(fetch, hub, tmp_path):
