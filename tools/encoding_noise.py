@@ -13,7 +13,6 @@ sentences is the signal. What is measured goes to `results/records/encoding_nois
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -26,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.files import write_atomically
 from harness.core.hardware import Hardware
+from harness.core.json_text import write_sealed
 from harness.core.provenance import environment
-from harness.core.toml import read_typed
+from harness.core.toml import read_sealed
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.report.markdown import table
@@ -203,7 +202,7 @@ def _three(values: np.ndarray) -> tuple[float, float, float]:
 def noise_table() -> str:
     """A line for each encoder and pooling, with its narrow coordinates."""
     lines = []
-    for noise in read_typed(Measured, STORED).noise:
+    for noise in read_sealed(Measured, STORED).noise:
         narrow = [c for c in noise.least if c.of_widest < NARROW]
         shown = (f"{c.number}: {c.of_widest:.1g}, {c.ratio:.1g} times its noise" for c in narrow)
         lines.append(
@@ -254,7 +253,7 @@ def main() -> None:
         "ways": [way.name for way in WAYS],
         "noise": measured,
     }
-    write_atomically(STORED, (json.dumps(stored, indent=1) + "\n").encode())
+    write_sealed(STORED, stored)
 
 
 def read(folder: Path, encoder: str, pooling: str) -> list[np.ndarray]:

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.core.files import write_atomically
-from harness.core.toml import read_typed
+from harness.core.json_text import sealed
+from harness.core.toml import read_sealed
 from harness.core.types import Record
 from harness.report.markdown import table
 from harness.results.index import main_path, score_at, value
@@ -47,9 +48,16 @@ class FloorRow:
     floor: str
 
 
+@dataclass(frozen=True)
+class StoredRows:
+    """The file of rows."""
+
+    rows: tuple[FloorRow, ...]
+
+
 def read_floors() -> tuple[FloorRow, ...]:
     """Every row that the floor moves. Raises DataError for a damaged file."""
-    return read_typed(tuple[FloorRow, ...], STORED)
+    return read_sealed(StoredRows, STORED).rows
 
 
 def rows_of(low: Iterable[Record], high: Iterable[Record]) -> list[FloorRow]:
@@ -144,8 +152,9 @@ def main() -> None:
     given = parser.parse_args()
     files: Mapping[str, Path] = vars(given)
     rows = rows_of(*(read_committed(files[name]).values() for name in ("low", "high")))
-    lines = ",\n".join(json.dumps(asdict(row)) for row in rows)
-    write_atomically(STORED, f"[\n{lines}\n]\n".encode())
+    lines = ",\n".join(f"  {json.dumps(asdict(row))}" for row in rows)
+    text = f'{{\n "rows": [\n{lines}\n ]\n}}'
+    write_atomically(STORED, sealed(STORED.name, text).encode())
 
 
 if __name__ == "__main__":

@@ -128,9 +128,7 @@ def require_nothing_unapplied(folder: Path) -> None:
                 raise DataError(f"{file}: {entry.remedy}")
             for value in _values_of(entry.setting, read_settings(file)):
                 if value not in (None, {}, []) or entry.setting == "quantization_config":
-                    raise DataError(
-                        f"{file}: {entry.setting} = {value!r:.80}; {entry.remedy}"
-                    )
+                    raise DataError(f"{file}: {entry.setting} = {value!r:.80}; {entry.remedy}")
 
 
 def _values_of(setting: str, settings: Any) -> Iterator[Any]:
