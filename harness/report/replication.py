@@ -106,15 +106,15 @@ def _encoders(claim: Claim) -> str:
 
 
 def caveats(results: Sequence[ClaimResult]) -> str:
-    """How many claims rest on a training that does not work, or are parts of one sentence."""
+    """How many claims are parts of one sentence."""
     counts: dict[str, Counter[ClaimOutcome]] = {}
     for result in results:
-        claim, whats = result.claim, []
-        whats += ["rest on a training that does not work here"] if claim.failed_training else []
-        whats += [f"are parts of {claim.part_of}"] if claim.part_of else []
-        for what in whats:
-            counts.setdefault(what, Counter())[result.outcome] += 1
-    return "".join(f" {n.total()} claims ({_counts(n, n)}) {what}." for what, n in counts.items())
+        if sentence := result.claim.part_of:
+            counts.setdefault(sentence, Counter())[result.outcome] += 1
+    return "".join(
+        f" {n.total()} claims ({_counts(n, n)}) are parts of {sentence}."
+        for sentence, n in counts.items()
+    )
 
 
 def _counts(
@@ -211,7 +211,7 @@ def _notes(claim: Claim) -> str:
     part = f"This is part of {claim.part_of}." if claim.part_of else ""
     none = "" if claim.of_paper else "No paper claims this of the encoder that was tested."
     every = "It claims every column, so it holds only if all hold." if claim.conjunction else ""
-    notes = [*filter(None, (claim.failed_training, part, none, every, claim.note))]
+    notes = [*filter(None, (part, none, every, claim.note))]
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
         label = escape(row.label)
         chains = ((name or method).partition("+")[2] for name in (row.method, method))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -111,8 +111,7 @@ class ClaimEntry:
 class Claim:
     """That `better` lies above `worse` in each of the columns, and which methods stand for them.
 
-    The rows of a claim in words alone hold no values. `failed_training` says why the training of
-    one of the methods does not work; empty where all do.
+    The rows of a claim in words alone hold no values.
     """
 
     id: str
@@ -124,7 +123,6 @@ class Claim:
     columns: tuple[Column, ...]
     note: str
     part_of: str
-    failed_training: str
     of_paper: bool = True
     conjunction: bool = False
 
@@ -142,16 +140,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The file: a text about the models, the substitute of each row by table, the claims.
-
-    `failed_trainings` are encoders whose training does not work, each with a sentence that says so.
-    """
+    """The file: a text about the models, the substitute of each row by table, the claims."""
 
     about: str
     rows: Mapping[str, Mapping[str, str]]
     claims: tuple[ClaimEntry, ...]
     tables: Mapping[str, Table]
-    failed_trainings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if unknown := self.rows.keys() - self.tables.keys():
@@ -174,7 +168,6 @@ class Claims:
             better, worse = (rows[side] for side in sides)
             methods = stand_ins[entry.better], stand_ins[entry.worse]
             columns = {column.id: column for column in scored(table)}
-            failed = (self.failed_trainings.get(method.partition(".")[0]) for method in methods)
             claim = Claim(
                 id=entry.id,
                 claim=entry.claim,
@@ -185,7 +178,6 @@ class Claims:
                 columns=tuple(columns[name] for name in entry.columns or columns),
                 note=entry.note,
                 part_of=entry.part_of,
-                failed_training=next(filter(None, failed), ""),
                 of_paper=entry.of_paper,
                 conjunction=entry.conjunction,
             )

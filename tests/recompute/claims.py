@@ -49,7 +49,7 @@ class Line:
 class Claim:
     """A claim with its lines; the last is the average where there is one.
 
-    `caveats` say which training failed, and which sentence it is a part of; `encoders` on what it
+    `caveats` say which sentence it is a part of; `encoders` on what it
     was tested, and `of_paper` whether a paper claims it of such an encoder; of one of `every` part
     all parts have to hold.
     """
@@ -154,9 +154,7 @@ def _claim(
         known = [line.printed for line in lines if line.printed]
         means = (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
         lines.append(_line("Avg.", means, methods, scores, stored, records))
-    failed = any(method.split(".")[0] in data.get("failed_trainings", ()) for method in methods)
-    caveats = ["rest on a training that does not work here"] if failed else []
-    caveats += [f"are parts of {entry['part_of']}"] if "part_of" in entry else []
+    caveats = [f"are parts of {entry['part_of']}"] if "part_of" in entry else []
     names = dict.fromkeys(method.split(".")[0] for method in methods)
     return Claim(
         id=entry["id"],

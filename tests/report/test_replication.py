@@ -359,8 +359,6 @@ better = "averaging"
 worse = "the first token"
 methods = ["fake.mean", "fake.cls"]
 part_of = "one sentence"
-[failed_trainings]
-other = "It learns nothing."
 """
 
 

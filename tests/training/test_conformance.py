@@ -1,0 +1,82 @@
+"""SimCSE's training equals the authors' own model code, step by step.
+
+The series in `references/simcse_losses.json` are losses that the authors' `simcse/models.py` gave
+in a plain loop with the same first weights, batches and learning rates, without dropout.
+"""
+
+import json
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from harness.assets.places import Places
+from harness.core.files import text_digest
+from harness.core.types import Progress
+from harness.registry import load_registry
+from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.datasets import open_text, open_triplets
+from harness.training.encoder import open_encoder
+from harness.training.loop import train
+
+AUTHORS = json.loads((Path(__file__).parent / "references/simcse_losses.json").read_text("utf-8"))
+STEPS, ROWS = 50, 3_200  # of the schedule; the authors' code was run for its first 20 steps
+
+# Losses are of size 0.1 to 4. Two float32 programs were 1e-6 apart at most on one processor; other
+# instruction sets add up in other orders, and 20 steps of AdamW carry that on.
+TOLERANCE = 2e-5
+
+
+class EnoughSteps(Exception):
+    """Ends a training before its schedule does."""
+
+
+class FirstSteps:
+    """A training task that keeps the losses of its first steps, and ends behind them."""
+
+    def __init__(self, task, steps):
+        self.task, self.steps, self.losses = task, steps, []
+
+    @property
+    def model(self):
+        return self.task.model
+
+    def backward(self, step):
+        if len(self.losses) == self.steps:
+            raise EnoughSteps
+        self.losses.append(self.task.backward(step))
+        return self.losses[-1]
+
+
+def unsupervised(places):
+    corpora = load_registry().corpora
+    return Contrastive.unsupervised({}), (tuple(open_text("enwiki-1m", corpora, places, ROWS)),)
+
+
+def supervised(places):
+    columns = open_triplets("snli-triplets", places).content
+    settings = replace(Contrastive.supervised({}), batch=64, epochs=1)
+    return settings, tuple(tuple(islice(column, ROWS)) for column in columns)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "opened"), [("unsup", unsupervised), ("sup", supervised)])
+def test_losses_of_twenty_steps_are_those_of_the_authors_code(name, opened, data_dir, cache_dir):
+    authors = AUTHORS["trainings"][name]
+    places = Places(cache=cache_dir, data_dir=data_dir)
+    settings, columns = opened(places)
+    assert [text_digest(column) for column in columns] == authors["text_sha256"]
+    settings = replace(settings, setup=replace(settings.setup, dropout=0.0))
+    assert settings.learning_rate == authors["learning_rate"]
+
+    start = places.encoder(load_registry().encoders["bert-mini"])
+    encoder = open_encoder("bert-mini", start, cache_dir, settings.setup, seed=0)
+    training = ContrastiveTraining(settings, encoder, columns, seed=0)
+    schedule = settings.schedule(ROWS)
+    assert schedule.steps == STEPS
+
+    watched = FirstSteps(training, len(authors["losses"]))
+    with pytest.raises(EnoughSteps):
+        train(watched, schedule, 0, Progress())
+    assert watched.losses == pytest.approx(authors["losses"], rel=TOLERANCE)
