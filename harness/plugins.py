@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import EntryPoint, distributions
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -135,7 +135,11 @@ def _of_entry_point(point: EntryPoint) -> Plugin:
     if not all(word.isidentifier() for word in words.split(".")):
         raise UsageError(f"{place}: wanted a module, as in my_package.methods, found {words!r}")
     try:
-        sha256 = _Content.installed(point.module).digest
+        content = _Content.installed(point.module)
+        if not content.files:
+            top = point.module.partition(".")[0]
+            is_absent = find_spec(top) is None
+            raise ImportError(f"No module named {top!r}" if is_absent else "no source file")
     except Exception as error:
         line = next(iter(str(error).splitlines()), "")
         why = f"wanted a module with sources, found {type(error).__name__}: {line}"
@@ -143,6 +147,7 @@ def _of_entry_point(point: EntryPoint) -> Plugin:
     name, version = point.value, ""
     if point.dist:
         name, version = point.dist.name, point.dist.version or ""
+    sha256 = content.digest
     return Plugin(point.name, f"{name} {version}".strip(), version, sha256, point.module)
 
 

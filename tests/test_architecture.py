@@ -305,7 +305,7 @@ def test_only_expected_errors_are_caught():
 
 
 def test_a_module_fits_in_a_head():
-    for package, limit in {"harness": 500, "baselines": 150}.items():
+    for package, limit in {"harness": 600, "baselines": 150}.items():
         files = {path: path.read_text().count("\n") for path in (ROOT / package).rglob("*.py")}
         assert not {path: lines for path, lines in files.items() if lines > limit}
 

@@ -17,7 +17,7 @@ from harness.report.markdown import between_markers, footer
 from harness.report.pages import examples_part, first_screen, published_counts
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.site import page as site
-from harness.results.folder import ResultsFolder, require_unchanged
+from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS, digest_of_measured
 from harness.results.records import Store
@@ -55,7 +55,7 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
 
     Raises DataError where a file that was measured has changed since.
     """
-    require_unchanged(folder.path)
+    require_sealed(folder.path)
     require_entries(folder.tables, folder.papers)
     records, registry, tables = folder.records, folder.registry, folder.path / "tables"
     due: dict[Path, str | Slow] = {tables / "papers" / CONTENTS: contents(folder.tables)}

@@ -61,7 +61,7 @@ from harness.results.threads import Thread, read_threads
 WRITTEN = ("claims", "causes", "references", "threads", "trials", "searches", "traps")
 
 
-def require_unchanged(results: Path) -> None:
+def require_sealed(results: Path) -> None:
     """Read every file that was measured but for the records, which whoever opens a folder reads.
 
     These are sealed JSON (comparisons, intervals, searches, speed ...), the similarities of the

@@ -123,7 +123,7 @@ def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkey
     places.identify(PINNED, places.encoder(PINNED), noted=True)
     assert read.count("model.safetensors") == 3
     places.identify(PINNED, places.encoder(PINNED))
-    assert read.count("model.safetensors") == 3
+    assert read.count("model.safetensors") == 4
 
 
 READ = ("config.json", "tokenizer.json", "model.safetensors")

@@ -229,17 +229,6 @@ def test_a_broken_distribution_is_named_in_one_line(installed, call, tmp_path, k
     assert len(answer.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("what", ["a folder", "a dangling link"])
-def test_a_source_that_cannot_be_read_is_named(installed, call, what):
-    if what == "a folder":
-        (installed / "data.py").mkdir()
-    else:
-        (installed / "data.py").symlink_to("nowhere.py")
-    answer = call("list", "plugins")
-    assert answer.status == 2
-    assert "my-package, entry point theirs: wanted a module with sources" in answer.complaint
-
-
 def test_its_digest_is_of_every_file(installed):
     def digest():
         [plugin] = plugins_in_use()

@@ -127,7 +127,7 @@ def test_the_claims_that_hold_are_counted_by_own_records_first(tmp_path):
     [line] = claims_that_hold(empty, packaged)  # nothing was measured there
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     [counts] = re.findall(r"\*\*(\d+ of \d+)\*\* claims", readme)
-    assert f"{counts} measured claims hold by {ROOT}/results/records: " in line
+    assert f"{counts} measured claims of papers hold by {ROOT}/results/records: " in line
     assert claims_that_hold(packaged, packaged) == [line]
     assert claims_that_hold(empty, empty) == []
 

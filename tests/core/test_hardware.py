@@ -96,7 +96,9 @@ def planned(*methods):
 def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
     cells = planned("bert-mini.mean", "bert-mini-float16.mean")
     assert on_hardware(cells, "cpu", None, None) == cells
-    placed = on_hardware(cells, "cuda", "bfloat16", 64)
+    with pytest.raises(UsageError, match="leave one of them out"):
+        on_hardware(cells, "cuda", "bfloat16", 64)
+    placed = on_hardware(planned("bert-mini.mean"), "cuda", "bfloat16", 64)
     assert {cell.method.id for cell in placed} == {"bert-mini-bfloat16.mean"}
     assert placed[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
     words = planned("glove-mini.mean")

@@ -18,7 +18,7 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from torch import nn
 
 from harness.core.errors import DataError, UsageError
-from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING, facts_of
+from harness.encoders.architectures import REFUSED, WITHOUT_PADDING, facts_of
 from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig

@@ -182,11 +182,11 @@ def _dialogs(data: Fields, tables: Fields, records: Records, report: Report) -> 
     cells = {f"{row}/{column}": f for row, of in data["cells"].items() for column, f in of.items()}
     report.equal("site: cells of the dialogs", sorted(cells), sorted(wanted))
     for name, (table, row, column) in wanted.items():
-        fields = cells.get(name, [""] * 11)
+        fields = cells.get(name, {})
         digits, due = papers.printed_digits(papers.in_points(table, row, column))
-        report.expect(f"site: dialog {name}", fields[0], digits, due)
+        report.expect(f"site: dialog {name}", fields.get("printed"), digits, due)
         one = papers.measured(table, row, column, records)
-        shown, mine = fields[11:13], []
+        shown, mine = [fields[name] for name in ("seeds", "difference") if name in fields], []
         if one:
             gap = fmean(one.scores) - float(papers.in_points(table, row, column))
             mine = [[round(score, 4) for score in one.scores], round(gap, 4)]
@@ -194,7 +194,7 @@ def _dialogs(data: Fields, tables: Fields, records: Records, report: Report) -> 
         report.numbers += len(mine)
     for (method, task), rows in records.items():
         paths = data["paths"].get(task, ())
-        shown = data["scores"].get(method, {}).get(task, [])[3:]
+        shown = data["scores"].get(method, {}).get(task, {}).get("scores", [])
         for path, printed in zip(paths, shown, strict=True):
             found = [at(row["scores"], path.split(".")) for row in rows]
             where = f"site: dialog {method} on {task}: {path}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import DataError, UsageError
-from harness.results.folder import ResultsFolder, require_unchanged
+from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import main_path
 from harness.results.layout import COMMITTED, RECORDS
 from harness.results.records import Store
@@ -62,10 +62,11 @@ MEASURED = sorted(
 
 
 def test_committed_files_are_as_they_were_written():
-    require_unchanged(COMMITTED)
+    require_sealed(COMMITTED)
     kinds = {name.split("/")[1] for name in MEASURED}
     assert kinds == {
-        "claims.json", "comparisons", "conformance", "golden", "moved_pairs.json", "quick",
+        "claims.json", "comparisons", "conformance", "encoding_noise.json", "flow_floors.json",
+        "golden", "moved_pairs.json", "quick",
         "rehearsal.json", "reliability", "searches", "speed",
     }  # fmt: skip
 
@@ -84,9 +85,9 @@ def test_a_digit_that_was_changed_anywhere_is_refused(name, tmp_path):
         changed = (content[place] - 48 + 1) % 10 + 48
         path.write_bytes(content[:place] + bytes([changed]) + content[place + 1 :])
         with pytest.raises(DataError, match=re.escape(path.name)):
-            require_unchanged(tmp_path)
+            require_sealed(tmp_path)
     path.write_bytes(content)
-    require_unchanged(tmp_path)
+    require_sealed(tmp_path)
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -97,4 +98,4 @@ def test_a_file_that_was_copied_over_another_is_refused(name, tmp_path):
     path.parent.mkdir(parents=True)
     shutil.copy(COMMITTED / other, path)
     with pytest.raises(DataError, match=re.escape(path.name)):
-        require_unchanged(tmp_path)
+        require_sealed(tmp_path)

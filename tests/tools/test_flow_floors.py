@@ -7,7 +7,7 @@ import pytest
 from encoding_noise import STORED, Measured, noise_of
 from flow_floors import floors_part, moves, read_floors
 
-from harness.core.toml import read_typed
+from harness.core.toml import read_sealed
 from harness.registry import load_registry
 from harness.results.claims import ClaimOutcome, correct_for_tasks, decide
 from harness.results.folder import ResultsFolder
@@ -19,7 +19,7 @@ COMMITTED = Path(__file__).parents[2] / "results"
 
 def test_the_floor_is_above_the_largest_noise_and_not_far_above_it():
     """Also that every coordinate is far above its own: nothing is left out for that."""
-    measured = read_typed(Measured, STORED)
+    measured = read_sealed(Measured, STORED)
     largest = max(noise.of_widest for noise in measured.noise)
     assert largest < LEAST_RANGE < 10 * largest
     assert min(noise.ratios[0] for noise in measured.noise) > 1000

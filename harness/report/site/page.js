@@ -369,7 +369,7 @@ for (const table of document.querySelectorAll("[data-table]")) {
 for (const part of document.querySelectorAll("#papers .source")) part.replaceChildren(...linked(part.textContent));
 for (const [part, heading] of [...paperOf].reverse()) {
   const row = Object.keys(data.rows).find((name) => name.startsWith(part.id.slice("table-".length) + "/"));
-  const address = row && /\burl = \{(.*?)\}/.exec(data.bibtex[text(data.rows[row][4][0])])?.[1];
+  const address = row && /\burl = \{(.*?)\}/.exec(data.bibtex[text(data.rows[row].cites[0])])?.[1];
   if (address && !heading.querySelector("a")) heading.append(" ", make("a", /arxiv/.test(address) ? "arXiv" : /github/.test(address) ? "code" : "paper", { href: address }));
 }
 
