@@ -110,7 +110,8 @@ def _installed() -> Iterator[Plugin]:
             declared = distribution.read_text("entry_points.txt") or ""
             if GROUP not in declared:
                 continue
-            name = distribution.metadata["Name"]
+            about = distribution.metadata
+            name = about["Name"] if "Name" in about else None
             if not name:
                 raise ValueError("METADATA without a Name")
             if name not in seen:
