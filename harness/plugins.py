@@ -110,8 +110,8 @@ def _installed() -> Iterator[Plugin]:
             declared = distribution.read_text("entry_points.txt") or ""
             if GROUP not in declared:
                 continue
-            about = distribution.metadata
-            name = about["Name"] if "Name" in about else None
+            names = distribution.metadata.get_all("Name") or ()
+            name = next(iter(names), None)
             if not name:
                 raise ValueError("METADATA without a Name")
             if name not in seen:
