@@ -57,4 +57,6 @@ def opened(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 def test_a_command_opens_each_file_of_the_results_once(opened, command):
-    assert set(opened[command].values()) <= {1}, opened[command].most_common(9)
+    # `report` compares what is sealed with its seal first, and reads it after that.
+    most = 2 if command[0] == "report" else 1
+    assert max(opened[command].values(), default=0) <= most, opened[command].most_common(9)

@@ -24,7 +24,8 @@ def project(tmp_path):
 
 def write_vectors(path, **changed):
     rng = np.random.default_rng(0)
-    rows = {word: " ".join(map(str, rng.normal(size=3).round(3))) for word in WORDS} | changed
+    words = (*WORDS, "a", "the", "is", "in", "on", "of")  # a fifth of the tokens and more
+    rows = {word: " ".join(map(str, rng.normal(size=3).round(3))) for word in words} | changed
     path.write_text("".join(f"{word} {numbers}\n" for word, numbers in rows.items()))
 
 
