@@ -245,7 +245,7 @@ def require_plugins(plugins: Iterable[Plugin]) -> None:
 
 
 def require_folders(plugins: Iterable[Plugin]) -> None:
-    """The same of those that may read further files as they run; one file is in memory."""
+    """Raise HarnessError for a changed folder; the code of a single file is in memory already."""
     require_plugins(plugin for plugin in plugins if not Path(plugin.origin).is_file())
 
 

@@ -1,4 +1,4 @@
-"""What is peculiar to architectures, by transformers' name for them (`model_type`)."""
+"""Architectures that need other treatment than BERT, by transformers' `model_type`."""
 
 from __future__ import annotations
 

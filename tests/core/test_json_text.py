@@ -43,7 +43,7 @@ def test_bytes_are_utf_8_and_digits_may_be_kept():
 
 
 def test_no_other_module_reads_json():
-    """Whoever reads JSON by himself takes the last of two keys."""
+    """json.loads takes the last of two equal keys, so that no module may call it."""
     readers = {"loads", "load", "JSONDecoder"}
     own = {
         "harness/core/json_text.py": {"JSONDecoder"},
