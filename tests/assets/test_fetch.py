@@ -5,7 +5,6 @@ import shutil
 import socket
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from fakes import snapshot
@@ -217,25 +216,33 @@ def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path, afte
     assert places.encoder(PINNED).name == FIRST
 
 
-OUTSIDE = ("/outside-of-harness", "../../../../outside", "..", "a/../../b", "\x1b[2Jx", "C:/x", "")
+ABSOLUTE = "/absolute"  # each test sets its own temporary folder before it
+OUTSIDE = (ABSOLUTE, "../../../../outside", "..", "a/../../b", "\x1b[2Jx", "C:/x", "")
 HEADERS = ("ETag", "X-Linked-Etag", "X-Repo-Commit")
+
+
+@pytest.fixture
+def inside(tmp_path):
+    """An absolute name outside the cache is one in the temporary folder of the test."""
+    return lambda name: f"{tmp_path}{name}" if name.startswith(ABSOLUTE) else name
 
 
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("value", OUTSIDE)
-def test_headers_of_a_hub_name_no_file(fetch, hub, tmp_path, header, value):
+def test_headers_of_a_hub_name_no_file(fetch, hub, tmp_path, inside, header, value):
+    value = inside(value)
     hub.fail("/resolve/", Fault(headers={header: value}, for_ever=True))
     before = set(tmp_path.rglob("*"))
     status, _, err = fetch("pinned", "plain")
     new = {path.relative_to(tmp_path).parts[0] for path in set(tmp_path.rglob("*")) - before}
     assert new <= {"huggingface", "cache", "data"}
-    assert not Path("/outside-of-harness").exists()
     assert (status, value in err if value else False) == (int(header == "X-Repo-Commit"), False)
     assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in READ}
 
 
 @pytest.mark.parametrize("commit", OUTSIDE)
-def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, commit):
+def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, inside, commit):
+    commit = inside(commit)
     hub.repositories["models", "me/loose"].commits = {commit: dict(MODEL)}
     before = set(tmp_path.rglob("*"))
     status, _, err = fetch("loose")
@@ -245,7 +252,8 @@ def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, commit):
 
 
 @pytest.mark.parametrize("name", [f"{place}/x.json" for place in OUTSIDE] + ["a\\b.json"])
-def test_a_file_that_leaves_its_folder_is_refused(fetch, hub, tmp_path, name):
+def test_a_file_that_leaves_its_folder_is_refused(fetch, hub, tmp_path, inside, name):
+    name = inside(name)
     hub.model("me/loose", {**MODEL, name: b"{}"}, FIRST)
     status, _, err = fetch("loose")
     assert (status, "found a file whose name leaves its folder" in err) == (1, True)

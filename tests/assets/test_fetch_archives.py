@@ -51,6 +51,7 @@ def test_the_wanted_members_come_out_as_they_were(pack, into):
     "name", ["/a.txt", "../a.txt", "x/../../a.txt", "..\\a.txt", "C:\\a.txt", "\\a.txt"]
 )
 def test_a_name_that_leaves_the_folder_is_refused(pack, into, tmp_path, name):
+    name = f"{tmp_path}{name}" if name.startswith("/") else name
     archive = pack({name: b"one"})
     before = files(tmp_path)
     with pytest.raises(DataError, match="unsafe name") as refused:
