@@ -1,8 +1,8 @@
 """Embedded tasks and corpora: English of the project's own, whose files come with the package.
 
-A generator (`tools/embedded/english`) drew scenes from an authored lexicon (who does what to what,
-where, how many), edited them, and put each into words through a template of its own. What two
-sentences of a pair have in common is therefore known, and the gold follows from it alone:
+A generator (docs/included.md says where it is) drew scenes from an authored lexicon (who does what
+to what, where, how many), edited them, and put each into words through a template of its own. What
+two sentences of a pair have in common is therefore known, and the gold follows from it alone:
 
     gold = low + (high - low) * core * kept
 

@@ -3,11 +3,12 @@
 import json
 
 import pytest
+from documents import ROOT
 from tolerances import ROUNDING, relative_gap
 
 from baselines.miniature import ENCODERS as FROM_SCRATCH
 from baselines.tuned import SIMCSE_SUP_MINI
-from harness.assets.catalogue import DATA_ASSETS
+from harness.assets.catalogue import DATA_ASSETS, EMBEDDED_SHA256
 from harness.assets.places import packaged
 from harness.encoders.checkpoint import read_settings
 from harness.encoders.transformer import TransformerConfig
@@ -63,3 +64,16 @@ def test_sentence_transformers_opens_the_transformer_alike(tmp_path):
     model = SentenceTransformer(str(packaged(config)), device="cpu")
     assert relative_gap(model.encode(texts), ours) <= ROUNDING
     assert read_settings(packaged(config) / "config.json")["dtype"] == "float32"
+
+
+def test_the_page_names_each_included_file_with_its_digest_and_command():
+    page = (ROOT / "docs" / "included.md").read_text()
+    digests = {f"mini/{name}": digest for name, digest in EMBEDDED_SHA256.items()}
+    for config in ENCODERS:
+        weights = packaged(config)
+        assert weights is not None
+        file = weights / "model.safetensors" if weights.is_dir() else weights
+        digests[f"{config.name}/{file.name}"] = config.weights_sha256
+    for name, digest in digests.items():
+        [row] = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        assert row.endswith(f"| `{digest[:12]}` |")

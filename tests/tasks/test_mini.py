@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from english import sets
 
 from harness.assets.places import Places
 from harness.core.errors import DataError
@@ -63,9 +62,9 @@ def test_records_hold_the_digests_of_these_rows_and_sentences():
 
 
 def test_no_sentence_stands_in_two_splits_and_nothing_to_train_or_fit_on_is_ever_scored():
-    seen = {text for triplet in sets.triplets(300) for text in triplet}
-    seen |= {text for pair in sets.labelled(300) for text in pair[:2]}
-    seen |= set(sets.sentences(1000))
+    seen: set[str] = set()
+    for corpus in miniature.CORPORA:
+        seen.update(corpus.sentences(NOWHERE))
     for name in miniature.SCALES:
         train, dev, test = (
             set(miniature.embedded_pairs(name, split).sentences)
