@@ -14,8 +14,9 @@ from measured_pages import LEAST_ROUNDS
 
 from harness.assets.places import Places
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.results.records import Store, cells
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 
 TASKS = ("sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16")
@@ -57,7 +58,7 @@ class Matrix:
     def __post_init__(self):
         tasks = [load_registry().tasks[name] for name in TASKS[: 2 if self.small else None]]
         self.tasks = [replace(t, load=First(t.load)) if self.small else t for t in tasks]
-        self.planned = cells(
+        self.planned = planned_cells(
             [load_registry().parse(f"{self.name}.{row}") for row in ROWS], self.tasks, 1
         )
         self.numbers = count()

@@ -15,8 +15,9 @@ from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.plan import make_plan
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.results.records import Store, cells
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
 
@@ -36,7 +37,7 @@ def test_what_a_cell_costs_beside_its_own_work(side_by_side, tmp_path):
     pairs = fakes.Sentences(size=8)
     one = fakes.task(load=pairs, asset="embedded", geometry=False)
     tasks = [replace(one, name=f"t{n}") for n in range(count)]
-    planned, rounds = cells([method], tasks, 1), iter(range(99))
+    planned, rounds = planned_cells([method], tasks, 1), iter(range(99))
 
     def ours():
         folder = tmp_path / str(next(rounds))
@@ -59,7 +60,7 @@ def planning(folder, count, sentences):
     many = fakes.corpus("mini-text", Lines(sentences), "embedded")
     before = memory("VmRSS")
     found = make_plan(
-        tuple(cells(methods, tasks, 1)), TaskLoader(Places(folder), {"mini-text": many})
+        tuple(planned_cells(methods, tasks, 1)), TaskLoader(Places(folder), {"mini-text": many})
     )
     assert found.runnable == found.cells == count
     return memory("VmHWM") - before

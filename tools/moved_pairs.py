@@ -27,11 +27,12 @@ from harness.core.progress import Bar
 from harness.core.provenance import environment
 from harness.core.toml import read_rows, read_sealed
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.gate.drift import most_moved
 from harness.registry import Registry, load_registry
 from harness.report.markdown import escape, page, table
 from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
-from harness.results.records import Cell, Store, cells
+from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,7 +98,7 @@ def measure(choice: Choice, task_name: str, registry: Registry, context: RunCont
     """Run both methods on a task and compare their ranks. Raises HarnessError."""
     methods = [registry.parse(choice.before), registry.parse(choice.after)]
     task = registry.tasks[task_name]
-    for outcome in execute(cells(methods, [task], 1), context):
+    for outcome in execute(planned_cells(methods, [task], 1), context):
         if outcome.record is None:
             raise HarnessError(f"{outcome.cell}: {outcome.status}: {outcome.message}")
     before, after = (context.store.cosines(Cell(m.id, task.name)) for m in methods)

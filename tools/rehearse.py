@@ -30,13 +30,13 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import VectorFile
 from harness.core.json_text import write_sealed
 from harness.core.provenance import commit
-from harness.evaluation.select import profile
+from harness.evaluation.select import PlannedCell, profile
 from harness.gate.check import read_failures
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published import load_tables
 from harness.results.questions import Rehearsal
-from harness.results.records import Cell, PlannedCell, Store
+from harness.results.records import Cell, Store
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"

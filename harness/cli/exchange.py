@@ -20,11 +20,12 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.files import make_folder
 from harness.core.progress import Bar
 from harness.evaluation.evaluate import SMALL_TASK, fit_cell
+from harness.evaluation.select import PlannedCell
 from harness.registry import Registry, load_registry, look_up
 from harness.report.bibtex import HARNESS, bibtex
 from harness.resolve import Resolver, config_for
 from harness.results.index import Results
-from harness.results.records import PlannedCell, Store
+from harness.results.records import Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
 # fetch

@@ -35,7 +35,7 @@ from harness.evaluation.compare import compare_claims, compare_tables
 from harness.evaluation.parallel import Part, Work, execute_on, units
 from harness.evaluation.plan import make_plan, render_plan
 from harness.evaluation.runner import Outcome, RunContext
-from harness.evaluation.select import PROFILES, profile
+from harness.evaluation.select import PROFILES, PlannedCell, profile
 from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
 from harness.gate.drift import Checked, compare_record, read_rules
 from harness.registry import Registry, look_up
@@ -45,7 +45,7 @@ from harness.results.comparisons import write_comparisons
 from harness.results.folder import ResultsFolder
 from harness.results.layout import papers_of, require_own
 from harness.results.published import load_tables
-from harness.results.records import PlannedCell, Store
+from harness.results.records import Store
 
 Profile = Annotated[
     str | None,

@@ -22,12 +22,12 @@ from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.terminal import text_table, visible, wrapped
 from harness.evaluation.engines import Engine, engine
+from harness.evaluation.select import MOST_SEEDS
 from harness.plugins import open_plugins, plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed
-from harness.results.records import MOST_SEEDS
 from harness.results.reproduction import MIN_COVERAGE
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?|(cpu|cuda):\d+(,(cpu|cuda):\d+)+")

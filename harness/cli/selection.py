@@ -13,10 +13,9 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
 from harness.encoders.native import bypassed
-from harness.evaluation.select import select_cells
+from harness.evaluation.select import PlannedCell, on_hardware, select_cells
 from harness.registry import Registry, is_glob
 from harness.resolve import Resolver
-from harness.results.records import PlannedCell, on_hardware
 from harness.tasks.loader import TaskLoader, limited, limited_corpus
 
 

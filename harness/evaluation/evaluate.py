@@ -42,9 +42,9 @@ from harness.evaluation.fit_corpus import (
     needs_dropout,
     parts_of,
 )
+from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry
 from harness.resolve import Resolver
-from harness.results.records import PlannedCell
 from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.affine import Affine, Moments
 

@@ -37,8 +37,8 @@ from harness.evaluation.embeddings import (
     require_rows,
     with_dropout,
 )
+from harness.evaluation.select import PlannedCell
 from harness.plugins import require_folders
-from harness.results.records import PlannedCell
 from harness.tasks.loader import TARGETS, FitText
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import POOLINGS, Native

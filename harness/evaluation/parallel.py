@@ -26,7 +26,8 @@ from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess, Processes, WorkersLost
 from harness.evaluation.fit_corpus import CorpusPass, corpus_passes
 from harness.evaluation.runner import Outcome, RunContext, execute, failed, failures, open_runs
-from harness.results.records import PlannedCell, Store
+from harness.evaluation.select import PlannedCell
+from harness.results.records import Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
 NUMBER = "([1-9][0-9]{0,8})"

@@ -21,7 +21,8 @@ from harness.core.types import Progress, Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.native import bypassed
 from harness.evaluation.fit_corpus import DIGITS, CorpusSample, needs_dropout
-from harness.results.records import PlannedCell, Store, sidecar_metadata
+from harness.evaluation.select import PlannedCell
+from harness.results.records import Store, sidecar_metadata
 from harness.tasks.loader import CellInputs, FitText, TaskLoader, distinct_sentences
 
 

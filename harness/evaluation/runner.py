@@ -30,8 +30,9 @@ from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.fit_corpus import CorpusPass, CorpusSample, FitData, corpus_passes
 from harness.evaluation.plan import identity_of, plugins_of_cell
+from harness.evaluation.select import PlannedCell
 from harness.plugins import require_folders
-from harness.results.records import SCHEMA, Cell, PlannedCell, Store
+from harness.results.records import SCHEMA, Cell, Store
 from harness.results.reproduction import MIN_COVERAGE
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 

@@ -1,21 +1,113 @@
-"""From what was asked for to cells: patterns, the tasks and methods by default, profiles."""
+"""From what was asked for to planned cells: patterns, default tasks and methods, profiles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
 from harness.registry import Registry, is_glob
-from harness.results.records import PlannedCell, by_encoder, cells
+from harness.results.records import Cell
+from harness.tasks.loader import OWN_TEXTS
 
-PROFILES = ("all", "embedded", "standard", "papers")
-SHOWN = 8  # of the methods that are left out
+MOST_SEEDS = 1000  # of a method: each is a cell of the plan
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell to run: a method on a task with a seed."""
+
+    method: Method
+    task: Task
+    seed: int
+
+    @property
+    def address(self) -> Cell:
+        """Method id, task name, seed."""
+        return Cell(self.method.id, self.task.name, self.seed)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """The encoder of its sentences: of a family, the seed's own."""
+        return self.method.encoder.member(self.seed)
+
+
+def planned_cells(
+    methods: Iterable[Method], tasks: Sequence[Task], seeds: int
+) -> tuple[PlannedCell, ...]:
+    """Every method on every task, by encoder and pooling.
+
+    A method without randomness has one seed, 0. Raises UsageError for a method that cannot be
+    fitted on one of the tasks.
+    """
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UsageError(f"wanted 1 to {MOST_SEEDS} seeds, found {seeds}")
+    planned: list[PlannedCell] = []
+    for method in methods:
+        count = seeds if method.seeded else 1
+        for task in tasks:
+            _require_texts_to_fit_on(method, task)
+            planned += [PlannedCell(method, task, seed) for seed in range(count)]
+    return tuple(sorted(planned, key=by_encoder))
+
+
+def _require_texts_to_fit_on(method: Method, task: Task) -> None:
+    """Raise UsageError where a run has no texts that the method can be fitted on."""
+    if method.fit_on == OWN_TEXTS:
+        raise UsageError(
+            f"{method.id}: wanted a corpus or the task's sentences to fit on; only a program "
+            "fits on texts of its own (harness.encoder)"
+        )
+    if method.fit_on == "target-train" and not _has_training_split(task):
+        raise UsageError(
+            f"{method.id} on {task.name}: the task has no training split other than the "
+            "sentences that are scored; use @target"
+        )
+
+
+def _has_training_split(task: Task) -> bool:
+    """Whether the task has a training split that is not the one that is scored."""
+    return task.train is not None and task.train not in task.scored
+
+
+def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
+    """The order in which cells share work: encoder, with its own modules or not, then pooling."""
+    return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name
+
+
+def on_hardware(
+    cells: Iterable[PlannedCell], device: str, dtype: str | None, batch_tokens: int | None
+) -> tuple[PlannedCell, ...]:
+    """The cells on a device; without a precision each keeps the one that its id names.
+
+    Raises UsageError for an id that names another precision than the one that is given.
+    """
+    placed = []
+    for cell in cells:
+        encoder = cell.method.encoder
+        named = precision_of(encoder.name)[1]
+        if dtype is not None and named not in (FLOAT32, dtype):
+            raise UsageError(
+                f"--dtype {dtype}: wanted the precision that {cell.method.id} names, {named}; "
+                "leave one of them out"
+            )
+        hardware = Hardware(
+            device=device, dtype=named if dtype is None else dtype, batch_tokens=batch_tokens
+        )
+        method = replace(cell.method, encoder=encoder.on(hardware))
+        placed.append(replace(cell, method=method))
+    return tuple(placed)
+
+
+# What was asked for: patterns
+
+METHODS_NAMED = 8  # at most, in the note on methods that were left out
 SKIPPED = "on tasks that they are not registered for; name one by its id (-m ID) to run it"
-EMBEDDED = "embedded"  # the asset that is always there
 
 
 def select_cells(
@@ -23,85 +115,110 @@ def select_cells(
 ) -> tuple[tuple[PlannedCell, ...], str]:
     """The cells for patterns; by default every registered method on every task of `default_tasks`.
 
-    A method that is asked for by its id runs wherever it is sent; one that a glob or the default
-    selects runs where it is meaningful (`Method.tasks`), and a sentence names those that globs
-    leave out. Raises UsageError if nothing is left.
+    A method that is asked for by its id runs on every chosen task; one that a glob or the default
+    selects runs on the tasks that it is meant for (`Method.tasks`). The note names the methods
+    that a glob selects and that are left out of some task. Raises UsageError if no cell remains.
     """
-    by_id = {pattern for pattern in methods or () if not is_glob(pattern)}
+    ids = {pattern for pattern in methods or () if not is_glob(pattern)}
     chosen_tasks = registry.select_tasks(tasks) if tasks else default_tasks(registry)
     selected: list[PlannedCell] = []
     left_out = []
     for method in registry.select_methods(methods or ["*"]):
-        suited = chosen_tasks if method.id in by_id else meaningful(method, chosen_tasks)
-        selected += cells([method], suited, seeds)
-        if methods and len(suited) < len(chosen_tasks):
+        suited_tasks = chosen_tasks if method.id in ids else meaningful(method, chosen_tasks)
+        selected += planned_cells([method], suited_tasks, seeds)
+        if methods and len(suited_tasks) < len(chosen_tasks):
             left_out.append(method.id)
-    count = f"{len(left_out)} method{'s' * (len(left_out) > 1)}"
-    why = f"skipped {count} {SKIPPED}: {', '.join(left_out[:SHOWN])}" if left_out else ""
+    note = _note_on(left_out)
     if not selected:
-        raise UsageError("; ".join(filter(None, ("nothing is left to run", why))))
-    return tuple(sorted(selected, key=_order)), why
+        raise UsageError(f"nothing is left to run; {note}" if note else "nothing is left to run")
+    return tuple(sorted(selected, key=_run_order)), note
 
 
-def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
-    """The cells of a profile, embedded encoders first.
-
-    `embedded` reads nothing but what the harness carries, `standard` is every registered method on
-    every task, `papers` every published cell that has a method here, `all` is all of it.
-    """
-    registered, _ = ((), "") if name == "papers" else select_cells(registry, None, None, seeds)
-    if name == "embedded":
-        return tuple(cell for cell in registered if _reads_embedded(cell, registry))
-    published = () if name == "standard" else _published(registry, papers, seeds)
-    every = {cell.address: cell for cell in (*registered, *published)}
-    return tuple(sorted(every.values(), key=_order))
+def _note_on(left_out: Sequence[str]) -> str:
+    """A sentence that names the methods that were left out; empty without any."""
+    if not left_out:
+        return ""
+    count = "1 method" if len(left_out) == 1 else f"{len(left_out)} methods"
+    return f"skipped {count} {SKIPPED}: {', '.join(left_out[:METHODS_NAMED])}"
 
 
-def _reads_embedded(cell: PlannedCell, registry: Registry) -> bool:
-    """Whether a cell reads nothing but what the harness carries."""
-    corpus = registry.corpora.get(cell.method.fit_on or "")
-    assets = {cell.task.asset, *([corpus.asset] if corpus else [])}
-    return is_embedded(cell.method.encoder) and assets == {EMBEDDED}
-
-
-def is_embedded(encoder: EncoderConfig) -> bool:
-    """Whether the encoder's files come with the harness, or are made on the spot from such."""
-    source = encoder.source
-    if isinstance(source, Trained):
-        return source.on_the_spot
-    return isinstance(source, Packaged) and source.package.startswith("harness/")
-
-
-def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
-    from harness.results.published import load_tables
-
-    for cell in (cell for table in load_tables(papers, registry) for cell in table.cells):
-        if cell.method is None:
-            continue
-        try:
-            method = registry.parse(cell.method)
-        except HarnessError:
-            continue  # the table says `no method`
-        tasks = [registry.tasks[name] for name in (cell.average_of or (cell.task,)) if name]
-        yield from cells([method], tasks, seeds)
-
-
-def _order(cell: PlannedCell) -> tuple[bool, str, str, str]:
+def _run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
     """The order of a run: embedded encoders first, then by encoder and pooling to share work."""
     return not is_embedded(cell.method.encoder), *by_encoder(cell)
 
 
 def default_tasks(registry: Registry) -> tuple[Task, ...]:
     """Every task that is neither a training split nor measured on request alone."""
-    tasks = registry.tasks.values()
-    return tuple(task for task in tasks if task.scored != (task.train,) and not task.on_request)
+    return tuple(
+        task
+        for task in registry.tasks.values()
+        if task.scored != (task.train,) and not task.on_request
+    )
 
 
 def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
     """The tasks that the method is meant for."""
-    return tuple(
-        task
-        for task in tasks
-        if any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
-        and not (method.fit_on == "target-train" and task.train in (None, *task.scored))
-    )
+    return tuple(task for task in tasks if _is_meant_for(method, task))
+
+
+def _is_meant_for(method: Method, task: Task) -> bool:
+    if method.fit_on == "target-train" and not _has_training_split(task):
+        return False
+    return any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
+
+
+# Profiles
+
+PROFILES = ("all", "embedded", "standard", "papers")
+EMBEDDED_ASSET = "embedded"  # comes with the harness
+
+
+def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
+    """The cells of a profile, embedded encoders first.
+
+    `embedded` reads nothing but what the harness carries, `standard` is every registered method on
+    every task, `papers` every published cell that has a method here, `all` is both of the last two.
+    """
+    if name == "papers":
+        registered: tuple[PlannedCell, ...] = ()
+    else:
+        registered, _ = select_cells(registry, None, None, seeds)
+    if name == "embedded":
+        return tuple(cell for cell in registered if _reads_embedded_files(cell, registry))
+    published = () if name == "standard" else _published_cells(registry, papers, seeds)
+    cells_by_address = {cell.address: cell for cell in (*registered, *published)}
+    return tuple(sorted(cells_by_address.values(), key=_run_order))
+
+
+def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:
+    """Whether a cell reads nothing but what the harness carries."""
+    corpus = registry.corpora.get(cell.method.fit_on or "")
+    assets = {cell.task.asset}
+    if corpus is not None:
+        assets.add(corpus.asset)
+    return is_embedded(cell.method.encoder) and assets == {EMBEDDED_ASSET}
+
+
+def is_embedded(encoder: EncoderConfig) -> bool:
+    """Whether the encoder's files come with the harness, or are trained by the run from such."""
+    source = encoder.source
+    if isinstance(source, Trained):
+        return source.on_the_spot
+    return isinstance(source, Packaged) and source.package.startswith("harness/")
+
+
+def _published_cells(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
+    """The cells of every published number whose method is known here."""
+    from harness.results.published import load_tables
+
+    for table in load_tables(papers, registry):
+        for cell in table.cells:
+            if cell.method is None:
+                continue
+            try:
+                method = registry.parse(cell.method)
+            except HarnessError:
+                continue  # the table says `no method`
+            names = cell.average_of or (cell.task,)
+            tasks = [registry.tasks[name] for name in names if name]
+            yield from planned_cells([method], tasks, seeds)

@@ -31,6 +31,7 @@ from harness.core.terminal import wrapped
 from harness.core.types import MethodId, Record
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.runner import Outcome
+from harness.evaluation.select import PlannedCell, by_encoder
 from harness.gate.drift import (
     PROMOTE,
     Checked,
@@ -55,15 +56,7 @@ from harness.registry import Registry, is_glob, load_registry, look_up
 from harness.resolve import config_for
 from harness.results.index import Results
 from harness.results.layout import GATE
-from harness.results.records import (
-    Cell,
-    PlannedCell,
-    Store,
-    by_encoder,
-    cell_of,
-    read_similarities,
-    sidecar_metadata,
-)
+from harness.results.records import Cell, Store, cell_of, read_similarities, sidecar_metadata
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN, NATIVE
 

@@ -18,9 +18,10 @@ import numpy as np
 from harness.core.arrays import Float
 from harness.core.toml import read_typed
 from harness.core.types import Record
+from harness.evaluation.select import MOST_SEEDS
 from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
-from harness.results.records import MOST_SEEDS, SAME_PLATFORM, Cell, cell_of, largest_move
+from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
 from harness.results.verdict import prediction_half_width
 
 # In points. Another processor or another build of the libraries sums in another order.

@@ -106,10 +106,11 @@ class GateRun:
         """Run the quick set and check it, as `harness run --gate` and `harness check` do."""
         from harness.assets.places import Places
         from harness.evaluation.runner import RunContext, execute
+        from harness.evaluation.select import on_hardware
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
         from harness.plugins import open_plugins, plugins_in_use
         from harness.resolve import Resolver
-        from harness.results.records import Store, on_hardware
+        from harness.results.records import Store
         from harness.tasks.loader import TaskLoader
 
         option = self.config.getoption

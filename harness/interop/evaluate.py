@@ -16,12 +16,13 @@ from harness.core.types import Method, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.evaluate import resolved
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.registry import Registry
 from harness.resolve import Resolver, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of
 from harness.results.published import load_tables
-from harness.results.records import Store, cells
+from harness.results.records import Store
 from harness.results.reproduction import MIN_COVERAGE
 from harness.results.score_rows import ScoreRow, folder_rows, score_rows
 from harness.tasks.loader import TaskLoader
@@ -160,7 +161,7 @@ def evaluate(
         tables = load_tables(papers_of(own_or_committed(OWN)), registry)
         loader = TaskLoader(places, registry.corpora)
         store = Store(scratch if output is None else Path(output))
-        planned = cells(methods, list(by_name.values()), seeds)
+        planned = planned_cells(methods, list(by_name.values()), seeds)
         by_cell: dict[tuple[str, str], list[Record]] = {}
         for outcome in execute(planned, RunContext(loader, store, min_coverage=min_coverage)):
             if outcome.record is None:

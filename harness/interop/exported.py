@@ -30,8 +30,8 @@ from harness.encoders.checkpoint import (
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.evaluation.evaluate import FittedCell
+from harness.evaluation.select import PlannedCell
 from harness.results.index import Results, score_at
-from harness.results.records import PlannedCell
 from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, Mean, Pooler
 

@@ -1,4 +1,4 @@
-"""Records on disk, one a cell: a method on a task with a seed; and the cells that a run plans.
+"""Records on disk, one a cell: a method on a task with a seed.
 
 A run's record is a file of its own. The committed records of an encoder are JSON lines in which a
 value that many rows share stands once: the first line counts the rows, then each shared value has
@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,12 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.core.files import file_name, rewrite, write_atomically
-from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.interfaces import EncoderConfig
 from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.types import AGGREGATIONS, Method, Record, Task
+from harness.core.types import AGGREGATIONS, Record
 from harness.results.layout import QUICK, RECORDS, is_packaged
-from harness.tasks.loader import OWN_TEXTS
 
 SCHEMA = 1
 
@@ -441,73 +438,3 @@ def largest_move(old: Any, new: Any) -> float:
     if isinstance(old, int | float) and isinstance(new, int | float):
         return float(abs(old - new))
     return 0.0 if old is None and new is None else float("inf")
-
-
-@dataclass(frozen=True)
-class PlannedCell:
-    """A cell to run: a method on a task with a seed."""
-
-    method: Method
-    task: Task
-    seed: int
-
-    @property
-    def address(self) -> Cell:
-        """Method id, task name, seed."""
-        return Cell(self.method.id, self.task.name, self.seed)
-
-    @property
-    def encoder(self) -> EncoderConfig:
-        """The encoder of its sentences: of a family, the seed's own."""
-        return self.method.encoder.member(self.seed)
-
-
-def on_hardware(
-    cells: Iterable[PlannedCell], device: str, dtype: str | None, batch_tokens: int | None
-) -> tuple[PlannedCell, ...]:
-    """The cells on a device; without a precision each keeps the one that its id names.
-
-    Raises UsageError for an id that names another precision than the one that is given.
-    """
-    placed = []
-    for cell in cells:
-        encoder = cell.method.encoder
-        named = precision_of(encoder.name)[1]
-        if dtype is not None and named not in (FLOAT32, dtype):
-            raise UsageError(
-                f"--dtype {dtype}: wanted the precision that {cell.method.id} names, {named}; "
-                "leave one of them out"
-            )
-        hardware = Hardware(device, named if dtype is None else dtype, batch_tokens)
-        method = replace(cell.method, encoder=encoder.on(hardware))
-        placed.append(replace(cell, method=method))
-    return tuple(placed)
-
-
-MOST_SEEDS = 1000  # of a method: each is a cell of the plan
-
-
-def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[PlannedCell, ...]:
-    """Every method on every task, by encoder and pooling; without randomness with one seed, 0."""
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise UsageError(f"wanted 1 to {MOST_SEEDS} seeds, found {seeds}")
-    planned = []
-    for method in methods:
-        if method.fit_on == OWN_TEXTS:
-            raise UsageError(
-                f"{method.id}: wanted a corpus or the task's sentences to fit on; only a program "
-                "fits on texts of its own (harness.encoder)"
-            )
-        for task in tasks:
-            if method.fit_on == "target-train" and task.train in (None, *task.scored):
-                raise UsageError(
-                    f"{method.id} on {task.name}: the task has no training split beside the "
-                    "sentences that are scored; use @target"
-                )
-            planned += [PlannedCell(method, task, s) for s in range(seeds if method.seeded else 1)]
-    return tuple(sorted(planned, key=by_encoder))
-
-
-def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
-    """The order in which cells share work: encoder, with its own modules or not, then pooling."""
-    return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name

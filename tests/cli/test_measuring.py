@@ -11,13 +11,14 @@ from harness.assets.places import Places
 from harness.cli.measure import _promote
 from harness.cli.printing import Printer
 from harness.evaluation.runner import Outcome, RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
 from harness.resolve import Resolver
 from harness.results.comparisons import Comparisons, Neighbours, read_comparisons, write_comparisons
 from harness.results.folder import ResultsFolder
 from harness.results.published import load_tables
-from harness.results.records import Store, cell_of, cells
+from harness.results.records import Store, cell_of
 from harness.results.reproduction import LOW
 from harness.tasks.loader import TaskLoader
 
@@ -131,7 +132,7 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     resolver = Resolver.of(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
     registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
-    planned = cells([registry.parse("few.mean")], [task], 1)
+    planned = planned_cells([registry.parse("few.mean")], [task], 1)
     for overwrite in (False, True):  # from the encoder, then from the cache
         context = RunContext(loader, store, overwrite=overwrite, min_coverage=0)
         [outcome] = execute(planned, context)
@@ -147,7 +148,7 @@ def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(tmp_pa
     resolver = Resolver.of(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
     registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
     store = Store(tmp_path / "runs")
-    planned = cells([registry.parse("few.mean")], [registry.tasks["mini-sts"]], 1)
+    planned = planned_cells([registry.parse("few.mean")], [registry.tasks["mini-sts"]], 1)
     refused, allowed = RunContext(loader, store), RunContext(loader, store, min_coverage=0)
     # Not measured; measured since it is allowed; done, and not allowed any more; done and allowed.
     statuses = []

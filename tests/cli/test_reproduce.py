@@ -20,11 +20,12 @@ from fakes import (
 
 from harness.cli.printing import LINES, against_committed, against_papers, claims_that_hold, not_run
 from harness.evaluation.runner import Outcome, RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.gate.drift import Checked, State
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
-from harness.results.records import Cell, Store, cells
+from harness.results.records import Cell, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = registry(FakeConfig())
@@ -42,8 +43,8 @@ def ran(tmp_path):
     FOUND.encoders["absent"] = FakeConfig("absent")
     FOUND.methods[ABSENT.id] = ABSENT
     planned = [
-        *cells([ABSENT], [TOY], 1),
-        *cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),
+        *planned_cells([ABSENT], [TOY], 1),
+        *planned_cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),
     ]
     store = Store(tmp_path / "runs")
     return list(execute(planned, RunContext(library(tmp_path), store)))

@@ -26,8 +26,9 @@ from harness.core.metrics.classification import (
 )
 from harness.core.types import Method, Pairs
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.results.records import Store, cells
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
@@ -194,7 +195,7 @@ def test_minilm_scores_what_senteval_gives_it(cell, data_dir, cache_dir, tmp_pat
     if not places.has_encoder(MINILM):
         pytest.skip("the minilm extra is not installed")
     context = RunContext(TaskLoader(places, {}), Store(tmp_path))
-    [outcome] = execute(cells([Method(MINILM, MEAN)], [task], seeds=1), context)
+    [outcome] = execute(planned_cells([Method(MINILM, MEAN)], [task], seeds=1), context)
     for name, score in cell["scores"].items():
         assert outcome.record.scores[name] == pytest.approx(score, abs=0.15), name
 

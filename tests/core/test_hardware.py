@@ -12,8 +12,8 @@ from harness.assets.places import Places
 from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware, base_name, in_precision, precision_of
+from harness.evaluation.select import PlannedCell, on_hardware
 from harness.registry import load_registry
-from harness.results.records import PlannedCell, on_hardware
 
 REGISTRY = load_registry()
 MINI = REGISTRY.encoders["bert-mini"]

@@ -26,10 +26,10 @@ from harness.evaluation.engines import InProcess, Processes
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.plan import make_plan, render_plan
 from harness.evaluation.runner import RunContext, execute
-from harness.evaluation.select import is_embedded
+from harness.evaluation.select import is_embedded, planned_cells
 from harness.gate.check import encode_golden
 from harness.registry import load_registry
-from harness.results.records import Store, cells
+from harness.results.records import Store
 from harness.transforms.pooling import MEAN
 
 RECIPE = "simcse-sup --from tiny --file triplets.csv --batch 2 --epochs 1 --dev none"
@@ -74,7 +74,9 @@ def trained(folder: Path, *seeds: int) -> Places:
 
 def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
     config = FakeFamily()
-    planned = cells([method("mean", encoder=config), method("cls", encoder=config)], [TOY], 3)
+    planned = planned_cells(
+        [method("mean", encoder=config), method("cls", encoder=config)], [TOY], 3
+    )
     assert len(planned) == 6
     texts, store = trained(tmp_path, 0, 1, 2), Store(tmp_path / "runs")
     outcomes = list(execute(planned, RunContext(texts, store)))
@@ -89,7 +91,7 @@ def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
 
 
 def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
-    planned = cells([method("mean", encoder=FakeFamily())], [TOY], 2)
+    planned = planned_cells([method("mean", encoder=FakeFamily())], [TOY], 2)
     texts = trained(tmp_path, 1)
     first, second = execute(planned, RunContext(texts, Store(tmp_path / "runs")))
     assert (first.status, second.status) == ("asset missing", "measured")
@@ -162,7 +164,9 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
     assert is_embedded(spot)
     assert not is_embedded(family(place))
     far = family(place, name="far")
-    planned = cells([Method(spot, MEAN)], [task()], 2) + cells([Method(far, MEAN)], [task()], 1)
+    planned = planned_cells([Method(spot, MEAN)], [task()], 2) + planned_cells(
+        [Method(far, MEAN)], [task()], 1
+    )
     texts = library(place)
     plan = make_plan(planned, texts)
     assert plan.runnable == 2
@@ -180,7 +184,7 @@ def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place):
     spot = family(place, on_the_spot=True)
     (place / "triplets.csv").unlink()
     texts = library(place)
-    planned = cells([Method(spot, MEAN), method("mean")], [TOY], 1)
+    planned = planned_cells([Method(spot, MEAN), method("mean")], [TOY], 1)
     works = on_the_spot(planned, texts.places)
     for engine in (InProcess(), Processes(2)):
         store = Store(place / f"runs-{engine.workers}")

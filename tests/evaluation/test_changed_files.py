@@ -31,7 +31,8 @@ from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.fit_corpus import CorpusPass
 from harness.evaluation.parallel import Site
 from harness.evaluation.runner import RunContext, execute
-from harness.results.records import Store, cells
+from harness.evaluation.select import planned_cells
+from harness.results.records import Store
 
 ONE, TWO = FakeConfig(weights="one"), FakeConfig(weights="two")
 
@@ -56,7 +57,7 @@ def require_own_vectors(root):
 
 def test_weights_replaced_before_they_are_loaded_are_refused_by_every_cell(tmp_path):
     """Two tasks, so that the sentences of each are tried again after the first refusal."""
-    planned = cells([method(encoder=Replaced())], [TOY, OTHER], seeds=1)
+    planned = planned_cells([method(encoder=Replaced())], [TOY, OTHER], seeds=1)
     context = RunContext(library(tmp_path), Store(tmp_path / "runs"))
     outcomes = [*execute(planned, context)]
     assert [outcome.status for outcome in outcomes] == ["failed", "failed"]
@@ -83,8 +84,8 @@ def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(tmp_path,
     identity = ONE.identify(tmp_path)
     site = Site.of(RunContext(library(tmp_path), Store(tmp_path / "runs")), workers=2)
     parallel._encode(site, identity, config, ["a sentence", "another"])
-    unit = cells([method(encoder=config)], [TOY], seeds=1)
-    fitted = cells([method("mean", "centre", on="target", encoder=config)], [TOY], seeds=1)
+    unit = planned_cells([method(encoder=config)], [TOY], seeds=1)
+    fitted = planned_cells([method("mean", "centre", on="target", encoder=config)], [TOY], seeds=1)
     parallel._in_pass(site, identity, fitted, CorpusPass.encode, range(2))
     [outcome] = parallel._measured(site, identity, unit)
     assert outcome.status == "failed"

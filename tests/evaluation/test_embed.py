@@ -11,7 +11,8 @@ from harness.core.metrics import cosine, score
 from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, fit_method
 from harness.evaluation.runner import RunContext, execute
-from harness.results.records import PlannedCell, Store
+from harness.evaluation.select import PlannedCell
+from harness.results.records import Store
 
 PLAIN = method("first-last")
 CENTRED = method("mean", "centre", on="target")

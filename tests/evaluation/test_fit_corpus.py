@@ -37,7 +37,8 @@ from harness.evaluation.evaluate import FitData, fit, fit_method
 from harness.evaluation.fit_corpus import CorpusSample, read_corpus, write_corpus
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import RunContext, execute
-from harness.results.records import Store, cells
+from harness.evaluation.select import planned_cells
+from harness.results.records import Store
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, Mean
 
@@ -114,7 +115,7 @@ def run(folder, planned, *corpora, overwrite=False):
 
 def fitted(on, *post, config=None, seeds=1):
     """The cells of a method on the task of the fakes."""
-    return cells([Method(config or FakeConfig(), MEAN, post, on)], [TOY], seeds)
+    return planned_cells([Method(config or FakeConfig(), MEAN, post, on)], [TOY], seeds)
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
     monkeypatch.setattr("harness.evaluation.fit_corpus.PART", 11)
     chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
-    one, other = run(tmp_path, cells(chains, [TOY], seeds=1), SAME).values()
+    one, other = run(tmp_path, planned_cells(chains, [TOY], seeds=1), SAME).values()
     for correlation in ("spearman", "pearson"):
         # Float64 sums in another order; ranks may not move at all.
         streamed, kept = (outcome.record.scores[correlation] for outcome in (one, other))
@@ -168,7 +169,7 @@ def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_pa
     config = FakeConfig()
     chains = [(Stretch(),), (Centre(), Stretch()), (Centre(),), (SN(),)]
     methods = [Method(config, p, chain, "stream") for p in (MEAN, CLS) for chain in chains]
-    outcomes = run(tmp_path, cells(methods, [TOY, task("other", 7)], seeds=2), STREAM)
+    outcomes = run(tmp_path, planned_cells(methods, [TOY, task("other", 7)], seeds=2), STREAM)
     assert {o.status for o in outcomes.values()} == {"measured"}
     assert [config.log.count(t) for t in numbered(100, 50)] == [1] * 50
     assert len(files(tmp_path)) == 2
@@ -257,7 +258,7 @@ def test_what_is_scored_has_no_dropout(tmp_path):
     """Nor has what the cache keeps."""
     config = NoisyConfig()
     methods = [Method(config, MEAN), Method(config, MEAN, (Dropped(),), "target")]
-    noisy = run(tmp_path / "noisy", cells(methods, [TOY], seeds=1))
+    noisy = run(tmp_path / "noisy", planned_cells(methods, [TOY], seeds=1))
     [outcome] = run(tmp_path / "plain", fitted(None)).values()
     assert noisy[outcome.cell].record.scores == outcome.record.scores
 
@@ -266,11 +267,11 @@ def test_one_pass_with_dropout_serves_all_poolings_and_all_tasks_of_a_target(tmp
     config = NoisyConfig()
     methods = [Method(config, p, (Dropped(),), "target") for p in (MEAN, CLS, FIRST_LAST)]
     tasks = [TOY, task("toy.dev", scored=("dev",))]
-    run(tmp_path, cells(methods, tasks, seeds=2))
+    run(tmp_path, planned_cells(methods, tasks, seeds=2))
     assert len(config.log) == 2 * len(TARGET) + len(set(TARGET))
     assert len(files(tmp_path)) == 6
     config.log.clear()
-    run(tmp_path, cells(methods, tasks, seeds=2), overwrite=True)
+    run(tmp_path, planned_cells(methods, tasks, seeds=2), overwrite=True)
     assert config.log == []
 
 
@@ -278,7 +279,7 @@ def test_poolings_that_come_later_see_the_same_dropout(tmp_path):
     first, second = Dropped(), Dropped()
     run(tmp_path / "a", fitted("target", first, config=NoisyConfig()))
     both = [Method(NoisyConfig(), p, (second,), "target") for p in (CLS, MEAN)]
-    run(tmp_path / "b", cells(both, [TOY], 1))
+    run(tmp_path / "b", planned_cells(both, [TOY], 1))
     assert any(np.array_equal(first.given[0], x) for x in second.given)
 
 
@@ -310,7 +311,7 @@ def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, monkeypatch,
     monkeypatch.setattr("harness.evaluation.evaluate.SHARD", 7)
     dropped = Dropped()
     method = Method(NoisyConfig(), MEAN, (dropped,), "target")
-    run(tmp_path, cells([method], [TOY], seeds=2))
+    run(tmp_path, planned_cells([method], [TOY], seeds=2))
     fit_method(method, NoisyConfig().load("", ""), TARGET, seed)
     np.testing.assert_array_equal(dropped.given[2], dropped.given[seed])
 
@@ -340,7 +341,7 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
 ):
     config = NoisyConfig()
     methods = [Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]]
-    planned = cells(methods, [TOY], seeds=1)
+    planned = planned_cells(methods, [TOY], seeds=1)
     run(tmp_path / "whole", planned, FAR)
     config.log.clear()
     encode, sentences = FakeEncoder.encode, set(numbered(200, 60))
@@ -390,7 +391,7 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
 ):
     config, post = BLOCKS[kind]
     methods = [Method(config, pooling, post, "far") for pooling in (MEAN, CLS)]
-    planned = cells(methods, [TOY], seeds=2)
+    planned = planned_cells(methods, [TOY], seeds=2)
     whole = run(tmp_path / "whole", planned, FAR)
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
     config.log.clear()

@@ -23,7 +23,8 @@ from harness.evaluation import parallel
 from harness.evaluation.engines import QUIET_TRACKER, Cluster, InProcess, Processes
 from harness.evaluation.parallel import WHOLE, Part, Site, Work, execute_on, units
 from harness.evaluation.runner import RunContext, execute
-from harness.results.records import Store, cells
+from harness.evaluation.select import planned_cells
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 
 METHODS = (
@@ -32,7 +33,7 @@ METHODS = (
     method("mean", "centre", on="target"),
     method("first-last", "centre", "stretch", on="target"),
 )
-PLANNED = cells(METHODS, [TOY, OTHER], seeds=2)
+PLANNED = planned_cells(METHODS, [TOY, OTHER], seeds=2)
 
 
 def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, corpora=()):
@@ -106,7 +107,7 @@ def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
 def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path):
     stream, told = corpus("stream", numbered(100, 60)), Told()
     fits = [method("mean", "centre", on="stream"), method("first-last", "stretch", on="stream")]
-    planned = cells(fits, [TOY, OTHER], seeds=2)
+    planned = planned_cells(fits, [TOY, OTHER], seeds=2)
     assert len(units(planned)) == 1
     assert len(units(planned, passes_made=True)) == 3
     wanted = run(tmp_path / "alone", None, planned, corpora=[stream])
@@ -151,7 +152,7 @@ def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
 
 def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     broken = method("mean", encoder=BrokenConfig(weights="broken"))
-    planned = cells([*METHODS[:2], broken], [TOY], seeds=1)
+    planned = planned_cells([*METHODS[:2], broken], [TOY], seeds=1)
     outcomes = run(tmp_path, Processes(2), planned).values()
     assert sorted(outcome.status for outcome in outcomes) == ["failed", "measured", "measured"]
     [message] = [outcome.message for outcome in outcomes if outcome.message]
@@ -179,7 +180,7 @@ class LateConfig(FakeConfig):
 def test_cells_are_measured_when_their_own_encoder_is_done(tmp_path, engine, request):
     engine = request.getfixturevalue("cluster") if engine == "cluster" else Processes(2)
     late = LateConfig(records=str(tmp_path / "runs"))
-    planned = cells([*METHODS, method("mean", encoder=late)], [TOY], seeds=1)
+    planned = planned_cells([*METHODS, method("mean", encoder=late)], [TOY], seeds=1)
     context = RunContext(library(tmp_path, encoders=("fake", "late")), Store(tmp_path / "runs"))
     outcomes = [*execute_on(engine, planned, context)]
     assert [outcome.message for outcome in outcomes] == [""] * len(planned)
@@ -189,7 +190,7 @@ def test_cells_are_measured_when_their_own_encoder_is_done(tmp_path, engine, req
 
 def test_an_encoder_that_is_trained_keeps_no_other_waiting(tmp_path):
     kin, told = FakeConfig("kin", weights="two"), Told()
-    planned = cells([method("mean"), method("mean", encoder=kin)], [TOY, OTHER], seeds=1)
+    planned = planned_cells([method("mean"), method("mean", encoder=kin)], [TOY, OTHER], seeds=1)
     waits = partial(LateConfig(records=str(tmp_path / "runs")).load, None, None)
     trainings = [Work(partial(returns_nothing, waits), trains=kin)]
     loader = library(tmp_path, encoders=("fake", "kin"))

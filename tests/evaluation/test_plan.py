@@ -14,7 +14,8 @@ from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.fit_corpus import CorpusSample, write_corpus
 from harness.evaluation.plan import MissingAsset, make_plan, render_plan
 from harness.evaluation.runner import RunContext, execute
-from harness.results.records import Store, cells
+from harness.evaluation.select import planned_cells
+from harness.results.records import Store
 from harness.tasks.loader import limited_corpus
 from harness.transforms.pooling import CLS, MEAN
 
@@ -44,7 +45,7 @@ def timed(texts):
 def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
     texts, runs = timed(library(tmp_path)), Store(tmp_path / "runs")
     posts = [method("mean", "stretch", on="target"), method("mean", "centre", on="target")]
-    planned = cells([*posts, method("mean")], [TOY], seeds=2)
+    planned = planned_cells([*posts, method("mean")], [TOY], seeds=2)
     made = make_plan(planned, texts, runs)
     [entry] = made.encoders
     sentences = {t for split in TOY.splits for t in TOY.load(tmp_path, split).sentences}
@@ -65,7 +66,7 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
 
 
 def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
-    texts, planned = timed(library(tmp_path, FAR)), cells([ON_FAR], [TOY, OTHER], seeds=1)
+    texts, planned = timed(library(tmp_path, FAR)), planned_cells([ON_FAR], [TOY, OTHER], seeds=1)
     [before] = make_plan(planned, texts).encoders
     assert (before.to_encode, before.fits) == (before.sentences + FAR.count, 1)
     # Long sentences take longer than those of tasks.
@@ -75,7 +76,7 @@ def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
     assert after.to_encode < after.sentences
     stretch = method("mean", "stretch", on="target").post
     for fitted_on_other_files in (replace(ON_FAR, pooling=CLS), replace(ON_FAR, post=stretch)):
-        [again] = make_plan(cells([fitted_on_other_files], [TOY], 1), texts).encoders
+        [again] = make_plan(planned_cells([fitted_on_other_files], [TOY], 1), texts).encoders
         assert again.to_encode == FAR.count
     few = limited_corpus(FAR, 20)
     texts = library(tmp_path, few)
@@ -89,7 +90,7 @@ def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
 )
 def test_a_time_that_cannot_be_known_is_said_to_be_unknown(tmp_path, count, prepare, to_encode):
     texts = prepare(library(tmp_path, replace(FAR, count=count)))
-    made = make_plan(cells([ON_FAR], [TOY], 1), texts)
+    made = make_plan(planned_cells([ON_FAR], [TOY], 1), texts)
     assert made.encoders[0].seconds is None
     assert f"0 of 45 {to_encode} unknown" in text(made)
     assert "encoding takes an unknown time for 1 encoder;" in text(made)
@@ -105,7 +106,7 @@ class Dropped(Stretch):
 def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_path):
     texts = timed(library(tmp_path))
     config = FakeConfig()
-    planned = cells([Method(config, MEAN, (Dropped(),), "target")], [TOY], seeds=2)
+    planned = planned_cells([Method(config, MEAN, (Dropped(),), "target")], [TOY], seeds=2)
     count = texts.inputs(TOY, "target").fit.count
     [entry] = make_plan(planned, texts).encoders
     assert (entry.to_encode, entry.seconds) == (entry.sentences + 2 * count, None)

@@ -33,8 +33,9 @@ from harness.encoders.cache import encodings
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.evaluate import fit, measure
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import load_registry
-from harness.results.records import Cell, PlannedCell, Store, cells, largest_move
+from harness.results.records import Cell, Store, largest_move
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
@@ -70,7 +71,7 @@ def logged(config, *methods):
 
 def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
     config, told = FakeConfig(), Told()
-    planned = cells(logged(config, *METHODS), [TOY, OTHER], seeds=2)
+    planned = planned_cells(logged(config, *METHODS), [TOY, OTHER], seeds=2)
     assert set(statuses(run(tmp_path, planned, told=told))) == {"measured"}
     wanted = {
         t for one in (TOY, OTHER) for s in one.splits for t in one.load(tmp_path, s).sentences
@@ -81,7 +82,7 @@ def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
 
 
 def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monkeypatch):
-    planned = list(cells(METHODS, [TOY, OTHER], seeds=2))
+    planned = list(planned_cells(METHODS, [TOY, OTHER], seeds=2))
     one = run(tmp_path / "one", planned)
     random.Random(1).shuffle(planned)
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
@@ -98,7 +99,7 @@ def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(tmp_path, monk
     counted = Mock(wraps=fit)
     monkeypatch.setattr("harness.evaluation.runner.fit", counted)
     fitted = {method("mean", "stretch", on=on): n for on, n in {"stream": 2, "target": 4}.items()}
-    planned = cells(fitted, [TOY, OTHER], seeds=2)
+    planned = planned_cells(fitted, [TOY, OTHER], seeds=2)
     scores = {c: o.record.scores for c, o in run(tmp_path, planned, STREAM).items()}
     assert Counter(call.args[0] for call in counted.call_args_list) == fitted
     assert len({x["spearman"]["all"] for x in scores.values()}) == len(planned)
@@ -111,7 +112,7 @@ def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(tmp_path, monk
 
 
 def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
-    [(cell, outcome)] = run(tmp_path, cells([METHODS[3]], [TOY], seeds=1)).items()
+    [(cell, outcome)] = run(tmp_path, planned_cells([METHODS[3]], [TOY], seeds=1)).items()
     record = outcome.record
     assert (record.method, record.task, record.seed) == (cell.method, cell.task, cell.seed)
     assert record.repr == repr(METHODS[3])
@@ -135,7 +136,7 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
 
 def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_path):
     short = task("short", load=Sentences(5, size=12))
-    found = run(tmp_path, cells([METHODS[0], METHODS[3]], [TOY, short], seeds=1))
+    found = run(tmp_path, planned_cells([METHODS[0], METHODS[3]], [TOY, short], seeds=1))
     for scored in (TOY, short):
         wanted = len(set(scored.pairs(tmp_path).sentences))
         of_it = [one.record for cell, one in found.items() if cell.task == scored.name]
@@ -148,16 +149,18 @@ def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_pa
 def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path):
     plain, packed = ({"route": route, "device": "cpu"} for route in ("plain", "packed"))
     one, other = (FakeConfig(facts=tuple(way.items())) for way in (plain, packed))
-    [first] = run(tmp_path, cells([method(encoder=one)], [TOY], seeds=1)).values()
+    [first] = run(tmp_path, planned_cells([method(encoder=one)], [TOY], seeds=1)).values()
     assert first.record.facts["encoding"] == [plain]
     # Most sentences of the other task are cached already.
-    found = run(tmp_path, cells([method(encoder=other)], [TOY, OTHER], seeds=1), overwrite=True)
+    found = run(
+        tmp_path, planned_cells([method(encoder=other)], [TOY, OTHER], seeds=1), overwrite=True
+    )
     ways = {cell.task: outcome.record.facts["encoding"] for cell, outcome in found.items()}
     assert ways == {TOY.name: [plain], OTHER.name: [packed, plain]}
 
 
 def test_nothing_personal_stands_in_a_record(tmp_path):
-    run(tmp_path, cells(METHODS[:1], [TOY], seeds=1))
+    run(tmp_path, planned_cells(METHODS[:1], [TOY], seeds=1))
     [path] = (tmp_path / "runs").rglob("seed-0.json")
     assert str(tmp_path) not in path.read_text()
 
@@ -167,7 +170,9 @@ def test_nothing_personal_stands_in_a_record(tmp_path):
 
 def test_a_missing_asset_is_not_a_failure(tmp_path):
     absent = PlannedCell(method(encoder=FakeConfig("absent")), OTHER, 0)
-    outcomes = run(tmp_path, [absent, *cells(METHODS[:1], [TOY, NOT_HERE, BROKEN], seeds=1)])
+    outcomes = run(
+        tmp_path, [absent, *planned_cells(METHODS[:1], [TOY, NOT_HERE, BROKEN], seeds=1)]
+    )
     statuses = {cell.task: (o.status, o.exit_status) for cell, o in outcomes.items()}
     missing = ("asset missing", 3)
     assert (statuses.pop(NOT_HERE.name), statuses.pop(OTHER.name)) == (missing, missing)
@@ -221,7 +226,7 @@ def test_a_cell_that_fails_stops_no_other(tmp_path, why):
 
 
 def test_a_record_that_was_cut_stops_no_other_cell(tmp_path):
-    planned = cells(METHODS[:2], [TOY], seeds=1)
+    planned = planned_cells(METHODS[:2], [TOY], seeds=1)
     run(tmp_path, planned)
     path = Store(tmp_path / "runs").path(planned[0].address)
     path.write_bytes(path.read_bytes()[:50])
@@ -252,7 +257,7 @@ def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(tmp_path, 
     """TOY holds sentences 0 to 44, OTHER 10 to 54, and what is after them 60 on."""
     after = task("after", start=60)
     with caplog.at_level("DEBUG", "harness"):
-        outcomes = run(tmp_path, cells([method(encoder=Jammed())], [TOY, after], seeds=1))
+        outcomes = run(tmp_path, planned_cells([method(encoder=Jammed())], [TOY, after], seeds=1))
     failed, fine = outcomes.values()
     assert (failed.status, fine.status) == ("failed", "measured")
     assert failed.message == "unexpected IndexError: row 35 (--debug shows where)"
@@ -260,7 +265,7 @@ def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(tmp_path, 
 
 
 def test_what_is_cached_is_measured_where_the_rest_cannot_be_written(tmp_path, monkeypatch):
-    planned = cells(METHODS[:1], [TOY, OTHER], seeds=1)
+    planned = planned_cells(METHODS[:1], [TOY, OTHER], seeds=1)
     run(tmp_path, planned[:1])
 
     def full(path, *_):
@@ -286,7 +291,7 @@ def test_a_record_that_cannot_be_written_stops_no_other_cell(tmp_path, monkeypat
         write(path, data)
 
     monkeypatch.setattr(records, "write_atomically", refuse)
-    outcomes = run(tmp_path, cells(METHODS[:3], [TOY], seeds=1))
+    outcomes = run(tmp_path, planned_cells(METHODS[:3], [TOY], seeds=1))
     assert sorted(statuses(outcomes)) == ["failed", "measured", "measured"]
 
 
@@ -296,7 +301,7 @@ def test_a_record_that_cannot_be_written_stops_no_other_cell(tmp_path, monkeypat
 @pytest.mark.parametrize("after", range(7))
 def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, after):
     config, begun = FakeConfig(), []
-    planned = cells(logged(config, *METHODS), [TOY], seeds=2)
+    planned = planned_cells(logged(config, *METHODS), [TOY], seeds=2)
 
     def interrupted(*given):
         begun.append(given)
@@ -321,7 +326,7 @@ def contents(folder):
 
 
 def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
-    planned = cells(METHODS, [TOY, OTHER], seeds=2)
+    planned = planned_cells(METHODS, [TOY, OTHER], seeds=2)
     first = run(tmp_path, planned)
     before, runs, told = contents(tmp_path), snapshot(tmp_path / "runs"), Told()
     second = run(tmp_path, planned, told=told)
@@ -345,7 +350,7 @@ def test_other_weights_data_or_labels_are_measured_again(tmp_path):
 
 def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
     config = FakeConfig()
-    planned = cells(logged(config, method("mean", "centre", on="stream")), [TOY], seeds=1)
+    planned = planned_cells(logged(config, method("mean", "centre", on="stream")), [TOY], seeds=1)
     run(tmp_path, planned, STREAM)
     texts = list(STREAM.sentences(tmp_path))
     assert [t for t in config.log if t in texts] == texts
@@ -357,7 +362,7 @@ def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
 
 def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
     """A hub snapshot is named by its commit; any other folder has none to tell."""
-    planned = cells([method("mean")], [TOY], seeds=1)
+    planned = planned_cells([method("mean")], [TOY], seeds=1)
     [plain] = run(tmp_path, planned).values()
     [pinned] = run(tmp_path / "b", planned, weights="snapshots/0123abcd").values()
     assert "revision" not in plain.record.facts
@@ -365,7 +370,7 @@ def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
 
 
 def test_a_record_states_other_versions_that_encoded_its_sentences(tmp_path, monkeypatch):
-    planned = cells([method("mean")], [TOY], seeds=1)
+    planned = planned_cells([method("mean")], [TOY], seeds=1)
     here = packages()
     with monkeypatch.context() as patch:
         patch.setattr(encodings, "packages", lambda: {**here, "tokenizers": "0.1"})
@@ -381,7 +386,7 @@ def test_no_digit_of_a_score_depends_on_the_number_of_threads(tmp_path):
     methods = registry.select_methods(
         ["glove-mini.mean+whitening@target", "glove-mini.mean+natsv:10@mini-text"]
     )
-    planned = cells(methods, registry.select_tasks(["mini-sts", "mini-sts.dev"]), seeds=1)
+    planned = planned_cells(methods, registry.select_tasks(["mini-sts", "mini-sts.dev"]), seeds=1)
     libraries, scores = ThreadpoolController(), []
     for threads in ("1", "2", "3"):
         folder = tmp_path / threads

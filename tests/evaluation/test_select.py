@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.evaluation.select import PROFILES, is_embedded, profile, select_cells
+from harness.evaluation.select import PROFILES, is_embedded, planned_cells, profile, select_cells
 from harness.registry import load_registry
-from harness.results.records import cells as planned_cells
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 
@@ -52,7 +51,9 @@ def test_an_encoder_comes_once_and_what_is_carried_first(chosen, name):
 def test_a_map_fitted_on_the_train_split_is_not_scored_on_it():
     found = load_registry()
     method = found.parse("glove-mini.mean+sn@target-train")
-    with pytest.raises(UsageError, match="no training split beside the sentences that are scored"):
+    with pytest.raises(
+        UsageError, match="no training split other than the sentences that are scored"
+    ):
         planned_cells([method], [found.tasks["sick-r.all"]], 1)
 
 

@@ -26,7 +26,8 @@ from harness.core.interfaces import Encoding
 from harness.core.metrics import Metric, cosines
 from harness.core.types import Method, Pairs
 from harness.evaluation.runner import RunContext, execute
-from harness.results.records import PlannedCell, Store
+from harness.evaluation.select import PlannedCell
+from harness.results.records import Store
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN, Mean
 

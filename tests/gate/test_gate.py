@@ -20,6 +20,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.tensors import write_tensors
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import PlannedCell
 from harness.gate.check import (
     FAILURES_FILE,
     SAME,
@@ -61,7 +62,6 @@ from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
     Cell,
-    PlannedCell,
     Store,
     cell_of,
     encode_committed,

@@ -29,10 +29,11 @@ from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.evaluate import Embedder, FitData, FittedCell, fit, fit_cell
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import PlannedCell
 from harness.interop.exported import write_card, write_model
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.records import PlannedCell, Store
+from harness.results.records import Store
 from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library

@@ -16,8 +16,9 @@ from harness.core.metrics import cosine
 from harness.core.types import Method, Pairs
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry
-from harness.results.records import PlannedCell, Store
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
 

@@ -17,10 +17,11 @@ from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import PlannedCell
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
 from harness.results.index import main_path, score_at
-from harness.results.records import PlannedCell, Store
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 
 SENTENCES = numbered(0, 12)

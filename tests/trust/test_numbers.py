@@ -13,7 +13,8 @@ from harness.cli.printing import shown_score
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
 from harness.evaluation.runner import RunContext, execute
-from harness.results.records import Store, cells, largest_move
+from harness.evaluation.select import planned_cells
+from harness.results.records import Store, largest_move
 
 ATTACK = "number"
 DIGITS = 1e-12  # of a correlation between -1 and 1
@@ -65,7 +66,7 @@ def test_vectors_without_a_score_are_refused_or_undefined(attacked, kind, tmp_pa
     harm, complaint = BROKEN[kind]
     rows = FakeEncoder._rows
     monkeypatch.setattr(FakeEncoder, "_rows", lambda encoder, text: harm(rows(encoder, text)))
-    planned = cells([method("mean", encoder=FakeConfig())], [TOY], seeds=1)
+    planned = planned_cells([method("mean", encoder=FakeConfig())], [TOY], seeds=1)
     store = Store(tmp_path / "runs")
     [outcome] = execute(planned, RunContext(library(tmp_path), store))
     if complaint:
