@@ -31,7 +31,7 @@ from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.core.types import Progress, Record
-from harness.evaluation.compare import compare_claims, compare_tables
+from harness.evaluation.compare import Resampler, compare_claims, compare_tables
 from harness.evaluation.parallel import Part, Work, execute_on, units
 from harness.evaluation.plan import make_plan, render_plan
 from harness.evaluation.runner import Outcome, RunContext
@@ -170,7 +170,7 @@ def reproduce_command(
     chosen = select(selection, folders, limit, cells_of_profile, quiet)
     committed = ResultsFolder(baseline, chosen.registry)
     output = records_folder(execution.output, limit)
-    runs = committed.beside(output)
+    runs = committed.reopened(output)
 
     if not quiet:
         measured = None if execution.overwrite else runs.store
@@ -185,11 +185,11 @@ def reproduce_command(
     records = [outcome.record for outcome in outcomes if outcome.record]
     rules = read_rules(baseline)
     checks = [compare_record(record, committed.records, rules) for record in records]
-    runs = committed.beside(output)
+    runs = committed.reopened(output)
     promoted = None
     if update:
         promoted = _promote(records, runs, committed)
-        committed = committed.beside(baseline)
+        committed = committed.reopened(baseline)
 
     lines = claims_that_hold(runs, committed)
     lines += _summary(outcomes, checks, runs, committed, promoted)
@@ -283,16 +283,15 @@ def _compare_rows(
     chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: opt.Execution
 ) -> None:
     """Bring the comparisons of rows and claims up to date; committed ones that hold are kept."""
-    engine, registry = execution.engine, chosen.registry
     try:
         with Bar(sys.stderr) as bar:
-            context = RunContext(chosen.loader, runs.store, bar)
+            resampler = Resampler(runs, chosen.loader, bar, execution.engine)
             if committed.claims is not None:
                 stored = {**committed.intervals, **runs.intervals}
-                intervals = compare_claims(committed.claims, registry, context, stored, engine)
+                intervals = compare_claims(committed.claims, resampler, stored)
                 write_intervals(runs.path, intervals)
             compared = {**committed.comparisons, **runs.comparisons}
-            for table in compare_tables(registry, context, compared, engine):
+            for table in compare_tables(resampler, compared):
                 write_comparisons(runs.path, table)
     except HarnessError as error:
         opt.note(f"harness: rows were not compared: {error}")

@@ -19,8 +19,7 @@ from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Bar
 from harness.core.types import AGGREGATIONS, Task
-from harness.evaluation.compare import Scored, against_best, compare_methods
-from harness.evaluation.runner import RunContext
+from harness.evaluation.compare import Resampler, Scored, against_best, compare_methods
 from harness.gate.check import EncodersNow, Gate, render_report
 from harness.gate.drift import most_moved
 from harness.plugins import plugins_in_use
@@ -31,8 +30,8 @@ from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.method_table import MethodTable, columns_of_published, columns_of_tasks
 from harness.report.sentences import choice_tables, render_explanation
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, RUNS, compared_folders, require_own, shown_folders
-from harness.results.records import Cell, Overlay, Store
+from harness.results.layout import OWN, RUNS, is_results, reading_order, require_own
+from harness.results.records import Cell
 from harness.results.score_rows import ScoreRow, folder_rows
 from harness.tasks.loader import TaskLoader
 
@@ -97,14 +96,14 @@ def show_command(
     for name in chosen:
         look_up("column", name, every)
     opt.require_folder("--results", results)
-    if only_own and not shown_folders(results, only_own):
+    order = reading_order(results, with_runs=True, only_own=only_own)
+    if only_own and not any(map(is_results, order)):
         require_own("--only-own", results)
     patterns = record_patterns(method, task, encoder)
+    folder = ResultsFolder(results, patterns.registry, folders=order)
     rows = [
         row
-        for row in folder_rows(
-            results, patterns.registry, every_score, only_own, published_too=form == "table"
-        )
+        for row in folder_rows(folder, every_score, published_too=form == "table")
         if patterns.selects(row.method, row.task)
     ]
     patterns.require_known({row.method for row in rows})
@@ -147,21 +146,21 @@ def compare_command(
     """
     if results != RUNS:
         opt.require_folder("--results", results)
-    folder, *others = map(Store, compared_folders(results))
-    store = Overlay(folder.folder, tuple(others))
     patterns = record_patterns([first, second], None)
     patterns.require_known()
     [first, second], registry = patterns.methods, patterns.registry
     tasks = registry.select_tasks(task) if task else ()
     loader = TaskLoader(folders.places(), registry.corpora)
+    order = reading_order(results, with_runs=True, with_packaged=True)
+    folder = ResultsFolder(results, registry, folders=order)
     with Bar(sys.stderr) as bar:
-        tests = compare_methods(first, second, tasks, registry, RunContext(loader, store, bar))
+        tests = compare_methods(first, second, tasks, Resampler(folder, loader, bar))
     packaged = {
-        test.task: [m for m in (first, second) if store.is_packaged(Cell(m, test.task))]
+        test.task: [m for m in (first, second) if folder.is_packaged(m, test.task)]
         for test in tests
     }
     moved = {
-        test.task: _moved_pairs((first, second), registry.tasks[test.task], store, loader, pairs)
+        test.task: _moved_pairs((first, second), registry.tasks[test.task], folder, loader, pairs)
         for test in tests
         if pairs and test.metric in ("spearman", "pearson")
     }
@@ -201,15 +200,15 @@ def compare_command(
         untested = " ".join(test.task for test in tests if test.missing)
         opt.note(
             f"not tested where similarities of pairs are missing: harness run -m {lacking} "
-            f"-t {untested} -o {store.folder} makes them"
+            f"-t {untested} -o {results} makes them"
         )
 
 
 def _moved_pairs(
-    methods: tuple[str, str], task: Task, store: Store, loader: TaskLoader, count: int
+    methods: tuple[str, str], task: Task, results: ResultsFolder, loader: TaskLoader, count: int
 ) -> opt.Rows:
     """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
-    before, after = (store.cosines(Cell(method, task.name)) for method in methods)
+    before, after = (results.similarities(Cell(method, task.name)) for method in methods)
     if before is None or after is None:
         return []
     pairs = loader.inputs(task).pairs
@@ -281,7 +280,7 @@ def table_command(
     scored = {name: Scored(methods, scores) for name, scores in columns.items() if scores}
     loader = TaskLoader(folders.places(), registry.corpora)
     with Bar(sys.stderr) as bar:
-        p_holm = against_best(scored, folder.records, RunContext(loader, folder.store, bar))
+        p_holm = against_best(scored, Resampler(folder, loader, bar))
     table = MethodTable(methods, columns, folder.records, registry, p_holm, published)
     opt.say(table.latex() if latex else table.markdown())
 
@@ -309,8 +308,8 @@ def report_command(
     """
     opt.require_folder("--results", results)
     readme = readme or readme_of(results)
-    place = results.absolute() if only_own else results  # which is never shown with another
-    folder = ResultsFolder(place, opt.Sources(encoder=encoder).registry, papers)
+    order = reading_order(results, only_own=only_own)
+    folder = ResultsFolder(results, opt.Sources(encoder=encoder).registry, papers, folders=order)
     if check:
         stale = stale_files(folder, readme)
         for path in stale:

@@ -16,14 +16,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.core.arrays import Float64
+from harness.core.arrays import Float, Float64
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.metrics import metric_of
 from harness.core.metrics.edit_distance import token_distances
-from harness.core.types import Pairs, Record, Task
+from harness.core.types import Pairs, Progress, Record, Task
 from harness.evaluation.engines import Engine, InProcess
-from harness.evaluation.runner import RunContext
-from harness.registry import Registry
 from harness.results.claims import (
     INCOMPLETE,
     ITEMS,
@@ -47,9 +45,10 @@ from harness.results.comparisons import (
     rounded,
     seed_weights,
 )
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results, column_value, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
 from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
@@ -94,20 +93,105 @@ class Scored:
         return tuple((method, seed) for method, seeds in self.sides for seed in seeds)
 
 
-def compare_claims(
-    claims: Claims,
-    registry: Registry,
-    context: RunContext,
-    stored: Intervals,
-    engine: Engine = HERE,
-) -> Intervals:
+@dataclass(frozen=True)
+class ResampledScore:
+    """One score of several cells, method and seed, with the similarities of each cell's items."""
+
+    task: Task
+    path: Path
+    cells: tuple[tuple[str, int], ...]
+    similarities: tuple[Float[np.ndarray, " P"], ...]
+
+
+@dataclass(frozen=True)
+class Resampler:
+    """Scores of methods on resamples of test items, from the similarities in a results folder."""
+
+    results: ResultsFolder
+    loader: TaskLoader
+    progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
+    engine: Engine = HERE
+
+    def has_similarities(self, item: Scored) -> bool:
+        """Whether resamples can compute the scores again from similarities that are stored."""
+        if not all(seeds for _, seeds in item.sides):
+            return False
+        return all(
+            path in RESAMPLED
+            and self.results.similarities(Cell(method, task.name, seed)) is not None
+            for task, path in item.scores
+            for method, seed in item.cells
+        )
+
+    def scores(
+        self, what: str, items: Collection[Scored]
+    ) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
+        """Each item with the mean score of its methods, in points, on every resample.
+
+        A score that several items have is computed once; `what` names the phase of the progress.
+        """
+        parts = self._parts(items)
+        if parts:
+            self.progress.phase(what, len(parts))
+        # The texts that a loader has read are not sent to other processes.
+        loader = self.loader
+        if self.engine != HERE:
+            loader = TaskLoader(loader.places, loader.corpora)
+        on_resamples: dict[tuple[Task, Path], dict[tuple[str, int], Float64[np.ndarray, " R"]]] = {}
+        for part, scores in self.engine.map(partial(_resampled, loader), parts):
+            if isinstance(scores, HarnessError):
+                raise scores
+            self.progress.step(1)
+            on_resamples[part.task, part.path] = dict(zip(part.cells, scores, strict=True))
+        for item in items:
+            rows = []
+            for method, seeds in item.sides:
+                generator = generator_of(f"seeds of {method}", SEED)
+                weights = seed_weights(len(seeds), RESAMPLES, generator)
+                by_score = [
+                    np.stack([on_resamples[score][method, seed] for seed in seeds])
+                    for score in item.scores
+                ]
+                rows.append((weights * np.mean(by_score, axis=0)).sum(axis=0))
+            yield item, np.stack(rows)
+
+    def _parts(self, items: Iterable[Scored]) -> list[ResampledScore]:
+        """The scores of all items, each once, with every cell that needs it."""
+        cells_by_score: dict[tuple[Task, Path], dict[tuple[str, int], None]] = {}
+        for item in items:
+            for score in item.scores:
+                cells_by_score.setdefault(score, {}).update(dict.fromkeys(item.cells))
+        parts = []
+        for (task, path), cells in cells_by_score.items():
+            similarities = [
+                self.results.similarities(Cell(method, task.name, seed)) for method, seed in cells
+            ]
+            stored = tuple(column for column in similarities if column is not None)
+            parts.append(ResampledScore(task, path, tuple(cells), stored))
+        return parts
+
+
+def _resampled(loader: TaskLoader, part: ResampledScore) -> Float64[np.ndarray, "M R"]:
+    """The score of every cell on every resample of the task's items."""
+    pairs = loader.inputs(part.task).pairs
+    return bootstrap_scores(
+        np.stack(part.similarities),
+        token_distances(pairs) if part.path == ("edit_distance",) else pairs.gold,
+        pairs.group,
+        draw_counts(item_texts(pairs), RESAMPLES, SEED),
+        metric=RESAMPLED[part.path],
+        aggregate="wmean" if part.path[1:] == ("wmean",) else "all",
+    )
+
+
+def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> Intervals:
     """The claims' stored intervals, and one for each finding of a run that has none.
 
     None is made where a score is none that a resample can compute again, or where the similarities
     of a method do not lie beside its record, for each of its seeds.
     """
-    store = context.store
-    tests = ClaimTests(Results.read(store), registry, stored)
+    registry = resampler.results.registry
+    tests = ClaimTests(resampler.results.records.unread(), registry, stored)
     findings = [finding for claim in claims.resolved for finding in tests.test(claim).every]
     intervals = {f.contrast: stored[f.contrast] for f in findings if f.contrast in stored}
     due: dict[Scored, Finding] = {}
@@ -120,9 +204,9 @@ def compare_claims(
         scores = tuple((registry.tasks[task], path) for task, path in contrast.scores)
         seeds = tuple(tuple(sorted(side.scores)) for side in finding.sides)
         item = Scored((contrast.better, contrast.worse), scores, seeds)
-        if _can_be_resampled(store, item):
+        if resampler.has_similarities(item):
             due[item] = finding
-    for item, matrix in _on_resamples("comparing the methods of claims", due, context, engine):
+    for item, matrix in resampler.scores("comparing the methods of claims", due):
         finding, test = due[item], compare_resamples(*matrix)
         above, below = (side.value.mean or 0.0 for side in finding.sides)
         intervals[finding.contrast] = Interval(
@@ -139,16 +223,13 @@ def compare_claims(
 
 
 def compare_tables(
-    registry: Registry,
-    context: RunContext,
-    stored: Mapping[str, Comparisons],
-    engine: Engine = HERE,
+    resampler: Resampler, stored: Mapping[str, Comparisons]
 ) -> Iterator[Comparisons]:
     """Compare the rows of every leaderboard table that was measured in full in a run.
 
     A stored comparison that holds for a table's averages is yielded as it is.
     """
-    store, results = context.store, Results.read(context.store)
+    registry, results = resampler.results.registry, resampler.results.records
     due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         for scoring in SCORINGS:
@@ -158,7 +239,7 @@ def compare_tables(
             scores = tuple((registry.tasks[task], path) for task in map(scoring.task, SEVEN))
             # A committed record without its per-pair similarities cannot be resampled.
             here = [
-                m for m in methods if _can_be_resampled(store, over_seeds((m,), scores, results))
+                m for m in methods if resampler.has_similarities(over_seeds((m,), scores, results))
             ]
             order = averages(results, here, scoring)
             comparisons = stored.get(f"{encoder}.{scoring.id}")
@@ -166,7 +247,7 @@ def compare_tables(
                 yield comparisons
             elif len(order) > 1:
                 due[over_seeds((*order,), scores, results)] = (encoder, scoring, order)
-    for item, matrix in _on_resamples("comparing rows", due, context, engine):
+    for item, matrix in resampler.scores("comparing rows", due):
         encoder, scoring, order = due[item]
         tests = [compare_resamples(above, below) for above, below in pairwise(matrix)]
         adjusted = holm([test.p for test in tests])
@@ -219,7 +300,7 @@ class PairedTest:
 
 
 def compare_methods(
-    first: str, second: str, tasks: Sequence[Task], registry: Registry, context: RunContext
+    first: str, second: str, tasks: Sequence[Task], resampler: Resampler
 ) -> list[PairedTest]:
     """Compare the main scores of seed 0 on each task, or on every task that has both.
 
@@ -227,15 +308,14 @@ def compare_methods(
     """
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
-    runs, methods = context.store, (first, second)
-    results = Results.read(runs)
+    folder, methods = resampler.results, (first, second)
     faults = {
-        task: _fault(methods, task, results, runs) for task in tasks or registry.tasks.values()
+        task: _fault(methods, task, folder) for task in tasks or folder.registry.tasks.values()
     }
     if tasks and any(faults.values()):
         raise UsageError(next(filter(None, faults.values())))
     lacking = {
-        task: tuple(m for m in methods if not _similarities_lie_in(runs, [m], task.name))
+        task: tuple(m for m in methods if folder.similarities(Cell(m, task.name)) is None)
         for task, fault in faults.items()
         if not fault
     }
@@ -243,17 +323,17 @@ def compare_methods(
     if not comparable:
         raise UsageError(
             f"found no task that {first} and {second} can be compared on; "
-            f"harness run -m {first} {second} -t TASK -o {runs.folder}"
+            f"harness run -m {first} {second} -t TASK -o {folder.path}"
         )
     items: dict[Scored, list[Record]] = {}
     for task in comparable:
-        records = [results.records(method, task.name)[0] for method in methods]
+        records = [folder.records.records(method, task.name)[0] for method in methods]
         items[Scored(methods, ((task, metric_of(task).main_score),))] = records
-        wanted = records[0].digests if lacking[task] else context.loader.inputs(task).digests
+        wanted = records[0].digests if lacking[task] else resampler.loader.inputs(task).digests
         _require_data(records, wanted)
     what = f"comparing {first} with {second}"
     tested = [item for item in items if not lacking[item.scores[0][0]]]
-    resampled = dict(_on_resamples(what, tested, context))
+    resampled = dict(resampler.scores(what, tested))
     tests = {item: compare_resamples(*matrix) for item, matrix in resampled.items()}
     p_holm = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
     rows = []
@@ -268,7 +348,7 @@ def compare_methods(
 
 
 def against_best(
-    columns: Mapping[str, Scored], results: Results, context: RunContext
+    columns: Mapping[str, Scored], resampler: Resampler
 ) -> dict[str, dict[str, float]]:
     """Of each column of a table the methods that can be tested against its best, with Holm's p.
 
@@ -276,16 +356,17 @@ def against_best(
     one that resamples compute again, or where the similarities of a method do not lie beside its
     record. Seeds are resampled as items are; the family is the column.
     """
+    results = resampler.results.records
     names: dict[Scored, str] = {}
     for name, column in columns.items():
         item = over_seeds(column.methods, column.scores, results)
-        if len(item.methods) > 1 and _can_be_resampled(context.store, item):
+        if len(item.methods) > 1 and resampler.has_similarities(item):
             names[item] = name
             for task, _ in item.scores:
                 records = [results.records(method, task.name)[0] for method in item.methods]
-                _require_data(records, context.loader.inputs(task).digests)
+                _require_data(records, resampler.loader.inputs(task).digests)
     tested = {}
-    for item, matrix in _on_resamples("comparing methods", names, context):
+    for item, matrix in resampler.scores("comparing methods", names):
         means = [column_value(results, m, item.scores).mean or -np.inf for m in item.methods]
         best = int(np.argmax(means))
         others = [n for n in range(len(means)) if n != best]
@@ -305,14 +386,14 @@ def _require_data(records: Iterable[Record], wanted: Mapping[str, str]) -> None:
             )
 
 
-def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) -> str:
+def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
     """Why the methods cannot be compared on a task, and what to do; empty where they can."""
-    records = [record for m in methods for record in results.records(m, task.name)[:1]]
+    records = [record for m in methods for record in folder.records.records(m, task.name)[:1]]
     lacking = [m for m in methods if m not in {r.method for r in records if r.seed == 0}]
     if lacking:
         return (
             f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
+            f"harness run -m {' '.join(lacking)} -t {task.name} -o {folder.path}"
         )
     path = metric_of(task).main_score
     if any(score_at(record.scores, path) is None for record in records):
@@ -320,78 +401,6 @@ def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) 
     if path not in RESAMPLED:
         return f"{task.name}: wanted a score that resamples compute again, found {path[0]}"
     return ""
-
-
-def _similarities_lie_in(runs: Store, methods: Iterable[str], task: str) -> bool:
-    """Whether the similarities of every method on a task lie beside its record."""
-    return all(runs.cosines(Cell(method, task)) is not None for method in methods)
-
-
-def _can_be_resampled(runs: Store, item: Scored) -> bool:
-    """Whether resamples can compute the scores again from similarities that are stored."""
-    return all(seeds for _, seeds in item.sides) and all(
-        path in RESAMPLED and runs.cosines(Cell(method, task.name, seed)) is not None
-        for task, path in item.scores
-        for method, seed in item.cells
-    )
-
-
-@dataclass(frozen=True)
-class Resampled:
-    """One score, and the cells (method and seed) whose similarities are scored on the resamples."""
-
-    task: Task
-    path: Path
-    cells: tuple[tuple[str, int], ...]
-
-
-def _on_resamples(
-    what: str, due: Collection[Scored], context: RunContext, engine: Engine = HERE
-) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
-    """Each item with the mean score of its methods, in points, on every resample.
-
-    A score that several items have is computed once.
-    """
-    wanted: dict[tuple[Task, Path], dict[tuple[str, int], None]] = {}
-    for item in due:
-        for score in item.scores:
-            wanted.setdefault(score, {}).update(dict.fromkeys(item.cells))
-    parts = [Resampled(task, path, (*cells,)) for (task, path), cells in wanted.items()]
-    if parts:
-        context.progress.phase(what, len(parts))
-    loader = context.loader
-    # The texts that a loader has read are not sent to other processes.
-    unread = loader if engine == HERE else TaskLoader(loader.places, loader.corpora)
-    on_resamples: dict[tuple[Task, Path], dict[tuple[str, int], Float64[np.ndarray, " R"]]] = {}
-    for part, scores in engine.map(partial(_resampled, context.store, unread), parts):
-        if isinstance(scores, HarnessError):
-            raise scores
-        context.progress.step(1)
-        on_resamples[part.task, part.path] = dict(zip(part.cells, scores, strict=True))
-    for item in due:
-        rows = []
-        for method, seeds in item.sides:
-            weights = seed_weights(len(seeds), RESAMPLES, generator_of(f"seeds of {method}", SEED))
-            of_tasks = [
-                np.stack([on_resamples[score][method, seed] for seed in seeds])
-                for score in item.scores
-            ]
-            rows.append((weights * np.mean(of_tasks, axis=0)).sum(axis=0))
-        yield item, np.stack(rows)
-
-
-def _resampled(runs: Store, loader: TaskLoader, part: Resampled) -> Float64[np.ndarray, "M R"]:
-    """The score of every cell on every resample of the task's items."""
-    pairs = loader.inputs(part.task).pairs
-    cosines = [runs.cosines(Cell(method, part.task.name, seed)) for method, seed in part.cells]
-    return bootstrap_scores(
-        np.stack([column for column in cosines if column is not None]),
-        token_distances(pairs) if part.path == ("edit_distance",) else pairs.gold,
-        pairs.group,
-        draw_counts(item_texts(pairs), RESAMPLES, SEED),
-        metric=RESAMPLED[part.path],
-        aggregate="wmean" if part.path[1:] == ("wmean",) else "all",
-    )
 
 
 def item_texts(pairs: Pairs) -> list[str]:

@@ -19,8 +19,9 @@ from harness.evaluation.runner import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import Registry
 from harness.resolve import Resolver, is_encoder_name
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.layout import OWN, is_results, own_or_committed, papers_of
+from harness.results.layout import OWN, is_results, own_or_committed, papers_of, reading_order
 from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import MIN_COVERAGE
@@ -67,7 +68,8 @@ def read_results(
     if not is_results(place):
         raise UsageError(f"{place}: wanted a folder of results, found no records in it")
     registry = Resolver.of(Places(Path()), encoders).registry
-    return to_frame(folder_rows(Path(folder), registry, every_score))
+    results = ResultsFolder(place, registry, folders=reading_order(place, with_runs=True))
+    return to_frame(folder_rows(results, every_score))
 
 
 def to_frame(rows: Sequence[ScoreRow]) -> Any:

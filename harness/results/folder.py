@@ -13,39 +13,26 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
+import numpy as np
+
+from harness.core.arrays import Float
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.json_text import parse_sealed
 from harness.core.tensors import TensorFile
-from harness.core.toml import read_rows, read_sealed
+from harness.core.types import Record
 from harness.registry import Registry, load_registry
-from harness.results import choices, conformance, published
-from harness.results.causes import Causes, read_causes
-from harness.results.claims import (
-    ClaimResult,
-    Claims,
-    ClaimTests,
-    Intervals,
-    read_claims,
-    read_intervals,
-)
+from harness.results import choices, conformance
+from harness.results.causes import Causes
+from harness.results.claims import ClaimResult, Claims, ClaimTests, Intervals, read_intervals
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
 from harness.results.explain import Explanation, explain, wanted_protocol
 from harness.results.index import Results
-from harness.results.layout import (
-    COMMITTED,
-    GOLDEN,
-    OWN,
-    QUESTIONS,
-    QUICK,
-    RECORDS,
-    REHEARSAL,
-    is_packaged,
-    papers_of,
-)
+from harness.results.layout import GOLDEN, QUICK, RECORDS, is_packaged, papers_of, reading_order
+from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table
-from harness.results.questions import Rehearsal, Search, Trap, read_searches
+from harness.results.questions import Rehearsal, Search, Trap
 from harness.results.records import Cell, Store, read_similarities
 from harness.results.reproduction import Reproduction, composed, is_stale, reproductions
 from harness.results.same_files import with_registered
@@ -55,10 +42,7 @@ from harness.results.settings import (
     published_numbers,
     reported_numbers,
 )
-from harness.results.threads import Thread, read_threads
-
-# By people.
-WRITTEN = ("claims", "causes", "references", "threads", "trials", "searches", "traps")
+from harness.results.threads import Thread
 
 
 def require_sealed(results: Path) -> None:
@@ -84,62 +68,171 @@ def require_sealed(results: Path) -> None:
             )
 
 
+CellName = tuple[str, str]  # a method's id and a task's name
+
+
 class ResultsFolder:
-    """The contents of a results folder; each file is read at most once, when first asked for.
+    """What a results folder says; each file is read at most once, when it is first asked for.
 
     Args:
         path: The folder.
         registry: Methods and tasks; by default what comes with the harness.
         papers: The folder of the published tables; by default that of the results folder, or
             that which comes with the harness where it has none.
+        folders: The folders whose records are read. A cell, a method on a task, is that of the
+            first that has it, with all its seeds. By default the `reading_order` of the folder.
+        literature: What people wrote, where another object has read it; it takes the place of
+            `papers`.
     """
 
     def __init__(
-        self, path: Path, registry: Registry | None = None, papers: Path | None = None
+        self,
+        path: Path,
+        registry: Registry | None = None,
+        papers: Path | None = None,
+        *,
+        folders: Sequence[Path] | None = None,
+        literature: Literature | None = None,
     ) -> None:
         self.path = path
         self.registry = registry or load_registry()
-        self.papers = papers or papers_of(path)
-        self.written = self.papers.parent  # the results folder of what people wrote
-        self.questions = self.written / QUESTIONS  # the folder of what pages ask
+        self.folders = tuple(reading_order(path) if folders is None else folders)
+        self.literature = literature or Literature(papers or papers_of(path), self.registry)
         self.store = Store(path)
         self._judged: dict[str, tuple[Mapping[str, Reproduction], Results]] = {}
 
-    def beside(self, path: Path) -> ResultsFolder:
-        """The records of a folder as they are now, with what people wrote as it was read here."""
-        other = ResultsFolder(path, self.registry, self.papers)
-        other.tables = self.tables
-        vars(other).update((name, vars(self)[name]) for name in WRITTEN if name in vars(self))
-        return other
+    def reopened(self, path: Path) -> ResultsFolder:
+        """A folder with its records as they are now, and what people wrote as it was read here."""
+        return ResultsFolder(path, self.registry, literature=self.literature)
+
+    # Records
+
+    @cached_property
+    def _cells_by_folder(self) -> Mapping[Path, Mapping[CellName, Sequence[Record]]]:
+        """The records of each folder, but for those of cells that a folder before it has."""
+        cells_by_folder: dict[Path, Mapping[CellName, Sequence[Record]]] = {}
+        taken: set[CellName] = set()
+        for folder in self.folders:
+            cells = Results.read(Store(folder)).by_cell
+            cells_by_folder[folder] = {name: cells[name] for name in cells if name not in taken}
+            taken |= cells.keys()
+        return cells_by_folder
+
+    @cached_property
+    def _folder_of_cell(self) -> Mapping[CellName, Path]:
+        """The folder that the records of each cell are from."""
+        return {name: folder for folder, cells in self._cells_by_folder.items() for name in cells}
 
     @cached_property
     def records(self) -> Results:
-        """Its records; behind those of `results` in the current folder, the packaged ones."""
-        results = Results.read(self.store)
-        if self.path == OWN and not is_packaged(OWN):
-            here, others = results, Results.read(Store(COMMITTED))
-            every = {**here.by_cell, **others.by_cell, **here.by_cell}  # here's, where both have it
-            results = Results(every, packaged=frozenset(others.methods) - {*here.methods})
-        now = {method: composed(method, self.registry) for method in results.methods}
-        stale = {c for c, records in results.by_cell.items() if is_stale(records, now[c[0]])}
-        return replace(results, stale=frozenset(stale))
+        """The records of all folders, a cell from the first folder that has it."""
+        by_cell: dict[CellName, Sequence[Record]] = {}
+        for cells in self._cells_by_folder.values():
+            by_cell |= cells
+        return Results(by_cell, packaged=self._packaged_methods, stale=self._stale(by_cell))
+
+    @property
+    def _packaged_methods(self) -> frozenset[str]:
+        """The methods all of whose records are packaged; none where one folder is read alone."""
+        if len(self.folders) == 1:
+            return frozenset()
+        own = {
+            method for method, task in self._folder_of_cell if not self.is_packaged(method, task)
+        }
+        return frozenset(method for method, _ in self._folder_of_cell if method not in own)
+
+    def _stale(self, by_cell: Mapping[CellName, Sequence[Record]]) -> frozenset[CellName]:
+        """The cells that were measured with other settings than their method has now."""
+        methods = {method: composed(method, self.registry) for method, _ in by_cell}
+        return frozenset(
+            name for name, records in by_cell.items() if is_stale(records, methods[name[0]])
+        )
+
+    def records_of(self, folder: Path) -> Results:
+        """The records that are read from one of the folders."""
+        return replace(self.records, by_cell=self._cells_by_folder[folder])
+
+    def is_packaged(self, method: str, task: str) -> bool:
+        """Whether the records of a cell are among those that come with the harness."""
+        folder = self._folder_of_cell.get((method, task))
+        return folder is not None and is_packaged(folder)
+
+    def similarities(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
+        """The similarities of a cell's pairs, from the folder of its record; None without any."""
+        folder = self._folder_of_cell.get((cell.method, cell.task))
+        return None if folder is None else Store(folder).cosines(cell)
 
     @cached_property
     def records_by_files(self) -> Results:
         """Its records, those of a registered encoder's files under other names among its own."""
         return with_registered(self.records, self.registry)
 
-    @cached_property
+    # What people wrote
+
+    @property
+    def papers(self) -> Path:
+        """The folder of the published tables."""
+        return self.literature.papers
+
+    @property
+    def questions(self) -> Path:
+        """The folder of the questions that pages answer."""
+        return self.literature.questions
+
+    @property
     def tables(self) -> tuple[Table, ...]:
-        return published.load_tables(self.papers, self.registry)
+        """The published tables."""
+        return self.literature.tables
 
     def table(self, name: str) -> Table:
         """The published table of that id. Raises UsageError, which offers the nearest ones."""
-        return published.published_table(name, self.tables)
+        return self.literature.table(name)
 
     def cell(self, name: str) -> PublishedCell:
         """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
-        return published.published_cell(name, self.tables)
+        return self.literature.cell(name)
+
+    @property
+    def claims(self) -> Claims | None:
+        """The claims of the papers; None where none are written."""
+        return self.literature.claims
+
+    @property
+    def references(self) -> tuple[conformance.Reference, ...]:
+        """The scores that other programs gave, by file name."""
+        return self.literature.references
+
+    @property
+    def trials(self) -> conformance.Trials:
+        """The trainings that were measured here for references, by command."""
+        return self.literature.trials
+
+    @property
+    def causes(self) -> Causes:
+        """The curated causes of different numbers."""
+        return self.literature.causes
+
+    @property
+    def threads(self) -> Sequence[Thread]:
+        """Public threads of people who could not reproduce a number."""
+        return self.literature.threads
+
+    @property
+    def searches(self) -> tuple[Search, ...]:
+        """The searches for hyper-parameters, by file name."""
+        return self.literature.searches
+
+    @property
+    def traps(self) -> Sequence[Trap]:
+        """What papers have confused."""
+        return self.literature.traps
+
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        """What the last rehearsal of the published cells could run; None where there was none."""
+        return self.literature.rehearsal
+
+    # Published numbers and claims against the records
 
     def judged(self, table: Table) -> tuple[Mapping[str, Reproduction], Results]:
         """Every cell of a published table by its id, and the records that were looked at for it."""
@@ -156,12 +249,6 @@ class ResultsFolder:
     def reproduced(self) -> tuple[Reproduction, ...]:
         """Every cell of every published table against the records."""
         return tuple(cell for t in self.tables for cell in self.reproductions(t).values())
-
-    @cached_property
-    def claims(self) -> Claims | None:
-        """The claims of the papers; None where none are written."""
-        path = self.questions / "claims.toml"
-        return read_claims(path, self.tables) if path.exists() else None
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -182,16 +269,6 @@ class ResultsFolder:
     def comparisons(self) -> Mapping[str, Comparisons]:
         """The stored comparisons of neighbouring rows, by the name of their table."""
         return read_comparisons(self.path)
-
-    @cached_property
-    def references(self) -> tuple[conformance.Reference, ...]:
-        """The scores that other programs gave, by file name."""
-        return conformance.read_references(self.written)
-
-    @cached_property
-    def trials(self) -> conformance.Trials:
-        """The trainings that were measured here for references, by command."""
-        return conformance.read_trials(self.written)
 
     @cached_property
     def conformance_records(self) -> Results:
@@ -219,16 +296,6 @@ class ResultsFolder:
             self.cell(name), self.records_by_files, self.registry, known, self.traps, mine
         )
 
-    @cached_property
-    def causes(self) -> Causes:
-        """The curated causes of different numbers; none where no file has them."""
-        return read_causes(self.questions / "causes.toml")
-
-    @cached_property
-    def threads(self) -> Sequence[Thread]:
-        """Public threads of people who could not reproduce a number; none without a file."""
-        return read_threads(self.questions / "threads.toml")
-
     def diagnose(self, place: str, mine: str) -> Diagnosis:
         """Why a reader's numbers differ from those of a published row.
 
@@ -255,20 +322,3 @@ class ResultsFolder:
     def published_numbers(self) -> Mapping[str, PublishedNumber]:
         """Every published score with what it depends on, by id."""
         return published_numbers(self.tables, self.registry)
-
-    @cached_property
-    def searches(self) -> tuple[Search, ...]:
-        """The searches for hyper-parameters, by file name."""
-        return read_searches(self.questions / "searches")
-
-    @cached_property
-    def rehearsal(self) -> Rehearsal | None:
-        """What the last rehearsal of the published cells could run; None where there was none."""
-        path = self.written / REHEARSAL
-        return read_sealed(Rehearsal, path) if path.exists() else None
-
-    @cached_property
-    def traps(self) -> Sequence[Trap]:
-        """What papers have confused; empty where no file asks."""
-        path = self.questions / "traps.toml"
-        return read_rows(Trap, path, "trap") if path.exists() else ()

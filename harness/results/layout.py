@@ -44,21 +44,35 @@ def is_packaged(folder: Path) -> bool:
     return folder.is_dir() and COMMITTED.is_dir() and folder.samefile(COMMITTED)
 
 
-def shown_folders(folder: Path, only_own: bool = False) -> list[Path]:
-    """The folders to show: of the current one its own `results` and `runs`, then the packaged one.
+def reading_order(
+    folder: Path, *, with_runs: bool = False, with_packaged: bool = False, only_own: bool = False
+) -> tuple[Path, ...]:
+    """The folders that are read when one is opened: a cell is that of the first that has it.
 
-    Any other folder is shown alone, and so is `results` of a checkout of the harness.
+    `results` of the current folder comes before the packaged results; any other folder is read
+    alone. In a checkout of the harness, `results` are the packaged results.
+
+    Args:
+        folder: The folder that is opened; the packaged one, where there is no `results`.
+        with_runs: `runs` of the current folder come after its `results`.
+        with_packaged: The packaged results come after any folder; after `runs`, the current
+            folder's `results` come before them.
+        only_own: The packaged results are left out.
     """
-    if folder not in (OWN, COMMITTED) or is_packaged(OWN):
-        return [folder]
-    folders = [place for place in (OWN, RUNS) if place.is_dir() and is_results(place)]
-    return folders if only_own else [*folders, COMMITTED]
-
-
-def compared_folders(folder: Path) -> list[Path]:
-    """The folders whose methods are compared: a run's, or the current one's own; the packaged."""
-    own = [RUNS, OWN] if folder == RUNS else [folder]
-    return [*(place for place in own if not is_packaged(place)), COMMITTED]
+    is_checkout = is_packaged(OWN)
+    if is_checkout and is_packaged(folder):
+        return (folder,)
+    if folder == OWN:
+        order = [OWN, RUNS] if with_runs else [OWN]
+    elif folder == COMMITTED:
+        order = [RUNS] if with_runs else []
+    elif folder == RUNS and with_packaged and not is_checkout:
+        order = [RUNS, OWN]
+    else:
+        order = [folder]
+    if not only_own and (with_packaged or folder in (OWN, COMMITTED)):
+        order.append(COMMITTED)
+    return tuple(order)
 
 
 def require_own(option: str, folder: Path) -> None:

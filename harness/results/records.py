@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from harness.core.files import file_name, rewrite, write_atomically
 from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import AGGREGATIONS, Record
-from harness.results.layout import QUICK, RECORDS, is_packaged
+from harness.results.layout import QUICK, RECORDS
 
 SCHEMA = 1
 
@@ -224,33 +223,6 @@ class Store:
             ),
             None,
         )
-
-
-@dataclass(frozen=True)
-class Overlay(Store):
-    """Several results folders, to be read as one: each cell is that of the first that has it."""
-
-    others: tuple[Store, ...] = ()
-
-    @cached_property
-    def _first(self) -> Mapping[Cell, tuple[Record, Store]]:
-        first: dict[Cell, tuple[Record, Store]] = {}
-        for store in (Store(self.folder), *self.others):
-            for record in store.records():
-                first.setdefault(cell_of(record), (record, store))
-        return first
-
-    def records(self) -> Iterator[Record]:
-        """Every record, folder by folder."""
-        return (record for record, _ in self._first.values())
-
-    def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
-        """The per-pair similarities of a cell in the folder of its record; None without any."""
-        return self._first[cell][1].cosines(cell) if cell in self._first else None
-
-    def is_packaged(self, cell: Cell) -> bool:
-        """Whether a cell's record is one of those that come with the harness."""
-        return cell in self._first and is_packaged(self._first[cell][1].folder)
 
 
 def read_similarities(path: Path, cell: Cell) -> Float[np.ndarray, " P"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 from harness.core.provenance import PLUGINS
 from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_path, score_at
-from harness.results.layout import is_packaged, papers_of, shown_folders
+from harness.results.layout import is_packaged, papers_of
 from harness.results.published import EVIDENCE, Table, load_tables, score_path
-from harness.results.records import Store
 from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
 from harness.results.same_files import with_registered
 from harness.results.verdict import CellState
@@ -110,25 +109,19 @@ class ScoreRow:
 
 
 def folder_rows(
-    folder: pathlib.Path,
-    registry: Registry,
-    every_score: bool = False,
-    only_own: bool = False,
-    published_too: bool = False,
+    folder: ResultsFolder, every_score: bool = False, published_too: bool = False
 ) -> list[ScoreRow]:
-    """The rows of a results folder; of the current folder's own, then the packaged ones.
+    """The rows of everything that a results folder reads: its own records, then packaged ones.
 
-    A cell that several hold is that of the first. Which scores have rows is told by `score_rows`.
+    The records of each folder are compared with the tables of that folder. Which scores have rows
+    is told by `score_rows`.
     """
     rows: list[ScoreRow] = []
-    seen: set[tuple[str, str]] = set()
-    for results_folder in shown_folders(folder, only_own):
-        by_cell = Results.read(Store(results_folder)).by_cell
-        results = Results({cell: by_cell[cell] for cell in by_cell if cell not in seen})
-        seen |= by_cell.keys()
-        tables = load_tables(papers_of(results_folder), registry)
-        source = "packaged" if is_packaged(results_folder) else "own"
-        rows += score_rows(results, tables, registry, every_score, source, published_too)
+    for path in folder.folders:
+        tables = load_tables(papers_of(path), folder.registry)
+        source = "packaged" if is_packaged(path) else "own"
+        results = folder.records_of(path)
+        rows += score_rows(results, tables, folder.registry, every_score, source, published_too)
     return rows
 
 

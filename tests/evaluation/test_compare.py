@@ -14,13 +14,13 @@ from harness.evaluation.compare import (
     RESAMPLED,
     RESAMPLES,
     SEED,
+    Resampler,
     Scored,
     against_best,
     compare_claims,
     compare_methods,
     item_texts,
 )
-from harness.evaluation.runner import RunContext
 from harness.results.claims import (
     ITEMS,
     SEEDS_AND_ITEMS,
@@ -39,9 +39,9 @@ from harness.results.comparisons import (
     holm,
     seed_weights,
 )
-from harness.results.index import Results
+from harness.results.folder import ResultsFolder
 from harness.results.published import Column, Row, Table
-from harness.results.records import Cell, Overlay, Store
+from harness.results.records import Cell, Store
 
 LEXICAL = task("lexical", metric="edit-distance")
 REGISTRY = fake_registry(FakeConfig())
@@ -103,6 +103,11 @@ def write(store, method, of, values, data, scores=None, seed=0):
     store.write(made, values.astype(np.float32), {})
 
 
+def resampler(runs, loader):
+    """What compares methods, on the records of a run as they are now."""
+    return Resampler(ResultsFolder(runs.folder, REGISTRY), loader)
+
+
 def resampled(runs, loader, of, methods=METHODS):
     """The scores of methods on the resamples of a task."""
     pairs = loader.inputs(of).pairs
@@ -115,7 +120,7 @@ def resampled(runs, loader, of, methods=METHODS):
 
 
 def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
-    tests = compare_methods(*METHODS, (), REGISTRY, RunContext(loader, runs))
+    tests = compare_methods(*METHODS, (), resampler(runs, loader))
     assert [test.task for test in tests] == ["toy", "sts-b"]
     ps = []
     for test, of in zip(tests, (TOY, OTHER), strict=True):
@@ -128,14 +133,14 @@ def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
 
 
 def test_a_chosen_task_is_compared_alone(runs, loader):
-    [test] = compare_methods(*METHODS, (OTHER,), REGISTRY, RunContext(loader, runs))
+    [test] = compare_methods(*METHODS, (OTHER,), resampler(runs, loader))
     assert (test.task, test.p_holm) == ("sts-b", test.p)
 
 
 def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader, monkeypatch):
     def refused(*tasks, match, error=UsageError, second="fake.cls"):
         with pytest.raises(error, match=match):
-            compare_methods("fake.mean", second, tasks, REGISTRY, RunContext(loader, runs))
+            compare_methods("fake.mean", second, tasks, resampler(runs, loader))
 
     refused(match="no task that fake.mean and fake.last2", second="fake.last2")
     refused(REGISTRY.tasks["no-train"], match="no record of fake.mean and of fake.cls on no-train")
@@ -151,7 +156,7 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader, monkeypat
 
 def test_without_similarities_the_difference_stands_without_a_test(runs, loader):
     def compared(*tasks):
-        return compare_methods(*METHODS, tasks, REGISTRY, RunContext(loader, runs))
+        return compare_methods(*METHODS, tasks, resampler(runs, loader))
 
     runs.path(Cell("fake.cls", "toy")).with_suffix(".safetensors").unlink()
     toy, other = compared()
@@ -163,36 +168,21 @@ def test_without_similarities_the_difference_stands_without_a_test(runs, loader)
     assert compared(TOY)[0].missing == METHODS
 
 
-def test_an_overlay_reads_each_cell_from_the_first_folder_that_has_it(tmp_path):
-    first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
-    for store, method, value in ((first, "fake.mean", 1.0), (second, "fake.mean", 2.0)):
-        write(store, method, TOY, np.full(3, value), "d", {"spearman": {"all": value}})
-    write(second, "fake.cls", TOY, np.full(3, 3.0), "d")
-    overlay = Overlay(first.folder, (second,))
-    assert [record.method for record in overlay.records()] == ["fake.mean", "fake.cls"]
-    assert Results.read(overlay).value("fake.mean", "toy", *ALL).mean == 1.0
-    assert [overlay.cosines(Cell(method, "toy"))[0] for method in METHODS] == [1.0, 3.0]
-    first.path(Cell("fake.mean", "toy")).with_suffix(".safetensors").unlink()
-    assert overlay.cosines(Cell("fake.mean", "toy")) is None  # never another record's
-    assert overlay.cosines(Cell("fake.last", "toy")) is None
-
-
 def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correction(runs, loader):
     values = np.random.default_rng(8).normal(size=30)
     digest = runs.read(Cell("fake.cls", "toy")).digests["data"]
     write(runs, "fake.mean+centre@target", TOY, values, digest)  # its score is the highest
     methods = (*METHODS, "fake.mean+centre@target")
     column = Scored(methods, ((TOY, ALL),))
-    results = Results.read(runs)
     columns = {"TOY": column, "no column": Scored(("fake.last", "fake.cls"), column.scores)}
-    tested = against_best(columns, results, RunContext(loader, runs))
+    tested = against_best(columns, resampler(runs, loader))
     first, second, best = resampled(runs, loader, TOY, methods)
     adjusted = holm([compare_resamples(best, other).p for other in (first, second)])
     assert tested == {"TOY": {methods[2]: 1.0, **dict(zip(METHODS, adjusted, strict=True))}}
     assert adjusted != [compare_resamples(best, other).p for other in (first, second)]
     write(runs, methods[2], TOY, values, "other pairs")
     with pytest.raises(DataError, match="was scored on other pairs of toy"):
-        against_best(columns, Results.read(runs), RunContext(loader, runs))
+        against_best(columns, resampler(runs, loader))
 
 
 # Claims
@@ -202,9 +192,7 @@ def intervals(runs, loader, known=None, claims=CLAIMS):
     """The intervals of a claim on both tasks and their average."""
     path = runs.folder.parent / "claims.toml"
     path.write_text(claims)
-    return compare_claims(
-        read_claims(path, [TABLE]), REGISTRY, RunContext(loader, runs), known or {}
-    )
+    return compare_claims(read_claims(path, [TABLE]), resampler(runs, loader), known or {})
 
 
 def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(runs, loader):
@@ -266,7 +254,7 @@ def test_rows_of_a_table_are_compared_over_their_seeds(runs, loader):
     pairs, digest = loader.inputs(TOY).pairs, loader.inputs(TOY).digests["data"]
     write(runs, SEEDED, TOY, -pairs.gold, digest, {"spearman": {"all": 70.0}})
     column = {"TOY": Scored((SEEDED, "fake.cls"), ((TOY, ALL),))}
-    [tested] = against_best(column, Results.read(runs), RunContext(loader, runs)).values()
+    [tested] = against_best(column, resampler(runs, loader)).values()
     weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", SEED))
     columns = np.stack([runs.cosines(Cell(SEEDED, "toy", seed)) for seed in range(5)])
     counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)

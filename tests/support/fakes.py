@@ -257,7 +257,7 @@ def results_of(*records: Record) -> Results:
 def results_folder(path: Path, found: Registry, records: Results, *tables: Table) -> ResultsFolder:
     """A results folder with these records and published tables."""
     folder = ResultsFolder(path, found, path / "papers")
-    folder.records, folder.tables = records, tables
+    folder.records, folder.literature.tables = records, tables
     return folder
 
 
