@@ -191,7 +191,7 @@ def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> I
     of a method do not lie beside its record, for each of its seeds.
     """
     registry = resampler.results.registry
-    tests = ClaimTests(resampler.results.records.unread(), registry, stored)
+    tests = ClaimTests(resampler.results.records, registry, stored)
     findings = [finding for claim in claims.resolved for finding in tests.test(claim).every]
     intervals = {f.contrast: stored[f.contrast] for f in findings if f.contrast in stored}
     due: dict[Scored, Finding] = {}

@@ -60,28 +60,25 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     records, registry, tables = folder.records, folder.registry, folder.path / "tables"
     due: dict[Path, str | Slow] = {tables / "papers" / CONTENTS: contents(folder.tables)}
     for table in folder.tables:
-        cells, looked_at = folder.judged(table)
-        digest = looked_at.digest()
-        for suffix, render in (("md", markdown), ("tex", latex)):
-            text = render(table, cells, registry, digest)
-            due[tables / "papers" / f"{table.id}.{suffix}"] = text
-    due[folder.path / "LEADERBOARD.md"] = leaderboard(
-        records.unread(), registry, published_counts(folder), folder.comparisons
-    )
+        cells, behind = folder.reproductions(table), folder.records_of_table(table)
+        file = tables / "papers" / table.id
+        due[file.with_name(f"{table.id}.md")] = markdown(table, cells, registry, behind).text
+        due[file.with_name(f"{table.id}.tex")] = latex(table, cells, registry, behind)
+    made = leaderboard(records, registry, published_counts(folder), folder.comparisons)
+    due[folder.path / "LEADERBOARD.md"] = made.text
     for encoder, methods in methods_by_encoder(records.methods).items():
-        page = encoder_page(records.unread(), registry, encoder, methods)
-        due[tables / f"{file_name(encoder)}.md"] = page
+        page = encoder_page(records, registry, encoder, methods)
+        due[tables / f"{file_name(encoder)}.md"] = page.text
     # Without its file of questions, or references, a page is not due.
     if folder.traps:
-        due[tables / "protocols.md"] = pages.traps_page(records.unread(), folder.traps)
+        due[tables / "protocols.md"] = pages.traps_page(records, folder.traps).text
     if folder.claims:
-        text = replication.claims_page(folder.claims, folder.claim_tests, folder.searches)
-        due[tables / replication.PAGE] = text
+        page = replication.claims_page(folder.claims, folder.claim_tests, folder.searches)
+        due[tables / replication.PAGE] = page.text
     if folder.compared:
-        text = pages.conformance_page(folder.compared, folder.conformance_records)
-        due[tables / pages.PAGE] = text
+        due[tables / pages.PAGE] = pages.conformance_page(folder.compared, records).text
     if folder.threads:
-        due[tables / threads.PAGE] = threads.threads_page(folder)
+        due[tables / threads.PAGE] = threads.threads_page(folder).text
     for name, question in MEASURED_PAGES.items():
         path = folder.path / QUESTIONS / question
         if path.exists():

@@ -51,12 +51,11 @@ def answer(options: Mapping[str, str | None], folder: ResultsFolder) -> Iterator
 
 def cite_harness(folder: ResultsFolder) -> Citation:
     """The harness itself, with every record there is."""
-    tables, by_cell = folder.tables, folder.records.by_cell
-    results = Results(by_cell, set(by_cell))
+    tables, results = folder.tables, folder.records
     numbers = sum(len(table.cells) for table in tables)
     measured = NOTHING
-    if by_cell:
-        measured = f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
+    if results.by_cell:
+        measured = f"{len(results.by_cell)} measured cells ({len(results.methods)} methods, "
         measured += f"{len(results.by_task)} tasks) {_made(results)}"
     sentence = f"{numbers} numbers published in {number_of(len(tables), 'table')}; {measured}."
     return Citation([sentence])
@@ -65,7 +64,7 @@ def cite_harness(folder: ResultsFolder) -> Citation:
 def cite_table(name: str, folder: ResultsFolder) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
     table, registry = folder.table(name), folder.registry
-    cells, results = folder.reproductions(table).values(), folder.judged(table)[1]
+    cells, results = folder.reproductions(table).values(), folder.records_of_table(table)
     run = [cell for cell in cells if cell.scores]
     words = ", ".join(filter(None, (metric(table.metric), aggregation(table.aggregation))))
     sentence = f"{table.paper}, {table.title}; {words}; {len(cells)} numbers published"
@@ -85,9 +84,13 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
 
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
-    cell, results, registry = folder.cell(name), folder.records.unread(), folder.registry
-    method, reproduction = composed(cell.method, registry), reproduce(cell, results, registry)
-    measured = _measured(reproduction, method, results)
+    cell, registry = folder.cell(name), folder.registry
+    records = folder.records.select(cell.measured_cells)
+    method, reproduction = (
+        composed(cell.method, registry),
+        reproduce(cell, folder.records, registry),
+    )
+    measured = _measured(reproduction, method, records)
     of_tasks = (registry.tasks[task].cite for task in cell.tasks)
     keys = [cell.table.cite, *keys_of(method, registry), *of_tasks]
     notes = (f"Note: {note}" for note in cell.notes)
@@ -96,7 +99,7 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
 
 def cite_method(name: str, folder: ResultsFolder) -> Citation:
     """A method: what it is, and the tasks that it was measured on; `harness table` has scores."""
-    results, registry = folder.records.unread(), folder.registry
+    results, registry = folder.records, folder.registry
     try:
         method = registry.parse(name)
     except UsageError:
@@ -105,9 +108,9 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
         method = None  # of an encoder by hand, whose records are here
     here = [task for task in registry.tasks.values() if (name, task.name) in results.by_cell]
     fresh = [task for task in here if not is_stale(results.records(name, task.name), method)]
-    results.used -= {(name, task.name) for task in here if task not in fresh}
     tasks = ", ".join(task.name for task in fresh)
-    measured = f"measured on {tasks} {_made(results)}" if fresh else NOTHING
+    records = results.select((name, task.name) for task in fresh)
+    measured = f"measured on {tasks} {_made(records)}" if fresh else NOTHING
     keys = [*keys_of(method, registry)]
     keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells)]
     keys += [task.cite for task in fresh]
@@ -128,7 +131,7 @@ def published_sentence(cell: PublishedCell, registry: Registry) -> str:
     return f"{protocol}: published {cell.in_points or cell.value}{runs} in {cell.place}"
 
 
-def _measured(reproduction: Reproduction, method: Method | None, results: Results) -> str:
+def _measured(reproduction: Reproduction, method: Method | None, behind: Results) -> str:
     state = reproduction.state
     if not reproduction.scores:
         why = reproduction.cell.why_not
@@ -137,7 +140,7 @@ def _measured(reproduction: Reproduction, method: Method | None, results: Result
     by = "" if difference is None else f"{difference:+.2f}, "
     return (
         f"measured {score} {_seeds(method, score.seeds)} ({by}{state}) "
-        f"{f'by {method.id} ' if method else ''}{_made(results)}"
+        f"{f'by {method.id} ' if method else ''}{_made(behind)}"
     )
 
 
@@ -156,8 +159,8 @@ def _seeds(method: Method | None, count: int) -> str:
 
 
 def _made(results: Results) -> str:
-    """With which code, at which commit, and the digest of the records that were looked at."""
-    records = [r for cell in sorted(results.used) for r in results.by_cell.get(cell, ())]
+    """With which code and at which commit these records were measured, and their digest."""
+    records = [record for cell in sorted(results.by_cell) for record in results.by_cell[cell]]
     versions = dict.fromkeys(
         record.environment.get("harness") or "of unknown version" for record in records
     )

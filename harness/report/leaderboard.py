@@ -6,17 +6,17 @@ A `Board` is one of its tables, for the Markdown here and for the page of result
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.files import file_name
 from harness.core.metrics import metric_of
-from harness.core.types import Section, is_transductive
+from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
 from harness.registry import Registry
-from harness.report.markdown import escape, page, table, texts
+from harness.report.markdown import Page, escape, table, texts
 from harness.results import protocols
 from harness.results.comparisons import Comparisons
-from harness.results.index import Results, Value
+from harness.results.index import CellName, Results, Value
 from harness.results.protocols import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.reproduction import (
     beside_others,
@@ -49,7 +49,13 @@ class BoardColumn:
 
 @dataclass(frozen=True)
 class Board:
-    """A table of methods by tasks, best first; `coverage` is of the words that have vectors."""
+    """A table of methods by tasks, best first.
+
+    Attributes:
+        about: What to know of its tasks.
+        coverage: Which shares of the words have a vector.
+        legend_cells: Method and task of the measured cells whose scores `about` names.
+    """
 
     id: str
     title: str
@@ -57,6 +63,14 @@ class Board:
     coverage: str
     columns: Sequence[BoardColumn]
     rows: Sequence[tuple[str, Sequence[Value]]]
+    legend_cells: Sequence[CellName] = ()
+
+    @property
+    def cells(self) -> list[CellName]:
+        """Method and task of each measured cell that it shows."""
+        tasks = [column.task for column in self.columns if column.task]
+        shown = [(method, task) for method, _ in self.rows for task in tasks]
+        return [*shown, *self.legend_cells]
 
 
 def sts_board(results: Results, methods: Sequence[str], protocol: Scoring) -> Board | None:
@@ -83,12 +97,43 @@ def section_board(
         return None
     tasks = {column.heading: task.name for task, column in columns}
     coverage = coverage_notes(results, [method for method, _ in rows], tasks)
-    about = [texts().get(name, ""), *(protocols.legend_of(results, *column) for column in columns)]
+    about = [texts()[name]] if name in texts() else []
+    legend_cells = []
+    for task, column in columns:
+        method = _method_of_legend(results, task, column)
+        if method is not None:
+            about.append(_legend(results, method, task, column))
+            legend_cells.append((method, task.name))
     shown = [
         BoardColumn(column.heading, task.name, column.score or metric_of(task).main_score)
         for task, column in columns
     ]
-    return Board(name, SECTIONS[name], " ".join(filter(None, about)), coverage, shown, rows)
+    return Board(
+        id=name,
+        title=SECTIONS[name],
+        about=" ".join(about),
+        coverage=coverage,
+        columns=shown,
+        rows=rows,
+        legend_cells=legend_cells,
+    )
+
+
+def _method_of_legend(results: Results, task: Task, column: LeaderboardColumn) -> str | None:
+    """The first method that has every score that a column's legend names; None without a legend."""
+    if not column.legend:
+        return None
+    for method in results.by_task.get(task.name, ()):
+        values = [results.value(method, task.name, name) for name in column.legend_scores]
+        if all(value.mean is not None for value in values):
+            return method
+    return None
+
+
+def _legend(results: Results, method: str, task: Task, column: LeaderboardColumn) -> str:
+    """A column's legend, with the scores of a method in it."""
+    values = {name: results.value(method, task.name, name) for name in column.legend_scores}
+    return column.legend.format(**values)
 
 
 def label(method: str) -> str:
@@ -97,14 +142,12 @@ def label(method: str) -> str:
 
 
 def board_parts(
-    board: Board | None,
+    board: Board,
     heading: str,
     marks: Mapping[str, str] | None = None,
     costs: Mapping[str, str] | None = None,
 ) -> list[str]:
     """A board under its heading; `marks` stand behind methods, `costs` in a last column."""
-    if board is None:
-        return []
     head = ["method", *(column.heading for column in board.columns), *([COST] if costs else [])]
     lines = [
         [label(m) + (marks or {}).get(m, ""), *values, *([costs[m]] if costs else [])]
@@ -151,18 +194,22 @@ def cost_of(results: Results, method: str, protocol: Scoring) -> str:
 
 def leaderboard(
     results: Results, registry: Registry, counts: str, comparisons: Mapping[str, Comparisons]
-) -> str:
+) -> Page:
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
     parts += [texts()["how-to-read"], texts()["cost"], *origin_notes(results, results.methods)]
+    shown: list[Board] = []
 
     def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
+        board = sts_board(results, methods, protocol)
+        if board is None:
+            return []
+        shown.append(board)
         costs = {method: cost_of(results, method, protocol) for method in methods}
         averages = protocols.averages(results, methods, protocol)
         compared = comparisons.get(table_id)
         tested = compared is not None and compared.hold_for(averages)
         ties = compared.indistinguishable if compared and tested else ()
-        board = sts_board(results, methods, protocol)
         parts = board_parts(board, "**{}**", dict.fromkeys(ties, " ≈"), costs)
         if compared is not None and tested:
             return [
@@ -191,16 +238,27 @@ def leaderboard(
     if rows := timed(rest, SIMCSE):
         parts += ["### On some tasks only", *rows]
     for name in ("transfer", "embedded"):
-        parts += board_parts(section_board(name, results, registry, results.methods), "### {}")
-    return page("Leaderboard", parts, results.digest())
+        board = section_board(name, results, registry, results.methods)
+        if board is not None:
+            shown.append(board)
+            parts += board_parts(board, "### {}")
+    return Page("Leaderboard", parts, records_of_boards(shown, results))
 
 
-def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:
+def encoder_page(
+    results: Results, registry: Registry, encoder: str, methods: Sequence[str]
+) -> Page:
     """Every protocol of one encoder, then the other sections."""
     parts = [texts()["how-to-read"], *origin_notes(results, methods)]
     parts += method_notes(registry, methods)
-    for protocol in SCORINGS:
-        parts += board_parts(sts_board(results, methods, protocol), "## {}")
-    for name in SECTIONS:
-        parts += board_parts(section_board(name, results, registry, methods), "## {}")
-    return page(encoder, parts, results.digest())
+    boards = [sts_board(results, methods, protocol) for protocol in SCORINGS]
+    boards += [section_board(name, results, registry, methods) for name in SECTIONS]
+    shown = [board for board in boards if board is not None]
+    for board in shown:
+        parts += board_parts(board, "## {}")
+    return Page(encoder, parts, records_of_boards(shown, results))
+
+
+def records_of_boards(boards: Iterable[Board], results: Results) -> Results:
+    """The records that some boards show."""
+    return results.select(cell for board in boards for cell in board.cells)

@@ -113,6 +113,14 @@ class MethodTable:
             for method in self.methods
         }
 
+    @cached_property
+    def records(self) -> Results:
+        """The records that the values come from."""
+        scores = [score for column in self.columns.values() for score in column]
+        return self.results.select(
+            (method, task.name) for task, _ in scores for method in self.methods
+        )
+
     def markdown(self) -> str:
         """The table and its caption."""
         rows = [
@@ -141,7 +149,7 @@ class MethodTable:
                 booktabs(f"l{'r' * len(self.columns)}", head, groups),
                 rf"\caption{{{caption}}}",
                 r"\end{table}",
-                comment(f"Records: sha256 {self.results.digest()}"),
+                comment(f"Records: sha256 {self.records.digest()}"),
             ]
         )
 
@@ -239,6 +247,6 @@ class MethodTable:
             for record in self.results.records(self.methods[0], task.name)
         }
         sentences.append(
-            f"Data: sha256 {', '.join(digests)}; records: {self.results.digest()[:SHOWN]}."
+            f"Data: sha256 {', '.join(digests)}; records: {self.records.digest()[:SHOWN]}."
         )
         return sentences

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.core.hardware import base_name
 from harness.registry import Registry
-from harness.report.markdown import escape, page, table, texts
+from harness.report.markdown import Page, escape, table, texts
 from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.replication import APART, apart, caveats, of_papers, outcomes_by_encoder
 from harness.results.claims import ClaimOutcome, ClaimResult
@@ -29,7 +29,7 @@ SUMMARY = ("reference", "program of", "scores", "compared", "equal", "largest di
 
 def conformance_page(
     references: Sequence[tuple[Reference, Sequence[ReferenceScore]]], results: Results
-) -> str:
+) -> Page:
     """A line for each reference, then each with all of its scores."""
     summary: list[list[object]] = []
     sections: list[str] = []
@@ -52,7 +52,8 @@ def conformance_page(
         sections += [f"## {reference.file}", "\n".join(about), comparison_table(compared)]
     introduction = texts()["conformance"].format(**counts, tolerance=TOLERANCE, verdicts=TOLERANCES)
     parts = [introduction, table(SUMMARY, summary, words=2), *sections]
-    return page("Conformance", parts, results.digest())
+    compared_cells = (score.cell.what for _, compared in references for score in compared)
+    return Page("Conformance", parts, results.select(compared_cells))
 
 
 def comparison_table(compared: Sequence[ReferenceScore]) -> str:
@@ -71,7 +72,7 @@ def comparison_table(compared: Sequence[ReferenceScore]) -> str:
     return table(HEAD, lines, words=3)
 
 
-def traps_page(results: Results, traps: Sequence[Trap]) -> str:
+def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
     """All traps with their numbers; a row whose cell was not run says so."""
     parts = [texts()["traps"]]
     for number, trap in enumerate(traps, start=1):
@@ -81,7 +82,8 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> str:
             rows.append([row.what, f"`{row.method}`", f"`{row.task}`", score, difference])
         shown = table(["", "method", "task", "score", "difference"], rows, words=3)
         parts += [f"## {number}. {trap.title}", trap.text, shown]
-    return page("Protocol traps", parts, results.digest())
+    shown_cells = ((row.method, row.task) for trap in traps for row in trap.rows)
+    return Page("Protocol traps", parts, results.select(shown_cells))
 
 
 def examples_part(store: Store, registry: Registry) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from harness.report.markdown import escape, page, table
+from harness.report.markdown import Page, escape, table
 from harness.report.sentences import aggregation, metric, number_of, signed
 from harness.results.claims import (
     AVERAGE,
@@ -38,7 +38,7 @@ HEAD = (
 SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 
 
-def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> str:
+def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> Page:
     """Summary, table of claims, effect sizes, one section a claim, searches."""
     results = [tests.test(claim) for claim in claims.resolved]
     opening = TEMPLATE.read_text(encoding="utf-8").format(
@@ -52,7 +52,8 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
     if searches:
         parts.append("## Searches and ablations")
     parts += [part for search in searches for part in search_parts(search, claims.tables)]
-    return page("Replication in miniature", parts, tests.results.digest())
+    records = tests.results.select(cell for result in results for cell in result.cells)
+    return Page("Replication in miniature", parts, records)
 
 
 def _summary(results: Sequence[ClaimResult]) -> str:

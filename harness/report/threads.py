@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.report.diagnosis import answer_lines
-from harness.report.markdown import escape, page, table, texts
+from harness.report.markdown import Page, escape, table, texts
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results
 from harness.results.threads import UNKNOWN, Thread, rank_of_cause
 
 PAGE = "threads.md"
@@ -59,7 +58,7 @@ def summary(threads: Sequence[AnsweredThread]) -> str:
     )
 
 
-def threads_page(folder: ResultsFolder) -> str:
+def threads_page(folder: ResultsFolder) -> Page:
     """A table of the threads, then each with its answer."""
     threads = answered_threads(folder)
     rows = [
@@ -76,8 +75,7 @@ def threads_page(folder: ResultsFolder) -> str:
     for answered in threads:
         if answered.lines:
             parts += _section(answered)
-    records = Results(folder.records.by_cell, set(folder.records.by_cell))
-    return page("Public threads and their answers", parts, records.digest())
+    return Page("Public threads and their answers", parts, folder.records)
 
 
 def _section(answered: AnsweredThread) -> list[str]:

@@ -18,7 +18,7 @@ from harness.core.json_text import write_sealed
 from harness.core.toml import read_sealed, read_typed
 from harness.registry import Registry
 from harness.results.comparisons import LEVEL, holm
-from harness.results.index import NOT_MEASURED, Results, SeedScores, mean_over_tasks
+from harness.results.index import NOT_MEASURED, CellName, Results, SeedScores, mean_over_tasks
 from harness.results.layout import RECORDS
 from harness.results.published import SCORES, Column, Row, Table, score_path
 from harness.results.reproduction import seed_scores
@@ -35,6 +35,13 @@ class Contrast:
     better: str
     worse: str
     scores: tuple[TaskScore, ...]
+
+    @property
+    def cells(self) -> tuple[CellName, ...]:
+        """Method and task of each measured cell that it compares."""
+        return tuple(
+            (method, task) for method in (self.better, self.worse) for task, _ in self.scores
+        )
 
 
 @dataclass(frozen=True)
@@ -352,6 +359,11 @@ class ClaimResult:
     def every(self) -> tuple[Finding, ...]:
         """The findings, the average among them where there is one."""
         return (*self.findings, *filter(None, [self.average]))
+
+    @property
+    def cells(self) -> tuple[CellName, ...]:
+        """Method and task of each measured cell that the claim was tested on."""
+        return tuple(cell for finding in self.findings for cell in finding.contrast.cells)
 
     @property
     def in_paper(self) -> int:

@@ -28,7 +28,7 @@ from harness.results.claims import ClaimResult, Claims, ClaimTests, Intervals, r
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
 from harness.results.explain import Explanation, explain, wanted_protocol
-from harness.results.index import Results
+from harness.results.index import CellName, Results
 from harness.results.layout import GOLDEN, QUICK, RECORDS, is_packaged, papers_of, reading_order
 from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table
@@ -68,9 +68,6 @@ def require_sealed(results: Path) -> None:
             )
 
 
-CellName = tuple[str, str]  # a method's id and a task's name
-
-
 class ResultsFolder:
     """What a results folder says; each file is read at most once, when it is first asked for.
 
@@ -99,7 +96,7 @@ class ResultsFolder:
         self.folders = tuple(reading_order(path) if folders is None else folders)
         self.literature = literature or Literature(papers or papers_of(path), self.registry)
         self.store = Store(path)
-        self._judged: dict[str, tuple[Mapping[str, Reproduction], Results]] = {}
+        self._reproductions: dict[str, Mapping[str, Reproduction]] = {}
 
     def reopened(self, path: Path) -> ResultsFolder:
         """A folder with its records as they are now, and what people wrote as it was read here."""
@@ -234,16 +231,18 @@ class ResultsFolder:
 
     # Published numbers and claims against the records
 
-    def judged(self, table: Table) -> tuple[Mapping[str, Reproduction], Results]:
-        """Every cell of a published table by its id, and the records that were looked at for it."""
-        if table.id not in self._judged:
-            looked_at = self.records_by_files.unread()
-            self._judged[table.id] = reproductions(table, looked_at, self.registry), looked_at
-        return self._judged[table.id]
-
     def reproductions(self, table: Table) -> Mapping[str, Reproduction]:
         """Every cell of a published table against the records, by the cell's id."""
-        return self.judged(table)[0]
+        if table.id not in self._reproductions:
+            judged = reproductions(table, self.records_by_files, self.registry)
+            self._reproductions[table.id] = judged
+        return self._reproductions[table.id]
+
+    def records_of_table(self, table: Table) -> Results:
+        """The records that the cells of a published table are compared with."""
+        return self.records_by_files.select(
+            cell for published in table.cells for cell in published.measured_cells
+        )
 
     @cached_property
     def reproduced(self) -> tuple[Reproduction, ...]:
@@ -257,8 +256,8 @@ class ResultsFolder:
 
     @cached_property
     def claim_tests(self) -> ClaimTests:
-        """The tests of claims on the records; its records are those that they looked at."""
-        return ClaimTests(self.records.unread(), self.registry, self.intervals)
+        """The tests of claims on the records."""
+        return ClaimTests(self.records, self.registry, self.intervals)
 
     @cached_property
     def claim_results(self) -> tuple[ClaimResult, ...]:
@@ -271,23 +270,23 @@ class ResultsFolder:
         return read_comparisons(self.path)
 
     @cached_property
-    def conformance_records(self) -> Results:
-        """The records, of which `compared` looked at those that a reference has as well."""
-        return self.records.unread()
-
-    @cached_property
     def compared(
         self,
     ) -> tuple[tuple[conformance.Reference, tuple[conformance.ReferenceScore, ...]], ...]:
         """Each reference with its scores beside ours."""
-        beside = self.conformance_records, self.trials, self.registry
-        return tuple((r, conformance.compare_reference(r, *beside)) for r in self.references)
+        return tuple(
+            (
+                reference,
+                conformance.compare_reference(reference, self.records, self.trials, self.registry),
+            )
+            for reference in self.references
+        )
 
     @cached_property
     def confirmations(self) -> conformance.Confirmations:
         """The procedures by which every score of a reference equals ours, with these references."""
         scores = (score for _, compared in self.compared for score in compared)
-        return conformance.confirmed(scores, self.records.unread(), self.registry)
+        return conformance.confirmed(scores, self.records, self.registry)
 
     def explain(self, name: str, mine: float | None = None) -> Explanation:
         """A published cell, and what other choices do to it. UsageError: unknown, or no score."""

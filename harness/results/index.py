@@ -16,6 +16,7 @@ from harness.results.records import Store, encode
 from harness.results.verdict import CellState
 
 NOT_MEASURED = "not measured"  # of what is no published cell: a claim, a training, a ratio
+CellName = tuple[str, str]  # a method's id and a task's name
 SHOWN = 12  # hexadecimal digits of a digest that a message shows
 
 
@@ -63,27 +64,28 @@ def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
     return SeedScores(means, any(task.seeded for task in tasks), state="–")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Results:
-    """All records of a folder, by method and task, and which of them were looked at."""
+    """Records by method and task: all of a folder, or those that a page is made from."""
 
-    by_cell: Mapping[tuple[str, str], Sequence[Record]]
-    used: set[tuple[str, str]] = field(default_factory=set)
-    encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)  # for digests, once
+    by_cell: Mapping[CellName, Sequence[Record]]
     packaged: frozenset[str] = frozenset()  # methods of which all records come with the harness
-    stale: frozenset[tuple[str, str]] = frozenset()  # measured with settings of an older version
+    stale: frozenset[CellName] = frozenset()  # measured with settings of an older version
+    # The bytes of cells of which a digest was taken: pages share them with the whole folder.
+    encoded: dict[CellName, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, store: Store) -> Results:
         """Every record under the store's folder."""
-        by_cell: dict[tuple[str, str], list[Record]] = {}
+        by_cell: dict[CellName, list[Record]] = {}
         for record in store.records():
             by_cell.setdefault((record.method, record.task), []).append(record)
         return cls(by_cell)
 
-    def unread(self) -> Results:
-        """The same records, none of them looked at yet: for another page."""
-        return replace(self, used=set())
+    def select(self, cells: Iterable[CellName]) -> Results:
+        """The records of these cells alone; a cell without records is left out."""
+        by_cell = {cell: self.by_cell[cell] for cell in cells if cell in self.by_cell}
+        return replace(self, by_cell=by_cell)
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -99,7 +101,6 @@ class Results:
 
     def records(self, method: str, task: str) -> Sequence[Record]:
         """The records of a cell, one a seed."""
-        self.used.add((method, task))
         return self.by_cell.get((method, task), ())
 
     @cached_property
@@ -123,11 +124,11 @@ class Results:
         return ()
 
     def digest(self) -> str:
-        """sha256 over the records that were looked at: what a table was made from."""
+        """sha256 over the records, in the order of methods and tasks."""
         digest = hashlib.sha256()
-        for cell in sorted(self.used):
+        for cell in sorted(self.by_cell):
             if cell not in self.encoded:
-                self.encoded[cell] = b"".join(map(encode, self.by_cell.get(cell, ())))
+                self.encoded[cell] = b"".join(map(encode, self.by_cell[cell]))
             digest.update(self.encoded[cell])
         return digest.hexdigest()
 

@@ -178,12 +178,3 @@ def rows_of(columns: Columns, results: Results, methods: Sequence[str]) -> list[
     paths = [(t.name, *(column.score or metric_of(t).main_score)) for t, column in columns]
     every = ((method, [results.value(method, *path) for path in paths]) for method in methods)
     return [row for row in every if any(value.mean is not None for value in row[1])]
-
-
-def legend_of(results: Results, task: Task, column: LeaderboardColumn) -> str:
-    """A legend with the scores of the first method that has all of them; empty without one."""
-    for method in results.methods if column.legend else ():
-        values = {name: results.value(method, task.name, name) for name in column.legend_scores}
-        if all(value.mean is not None for value in values.values()):
-            return column.legend.format(**values)
-    return ""

@@ -14,6 +14,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_rows, read_typed
 from harness.core.types import AGGREGATIONS, Aggregation, is_transductive
 from harness.registry import Registry, load_registry, look_up
+from harness.results.index import CellName
 from harness.results.verdict import NUMBER, CellState, Published
 
 
@@ -221,6 +222,11 @@ class PublishedCell:
     def tasks(self) -> tuple[str, ...]:
         """Its task alone, or those that it averages; none where no task fits."""
         return self.average_of or ((self.task,) if self.task else ())
+
+    @property
+    def measured_cells(self) -> tuple[CellName, ...]:
+        """Method and task of each measured cell that reproduces it; none where no method does."""
+        return tuple((self.method, task) for task in self.tasks) if self.method else ()
 
     @property
     def published(self) -> Published | None:

@@ -59,7 +59,9 @@ def table_of(text: str) -> Table:
 
 def rendered(render, text: str) -> str:
     table = table_of(text)
-    return render(table, reproductions(table, Results({}), REGISTRY), REGISTRY, "0" * 64)
+    empty = Results({})
+    made = render(table, reproductions(table, empty, REGISTRY), REGISTRY, empty)
+    return made if isinstance(made, str) else made.text
 
 
 def tokens(page: str):

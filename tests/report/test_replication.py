@@ -369,13 +369,13 @@ def test_the_page_of_claims_is_golden(tmp_path):
     """
     claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"') + IN_WORDS)
     better, worse = fixed("fake.mean", *range(60, 67)), fixed("fake.cls", *[63.5] * 7)
-    page = claims_page(claims, judge(better, worse, records("other.cls", "sts12", 65.0)))
+    page = claims_page(claims, judge(better, worse, records("other.cls", "sts12", 65.0))).text
     require_golden(Path(__file__).parent / "golden" / "claims.md", page)
 
 
 def test_a_test_that_no_paper_claims_is_counted_apart_and_names_its_encoder(tmp_path):
     claims = world(tmp_path, CLAIMS + IN_WORDS.replace("part_of =", "of_paper = false\npart_of ="))
-    page = claims_page(claims, judge(fixed("fake.mean", *[60.0] * 7)))
+    page = claims_page(claims, judge(fixed("fake.mean", *[60.0] * 7))).text
     [claimed, apart] = re.findall(r"^\*\*Of .*$", page, re.MULTILINE)
     assert claimed.startswith("**Of 1 claims ")
     assert "Tested on `fake` (1 not measured)" in claimed

@@ -39,7 +39,7 @@ COMPARED = [
 
 
 def test_scores_of_other_programs_beside_ours_are_golden():
-    page = conformance_page(COMPARED, Results({}))
+    page = conformance_page(COMPARED, Results({})).text
     require_golden(Path(__file__).parent / "golden" / "conformance.md", page)
 
 

@@ -47,13 +47,12 @@ MARKED = re.compile(r"`([^`]+)`")  # a code in a text
 
 def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     """The digests of the records, and of all else that the page holds, its template among it."""
-    records = Results(folder.records.by_cell, set(folder.records.by_cell))
     pictures = [picture.made_from for picture in drawn.values()]
     of_folder = folder.tables, folder.claims, folder.intervals, folder.references, folder.trials
     sources = folder.registry.by_hand, entries_with(folder.papers), folder.traps
     files = [file.read_bytes() for file in (TEMPLATE, STYLE, SCRIPT, VENDORED)]
     everything_else = digest_of_repr((pictures, of_folder, sources, files))
-    return f"Records: sha256 {records.digest()}. Other files: sha256 {everything_else}"
+    return f"Records: sha256 {folder.records.digest()}. Other files: sha256 {everything_else}"
 
 
 def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
@@ -113,7 +112,7 @@ def papers(folder: ResultsFolder) -> list[tuple[str, Mapping[str, int], list[Sho
 
 def boards(folder: ResultsFolder) -> Iterator[Board]:
     """Every table of the leaderboard that has a row."""
-    results = folder.records.unread()
+    results = folder.records
     for protocol in SCORINGS:
         if board := sts_board(results, results.methods, protocol):
             # The average goes first: on a phone the last columns are out of sight.
@@ -275,16 +274,14 @@ class Dialogs:
         """By method and task: what they were measured with, and the seeds' scores of each path."""
         by_method: dict[str, JSON] = {}
         for (method, task), records in self.results.by_cell.items():
-            results = self.results.unread()
-            first = results.records(method, task)[0]
             shown: list[Any] = []
             for path in paths.get(task, ()):
                 seeds = [score_at(record.scores, path) for record in records]
                 points = [round(score, 2) for score in seeds if score is not None]
                 shown.append(points if len(points) == len(seeds) else 0)
             by_method.setdefault(method, {})[task] = {
-                "origin": self._origin(first),
-                "records": results.digest()[:SHOWN],
+                "origin": self._origin(records[0]),
+                "records": self.results.select([(method, task)]).digest()[:SHOWN],
                 "scores": shown,
             }
         return by_method

@@ -1,0 +1,94 @@
+"""The records that a page returns are those that its numbers come from: no other, and none less."""
+
+from pathlib import Path
+
+import pytest
+from fakes import FakeConfig, made_record, results_of, task
+from fakes import registry as fake_registry
+
+from harness.core.types import LeaderboardColumn
+from harness.report.leaderboard import encoder_page, leaderboard
+from harness.report.pages import conformance_page, examples_part, traps_page
+from harness.report.paper_tables import markdown
+from harness.report.replication import claims_page
+from harness.results.claims import ClaimTests
+from harness.results.conformance import compare_reference
+from harness.results.folder import ResultsFolder
+from harness.results.index import methods_by_encoder
+from harness.results.records import Store
+from harness.results.reproduction import reproductions
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ResultsFolder(ROOT / "results")
+REGISTRY = FOLDER.registry
+METHODS = methods_by_encoder(FOLDER.records.methods)
+
+
+def claims(results):
+    tests = ClaimTests(results, REGISTRY, FOLDER.intervals)
+    return claims_page(FOLDER.claims, tests, FOLDER.searches)
+
+
+def conformance(results):
+    compared = [
+        (reference, compare_reference(reference, results, FOLDER.trials, REGISTRY))
+        for reference in FOLDER.references
+    ]
+    return conformance_page(compared, results)
+
+
+def paper(results):
+    [table] = [table for table in FOLDER.tables if table.id == "mteb.1-12-75"]
+    cells = [cell for published in table.cells for cell in published.measured_cells]
+    return markdown(table, reproductions(table, results, REGISTRY), REGISTRY, results.select(cells))
+
+
+PAGES = {
+    "the leaderboard": lambda results: leaderboard(results, REGISTRY, "", FOLDER.comparisons),
+    "an encoder": lambda results: encoder_page(results, REGISTRY, "minilm", METHODS["minilm"]),
+    "traps": lambda results: traps_page(results, FOLDER.traps),
+    "claims": claims,
+    "conformance": conformance,
+    "a published table": paper,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_its_own_records_alone_is_the_same_page(name):
+    page = PAGES[name](FOLDER.records)
+    returned = {*page.records.by_cell}
+    assert 0 < len(returned) < len(FOLDER.records.by_cell)
+    in_order = [cell for cell in FOLDER.records.by_cell if cell in returned]
+    assert PAGES[name](FOLDER.records.select(in_order)).text == page.text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_without_one_of_its_records_is_another_page(name):
+    page = PAGES[name](FOLDER.records)
+    for lost in [*page.records.by_cell][:: max(1, len(page.records.by_cell) // 3)]:
+        others = FOLDER.records.select(cell for cell in FOLDER.records.by_cell if cell != lost)
+        assert PAGES[name](others).parts != page.parts
+
+
+def test_the_scores_in_a_legend_are_of_records_of_the_page():
+    registry = fake_registry(FakeConfig())
+    column = LeaderboardColumn("other", "SPECIMEN", legend="Gold has {gold}.")
+    registry.tasks["specimen"] = task("specimen", columns=(column,))
+    score = {"spearman": {"all": 12.34}}
+    results = results_of(
+        made_record("fake.mean", "specimen", score),
+        made_record("others.mean", "specimen", {**score, "gold": 77.0}),
+        made_record("others.cls", "specimen", {**score, "gold": 77.0}),
+    )
+    page = encoder_page(results, registry, "fake", ["fake.mean"])
+    assert "Gold has 77.00." in page.text
+    assert {*page.records.by_cell} == {("fake.mean", "specimen"), ("others.mean", "specimen")}
+
+
+def test_each_table_of_the_guide_to_plug_ins_has_the_digest_of_its_own_records():
+    store = Store(ROOT / "examples" / "plugins" / "results")
+    whole = examples_part(store, REGISTRY)
+    results = FOLDER.records.read(store)
+    for methods in methods_by_encoder(results.methods).values():
+        cells = [cell for cell in results.by_cell if cell[0] in methods]
+        assert f"records: {results.select(cells).digest()[:12]}." in whole
