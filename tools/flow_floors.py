@@ -19,10 +19,11 @@ from pathlib import Path
 
 from harness.core.files import write_atomically
 from harness.core.json_text import sealed
+from harness.core.scores import ScorePath, score_at
 from harness.core.toml import read_sealed
 from harness.core.types import Record
 from harness.report.markdown import table
-from harness.results.index import main_path, score_at, value
+from harness.results.index import main_path, value
 from harness.results.records import read_committed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +43,7 @@ class FloorRow:
 
     method: str
     task: str
-    score: tuple[str, ...]
+    score: ScorePath
     low: tuple[float, ...]
     high: tuple[float, ...]
     floor: str
@@ -62,7 +63,7 @@ def read_floors() -> tuple[FloorRow, ...]:
 
 def rows_of(low: Iterable[Record], high: Iterable[Record]) -> list[FloorRow]:
     """The rows of the records that were made with either floor."""
-    scores: dict[tuple[str, str, tuple[str, ...]], dict[str, list[float]]] = defaultdict(dict)
+    scores: dict[tuple[str, str, ScorePath], dict[str, list[float]]] = defaultdict(dict)
     for floor, records in (("low", low), ("high", high)):
         for record in sorted(records, key=lambda record: record.seed):
             if not moves(record.method):

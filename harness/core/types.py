@@ -17,6 +17,7 @@ import numpy as np
 from harness.core.arrays import Float64, read_only
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Trained
+from harness.core.scores import ScorePath
 
 GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
 METHOD_ID = re.compile(
@@ -85,7 +86,7 @@ class LeaderboardColumn:
 
     section: Section
     heading: str
-    score: tuple[str, ...] = ()
+    score: ScorePath = ()
     legend: str = ""
 
     @property

@@ -20,6 +20,7 @@ from harness.core.arrays import Float, Float64
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.metrics import metric_of
 from harness.core.metrics.edit_distance import token_distances
+from harness.core.scores import ScorePath, score_at
 from harness.core.types import Pairs, Progress, Record, Task
 from harness.evaluation.engines import Engine, InProcess
 from harness.results.claims import (
@@ -46,7 +47,7 @@ from harness.results.comparisons import (
     seed_weights,
 )
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results, column_value, methods_by_encoder, score_at
+from harness.results.index import Results, column_value, methods_by_encoder
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell
 from harness.tasks.loader import TaskLoader
@@ -56,10 +57,8 @@ SEED = 0
 SCORINGS = (SIMCSE, WHITENING)  # of the leaderboard tables whose rows are compared
 HERE = InProcess()
 
-Path = tuple[str, ...]  # of a score in a record: metric and aggregation
-
 # The scores that a resample can compute again, and what similarities (or classes) are scored by.
-RESAMPLED: Mapping[Path, Metric] = {
+RESAMPLED: Mapping[ScorePath, Metric] = {
     ("accuracy",): "accuracy",
     ("auc",): "auc",
     ("edit_distance",): "spearman",
@@ -79,7 +78,7 @@ class Scored:
     """
 
     methods: tuple[str, ...]
-    scores: tuple[tuple[Task, Path], ...]
+    scores: tuple[tuple[Task, ScorePath], ...]
     seeds: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -98,9 +97,13 @@ class ResampledScore:
     """One score of several cells, method and seed, with the similarities of each cell's items."""
 
     task: Task
-    path: Path
+    path: ScorePath
     cells: tuple[tuple[str, int], ...]
     similarities: tuple[Float[np.ndarray, " P"], ...]
+
+
+# The scores of one method and seed on every resample.
+ScoresByCell = Mapping[tuple[str, int], Float64[np.ndarray, " R"]]
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,9 @@ class Resampler:
         loader = self.loader
         if self.engine != HERE:
             loader = TaskLoader(loader.places, loader.corpora)
-        on_resamples: dict[tuple[Task, Path], dict[tuple[str, int], Float64[np.ndarray, " R"]]] = {}
+        on_resamples: dict[
+            tuple[Task, ScorePath], dict[tuple[str, int], Float64[np.ndarray, " R"]]
+        ] = {}
         for part, scores in self.engine.map(partial(_resampled, loader), parts):
             if isinstance(scores, HarnessError):
                 raise scores
@@ -157,7 +162,7 @@ class Resampler:
 
     def _parts(self, items: Iterable[Scored]) -> list[ResampledScore]:
         """The scores of all items, each once, with every cell that needs it."""
-        cells_by_score: dict[tuple[Task, Path], dict[tuple[str, int], None]] = {}
+        cells_by_score: dict[tuple[Task, ScorePath], dict[tuple[str, int], None]] = {}
         for item in items:
             for score in item.scores:
                 cells_by_score.setdefault(score, {}).update(dict.fromkeys(item.cells))
@@ -263,7 +268,7 @@ def compare_tables(
 
 
 def over_seeds(
-    methods: tuple[str, ...], scores: tuple[tuple[Task, Path], ...], results: Results
+    methods: tuple[str, ...], scores: tuple[tuple[Task, ScorePath], ...], results: Results
 ) -> Scored:
     """The methods with the seeds that each of them has on all of the tasks."""
 

@@ -18,6 +18,7 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.json_text import parse_json
 from harness.core.metrics import metric_of
+from harness.core.scores import score_at
 from harness.core.types import Method, Task
 from harness.encoders import modules
 from harness.encoders.checkpoint import (
@@ -31,7 +32,7 @@ from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.evaluation.evaluate import FittedCell
 from harness.evaluation.select import PlannedCell
-from harness.results.index import Results, score_at
+from harness.results.index import Results
 from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, Mean, Pooler
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from harness.core.files import file_name
 from harness.core.metrics import metric_of
+from harness.core.scores import ScorePath
 from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
 from harness.registry import Registry
 from harness.report.markdown import Page, escape, table, texts
@@ -44,7 +45,7 @@ class BoardColumn:
 
     heading: str
     task: str = ""
-    path: tuple[str, ...] = ()
+    path: ScorePath = ()
 
 
 @dataclass(frozen=True)

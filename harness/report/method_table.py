@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from harness.core.metrics import metric_of
+from harness.core.scores import ScorePath
 from harness.core.types import AGGREGATIONS, Task, is_transductive
 from harness.registry import Registry
 from harness.report.leaderboard import label
@@ -29,7 +30,7 @@ NO_TASK = Value(None, state="–")
 
 # The scores of a column, each a task and where its records hold the score; several are averaged.
 # A published column that fits no task here has none.
-Scores = tuple[tuple[Task, tuple[str, ...]], ...]
+Scores = tuple[tuple[Task, ScorePath], ...]
 ScoreColumns = Mapping[str, Scores]  # by heading
 
 AVERAGE = "Avg."
@@ -72,7 +73,7 @@ def columns_of_published(
     return {**columns, **dict.fromkeys(lacking, ())}
 
 
-def _main_path(task: Task, aggregation: str) -> tuple[str, ...]:
+def _main_path(task: Task, aggregation: str) -> ScorePath:
     path = metric_of(task).main_score
     return (*path[:-1], aggregation) if path[-1] in AGGREGATIONS else path
 
@@ -83,7 +84,7 @@ def _with_average(columns: Mapping[str, Scores]) -> ScoreColumns:
     return {**columns, AVERAGE: scores} if same else columns
 
 
-def _heading(task: Task, path: tuple[str, ...], alone: bool) -> str:
+def _heading(task: Task, path: ScorePath, alone: bool) -> str:
     """The name of the task; with the protocol where the task has several columns."""
     main = _main_path(task, "all")
     peculiar = [word for word, usual in zip(path, main, strict=False) if word != usual]
@@ -185,9 +186,7 @@ class MethodTable:
                     rows.append((label, [cells.get(heading, "–") for heading in self.columns]))
         return rows
 
-    def _address(
-        self, heading: str, scores: Iterable[tuple[Task, tuple[str, ...]]]
-    ) -> frozenset[Any]:
+    def _address(self, heading: str, scores: Iterable[tuple[Task, ScorePath]]) -> frozenset[Any]:
         """The scores of a column, by which a published number of the same protocol is found.
 
         The pairs of a task of one set have the same score under every aggregation. A column that
@@ -198,7 +197,7 @@ class MethodTable:
             for task, path in scores
         ) or frozenset([heading])
 
-    def _is_single_set(self, task: Task, path: tuple[str, ...]) -> bool:
+    def _is_single_set(self, task: Task, path: ScorePath) -> bool:
         """Whether the records of a task have a correlation of one set of pairs."""
         if path[-1] not in AGGREGATIONS:
             return False

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import NormalDist, fmean
 
 from harness.core.json_text import write_sealed
+from harness.core.scores import ScorePath
 from harness.core.toml import read_sealed, read_typed
 from harness.registry import Registry
 from harness.results.comparisons import LEVEL, holm
@@ -25,7 +26,7 @@ from harness.results.reproduction import seed_scores
 from harness.results.verdict import TOLERANCES, CellState, welch_test
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
-TaskScore = tuple[str, tuple[str, ...]]
+TaskScore = tuple[str, ScorePath]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
+from harness.core.scores import ScorePath
 from harness.core.toml import read_typed
 from harness.core.types import AGGREGATIONS, is_method_id
 from harness.registry import Registry
@@ -107,7 +108,7 @@ class Reference:
         return work.casefold() in table.paper.casefold()
 
 
-def score_path_of(score: str) -> tuple[str, ...]:
+def score_path_of(score: str) -> ScorePath:
     """The place of a score in a record: `pearson.all` -> (pearson, all)."""
     return ("spearman", score) if score in AGGREGATIONS else tuple(score.split("."))
 

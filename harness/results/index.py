@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Any
 
 from harness.core.metrics import metrics
+from harness.core.scores import ScorePath, ScoreTree, score_at
 from harness.core.types import Record, Task
 from harness.results.records import Store, encode
 from harness.results.verdict import CellState
@@ -133,21 +133,13 @@ class Results:
         return digest.hexdigest()
 
 
-def score_at(scores: Mapping[str, Any], path: Iterable[str]) -> float | None:
-    """Follow a path into the scores; None where it does not lead to a number."""
-    score: Any = scores
-    for name in path:
-        score = score.get(name) if isinstance(score, Mapping) else None
-    return score if isinstance(score, int | float) else None
-
-
-def main_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
+def main_score(scores: ScoreTree) -> tuple[str, float | None]:
     """The metric and the score by which a record is known; None if the score is undefined."""
     path = main_path(scores)
     return path[0], score_at(scores, path)
 
 
-def main_path(scores: Mapping[str, Any]) -> tuple[str, ...]:
+def main_path(scores: ScoreTree) -> ScorePath:
     """The path of the score by which a record is known."""
     # Those of plug-ins, registered last, before the built-in ones.
     paths = (metric.main_score for metric in reversed([*metrics().values()]))
@@ -173,9 +165,7 @@ def average(values: Sequence[Value]) -> Value:
     return Value(fmean(means)) if len(means) == len(values) else Value(None, state="–")
 
 
-def column_value(
-    results: Results, method: str, scores: Sequence[tuple[Task, tuple[str, ...]]]
-) -> Value:
+def column_value(results: Results, method: str, scores: Sequence[tuple[Task, ScorePath]]) -> Value:
     """The value of a method in a column of a table: its only score, or the average of several."""
     values = [results.value(method, task.name, *path) for task, path in scores]
     return values[0] if len(values) == 1 else average(values)

@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
+from harness.core.scores import ScorePath
 from harness.core.toml import read_rows, read_typed
 from harness.core.types import AGGREGATIONS, Aggregation, is_transductive
 from harness.registry import Registry, load_registry, look_up
@@ -236,7 +237,7 @@ class PublishedCell:
         return Published(self.in_points, self.sd, self.row.n if self.sd is not None else None)
 
 
-def score_path(metric: str, aggregation: str | None) -> tuple[str, ...]:
+def score_path(metric: str, aggregation: str | None) -> ScorePath:
     """The path of a score in a record; only a correlation is there under each aggregation."""
     if aggregation is None or metric not in ("spearman", "pearson"):
         return (metric,)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.core.scores import ScorePath
 from harness.core.toml import read_sealed, read_typed
 from harness.registry import look_up
 from harness.results.index import Results, Value
@@ -119,7 +120,7 @@ class TrapRow:
     what: str
     method: str
     task: str
-    score: tuple[str, ...] = ("spearman", "all")
+    score: ScorePath = ("spearman", "all")
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Trap:
 
         Where the trap is about which score is taken, it lies so far from the first of its task.
         """
-        first: dict[tuple[str, tuple[str, ...]], Value] = {}
+        first: dict[tuple[str, ScorePath], Value] = {}
         between_scores = {"aggregation", "metric"} & {*self.about}
         for row in self.rows:
             value = results.value(row.method, row.task, *row.score)

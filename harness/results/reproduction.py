@@ -12,9 +12,10 @@ from typing import Any
 from harness.assets.places import asset_named, assets_of, pinned_by
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Hub
+from harness.core.scores import ScorePath, score_at
 from harness.core.types import Method, Record
 from harness.registry import Registry
-from harness.results.index import Results, SeedScores, mean_over_tasks, methods_by_encoder, score_at
+from harness.results.index import Results, SeedScores, mean_over_tasks, methods_by_encoder
 from harness.results.protocols import SEVEN, Scoring
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
@@ -112,7 +113,7 @@ def is_stale(records: Iterable[Record], method: Method | None) -> bool:
 
 
 def seed_scores(
-    identifier: str, task: str, path: Iterable[str], results: Results, registry: Registry
+    identifier: str, task: str, path: ScorePath, results: Results, registry: Registry
 ) -> SeedScores:
     """The scores of a cell by seed; none where its records are of other settings."""
     records, method = results.records(identifier, task), composed(identifier, registry)

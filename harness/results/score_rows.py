@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from harness.core.provenance import PLUGINS
+from harness.core.scores import ScorePath, score_at, score_paths
 from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results, main_path, score_at
+from harness.results.index import Results, main_path
 from harness.results.layout import is_packaged, papers_of
 from harness.results.published import EVIDENCE, Table, load_tables, score_path
 from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
 from harness.results.same_files import with_registered
 from harness.results.verdict import CellState
-
-Path = tuple[str, ...]
 
 # What a row takes over from a record under the same name.
 STEPS = ("encode", "fit", "apply", "score")
@@ -139,7 +138,7 @@ def score_rows(
     several, it is that with the best known protocol. With `published_too`, scores of another metric
     or aggregation that a number is published for have rows as well.
     """
-    published: dict[Path, Reproduction] = {}
+    published: dict[tuple[str, ...], Reproduction] = {}
     named = with_registered(results, registry)
     evidence = [*EVIDENCE, None]
     cells = (cell for table in tables for cell in table.cells)
@@ -156,7 +155,7 @@ def score_rows(
             main = main_path(record.scores)
             chosen = [
                 path
-                for path in paths(record.scores)
+                for path in score_paths(record.scores)
                 if every_score or path == main or (published_too and (*names, *path) in published)
             ]
             rows += [
@@ -164,15 +163,6 @@ def score_rows(
                 for path in (chosen if main in chosen else [main, *chosen])
             ]
     return rows
-
-
-def paths(scores: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
-    """The path of every score: (spearman, all), (spearman, groups, MSRpar), (auc,)."""
-    for name, value in scores.items():
-        if isinstance(value, Mapping):
-            yield from paths(value, (*above, name))
-        else:
-            yield (*above, name)
 
 
 def plugins_behind(record: Record) -> str | None:
@@ -185,7 +175,7 @@ def plugins_behind(record: Record) -> str | None:
 
 
 def _row(
-    record: Record, path: Path, published: Reproduction | None, source: str, stale: bool
+    record: Record, path: ScorePath, published: Reproduction | None, source: str, stale: bool
 ) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
     facts, score = record.facts, score_at(record.scores, path)

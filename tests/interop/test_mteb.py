@@ -15,12 +15,13 @@ from mteb.results.task_result import TaskError, TaskResult
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
+from harness.core.scores import score_at
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.runner import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
-from harness.results.index import main_path, score_at
+from harness.results.index import main_path
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
 from harness.core.errors import HarnessError, ScoreError, UsageError
+from harness.core.scores import ScorePath
 from harness.core.types import Pairs, Task
 
 # Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194 repeated pairs.
@@ -110,7 +111,7 @@ class Metric:
 
     name: str
     score: Callable[[Float64[np.ndarray, " P"], Pairs], dict[str, Any]]
-    main_score: tuple[str, ...]
+    main_score: ScorePath
     words: Mapping[str, str]
     compared: str = "cosine"
     compare: Compare = cosines

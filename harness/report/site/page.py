@@ -13,6 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from harness.core.files import digest_of_repr
+from harness.core.scores import ScorePath, score_at
 from harness.core.types import Record
 from harness.report import sentences
 from harness.report.bibtex import HARNESS, bib_keys, bibtex, entries_with, keys_of, software
@@ -26,7 +27,7 @@ from harness.results.conformance import confirmed_by
 from harness.results.diagnosis import neighbours_of
 from harness.results.explain import missing, recorded, waiting_for
 from harness.results.folder import ResultsFolder
-from harness.results.index import SHOWN, Results, Value, score_at
+from harness.results.index import SHOWN, Results, Value
 from harness.results.protocols import SCORINGS
 from harness.results.published import PublishedCell, Table
 from harness.results.reproduction import Reproduction, composed, count
@@ -189,7 +190,7 @@ class Dialogs:
             row, _, column = cell.cell.id.rpartition("/")
             cells.setdefault(row, {})[column] = self._cell(cell)
             rows.setdefault(row, self._row(cell.cell))
-        paths: dict[str, dict[tuple[str, ...], None]] = {}
+        paths: dict[str, dict[ScorePath, None]] = {}
         for shown in (column for board in boards for column in board.columns if column.task):
             paths.setdefault(shown.task, {})[shown.path] = None
         return {
@@ -270,7 +271,7 @@ class Dialogs:
         neighbours = neighbours_of(number, self.folder.published_numbers)
         return [self._text(text) for text in neighbours_in_words(number, neighbours)]
 
-    def _scores(self, paths: Mapping[str, Iterable[Sequence[str]]]) -> JSON:
+    def _scores(self, paths: Mapping[str, Iterable[ScorePath]]) -> JSON:
         """By method and task: what they were measured with, and the seeds' scores of each path."""
         by_method: dict[str, JSON] = {}
         for (method, task), records in self.results.by_cell.items():
