@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.assets.catalogue import Asset as Asset
     from harness.assets.places import Places as Places
+    from harness.contracts.plugins import load_plugins as load_plugins
     from harness.core.errors import AssetMissing as AssetMissing
     from harness.core.errors import DataError as DataError
     from harness.core.errors import HarnessError as HarnessError
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from harness.interop.evaluate import read_results as read_results
     from harness.interop.mteb import as_mteb as as_mteb
     from harness.interop.mteb import local_tasks as local_tasks
-    from harness.plugins import load_plugins as load_plugins
     from harness.registry import Registry as Registry
     from harness.registry import load_registry as load_registry
     from harness.results.score_rows import ScoreRow as ScoreRow

@@ -11,13 +11,13 @@ import hashlib
 import os
 import sys
 import tomllib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.metadata import EntryPoint, distributions
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -26,38 +26,13 @@ from harness.assets import places
 from harness.core.errors import HarnessError, UsageError, is_interruption
 from harness.core.files import digest_of
 from harness.core.metrics import add_metric
-from harness.core.provenance import BASELINES, FILES, HARNESS, LAWS, PLUGINS, Plugin
-from harness.registry import Registry, collected, load_registry
+from harness.core.provenance import BASELINES, FILES, HARNESS, PLUGINS, Plugin
+from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points
 KINDS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
 TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
 BYTECODE = "__pycache__"
-
-
-def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
-    """Load plug-ins, as a command with `--plugin` does: `load_registry` has what they register.
-
-    Args:
-        files: Python files, or folders with an `__init__.py`. Those that HARNESS_PLUGINS and the
-            pyproject.toml of the current folder name are loaded as well, and installed
-            distributions that declare the entry point group `sentence_embedding_harness`.
-
-    Returns:
-        The registry, with what they register.
-
-    Raises:
-        UsageError: A file is not there, cannot be imported, registers a name that is taken, or
-            fails a contract test of its kind.
-
-    Examples:
-        >>> import harness
-        >>> registry = harness.load_plugins()  # those of this folder, and the installed ones
-        >>> "whitening" in registry.posts
-        True
-    """
-    open_plugins(plugins_in_use(files))
-    return load_registry()
 
 
 def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
@@ -280,49 +255,6 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
         PLUGINS[plugin.name] = plugin
 
 
-def open_plugins(plugins: Iterable[Plugin]) -> None:
-    """Load plug-ins. Raises UsageError with file, thing and contract if a contract test fails."""
-    for plugin in plugins:
-        if PLUGINS.get(plugin.name) == plugin:
-            continue
-        earlier = {case.id for case in contracts().cases(load_registry())}
-        import_plugins([plugin])
-        registry = load_registry()
-        used = {post.name.partition(":")[0] for m in registry.methods.values() for post in m.post}
-        if unseen := sorted(registry.posts.keys() - used):  # no contract test would ever see it
-            raise UsageError(
-                f"{plugin.origin}: +{unseen[0]} stands in no method; add one, as in METHODS = "
-                f'("bert-mini.mean+{unseen[0]}@target",)'
-            )
-        if broken := [*_broken(plugin, earlier)]:
-            more = f" And {len(broken) - 1} more." if len(broken) > 1 else ""
-            raise UsageError(
-                f"{plugin.origin}: {broken[0]}{more} pytest --harness-contracts --tb=short "
-                f"--plugin {plugin.origin} shows where"
-            )
-
-
-def _broken(plugin: Plugin, earlier: Container[str]) -> Iterator[str]:
-    """A line for each contract that what a plug-in registers breaks; those of `earlier` are not."""
-    laws = contracts()
-    try:
-        cases = [case for case in laws.cases(load_registry()) if case.id not in earlier]
-    except Exception as error:
-        line = next(iter(str(error).splitlines()), "")
-        why = f"what it registers cannot be tested: {type(error).__name__}: {line}"
-        raise UsageError(f"{plugin.origin}: {why}") from error
-    for case in cases:
-        try:
-            case.law()
-        except laws.BrokenContract as error:
-            yield str(error)
-
-
-def contracts() -> ModuleType:
-    """The contract tests: a module of the wheel, and in a checkout of its tests."""
-    return _from_file("harness.contracts", LAWS)
-
-
 def registered(plugin: Plugin) -> dict[str, list[str]]:
     """The names that a loaded plug-in registers, by the tuple that holds them."""
 
@@ -371,18 +303,3 @@ def _require_none_beside(place: Path, names: Iterable[str]) -> None:
                 f"it imports {top.name}, which lies beside it and is no part of its digest; put "
                 "both into a folder with an __init__.py, and name the folder"
             )
-
-
-def _from_file(name: str, path: Path) -> ModuleType:
-    """The module of a file, imported once under this name."""
-    if name in sys.modules:
-        return sys.modules[name]
-    spec: Any = spec_from_file_location(name, path)
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module

@@ -1,6 +1,7 @@
-"""The shape of the code, read from its syntax: who imports whom, and what never stands in it."""
+"""The shape of the code: who imports whom, in its syntax and at run time; what is never in it."""
 
 import ast
+import json
 import re
 import subprocess
 from collections import Counter
@@ -9,6 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TypeVar
 
+import processes
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,6 +26,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("results",),
     ("evaluation",),
+    ("contracts",),
     ("gate", "report", "interop"),
     ("cli",),
 )
@@ -54,6 +57,7 @@ NAMED = {
     "transforms.flows": {"flow"},  # the map, whatever method fits it
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
+    "contracts.cases": {"minilm", "whitening"},  # files, as examples
     "cli.train": {"simcse", "sbert"},  # the names of commands
     "training.datasets": {"miniature", "simcse"},  # names of data sets
 }
@@ -185,6 +189,107 @@ def test_what_is_slow_to_import_waits_until_it_is_needed():
     ]
 
 
+# Imports at run time: those of functions are in the syntax, and seen above
+
+# What imports a module by a computed name, or executes a file or a text, and why.
+EXECUTES = {
+    "core.metrics": {"import_module"},  # its own files
+    "evaluation.engines": {"import_module"},  # torch, in a process that will need it
+    "registry": {"import_module"},  # the files of `baselines` and of `harness.tasks`
+    "plugins": {"import_module", "spec_from_file_location"},  # what users name or install
+    "contracts.methods": {"eval"},  # the `repr` of a configuration
+}
+BUILTINS = {"__import__", "compile", "eval", "exec"}
+LOADERS = {
+    *("import_module", "run_module", "run_path", "exec_module", "load_module"),
+    *("module_from_spec", "spec_from_file_location", "spec_from_loader"),
+}
+
+
+def executing(tree: ast.AST) -> set[str]:
+    """The functions called inside that can execute a module without an import statement."""
+    called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = {function.id for function in called if isinstance(function, ast.Name)}
+    attributes = {function.attr for function in called if isinstance(function, ast.Attribute)}
+    return names & (BUILTINS | LOADERS) | attributes & LOADERS
+
+
+def test_only_these_modules_execute_what_no_import_names():
+    found = {name: executing(tree) for name, tree in HARNESS.items()}
+    assert {name: functions for name, functions in found.items() if functions} == EXECUTES
+
+
+# Prints, after the commands, each file that was executed and the file whose code asked for it: the
+# closest in the stack that is neither Python's own nor an installed package's.
+WATCHED = """
+import json, os, sys, sysconfig
+from pathlib import Path
+
+LIBRARY = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib"))
+edges = set()
+
+def watch(event, arguments):
+    if event != "exec" or getattr(arguments[0], "co_name", "") != "<module>":
+        return
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(("<frozen", *LIBRARY)):
+        frame = frame.f_back
+    if frame:
+        edges.add((frame.f_code.co_filename, arguments[0].co_filename))
+
+sys.addaudithook(watch)
+from harness.cli import main
+
+for command in sys.argv[1:]:
+    try:
+        main(command.split())
+    except SystemExit as ended:
+        if ended.code:
+            raise
+Path("edges.json").write_text(json.dumps(sorted(edges)))
+"""
+COMMANDS = (
+    "list",
+    "new method mine",
+    "plan -m glove-mini.mean -t mini-lexical",
+    "run --plugin mine.py -m glove-mini.mean+mine@target -t mini-lexical",
+    "check --baseline runs -m glove-mini.mean+mine@target -t mini-lexical",
+    "report --results runs",
+)
+
+
+def test_nothing_is_executed_that_the_rooms_do_not_show(tmp_path):
+    """A hidden import is one by the path of a file, or by a computed name."""
+    done = processes.run(*COMMANDS, cwd=tmp_path, code=WATCHED)
+    assert done.status == 0, done.err
+    edges = json.loads((tmp_path / "edges.json").read_text())
+    executed = {(checkout_module(importer), checkout_module(file)) for importer, file in edges}
+    assert ("harness.registry", "baselines.bert") in executed  # by a computed name
+    modules_executed = {name for _, name in executed if name}
+    assert not [name for name in modules_executed if not name.startswith(("harness", "baselines"))]
+    assert not [
+        f"{name} executes {other}"
+        for name, other in executed
+        if name in EVERY and other in EVERY and is_hidden(name, other)
+    ]
+
+
+def checkout_module(file: str) -> str:
+    """The name of a file of the checkout as a module; empty for files of other packages."""
+    path = Path(file)
+    if not path.is_relative_to(ROOT) or "site-packages" in path.parts:
+        return ""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def is_hidden(name: str, other: str) -> bool:
+    """Whether a module of the engine executes another that its room may not import."""
+    importer, executed = name.removeprefix("harness."), other.removeprefix("harness.")
+    if importer not in HARNESS or executed not in HARNESS or room_of(importer) == room_of(executed):
+        return False
+    return place(executed) >= place(importer)
+
+
 # Words
 
 
@@ -234,8 +339,9 @@ def test_a_name_says_what_it_is():
 # Names of two things or more. The lists only shrink: one idea has one home, and a name of its own.
 @pytest.mark.parametrize("kind", [ast.ClassDef, ast.FunctionDef])
 def test_no_name_stands_for_two_things(kind):
-    every = (n.name for tree in EVERY.values() for n in tree.body if isinstance(n, kind))
-    times = Counter(name for name in every if not name.startswith("_"))
+    names = (n.name for tree in EVERY.values() for n in tree.body if isinstance(n, kind))
+    hooks = ("_", "pytest_")  # those of pytest have its names
+    times = Counter(name for name in names if not name.startswith(hooks))
     assert [name for name, count in times.items() if count > 1] == []
 
 
@@ -285,6 +391,9 @@ def test_no_generator_is_seeded_for_everybody():
 # of others. The library tokenizers raises no type of its own but `Exception` itself.
 CATCHES_ALL = {
     "harness.cli",
+    "harness.contracts.cases",
+    "harness.contracts.plugins",
+    "harness.contracts.requirements",
     "harness.encoders.subword_vectors",
     "harness.evaluation.runner",
     "harness.plugins",

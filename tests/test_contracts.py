@@ -9,10 +9,20 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-import contracts
 import numpy as np
 import pytest
 
+from harness.contracts import methods, tasks, transforms
+from harness.contracts.cases import (
+    ENCODER_FILE,
+    METRIC_FILE,
+    POOLING_FILE,
+    POST_FILE,
+    TASK_FILE,
+    BrokenContract,
+    Case,
+    cases,
+)
 from harness.core.errors import DataError, ScoreError
 from harness.core.interfaces import Identity
 from harness.core.metrics import Metric, cosines
@@ -23,10 +33,10 @@ from harness.report.bibtex import bib_keys, entries
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import Mean
 
-CASES = tuple(contracts.cases(load_registry()))
+CASES = tuple(cases(load_registry()))
 
 
-@pytest.mark.parametrize("law", [pytest.param(case.law, id=case.id) for case in CASES])
+@pytest.mark.parametrize("law", [pytest.param(case.run, id=case.id) for case in CASES])
 def test_contract(law):
     law()
 
@@ -47,14 +57,14 @@ def test_what_is_cited_is_in_the_bibliography():
 
 
 def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
-    law = contracts.check_configuration_is_frozen
+    law = methods.check_configuration_is_frozen
     with pytest.raises(AssertionError) as failure:
-        contracts.Case("broken", law, contracts.POST, (object(),)).law()
+        Case("broken", law, POST_FILE, (object(),)).run()
     assert str(failure.value) == (
         "broken fails a contract test: configuration is frozen: wanted a frozen dataclass, found "
         "object. baselines/whitening.py keeps it."
     )
-    kept = (contracts.POST, contracts.ENCODER, contracts.TASK, contracts.POOLING, contracts.METRIC)
+    kept = (POST_FILE, ENCODER_FILE, TASK_FILE, POOLING_FILE, METRIC_FILE)
     assert all((Path(__file__).parent.parent / path).is_file() for path in kept)
 
 
@@ -148,55 +158,55 @@ def through_the_batch(affine, x, rng):
 
 
 BROKEN = [
-    (Centring(Remembering()), contracts.check_fit_changes_nothing),
-    (Centring(overwriting), contracts.check_fit_changes_nothing),
-    (Centring(overwriting), contracts.check_a_fit_does_not_write_into_shared_rows),
-    (Centring(through_a_pointer), contracts.check_a_fit_does_not_write_into_shared_rows),
-    (Centring(behind), contracts.check_a_map_does_not_write_into_shared_rows),
-    (Centring(doubling), contracts.check_a_fit_does_not_write_into_shared_moments),
-    (Centring(through_a_pointer), contracts.check_a_fit_does_not_write_into_shared_moments),
-    (Centring(in_float32), contracts.check_a_map_gives_finite_float64_of_one_width),
-    (Centring(drawing), contracts.check_a_deterministic_fit_draws_nothing),
-    (Centring(amplifying), contracts.check_noise_in_a_constant_coordinate_stays_small),
-    (Centring(amplifying), contracts.check_noise_in_a_constant_coordinate_is_not_fitted),
-    (Centring(first_row), contracts.check_the_order_of_rows_does_not_matter),
-    (Centring(first_row), contracts.check_fit_on_rows_is_fit_on_their_moments),
-    (Centring(first_row), contracts.check_shards_fit_as_one),
-    (Centring(unweighted), contracts.check_a_repeated_row_counts_again),
-    (Unchecked(), contracts.check_equal_rows_are_refused),
-    (Unchecked(), contracts.check_a_value_that_is_not_finite_is_refused),
-    (Centring(through_the_batch), contracts.check_a_map_keeps_rows_apart),
-    (Centring(through_the_batch), contracts.check_fit_gives_an_affine_map_of_its_rank),
+    (Centring(Remembering()), transforms.check_fit_changes_nothing),
+    (Centring(overwriting), transforms.check_fit_changes_nothing),
+    (Centring(overwriting), transforms.check_a_fit_does_not_write_into_shared_rows),
+    (Centring(through_a_pointer), transforms.check_a_fit_does_not_write_into_shared_rows),
+    (Centring(behind), transforms.check_a_map_does_not_write_into_shared_rows),
+    (Centring(doubling), transforms.check_a_fit_does_not_write_into_shared_moments),
+    (Centring(through_a_pointer), transforms.check_a_fit_does_not_write_into_shared_moments),
+    (Centring(in_float32), transforms.check_a_map_gives_finite_float64_of_one_width),
+    (Centring(drawing), transforms.check_a_deterministic_fit_draws_nothing),
+    (Centring(amplifying), transforms.check_noise_in_a_constant_coordinate_stays_small),
+    (Centring(amplifying), transforms.check_noise_in_a_constant_coordinate_is_not_fitted),
+    (Centring(first_row), transforms.check_the_order_of_rows_does_not_matter),
+    (Centring(first_row), transforms.check_fit_on_rows_is_fit_on_their_moments),
+    (Centring(first_row), transforms.check_shards_fit_as_one),
+    (Centring(unweighted), transforms.check_a_repeated_row_counts_again),
+    (Unchecked(), transforms.check_equal_rows_are_refused),
+    (Unchecked(), transforms.check_a_value_that_is_not_finite_is_refused),
+    (Centring(through_the_batch), transforms.check_a_map_keeps_rows_apart),
+    (Centring(through_the_batch), transforms.check_fit_gives_an_affine_map_of_its_rank),
 ]
 
 
-@pytest.mark.parametrize("law", [*contracts.POST_LAWS, *contracts.MOMENT_LAWS])
+@pytest.mark.parametrize("law", [*transforms.POST_CONTRACTS, *transforms.MOMENT_CONTRACTS])
 def test_a_sound_post_processor_keeps_the_law(law):
     law(Centring())
 
 
 @pytest.mark.parametrize(("broken", "law"), BROKEN)
 def test_a_broken_post_processor_breaks_the_law(broken, law):
-    with pytest.raises(contracts.BrokenContract) as failure:
-        contracts.Case("broken", law, contracts.POST, (broken,)).law()
+    with pytest.raises(BrokenContract) as failure:
+        Case("broken", law, POST_FILE, (broken,)).run()
     line = str(failure.value)
     assert line.startswith("broken fails a contract test: ")
     assert ("\n" in line, len(line) < 500, "found" in line) == (False, True, True)
 
 
 def broken_by(law, *things):
-    with pytest.raises(contracts.BrokenContract) as failure:
-        contracts.Case("broken", law, contracts.POST, things).law()
+    with pytest.raises(BrokenContract) as failure:
+        Case("broken", law, POST_FILE, things).run()
     return str(failure.value)
 
 
 def test_float32_is_told_as_such_and_breaks_one_law_alone():
     post = Centring(in_float32)
     failing = []
-    for law in contracts.POST_LAWS:
+    for law in transforms.POST_CONTRACTS:
         try:
-            contracts.Case("broken", law, contracts.POST, (post,)).law()
-        except contracts.BrokenContract as error:
+            Case("broken", law, POST_FILE, (post,)).run()
+        except BrokenContract as error:
             failing.append(str(error))
     assert failing == [
         "broken fails a contract test: a map gives finite float64 of one width: wanted numbers of "
@@ -220,7 +230,7 @@ class Writing(Mean):
 
 @pytest.mark.parametrize("through", [False, True])
 def test_a_pooling_that_writes_breaks_the_law(through):
-    law = contracts.check_a_pooling_does_not_write_into_an_encoding
+    law = transforms.check_a_pooling_does_not_write_into_an_encoding
     law(Mean("mean", (-1,)))
     assert "shared array" in broken_by(law, Writing("mean", (-1,), through)) or not through
 
@@ -245,7 +255,7 @@ def writes_behind(values, pairs):
 )
 def test_a_metric_that_writes_breaks_the_law(faults):
     sound = Metric("sound", lambda values, pairs: {"score": 0.0}, ("score",), {})
-    law = contracts.check_a_metric_does_not_write_into_shared_pairs
+    law = tasks.check_a_metric_does_not_write_into_shared_pairs
     law(sound)
     assert "found" in broken_by(law, replace(sound, **faults))
 
@@ -260,13 +270,13 @@ def test_a_task_that_writes_into_what_it_gave_breaks_the_law():
         return pairs
 
     sound = Task("t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw")
-    law = contracts.check_a_task_does_not_write_into_what_it_gave
+    law = tasks.check_a_task_does_not_write_into_what_it_gave
     law(sound)
     assert "shared array" in broken_by(law, replace(sound, load=load))
 
 
 def test_an_encoder_that_writes_into_what_it_gave_breaks_the_law():
-    law = contracts.check_an_encoder_does_not_write_into_what_it_gave
+    law = methods.check_an_encoder_does_not_write_into_what_it_gave
     law(FunctionConfig("sound", lambda texts: np.ones((len(texts), 3), np.float32)))
     kept = []
 
@@ -317,4 +327,4 @@ def test_ctrl_c_ends_the_laws():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        contracts.Case("broken", check_it_is_sound, contracts.POST, (object(),)).law()
+        Case("broken", check_it_is_sound, POST_FILE, (object(),)).run()

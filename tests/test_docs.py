@@ -28,7 +28,8 @@ from typer.main import get_command
 
 import harness
 from harness.cli import app
-from harness.gate import pytest_plugin
+from harness.contracts import pytest_plugin as contracts_plugin
+from harness.gate import pytest_plugin as gate_plugin
 from harness.results.verdict import TOLERANCES, CellState
 
 PAGES = {
@@ -171,18 +172,19 @@ EVERY_COMMAND = [*COMMANDS.values(), *of_make()]
 
 
 def test_the_options_of_the_gate_in_pytest_are_those_that_are_told():
-    added, laws = _pytest_options("harness"), _pytest_options("harness-contracts")
+    added = _pytest_options(gate_plugin, "harness")
+    contracts = _pytest_options(contracts_plugin, "harness-contracts")
     words = {word for command in starting("pytest", among=COMMANDS.values()) for word in command}
     told_of = set(
         re.findall(r"^\| `(--harness-[a-z-]+)", PAGES["docs/how-to/gate.md"], re.MULTILINE)
     )
     assert told_of == added
-    assert {word for word in words if word.startswith("-")} <= added | laws
+    assert {word for word in words if word.startswith("-")} <= added | contracts
 
 
-def _pytest_options(group):
+def _pytest_options(plugin, group):
     parser = pytest.Parser(_ispytest=True)
-    pytest_plugin.pytest_addoption(parser)
+    plugin.pytest_addoption(parser)
     return {name for option in parser.getgroup(group).options for name in option.names()}
 
 

@@ -18,12 +18,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from harness.assets.places import Places
+from harness.contracts.plugins import open_plugins
 from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.terminal import text_table, visible, wrapped
 from harness.evaluation.engines import Engine, engine
 from harness.evaluation.select import MOST_SEEDS
-from harness.plugins import open_plugins, plugin_of_file, plugins_in_use
+from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder

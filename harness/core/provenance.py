@@ -31,7 +31,6 @@ ROOT = HARNESS if FROM_WHEEL else HARNESS.parent
 BASELINES = ROOT / "baselines"
 BESIDE = HARNESS / "beside"  # where a wheel keeps files that stand beside harness in a checkout
 EXAMPLES = BESIDE / "templates" if FROM_WHEEL else ROOT / "examples" / "plugins" / "templates"
-LAWS = BESIDE / "contracts.py" if FROM_WHEEL else ROOT / "tests" / "contracts.py"
 
 SOURCES = (".py", ".toml", ".txt")
 # What a wheel has in other places than a checkout, and data that have digests of their own.

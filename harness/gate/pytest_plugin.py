@@ -1,15 +1,13 @@
-"""Tests in another project: the gate (`--harness-gate`), contract tests (`--harness-contracts`).
+"""The gate as tests of another project: `pytest --harness-gate`.
 
-The gate measures the quick set of a results folder and has a test for each of its cells and
-encoders; a test fails where a cell moved, has no baseline or could not run, in the words of
-`harness check`. There is a test for each contract and each thing that `--plugin` registers.
-pytest imports this module wherever the harness is installed, so everything else waits.
+The quick set of a results folder is measured, and each of its cells and encoders has a test, which
+fails where a cell moved, has no baseline or could not run, in the words of `harness check`.
+pytest imports this module wherever the harness is installed, so everything else is imported later.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,19 +49,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--harness-device", default="cpu", metavar="DEVICE", help="as in harness run --device"
     )
     group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
-    laws = parser.getgroup("harness-contracts", "contract tests of plug-ins")
-    laws.addoption(
-        "--harness-contracts",
-        action="store_true",
-        help="run the contract tests on what --plugin registers, or else on everything",
-    )
-    laws.addoption(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a Python file with methods, tasks or encoders of your own; several are allowed",
-    )
 
 
 @pytest.hookimpl(tryfirst=True)  # so that -k selects among these tests too
@@ -71,8 +56,6 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Add a test for each cell of the quick set, and one for each of its encoders."""
-    if config.getoption("--harness-contracts"):
-        items += contract_items(session, config.getoption("--plugin"))
     results = config.getoption("--harness-gate")
     if results is None:
         return
@@ -105,10 +88,11 @@ class GateRun:
     def report(self) -> Report:
         """Run the quick set and check it, as `harness run --gate` and `harness check` do."""
         from harness.assets.places import Places
+        from harness.contracts.plugins import open_plugins
         from harness.evaluation.runner import RunContext, execute
         from harness.evaluation.select import on_hardware
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
-        from harness.plugins import open_plugins, plugins_in_use
+        from harness.plugins import plugins_in_use
         from harness.resolve import Resolver
         from harness.results.records import Store
         from harness.tasks.loader import TaskLoader
@@ -116,7 +100,7 @@ class GateRun:
         option = self.config.getoption
         results, runs = Path(option("--harness-gate")), Path(option("--harness-runs"))
         margin = option("--harness-fail-below")
-        open_plugins(plugins_in_use(option("--plugin")))
+        open_plugins(plugins_in_use(option("--plugin", default=[])))
         resolver = Resolver.of(Places.from_environment(os.environ), option("--harness-encoder"))
         registry, places = resolver.registry, resolver.places
         loader = TaskLoader(places, registry.corpora)
@@ -156,46 +140,3 @@ class GateItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, None, str]:
         """The folder and the name of a failure's headline."""
         return Path(self.config.getoption("--harness-gate")), None, f"{FOLDER}: {self.name}"
-
-
-def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest.Item]:
-    """A test for each contract and each thing that plug-ins register; without any, everything."""
-    from harness.core.errors import HarnessError
-    from harness.plugins import contracts, import_plugins, plugins_in_use
-    from harness.registry import load_registry
-
-    try:
-        plugins = plugins_in_use(files)
-        earlier = {case.id for case in contracts().cases(load_registry())} if plugins else set()
-        import_plugins(plugins)
-    except HarnessError as error:
-        raise pytest.UsageError(str(error)) from None
-    return [
-        LawItem.from_parent(
-            session, name=case.id, nodeid=f"harness-contracts::{case.id}", case=case
-        )
-        for case in contracts().cases(load_registry())
-        if case.id not in earlier
-    ]
-
-
-class LawItem(pytest.Item):
-    """The test of one contract on one thing."""
-
-    def __init__(self, *, case: Any, **of_pytest: Any) -> None:
-        super().__init__(**of_pytest)
-        self.case = case
-
-    def runtest(self) -> None:
-        """Run the contract test."""
-        self.case.law()
-
-    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """One line: what the contract wants and what was found; the traceback by `--tb`."""
-        if self.config.option.tbstyle == "auto" and isinstance(excinfo.value, AssertionError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
-
-    def reportinfo(self) -> tuple[Path, None, str]:
-        """What a failure's headline says."""
-        return self.path, None, f"{self.case.name}: {self.case.words}"

@@ -17,18 +17,13 @@ from processes import ROOT
 from harness.assets import places
 from harness.assets.places import Places, packaged
 from harness.cli import main
+from harness.contracts.plugins import load_plugins
 from harness.core.errors import HarnessError, UsageError
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, Plugin, plugins_of
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.engines import Processes
-from harness.plugins import (
-    import_plugins,
-    load_plugins,
-    plugins_in_use,
-    require_folders,
-    require_plugins,
-)
+from harness.plugins import import_plugins, plugins_in_use, require_folders, require_plugins
 from harness.registry import load_registry
 from harness.report.method_table import MethodTable
 
@@ -86,7 +81,8 @@ def test_what_new_writes_runs_at_once_and_its_records_name_it(call, made, tmp_pa
 
 def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(made):
     files = [str(made(kind, f"my{kind}")) for kind in KINDS]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    plugin = processes.pytest_options("harness.contracts.pytest_plugin")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
     options = ["--harness-contracts", *(word for file in files for word in ("--plugin", file))]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

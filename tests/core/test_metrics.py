@@ -7,13 +7,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from contracts import rows, view_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from nltk import edit_distance
 from scipy.stats import pearsonr, spearmanr
 
+from harness.contracts.samples import rows, view_of
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.metrics import PairRows, cosine, geometry, score

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contracts import require_one_line
 from tolerances import ROUNDING, relative_gap
 
 from baselines.natsv import Natsv
@@ -14,6 +13,7 @@ from baselines.whitening import Whitening
 from baselines.zipfian import Centring, NatsvOfPrincipal
 from harness.assets.places import Places
 from harness.cli.exchange import fetched_things
+from harness.contracts.requirements import require_one_line
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import (

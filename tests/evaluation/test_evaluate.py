@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contracts import rows, view_of
 from fakes import Centre
 
 from baselines.minilm import MINILM
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
+from harness.contracts.samples import rows, view_of
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import FitData, fit, measure

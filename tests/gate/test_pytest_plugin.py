@@ -1,13 +1,10 @@
 """`pytest --harness-gate` in the repository of another project, over word vectors of its own."""
 
-from importlib.metadata import entry_points
-
 import numpy as np
 import pytest
-from processes import run
+from processes import pytest_options, run
 
 WORDS = ("a", "the", "man", "woman", "dog", "is", "eating", "running", "ball", "park", "small")
-MODULE = "harness.gate.pytest_plugin"
 GATE = 'quick = [{ method = "mine.mean", task = "mini-lexical" }]'
 CELL = "mine.mean on mini-lexical, seed 0"
 PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
@@ -31,9 +28,7 @@ def write_vectors(path, **changed):
 
 def gate(project, *arguments):
     """pytest in the project."""
-    # Whether an editable installation has the entry point depends on its age.
-    known = {point.value for point in entry_points(group="pytest11")}
-    plugin = [] if MODULE in known else ["-p", MODULE]
+    plugin = pytest_options("harness.gate.pytest_plugin")
     encoder = ["--harness-encoder", "mine=mine.txt"]
     words = ("-p", "no:cacheprovider", *plugin, *encoder, *arguments)
     return run(*words, cwd=project, code=PYTEST)

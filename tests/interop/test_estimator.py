@@ -4,9 +4,9 @@ import inspect
 
 import numpy as np
 import pytest
-from contracts import rows
 from sklearn.utils.estimator_checks import check_estimator
 
+from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.evaluation.evaluate import FitData, fit
 from harness.interop.estimator import Calibration

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_models
-from contracts import rows
 from fakes import TOY, Told, library
 from modular_models import PROMPTS, saved
 from sentence_transformers import SentenceTransformer
@@ -19,6 +18,7 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.assets.places import Places
 from harness.cli import main
+from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.encoders.modules import edit_json

@@ -4,11 +4,11 @@ import doctest
 
 import numpy as np
 import pytest
-from contracts import rows, with_constants
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from harness.contracts.samples import rows, with_constants
 from harness.core.errors import ScoreError
 from harness.transforms import pooling
 from harness.transforms.affine import LEAST_VARIANCE, Affine, Moments, principal_directions

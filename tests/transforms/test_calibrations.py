@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contracts import rows, view_of, with_constants
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
@@ -14,6 +13,7 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.assets.places import Places
+from harness.contracts.samples import rows, view_of, with_constants
 from harness.core.errors import ScoreError
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache

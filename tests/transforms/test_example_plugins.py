@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contracts import rows
 
+from harness.contracts.samples import rows
 from harness.core.errors import ScoreError, UsageError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plugins"

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from contracts import rows
 from torch import nn
 
 from baselines.flow import FLOWS, WIDTH, flow
 from baselines.minilm import MINILM
 from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.assets.places import Places
+from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
 from harness.evaluation.runner import RunContext, execute
 from harness.evaluation.select import planned_cells

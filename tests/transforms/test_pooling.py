@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from contracts import encoding
 from hypothesis import given
 from hypothesis import strategies as st
 from tolerances import ROUNDING, relative_gap
 
+from harness.contracts.samples import encoding
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoding
 from harness.transforms.pooling import (
