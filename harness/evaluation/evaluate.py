@@ -98,6 +98,8 @@ def measure(
     scores = score(task, values, pairs) | {name: facts.pop(name) for name in metric.further_scores}
     if (why := why_undefined(task, scores, values, pairs)) is not None:
         facts["undefined"] = why
+    if metric.of_vectors is not None:
+        scores |= metric.of_vectors(vectors, scored, pairs)
     if task.geometry:
         scores |= alignment_uniformity(vectors, scored.a, scored.b, scored.gold > POSITIVE_ABOVE)
     finished = clock()

@@ -21,7 +21,7 @@ from harness.core.types import Record
 from harness.evaluation.select import MOST_SEEDS
 from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
-from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
+from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move_of_scores
 from harness.results.verdict import prediction_half_width
 
 # In points. Another processor or another build of the libraries sums in another order.
@@ -206,7 +206,7 @@ def compare_record(record: Record, committed: Results, rules: Rules) -> Checked:
         before, points = over_seeds.mean, math.inf
     else:
         before = main_score(same_seed.scores)[1]
-        points = largest_move(same_seed.scores, record.scores)
+        points = largest_move_of_scores(same_seed, record)
     tolerance, note = ACROSS_PLATFORMS, ""
     if override is not None:
         tolerance, note = override.tolerance, override.reason

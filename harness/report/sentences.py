@@ -137,7 +137,7 @@ def render_explanation(
     if evidence := evidence_of(cell, explanation.confirmed_by):
         lines.append(f"evidence: {evidence}")
     if wanted:
-        scored = f"split {wanted.split}, {wanted.metric} {wanted.aggregation}".rstrip()
+        scored = f"split {wanted.split}, {wanted.score} {wanted.aggregation}".rstrip()
         lines.append(f"protocol: {wanted.text} text, {scored}")
     measured, difference = reproduction.measured, reproduction.verdict.difference
     if measured is None:
@@ -169,7 +169,9 @@ def choice_tables(
         rows = [choice_cells(choice) for choice in choices]
         head = ["change", "moves the score by", "measured at", "on all rows", "set by", "trap"]
         yield f"{title}:\n\n{text_table(rows, head, width)}" if rows else f"{title}: none"
-    applying = {n for choices in tables.values() for choice in choices for n in choice.traps}
+    cell = explanation.reproduction.cell
+    applying = {n for n, trap in enumerate(traps, start=1) if trap.applies_to(cell)}
+    applying |= {n for choices in tables.values() for choice in choices for n in choice.traps}
     if applying:
         links = (f"  {n}. {traps[n - 1].title}: {trap_link(n, traps)}" for n in sorted(applying))
         yield "\n".join(["Traps that apply:", *links])

@@ -9,6 +9,7 @@ from itertools import combinations, product
 from operator import attrgetter
 from statistics import fmean
 
+from harness.core.metrics.similarity import CORRELATION_SCORES, CORRELATIONS
 from harness.core.types import AGGREGATIONS, MethodId
 from harness.registry import Registry
 from harness.results.index import Results
@@ -56,8 +57,7 @@ class OtherChoice:
 
 def measured_scores(results: Results, registry: Registry, wanted: Protocol) -> Scores:
     """Every measured score of the wanted task, under every metric of the wanted kind."""
-    correlations = ("spearman", "pearson")
-    metrics = correlations if wanted.metric in correlations else (wanted.metric,)
+    metrics = CORRELATION_SCORES if wanted.metric in CORRELATIONS else (wanted.metric,)
     measured: dict[Protocol, float] = {}
     for method, name in results.by_cell:
         task = registry.tasks.get(name)
@@ -195,13 +195,14 @@ def _made_by(wanted: Protocol, changes: Mapping[str, str], registry: Registry) -
     posts = tuple(other.post.split("+")[1:])
     method = str(MethodId(encoder, other.pooling, posts, other.fit_on or None))
     made = [f"-m '{method}'"] if {"max_length", *OF_METHOD} & changed else []
-    if of_task := {*OF_TASK} & changed:
+    # A similarity function is a choice among the scores of one record.
+    if of_task := {*OF_TASK} & changed - ({"scored_by"} if other.has_similarity else set()):
         same = attrgetter("task", *of_task)
         every = ((t.name, Protocol.of(method, t, other.metric)) for t in registry.tasks.values())
         tasks = {n: len(other.differences(p)) for n, p in every if p and same(p) == same(other)}
         made += [f"-t {name}" for name in sorted(tasks, key=tasks.__getitem__)[:1]]
-    if {*OF_SCORE} & changed:
-        made.append(f"score {other.metric} {other.aggregation}".rstrip())
+    if {*OF_SCORE} & changed or (other.has_similarity and "scored_by" in changed):
+        made.append(f"score {other.score} {other.aggregation}".rstrip())
     return ", ".join(made)
 
 

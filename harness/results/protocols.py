@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from harness.core.metrics import metric_of
+from harness.core.metrics.similarity import CORRELATION_SCORES, COSINE, SIMILARITIES, score_name
 from harness.core.types import LeaderboardColumn, MethodId, Section, Task
 from harness.registry import Registry
 from harness.results.index import Results, Value, average, methods_by_encoder
@@ -34,10 +35,15 @@ class Protocol:
 
     @classmethod
     def of(cls, method: str, task: Task, metric: str, aggregation: str = "") -> Protocol | None:
-        """The protocol of a method's score on a task; None for a text that is no method id."""
+        """The protocol of a method's score on a task; None for a text that is no method id.
+
+        A metric such as `euclidean_spearman` is a correlation, and the similarity function that
+        the pairs are scored by.
+        """
         parts = MethodId.parse(method)
         if parts is None:
             return None
+        similarity, correlation = CORRELATION_SCORES.get(metric, (COSINE, metric))
         encoder, _, max_length = parts.encoder.partition(":")
         return cls(
             encoder=encoder,
@@ -48,10 +54,20 @@ class Protocol:
             task=task.name.partition(".")[0],
             text=task.text,
             split="+".join(task.scored),
-            scored_by="regression" if task.metric == "regression" else "cosine",
-            metric=metric,
+            scored_by="regression" if task.metric == "regression" else similarity,
+            metric=correlation,
             aggregation=aggregation,
         )
+
+    @property
+    def score(self) -> str:
+        """The score in a record: `spearman`, or of another similarity `euclidean_spearman`."""
+        return score_name(self.scored_by, self.metric) if self.has_similarity else self.metric
+
+    @property
+    def has_similarity(self) -> bool:
+        """Whether pairs are scored by another similarity function than the cosine."""
+        return self.scored_by in SIMILARITIES
 
     def differences(self, other: Protocol) -> tuple[str, ...]:
         """The names of the choices in which two protocols differ."""
@@ -66,8 +82,13 @@ class Protocol:
         """
         kinds = (post.partition(":")[0] for post in self.post.split("+"))
         same = {"encoder": "", "max_length": "", "fit_on": "", "task": "", "split": ""}
-        aggregation = self.aggregation if subsets > 1 else ""
-        return replace(self, **same, scored_by="", post="+".join(kinds), aggregation=aggregation)
+        return replace(
+            self,
+            **same,
+            scored_by=self.scored_by if self.has_similarity else "",
+            post="+".join(kinds),
+            aggregation=self.aggregation if subsets > 1 else "",
+        )
 
 
 def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:

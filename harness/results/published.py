@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
+from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.scores import ScorePath
 from harness.core.toml import read_rows, read_typed
 from harness.core.types import AGGREGATIONS, Aggregation, is_transductive
@@ -43,7 +44,7 @@ def reasons() -> Mapping[str, Reason]:
 
 
 # Metrics that are scores, by their key in a record, and what else the papers print.
-SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")
+SCORES = (*CORRELATION_SCORES, "auc", "edit_distance", "gold_similarity", "accuracy")
 METRICS = (*SCORES, "reciprocal_rank", "word statistic")
 
 # The aggregation of a record's score that each word picks. A single set has no subsets.
@@ -239,7 +240,7 @@ class PublishedCell:
 
 def score_path(metric: str, aggregation: str | None) -> ScorePath:
     """The path of a score in a record; only a correlation is there under each aggregation."""
-    if aggregation is None or metric not in ("spearman", "pearson"):
+    if aggregation is None or metric not in CORRELATION_SCORES:
         return (metric,)
     return metric, AGGREGATION_OF[aggregation]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from harness.core.toml import read_sealed, read_typed
 from harness.registry import look_up
 from harness.results.index import Results, Value
 from harness.results.layout import measured_for
-from harness.results.published import Table
+from harness.results.published import PublishedCell, Table
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,20 @@ class TrapRow:
 class Trap:
     """One trap: what papers have confused, the rows that show it, the choices that it is `about`.
 
-    These are named as the fields of a `Protocol` are.
+    These are named as the fields of a `Protocol` are. `published` are patterns of `TABLE/ROW`, or
+    of the method that reproduces a row, at which it applies whatever was measured.
     """
 
     title: str
     text: str
     rows: tuple[TrapRow, ...]
     about: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
+
+    def applies_to(self, cell: PublishedCell) -> bool:
+        """Whether the row of a published number is one of those that the trap is known at."""
+        names = (f"{cell.table.id}/{cell.row.id}", cell.method or "")
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.published)
 
     def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
         """Every row with its score, and how far that lies from the first of its task and score.

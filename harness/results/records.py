@@ -24,6 +24,7 @@ from harness.core.arrays import Float
 from harness.core.errors import DataError
 from harness.core.files import file_name, rewrite, write_atomically
 from harness.core.json_text import parse_json
+from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import AGGREGATIONS, Record
 from harness.results.layout import QUICK, RECORDS
@@ -132,14 +133,16 @@ class Store:
     ) -> bool:
         """Store a record and its sidecar; True if the record is new or its scores moved.
 
-        A record whose scores agree with the stored one's leaves that file byte-identical.
+        A record whose scores agree with the stored one's leaves that file byte-identical, but for
+        a run's own file that lacks scores which are computed since.
         """
         cell = cell_of(record)
         path, stored = self.path(cell), self.read(cell)
         moved = stored is None or not same_measurement(stored, record)
+        lacks_scores = stored is not None and stored.scores.keys() < record.scores.keys()
         if moved and stored is not None and not path.exists():
             self._commit(cell.encoder, [record])  # a cell stays where it stands
-        elif moved:
+        elif moved or (lacks_scores and path.exists()):
             write_atomically(path, seal(record))
         sidecar = path.with_suffix(".safetensors")
         metadata = {**identity, CELL: str(cell)}
@@ -279,7 +282,7 @@ def encode_committed(records: Iterable[Record]) -> bytes:
         facts = record.facts
         own = {name: facts[name] for name in facts if name not in ENCODER_FACTS}
         shared = {name: facts[name] for name in ENCODER_FACTS if name in facts}
-        scores = {name: _folded(score) for name, score in record.scores.items()}
+        scores = {name: _folded(name, score) for name, score in record.scores.items()}
         fields = {**vars(record), "scores": scores, "facts": own, "encoder": shared}
         for name in SHARED:
             text = _json(fields[name])
@@ -324,7 +327,8 @@ def read_committed(path: Path) -> dict[Cell, Record]:
             del fields[SEAL]
             fields |= {name: values[name, fields[name]] for name in SHARED if name in fields}
             fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
-            fields["scores"] = {name: _whole(score) for name, score in fields["scores"].items()}
+            scores = fields["scores"].items()
+            fields["scores"] = {name: _whole(name, score) for name, score in scores}
         except DAMAGED as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
         record = _record(place, fields, "restore the file")
@@ -349,19 +353,25 @@ def read_committed(path: Path) -> dict[Cell, Record]:
     raise DataError(f"{path}: wanted {count} rows, as line 1 says, found {found}; {remedy}")
 
 
-def _folded(score: Any) -> Any:
-    """A score without its aggregations where all of them equal that of its only group."""
+def _folded(name: str, score: Any) -> Any:
+    """A score without the aggregations that equal that of its only group, or `all`."""
     match score:
-        case {"groups": {**groups}} if len(groups) == 1 and _whole({"groups": groups}) == score:
-            return {"groups": groups}
-    return score
+        case {"groups": {**groups}} if len(groups) == 1:
+            folded = {"groups": groups}
+        case {"all": value}:
+            folded = {"all": value}
+        case _:
+            return score
+    return folded if _whole(name, folded) == score else score
 
 
-def _whole(score: Any) -> Any:
+def _whole(name: str, score: Any) -> Any:
     """A score with the aggregations that `_folded` left out."""
     match score:
         case {"groups": {**groups}} if len(groups) == len(score) == 1:
             return {**dict.fromkeys(AGGREGATIONS, *groups.values()), **score}
+        case {"all": value} if len(score) == 1 and name in OTHER_SCORES:
+            return dict.fromkeys(AGGREGATIONS, value)
     return score
 
 
@@ -398,7 +408,18 @@ def _json(value: Any) -> str:
 def same_measurement(old: Record, new: Record) -> bool:
     """Whether two records say the same of the same data, weights and configuration."""
     before, after = ((r.repr, r.pairs, {**r.digests, "code": ""}) for r in (old, new))
-    return before == after and largest_move(old.scores, new.scores) <= SAME_PLATFORM
+    return before == after and largest_move_of_scores(old, new) <= SAME_PLATFORM
+
+
+def largest_move_of_scores(old: Record, new: Record) -> float:
+    """The largest difference between the scores of two records; infinite where one lacks a score.
+
+    A record of before the correlations of other similarities than the cosine were computed lacks
+    them, which moves nothing.
+    """
+    later = [name for name in OTHER_SCORES if name not in old.scores]
+    known = {name: score for name, score in new.scores.items() if name not in later}
+    return largest_move(old.scores, known)
 
 
 def largest_move(old: Any, new: Any) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
+from harness.core.metrics.similarity import CORRELATION_SCORES, COSINE
 from harness.registry import Registry
 from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell, Table, published_cell
@@ -41,7 +42,10 @@ class Setting:
     def of(cls, cell: PublishedCell, registry: Registry) -> Setting:
         """The setting of a published number."""
         protocols = protocols_of(cell, registry)
-        choices = {"metric": cell.metric, "aggregation": _aggregation(cell)}
+        similarity, correlation = CORRELATION_SCORES.get(cell.metric, (COSINE, cell.metric))
+        choices = {"metric": correlation, "aggregation": _aggregation(cell)}
+        if similarity != COSINE:
+            choices["scored_by"] = similarity
         if protocols:
             first = protocols[0]
             names = ("pooling", "post", "fit_on", "max_length", "scored_by")

@@ -27,6 +27,7 @@ from threadpoolctl import ThreadpoolController
 from baselines.natsv import Natsv
 from harness.assets.places import Places
 from harness.core.errors import DataError
+from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.provenance import packages
 from harness.core.types import Method
 from harness.encoders.cache import encodings
@@ -116,7 +117,7 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
     record = outcome.record
     assert (record.method, record.task, record.seed) == (cell.method, cell.task, cell.seed)
     assert record.repr == repr(METHODS[3])
-    assert set(record.scores) == {"spearman", "pearson", "alignment", "uniformity"}
+    assert set(record.scores) == {*CORRELATION_SCORES, "alignment", "uniformity"}
     assert set(record.scores["spearman"]) == {"all", "mean", "wmean", "groups"}
     assert set(record.scores["spearman"]["groups"]) == {"left", "right"}
     assert record.pairs == 30

@@ -15,6 +15,7 @@ from mteb.results.task_result import TaskError, TaskResult
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
+from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.scores import score_at
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.runner import RunContext, execute
@@ -95,13 +96,18 @@ on_our_files = pytest.mark.filterwarnings(
 )
 
 
-def measured(wanted, name, places):
-    """Our main score of a cell, as a fraction."""
+def measured_scores(wanted, name, places):
+    """Our scores of a cell."""
     found = load_registry()
     cell, store = PlannedCell(wanted, found.tasks[name], 0), Store(places.cache / "runs")
     [outcome] = execute([cell], RunContext(TaskLoader(places, found.corpora), store))
     assert outcome.record, outcome.message
-    scores = outcome.record.scores
+    return outcome.record.scores
+
+
+def measured(wanted, name, places):
+    """Our main score of a cell, as a fraction."""
+    scores = measured_scores(wanted, name, places)
     return score_at(scores, main_path(scores)) / 100
 
 
@@ -132,6 +138,33 @@ def test_mteb_gives_our_main_score(identifier, name, data_dir, tmp_path):
     assert theirs["main_score"] == pytest.approx(ours, abs=1e-6)
     # Its own cosine is of float32, knows no rule for ties, and gives 1/2 for a zero vector (STS12).
     assert theirs["cosine_spearman"] == pytest.approx(ours, abs=1e-5)
+
+
+# In points. mteb's distances are of float32 vectors, and rank their rounding noise.
+OF_SINGLE_PRECISION = 2e-3
+
+
+@pytest.mark.data
+@on_our_files
+@pytest.mark.parametrize(
+    ("identifier", "name"),
+    [
+        ("glove-6b-50d-22k.mean", "sts12.senteval"),
+        ("glove-6b-50d-22k.mean", "sick-r.all"),
+        ("glove-6b-50d-22k.mean+whitening:32@target", "sts-b"),
+    ],
+)
+def test_mteb_gives_our_correlations_of_distances(identifier, name, data_dir, tmp_path):
+    wanted, places = load_registry().parse(identifier), Places(tmp_path, data_dir)
+    inputs = TaskLoader(places, {}).inputs(load_registry().tasks[name], wanted.fit_on)
+    texts = tuple(inputs.fit.sentences()) if inputs.fit else None
+    theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
+    ours = measured_scores(wanted, name, places)
+    for score, by_aggregation in ours.items():
+        if score in theirs and score in OTHER_SCORES:
+            wanted_points = 100 * theirs[score]
+            assert by_aggregation["all"] == pytest.approx(wanted_points, abs=OF_SINGLE_PRECISION)
+    assert len(theirs.keys() & ours.keys() & {*OTHER_SCORES}) == 4
 
 
 @pytest.mark.data

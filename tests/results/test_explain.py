@@ -120,3 +120,26 @@ def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
     [choice] = explained.choices
     titles = [FOLDER.traps[number - 1].title for number in choice.traps]
     assert titles == ["Before or after the pooler"]
+
+
+def test_a_trap_is_named_at_the_rows_that_it_is_known_at():
+    """Whatever was measured: here nothing was."""
+    for place, title in {
+        "bert-flow.t2/bert-base-last2avg/sts-b": "BERT-flow's last2avg is first-last",
+        "simcse.t5/simcse-bert-base-unsup/sts12": "Before or after the pooler",
+    }.items():
+        cell = published_cell(place, TABLES)
+        explained = explain(cell, results_of(), REGISTRY, {}, FOLDER.traps)
+        assert title in render_explanation(explained, FOLDER.traps)
+
+
+def test_a_similarity_function_is_a_choice_of_one_record():
+    scores = {"all": 70.0, "groups": {}}, {"all": 66.1, "mean": 66.1, "wmean": 66.1}
+    by_similarity = dict(zip(("spearman", "euclidean_spearman"), scores, strict=True))
+    record = made_record("minilm.first-last+whitening@nli", "sts-b.senteval", by_similarity)
+    cell = published_cell(CELL, TABLES)
+    explained = explain(cell, results_of(record), REGISTRY, {}, FOLDER.traps, 64.3)
+    [choice] = explained.choices
+    assert dict(choice.changes) == {"scored_by": "euclidean"}
+    assert choice.effect == pytest.approx(-3.9)
+    assert choice.made_by == "score euclidean_spearman all"

@@ -82,6 +82,30 @@ def test_a_rerun_that_agrees_leaves_the_file_as_it_is(store):
     assert snapshot(path.parent)[path.name] == before
 
 
+LATER = {"dot_spearman": {"all": 61.0, "mean": 61.0, "wmean": 61.0}}
+
+
+def test_scores_that_are_computed_since_move_no_record_and_complete_a_runs_own(store):
+    later = record(scores={**SCORES, **LATER})
+    committed = Store(store.folder / "committed")
+    assert committed.promote([record()]) == 1
+    assert committed.promote([later]) == 0
+    path = written(store)
+    assert store.write(later, COSINES, IDENTITY) is False
+    assert read_record(path) == later
+    # A score that is gone is another measurement.
+    assert store.write(record(), COSINES, IDENTITY) is True
+
+
+def test_a_line_holds_equal_aggregations_of_another_similarity_once(store):
+    unequal = {"dot_pearson": {"all": 61.0, "mean": 60.0, "wmean": 61.0}}
+    made = record(scores={**SCORES, **LATER, **unequal, "own": {"all": 3.0}})
+    store.promote([made])
+    [line] = store.committed_path("fake:8").read_text().splitlines()[-1:]
+    assert '"dot_spearman": {"all": 61.0}' in line
+    assert store.read(CELL) == made
+
+
 @pytest.mark.parametrize(
     "change",
     [

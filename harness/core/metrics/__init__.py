@@ -89,6 +89,9 @@ Compare = Callable[
     tuple[Float64[np.ndarray, " P"], dict[str, Any]],
 ]
 
+# Vectors, the rows of the scored pairs, and the pairs -> scores by name, as a record holds them.
+OfVectors = Callable[[Float[np.ndarray, "N K"], PairRows, Pairs], dict[str, Any]]
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -103,6 +106,7 @@ class Metric:
         compared: The name of the values that are scored.
         compare: The values, from vectors.
         further_scores: Facts of `compare` that are scores, beside those of the values.
+        of_vectors: Further scores, of the vectors and the rows of the scored pairs.
         learns: Whether `compare` learns from the labels of the splits that are not scored.
         rounded: Whether `score` is given the values rounded to ten decimals, so that equal pairs
             tie in ranks; without it, it rounds them itself where it ranks.
@@ -116,6 +120,7 @@ class Metric:
     compared: str = "cosine"
     compare: Compare = cosines
     further_scores: tuple[str, ...] = ()
+    of_vectors: OfVectors | None = None
     learns: bool = False
     rounded: bool = True
     direction: Literal["higher", "toward gold"] = "higher"

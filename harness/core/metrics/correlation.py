@@ -1,5 +1,8 @@
 """Correlation of similarity and graded gold: Spearman's and Pearson's, under every aggregation.
 
+The similarity by which a cell is known is the cosine. Dot product, Euclidean and Manhattan distance
+have their correlations beside it, without those of single groups.
+
 `all` correlates the concatenated subsets of a year (SBERT, SimCSE), `mean` averages the subsets'
 correlations, `wmean` weighs them by their number of pairs (BERT-flow, BERT-whitening).
 """
@@ -11,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float64
-from harness.core.metrics import TIE_DECIMALS, Metric
-from harness.core.types import Pairs
+from harness.core.arrays import Float, Float64
+from harness.core.metrics import TIE_DECIMALS, Metric, PairRows
+from harness.core.metrics.similarity import SIMILARITIES, scaled_similarities, score_name
+from harness.core.types import AGGREGATIONS, Pairs
 
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]
 
@@ -81,10 +85,33 @@ def pearson_of_similarities(
     return None if constant else pearson(x, gold)
 
 
+def of_other_similarities(
+    vectors: Float[np.ndarray, "N K"], scored: PairRows, pairs: Pairs
+) -> dict[str, Any]:
+    """Both correlations of dot products and distances with gold, under every aggregation."""
+    scores: dict[str, Any] = {}
+    for similarity in SIMILARITIES:
+        values = scaled_similarities(similarity, vectors[scored.a], vectors[scored.b])
+        for correlation, score in correlations(values, pairs).items():
+            aggregated = {aggregation: score[aggregation] for aggregation in AGGREGATIONS}
+            scores[score_name(similarity, correlation)] = aggregated
+    return scores
+
+
 METRIC = Metric(
     name="correlation",
     score=correlations,
+    of_vectors=of_other_similarities,
     rounded=False,
     main_score=("spearman", "all"),
-    words={"spearman": "Spearman x100 of {} and gold", "pearson": "Pearson x100 of {} and gold"},
+    words={
+        "spearman": "Spearman x100 of {} and gold",
+        "pearson": "Pearson x100 of {} and gold",
+        "dot_spearman": "Spearman x100 of dot product and gold",
+        "dot_pearson": "Pearson x100 of dot product and gold",
+        "euclidean_spearman": "Spearman x100 of negative Euclidean distance and gold",
+        "euclidean_pearson": "Pearson x100 of negative Euclidean distance and gold",
+        "manhattan_spearman": "Spearman x100 of negative Manhattan distance and gold",
+        "manhattan_pearson": "Pearson x100 of negative Manhattan distance and gold",
+    },
 )

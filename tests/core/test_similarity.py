@@ -1,0 +1,105 @@
+"""Similarity functions: parity with scikit-learn and SentEval's loop, and what may not matter."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics.pairwise import paired_euclidean_distances, paired_manhattan_distances
+
+from harness.contracts.samples import rows
+from harness.core.metrics import PairRows
+from harness.core.metrics.correlation import METRIC, of_other_similarities
+from harness.core.metrics.similarity import (
+    CORRELATION_SCORES,
+    OTHER_SCORES,
+    PAIRS_AT_A_TIME,
+    SIMILARITIES,
+    scaled_similarities,
+    score_name,
+)
+from harness.core.types import AGGREGATIONS, Pairs
+
+PAIRS = PAIRS_AT_A_TIME + 7  # more than one block
+RNG = np.random.default_rng(7)
+A, B = rows(PAIRS, 6), rows(PAIRS, 6, 1)
+GOLD = RNG.integers(0, 11, PAIRS) / 2
+GROUP = tuple(RNG.choice(["images", "headlines", "news"], PAIRS))
+TEXTS = tuple(f"text {number}" for number in range(PAIRS))
+THEIRS = {
+    "dot": lambda a, b: np.sum(a * b, axis=1),
+    "euclidean": lambda a, b: -paired_euclidean_distances(a, b),
+    "manhattan": lambda a, b: -paired_manhattan_distances(a, b),
+}
+
+
+def scores_of(a, b, gold=GOLD, group=GROUP):
+    """The scores of pairs whose vectors are the rows of two matrices."""
+    count = len(a)
+    scored = PairRows(np.arange(count), np.arange(count, 2 * count), gold)
+    texts = tuple(f"text {number}" for number in range(count))
+    return of_other_similarities(np.concatenate([a, b]), scored, Pairs(texts, texts, gold, group))
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_a_similarity_is_scikit_learns_but_for_a_power_of_two(name):
+    ours, theirs = scaled_similarities(name, A, B), THEIRS[name](A.astype(float), B.astype(float))
+    factor = theirs[0] / ours[0]
+    assert np.log2(factor) == pytest.approx(round(np.log2(factor)))
+    assert np.abs(ours).max() <= 1
+    np.testing.assert_allclose(ours * factor, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_scores_are_those_of_sentevals_loop(name):
+    """SentEval's STSEval: correlations of each subset, their means, and of all together."""
+    values = THEIRS[name](A.astype(float), B.astype(float))
+    subsets = [np.array(GROUP) == group for group in dict.fromkeys(GROUP)]
+    found = scores_of(A, B)
+    for correlation, theirs in (("spearman", spearmanr), ("pearson", pearsonr)):
+        by_subset = [100 * theirs(values[rows], GOLD[rows])[0] for rows in subsets]
+        wanted = {
+            "all": 100 * theirs(values, GOLD)[0],
+            "mean": np.mean(by_subset),
+            "wmean": np.average(by_subset, weights=[rows.sum() for rows in subsets]),
+        }
+        assert found[score_name(name, correlation)] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_every_score_has_words_and_every_aggregation():
+    found = scores_of(A, B)
+    assert tuple(found) == OTHER_SCORES
+    assert all(tuple(score) == AGGREGATIONS for score in found.values())
+    assert METRIC.words.keys() == CORRELATION_SCORES.keys()
+
+
+@given(st.sampled_from([1e-30, 1e-3, 3.0, 1e12]))
+def test_the_scale_of_the_vectors_does_not_matter(factor):
+    wanted = scores_of(A, B)
+    for name, score in scores_of(A.astype(float) * factor, B.astype(float) * factor).items():
+        assert score == pytest.approx(wanted[name], rel=1e-9)
+
+
+def test_pairs_that_differ_by_rounding_alone_tie():
+    """Their distances are 0 but for noise, and their ranks are not those of the noise."""
+    a = np.repeat(A[:40].astype(float), 2, axis=0)
+    b = a + np.where(np.arange(80) % 2, 1.0, 1e-13)[:, None] * RNG.normal(size=a.shape)
+    gold, group = RNG.integers(0, 11, 80) / 2, ("all",) * 80
+    exact = b.copy()
+    exact[::2] = a[::2]
+    noisy, wanted = scores_of(a, b, gold, group), scores_of(a, exact, gold, group)
+    for name in ("euclidean_spearman", "manhattan_spearman"):
+        assert noisy[name] == wanted[name]
+
+
+def test_equal_similarities_have_no_correlation():
+    same = np.ones((5, 3))
+    found = scores_of(same, same, np.arange(5.0), ("all",) * 5)
+    assert all(set(score.values()) == {None} for score in found.values())
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_of_unit_vectors_all_but_manhattan_rank_as_the_cosine(scale):
+    a, b = (scale * x / np.linalg.norm(x, axis=1, keepdims=True) for x in (A, B))
+    found = scores_of(a, b)
+    assert found["dot_spearman"] == pytest.approx(found["euclidean_spearman"], abs=1e-9)
