@@ -8,7 +8,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 import pytest
 from scipy.stats import spearmanr
@@ -118,26 +118,6 @@ def test_embedded_models_score_what_is_said_of_them(tmp_path):
     shares = [len(a & b) / len(a | b) for a, b in zip(*sides, strict=True)]
     [overlap] = said(page("docs/included.md"), "that two sentences have in common #")
     assert overlap == round(100 * spearmanr(shares, pairs.gold).statistic, 1)
-
-
-def test_the_estimate_of_a_billion_sentences_follows_from_the_measured_rows():
-    text = page("docs/how-to/many-machines.md")
-    plan, cell = measured("plan-memory"), measured("cell-overhead")
-    [memory] = said(text, "10 million sentences | # GB")
-    assert memory == round(0.5 / plan["ratios"][0], 2)  # of a limit of 0.5 GB
-    assert said(text, "the overhead of a cell | # ms") == [round(20 / median(cell["ratios"]))]
-    size = {"minilm": 4 * 384 * (6 + 3), "bert-base": 4 * 768 * (12 + 3)}
-    assert said(text, "MiniLM # kB, BERT-base # kB") == [
-        round(size["minilm"] / 1000, 1),
-        round(size["bert-base"] / 1000),
-    ]
-    assert said(text, "The cache: # TB") == [round(size["bert-base"] * 1e9 / 1e12)]
-    assert said(text, "MiniLM's # TB take # minutes") == [
-        round(size["minilm"] * 1e9 / 1e12),
-        round(size["minilm"] * 1e9 / 5e9 / 60),
-    ]
-    [blocks] = said(text, "Blocks: # of them")
-    assert blocks == round(1e9 / 2048, -3)
 
 
 def test_texts_of_the_papers_are_those_that_the_pages_tell():

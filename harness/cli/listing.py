@@ -60,9 +60,6 @@ def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Ro
     registry, places = resolver.registry, resolver.places
     if of and what not in ("cells", "digests"):
         raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")
-    if what == "posts":
-        note("posts are called components now; the old name goes in the next version")
-        what = "components"
     rows: Mapping[str, Callable[[], list[Row]]] = {
         "methods": lambda: fields_of("method", registry.methods, "transductive seeded cite note"),
         "encoders": lambda: fields_of("encoder", registry.encoders, "source trained_on licence"),

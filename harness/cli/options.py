@@ -61,15 +61,6 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
     return flat
 
 
-RENAMED = {  # old names, which work for one version where a command lacks them
-    "--quick": "--gate",
-    "--fresh": "--overwrite",
-    "-o": "--results",
-    "--output": "--results",
-    "--results": "--output",
-}
-
-
 ONE_VALUE = {"--plugin"}  # repeatable options that take one value each time, in every command
 
 
@@ -80,13 +71,7 @@ class SeveralValues(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option before each further word, and take old names for the new ones."""
-        names = {name for parameter in self.params for name in parameter.opts}
-        for place, word in enumerate(args):
-            old, equals, value = word.partition("=")
-            if old in RENAMED.keys() - names and RENAMED[old] in names:
-                args[place] = RENAMED[old] + equals + value
-                note(f"{old} is called {RENAMED[old]} now; the old name goes in the next version")
+        """Repeat the option before each further word."""
         return super().parse_args(ctx, self.one_value_each(args))
 
     def one_value_each(self, words: Iterable[str]) -> list[str]:

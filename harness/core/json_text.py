@@ -50,15 +50,18 @@ def parse_json(
         parse_float: What makes a number of its digits; by default `float`.
 
     Raises:
-        ValueError: The text is no JSON, or an object has a key twice.
-        RecursionError: It is nested deeper than the interpreter goes.
+        ValueError: The text is no JSON, an object has a key twice, or brackets are nested deeper
+            than Python's parser goes.
     """
     decoder = _FINITE if finite else _ANY_NUMBER
     if parse_float is not None:
         decoder = json.JSONDecoder(
             object_pairs_hook=_object, parse_constant=_no_number, parse_float=parse_float
         )
-    return decoder.decode(text if isinstance(text, str) else text.decode())
+    try:
+        return decoder.decode(text if isinstance(text, str) else text.decode())
+    except RecursionError:
+        raise ValueError("its brackets are nested too deep") from None
 
 
 def sealed(name: str, text: str) -> str:
@@ -90,7 +93,7 @@ def parse_sealed(path: Path, text: str) -> dict[str, Any]:
         if not body or sealed(path.name, f"{body}}}") != text:
             raise ValueError(f"its last key is not the {SEAL} of its name and what is before it")
         content: dict[str, Any] = parse_json(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(
             f"{path}: wanted a file as it was written, found another ({error}); restore it, "
             "or delete it and measure again"

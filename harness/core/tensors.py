@@ -29,7 +29,7 @@ METADATA, SEAL, TENSOR_DIGEST = "__metadata__", "seal", "sha256."
 ALIGNMENT = 8  # bytes, of the first tensor
 
 # What a header raises that is not there, was cut short, changed, or is none.
-DAMAGES = (FileNotFoundError, struct.error, ValueError, LookupError, TypeError, RecursionError)
+DAMAGES = (FileNotFoundError, struct.error, ValueError, LookupError, TypeError)
 
 Layout = Mapping[str, Any]  # dtype, shape and data_offsets of a tensor
 Parsed = TypeVar("Parsed", bound="TensorFile")

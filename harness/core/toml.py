@@ -20,9 +20,8 @@ from harness.core.terminal import CONTROL
 
 Made = TypeVar("Made")
 
-# What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000 digits; nested
-# brackets end at the depth of the interpreter.
-UNREADABLE = (OSError, ValueError, RecursionError)
+# What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000 digits.
+UNREADABLE = (OSError, ValueError)
 
 SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -38,10 +37,18 @@ def read_typed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
     is_json = path.suffix == ".json"
     try:
         text = path.read_text(encoding="utf-8")
-        content = parse_json(text, finite=False) if is_json else tomllib.loads(text)
+        content = parse_json(text, finite=False) if is_json else _parse_toml(text)
     except UNREADABLE as error:
         _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
     return _made(kind, content, path.name, given)
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    """A text of TOML. Raises ValueError, too where brackets are nested deeper than Python goes."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its brackets are nested too deep") from None
 
 
 def read_sealed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:

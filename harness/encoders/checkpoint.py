@@ -152,7 +152,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     require_no_pointer(path)
     try:
         content = parse_json(read_bytes(path), finite=False)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: wanted JSON, found {error}; fetch the file again") from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: wanted a JSON object, found a {type(content).__name__}")
@@ -188,7 +188,7 @@ def module_entries(folder: Path) -> tuple[tuple[str, str], ...]:
         listed = parse_json(read_bytes(file))
         entries = tuple((str(entry["type"]), str(entry["path"])) for entry in listed)
         names = [entry.get("name", number) for number, entry in enumerate(listed)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
     for _, path in entries:
         if Path(path).is_absolute() or ".." in Path(path).parts:

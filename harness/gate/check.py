@@ -100,7 +100,7 @@ def read_failures(results: Path) -> dict[str, str]:
         return {}
     try:
         return {name: str(why) for name, why in parse_json(path.read_bytes()).items()}
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError) as error:
         raise DataError(f"{path} is no list of reasons ({error}); delete it") from None
 
 

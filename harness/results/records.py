@@ -49,7 +49,7 @@ LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
 CONFLICT_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")  # of a merge by git
 
 # What reading a damaged file raises.
-DAMAGED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,12 @@ def test_bytes_are_utf_8_and_digits_may_be_kept():
         parse_json(b'"\xff"')
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_brackets_that_are_nested_too_deep_are_no_json(text):
+    with pytest.raises(ValueError, match="nested too deep"):
+        parse_json(text)
+
+
 def test_no_other_module_reads_json():
     """json.loads takes the last of two equal keys, so that no module may call it."""
     readers = {"loads", "load", "JSONDecoder"}

@@ -242,7 +242,7 @@ def read_label(folder: Path) -> Label:
         content: Any = parse_json((folder / LABEL).read_text(encoding="utf-8"))
         whole = content.pop(SEAL) == files.digest_of(content)
         return Label(**content) if whole else Label()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Label()
 
 
