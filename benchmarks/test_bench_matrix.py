@@ -13,7 +13,7 @@ from fakes import Told
 from measured_pages import LEAST_ROUNDS
 
 from harness.assets.places import Places
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.records import Store
@@ -97,7 +97,7 @@ class Matrix:
     def distinct(self):
         """Every sentence that the cells need, once, and the shortest first."""
         library = TaskLoader(self.places(self.folder), load_registry().corpora)
-        wanted = (library.inputs(p.task, p.method.fit_on).sentences for p in self.planned)
+        wanted = (library.texts(p.task, p.method.fit_on).sentences for p in self.planned)
         return sorted(frozenset().union(*wanted), key=len)
 
 

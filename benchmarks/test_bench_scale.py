@@ -14,7 +14,7 @@ from harness.assets.places import Places
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.plan import make_plan
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.records import Store

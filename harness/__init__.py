@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from harness.encoders.word_vectors import StaticConfig as StaticConfig
     from harness.evaluation.evaluate import Embedder as Embedder
     from harness.evaluation.evaluate import encoder as encoder
+    from harness.evaluation.evaluate import evaluate as evaluate
     from harness.evaluation.evaluate import fit_method as fit_method
     from harness.interop.estimator import Calibration as Calibration
-    from harness.interop.evaluate import evaluate as evaluate
-    from harness.interop.evaluate import read_results as read_results
+    from harness.interop.frames import read_results as read_results
     from harness.interop.mteb import as_mteb as as_mteb
     from harness.interop.mteb import local_tasks as local_tasks
     from harness.registry import Registry as Registry

@@ -395,7 +395,7 @@ CATCHES_ALL = {
     "harness.contracts.plugins",
     "harness.contracts.requirements",
     "harness.encoders.subword_vectors",
-    "harness.evaluation.runner",
+    "harness.evaluation.run",
     "harness.plugins",
 }
 

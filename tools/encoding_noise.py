@@ -139,7 +139,7 @@ class Measured:
 def sentences_of(places: Places) -> list[str]:
     """The sentences that are encoded."""
     registry = load_registry()
-    pairs = TaskLoader(places, registry.corpora).inputs(registry.tasks[TASK]).pairs
+    pairs = TaskLoader(places, registry.corpora).texts(registry.tasks[TASK]).pairs
     distinct = list(dict.fromkeys([*pairs.a, *pairs.b]))
     chosen = np.linspace(0, len(distinct) - 1, SENTENCES).round().astype(int)
     return [distinct[number] for number in chosen]

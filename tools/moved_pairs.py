@@ -26,7 +26,7 @@ from harness.core.json_text import sealed
 from harness.core.progress import Bar
 from harness.core.provenance import environment
 from harness.core.toml import read_rows, read_sealed
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.gate.drift import most_moved
 from harness.registry import Registry, load_registry
@@ -102,7 +102,7 @@ def measure(choice: Choice, task_name: str, registry: Registry, context: RunCont
         if outcome.record is None:
             raise HarnessError(f"{outcome.cell}: {outcome.status}: {outcome.message}")
     before, after = (context.store.cosines(Cell(m.id, task.name)) for m in methods)
-    pairs = context.loader.inputs(task).pairs
+    pairs = context.loader.texts(task).pairs
     moved = tuple(
         MovedPair(
             move.pair,

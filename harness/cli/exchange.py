@@ -19,7 +19,8 @@ from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import make_folder
 from harness.core.progress import Bar
-from harness.evaluation.evaluate import SMALL_TASK, fit_cell
+from harness.evaluation.cell import fit_cell
+from harness.evaluation.evaluate import SMALL_TASK
 from harness.evaluation.select import PlannedCell
 from harness.registry import Registry, load_registry, look_up
 from harness.report.bibtex import HARNESS, bibtex

@@ -16,6 +16,7 @@ import typer
 
 from harness.assets.places import Places
 from harness.cli import options as opt
+from harness.cli.plan_text import plan_text
 from harness.cli.printing import (
     Printer,
     against_committed,
@@ -32,9 +33,9 @@ from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import Resampler, compare_claims, compare_tables
-from harness.evaluation.parallel import Part, Work, execute_on, units
-from harness.evaluation.plan import make_plan, render_plan
-from harness.evaluation.runner import Outcome, RunContext
+from harness.evaluation.parallel import Part, TrainingJob, execute_on, units
+from harness.evaluation.plan import make_plan
+from harness.evaluation.run import Outcome, RunContext
 from harness.evaluation.select import PROFILES, PlannedCell, profile
 from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
 from harness.gate.drift import Checked, compare_record, read_rules
@@ -81,7 +82,7 @@ def plan_command(
     if as_json:
         opt.say(json.dumps(asdict(planned)))
         return
-    opt.say(render_plan(planned, opt.terminal_width()))
+    opt.say(plan_text(planned, opt.terminal_width()))
 
 
 def _profile(
@@ -176,7 +177,7 @@ def reproduce_command(
         measured = None if execution.overwrite else runs.store
         with Bar(sys.stderr, delay=1.0) as bar:
             planned = make_plan(chosen.cells, chosen.loader, measured, bar)
-        opt.say(render_plan(planned, opt.terminal_width()))
+        opt.say(plan_text(planned, opt.terminal_width()))
     printer = Printer(runs.store, chosen.registry, runs.tables, quiet=quiet)
     outcomes = _execute(chosen, printer, execution, planned=True)
 
@@ -250,12 +251,14 @@ def _note_failures(outcomes: Iterable[Outcome], planned: bool) -> None:
         opt.note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
 
 
-def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Work]:
+def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[TrainingJob]:
     """The trainings that these cells need and that are quickly made of what the harness carries."""
     members = {p.encoder.source: p.encoder for p in planned}
     there = places.absolute()  # a worker may have been started in another folder
     return [
-        Work(partial(_train_with_one_thread, member.name, source, there), trains=member)
+        TrainingJob(
+            call=partial(_train_with_one_thread, member.name, source, there), encoder=member
+        )
         for source, member in members.items()
         if isinstance(source, Trained) and source.on_the_spot and not places.has_encoder(member)
     ]

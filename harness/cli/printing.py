@@ -13,7 +13,7 @@ from itertools import chain
 from harness.cli.options import say, terminal_width
 from harness.core.terminal import text_table
 from harness.core.types import Record
-from harness.evaluation.runner import Outcome
+from harness.evaluation.run import Outcome
 from harness.gate.drift import Checked, State
 from harness.registry import Registry
 from harness.report.paper_tables import printed

@@ -211,7 +211,7 @@ def _moved_pairs(
     before, after = (results.similarities(Cell(method, task.name)) for method in methods)
     if before is None or after is None:
         return []
-    pairs = loader.inputs(task).pairs
+    pairs = loader.texts(task).pairs
     return [
         {
             "pair": move.pair,

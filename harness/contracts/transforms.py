@@ -27,8 +27,8 @@ from harness.contracts.samples import (
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Pooling, PostProcessor
 from harness.core.types import Method, Task
-from harness.evaluation.evaluate import fit, measure
-from harness.evaluation.fit_corpus import FitData
+from harness.evaluation.cell import fit, measure
+from harness.evaluation.fit_corpus import FitCorpusVectors
 from harness.transforms.affine import Affine, Moments
 
 # Fits of one map on the same rows in another order differ by rounding (1e-16 a number), which the
@@ -333,13 +333,13 @@ def check_a_measured_chain_gives_the_same_finite_scores_again(method: Method) ->
     task = Task(
         "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw", geometry=True
     )
-    data = FitData(view.matrix[view.rows(pairs.sentences)])
+    data = FitCorpusVectors(view.matrix[view.rows(pairs.sentences)])
     first, again = (
         measure(task, pairs, view, fit(method, data, np.random.default_rng(1)), lambda: 0.0)
         for _ in range(2)
     )
     require_equal(again.scores, first.scores, "the scores")
-    require_finite(first.cosines, "cosines")
+    require_finite(first.values, "values")
     numbers = [first.scores["spearman"]["wmean"], first.scores["uniformity"]]
     require(None not in numbers, "scores that are defined", numbers)
     require_finite(np.array(numbers, dtype=np.float64), "scores")
@@ -352,7 +352,7 @@ def check_a_chain_from_moments_is_the_chain_from_rows(method: Method) -> None:
     results = []
     for fitted_on in (moments, view.matrix[view.rows(pairs.sentences)]):
         vectors = view.matrix
-        for transform in fit(method, FitData(fitted_on), np.random.default_rng(0)):
+        for transform in fit(method, FitCorpusVectors(fitted_on), np.random.default_rng(0)):
             vectors = transform(vectors)
         results.append(vectors)
     same = "the same rows from moments as from rows"

@@ -22,7 +22,7 @@ from harness.core.metrics import metric_of
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Pairs, Progress, Record, Task
-from harness.evaluation.engines import Engine, InProcess
+from harness.evaluation.engines import Engine, InProcess, Job, run_jobs
 from harness.results.claims import (
     INCOMPLETE,
     ITEMS,
@@ -102,6 +102,13 @@ class ResampledScore:
     similarities: tuple[Float[np.ndarray, " P"], ...]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResamplingJob(Job):
+    """A job that computes a score of several cells on all resamples."""
+
+    part: ResampledScore
+
+
 # The scores of one method and seed on every resample.
 ScoresByCell = Mapping[tuple[str, int], Float64[np.ndarray, " R"]]
 
@@ -143,7 +150,9 @@ class Resampler:
         on_resamples: dict[
             tuple[Task, ScorePath], dict[tuple[str, int], Float64[np.ndarray, " R"]]
         ] = {}
-        for part, scores in self.engine.map(partial(_resampled, loader), parts):
+        jobs = [ResamplingJob(call=partial(_resampled, loader, part), part=part) for part in parts]
+        for job, scores in run_jobs(self.engine, jobs):
+            part = job.part
             if isinstance(scores, HarnessError):
                 raise scores
             self.progress.step(1)
@@ -178,7 +187,7 @@ class Resampler:
 
 def _resampled(loader: TaskLoader, part: ResampledScore) -> Float64[np.ndarray, "M R"]:
     """The score of every cell on every resample of the task's items."""
-    pairs = loader.inputs(part.task).pairs
+    pairs = loader.texts(part.task).pairs
     return bootstrap_scores(
         np.stack(part.similarities),
         token_distances(pairs) if part.path == ("edit_distance",) else pairs.gold,
@@ -334,7 +343,7 @@ def compare_methods(
     for task in comparable:
         records = [folder.records.records(method, task.name)[0] for method in methods]
         items[Scored(methods, ((task, metric_of(task).main_score),))] = records
-        wanted = records[0].digests if lacking[task] else resampler.loader.inputs(task).digests
+        wanted = records[0].digests if lacking[task] else resampler.loader.texts(task).digests
         _require_data(records, wanted)
     what = f"comparing {first} with {second}"
     tested = [item for item in items if not lacking[item.scores[0][0]]]
@@ -369,7 +378,7 @@ def against_best(
             names[item] = name
             for task, _ in item.scores:
                 records = [results.records(method, task.name)[0] for method in item.methods]
-                _require_data(records, resampler.loader.inputs(task).digests)
+                _require_data(records, resampler.loader.texts(task).digests)
     tested = {}
     for item, matrix in resampler.scores("comparing methods", names):
         means = [column_value(results, m, item.scores).mean or -np.inf for m in item.methods]

@@ -1,4 +1,4 @@
-"""The distinct sentences of a run under one pooling: the matrix that its cells share."""
+"""An encoder with its cache, and the matrix of pooled sentences that cells share."""
 
 from __future__ import annotations
 
@@ -27,32 +27,36 @@ from harness.transforms.affine import Moments
 
 @dataclass
 class PooledEmbeddings:
-    """A matrix over distinct sentences, `row` of each, and the moments that were taken of them.
+    """Distinct sentences under one pooling, which all cells of that pooling share.
 
-    All cells of a pooling share them: the matrix is read-only from then on.
+    Attributes:
+        row: The row of each sentence in the matrix.
+        matrix: One row a sentence, read-only.
+        clock: Tells seconds.
+        computed_moments: Those of texts that were asked for, by name, each with its seconds.
     """
 
     row: Mapping[str, int]
     matrix: Float32[np.ndarray, "N D"]
     clock: Clock
-    taken: dict[str, tuple[Moments, float]] = field(default_factory=dict)
+    computed_moments: dict[str, tuple[Moments, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.row = MappingProxyType(self.row)
         read_only(self.matrix)
 
     def rows(self, texts: Sequence[str]) -> Int[np.ndarray, " n"]:
-        """Where the texts stand in the matrix."""
+        """The rows of texts in the matrix."""
         return np.array([self.row[text] for text in texts], dtype=np.int64)
 
     def moments(self, name: str, texts: Sequence[str]) -> tuple[Moments, float]:
         """Moments over texts with their repetitions, and the seconds that they took once."""
-        if name not in self.taken:
+        if name not in self.computed_moments:
             start = self.clock()
             rows, repeats = np.unique(self.rows(texts), return_counts=True)
             moments = Moments.of(self.matrix[rows], repeats)
-            self.taken[name] = moments, self.clock() - start
-        return self.taken[name]
+            self.computed_moments[name] = moments, self.clock() - start
+        return self.computed_moments[name]
 
 
 def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
@@ -89,11 +93,11 @@ def require_rows(what: str, rows: Any, count: int) -> None:
 
 SHARD = 2048  # sentences that are encoded at a time, at most
 # Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
-# an interruption loses no more than that of each kind of work.
-WORK = 1e11
-GPU_WORK = 1e13  # on a GPU, which small batches would leave idle; an estimate, not measured
-PROBE = "one sentence"
-LETTERS = 5  # of a token and the space behind it, about
+# an interruption loses no more than two seconds of encoding.
+CPU_MULTIPLICATIONS = 1e11
+GPU_MULTIPLICATIONS = 1e13  # a GPU idles in small batches; an estimate, not measured
+PROBE_TEXT = "one sentence"
+CHARACTERS_PER_TOKEN = 5  # about, with the space behind it
 
 
 def with_dropout(encoder: Encoder, seed: int) -> Any:
@@ -111,8 +115,15 @@ def with_dropout(encoder: Encoder, seed: int) -> Any:
 class CachedEncoder:
     """An encoder that is loaded only if a sentence is missing, and the cache that it fills.
 
-    Below `folder`, moments and rows of corpora lie beside the encodings. `revision` is that of the
-    hub snapshot that the weights came from.
+    Attributes:
+        config: Its configuration.
+        identity: The digests of its files.
+        cache: The encodings of its sentences.
+        load: Reads its files.
+        clock: Tells seconds.
+        folder: Holds the encodings, and the moments and rows of corpora.
+        revision: That of the hub snapshot that the weights came from; None for other files.
+        encoder: The encoder itself, once it is loaded.
     """
 
     config: EncoderConfig
@@ -130,11 +141,12 @@ class CachedEncoder:
     ) -> CachedEncoder:
         """The encoder of a configuration. Raises AssetMissing where its files are not here.
 
-        `identity` is given where the run has read the files before: then they must still have it
-        if they are loaded.
+        `identity` is given where the run has read the files before: files with another one are
+        refused when they are loaded.
         """
         path = places.encoder(config)
-        identity = identity or places.identify(config, path)
+        if identity is None:
+            identity = places.identify(config, path)
         return cls(
             config=config,
             identity=identity,
@@ -165,14 +177,14 @@ class CachedEncoder:
     @cached_property
     def probe(self) -> Encoding:
         """The encoding of one sentence, which tells the encoder's layers, width and parts."""
-        return encoded(self.loaded(), [PROBE])
+        return encoded(self.loaded(), [PROBE_TEXT])
 
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
 
         Similar lengths go together, since a batch costs what its longest sentence costs. A shard
-        takes about two seconds, and is written while the next one is encoded; two stand in memory
-        and no more.
+        takes about two seconds, and is written while the next one is encoded; memory holds two
+        shards and no more.
         """
         missing = sorted(self.cache.missing(texts), key=len)
         written: Future[None] | None = None
@@ -196,47 +208,50 @@ class CachedEncoder:
         A rule of layers and lengths, never of a measured time: a run that goes on after a kill
         forms the same batches, and so the same bits, as one that was left alone.
         """
-        longest = (self.identity.max_length or math.inf) * LETTERS
+        limit = math.inf  # of characters in a batch; the encoder is loaded for it, if need be
+        longest = (self.identity.max_length or math.inf) * CHARACTERS_PER_TOKEN
         batch: list[str] = []
-        left = most = math.inf
+        characters = 0.0
         for text in texts:
-            if not math.isfinite(most):  # once, and not for no texts
-                left = most = letters_at_once(self.loaded(), self.probe)
-            letters = min(len(text), longest) + LETTERS
-            if batch and (letters > left or len(batch) == SHARD):
+            if math.isinf(limit):
+                limit = characters_at_once(self.loaded(), self.probe)
+            length = min(len(text), longest) + CHARACTERS_PER_TOKEN
+            if batch and (characters + length > limit or len(batch) == SHARD):
                 yield batch
-                batch, left = [], most
+                batch, characters = [], 0.0
             batch.append(text)
-            left -= letters
+            characters += length
         if batch:
             yield batch
 
     def pooled(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
         """One pooling of cached texts; reads only the layers that it needs."""
-        depth = self.cache.depth
-        layers = pooling.hidden_states(depth)
+        layers = pooling.hidden_states(self.cache.depth)
+        # A pooling without layers reads the summary token or the pooler.
         encoding = self.cache.read(texts, layers, () if layers else PARTS)
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooled_rows(pooling, encoding), self.clock)
 
 
-def letters_at_once(encoder: Encoder, probe: Encoding) -> float:
-    """Letters whose encoding takes about two seconds; `probe` is the encoding of one sentence."""
-    work = WORK if encoder.facts.get("device", "cpu") == "cpu" else GPU_WORK
-    return LETTERS * work / _token_cost(encoder, probe)
+def characters_at_once(encoder: Encoder, probe: Encoding) -> float:
+    """Characters that are encoded in about two seconds; `probe` is one sentence's encoding."""
+    on_cpu = encoder.facts.get("device", "cpu") == "cpu"
+    multiplications = CPU_MULTIPLICATIONS if on_cpu else GPU_MULTIPLICATIONS
+    return CHARACTERS_PER_TOKEN * multiplications / _token_multiplications(encoder, probe)
 
 
 def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
     """Sentences that are encoded with dropout at a time: SHARD, or fewer by a large encoder.
 
     A power of two, so that a block of a pass holds whole batches; the same on every device, since
-    it is part of the draws. The plain forward pass takes twice WORK in about four seconds.
+    it is part of the draws. The plain forward pass takes about four seconds for them.
     """
-    sentences = 2 * LETTERS * WORK / _token_cost(encoder, probe) / SENTENCE
+    tokens = 2 * CPU_MULTIPLICATIONS / _token_multiplications(encoder, probe)
+    sentences = CHARACTERS_PER_TOKEN * tokens / SENTENCE
     return min(SHARD, 2 ** max(0, math.floor(math.log2(sentences))))
 
 
-def _token_cost(encoder: Encoder, probe: Encoding) -> int:
+def _token_multiplications(encoder: Encoder, probe: Encoding) -> int:
     """Multiplications that a token takes, roughly; an encoder states it if its layers do not."""
     stated: int | None = getattr(encoder, "multiplications", None)
     return stated or multiplications(probe.depth, probe.mean.shape[2])

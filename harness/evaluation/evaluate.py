@@ -1,30 +1,31 @@
-"""One cell, the straight line: sentences -> vectors -> fitted maps -> cosines -> scores.
+"""Functions of a program: `evaluate` a model on tasks, an `encoder` of texts, `fit_method`.
 
-A method is fitted the same way for a cell, for its export, and as a function of a program.
+They measure and fit as a run does. Nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.arrays import Float, Float32, Float64, read_only
-from harness.core.errors import ScoreError, UsageError
+from harness.core.arrays import Float, Float32
+from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.files import text_digest
-from harness.core.interfaces import Encoder, Identity, Transform
-from harness.core.metrics import PairRows, labelled_splits, metric_of, score, why_undefined
-from harness.core.metrics.geometry import alignment_uniformity
+from harness.core.interfaces import Encoder, Transform
 from harness.core.provenance import one_blas_thread
-from harness.core.types import Clock, Method, Pairs, Progress, Task, why_no_text
+from harness.core.types import Method, Progress, Record, Task, why_no_text
+from harness.encoders.function import Function, FunctionConfig
+from harness.evaluation.cell import fit, fit_cell
 from harness.evaluation.embeddings import (
-    PROBE,
+    PROBE_TEXT,
     SHARD,
     CachedEncoder,
     PooledEmbeddings,
@@ -33,151 +34,220 @@ from harness.evaluation.embeddings import (
     pooled_rows,
     with_dropout,
 )
-from harness.evaluation.fit_corpus import (
-    CorpusSample,
-    FitData,
-    applied,
-    apply_in_chunks,
-    corpus_passes,
-    needs_dropout,
-    parts_of,
-)
-from harness.evaluation.select import PlannedCell
-from harness.registry import load_registry
-from harness.resolve import Resolver
+from harness.evaluation.fit_corpus import FitCorpusVectors, applied, needs_dropout
+from harness.evaluation.run import RunContext, execute
+from harness.evaluation.select import PlannedCell, planned_cells
+from harness.registry import Registry, load_registry
+from harness.resolve import Resolver, is_encoder_name
+from harness.results.index import Results
+from harness.results.layout import OWN, own_or_committed, papers_of
+from harness.results.published import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import MIN_COVERAGE
+from harness.results.score_rows import score_rows, to_frame
 from harness.tasks.loader import OWN_TEXTS, TaskLoader
-from harness.transforms.affine import Affine, Moments
+from harness.transforms.pooling import NATIVE
 
-# SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
-POSITIVE_ABOVE = 4.0
+SMALL_TASK = "mini-sts"  # comes with the harness, for a method that is fitted on no task
+
+Model = str | Path | Method | Function | Any  # any: an object with `encode`
 
 
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """The measurement of one cell: scores in points, per-pair cosines, seconds, further facts.
+def evaluate(
+    model: Model | Sequence[str | Method],
+    tasks: str | Task | Sequence[str | Task],
+    *,
+    name: str = "function",
+    seeds: int = 1,
+    output: Path | str | None = None,
+    places: Places | None = None,
+    every_score: bool = False,
+    min_coverage: float = MIN_COVERAGE,
+) -> Any:
+    """Measure a model on tasks.
 
-    (A task whose metric learns has predictions in the place of cosines.)
+    Args:
+        model: What `harness run -m` takes (the id of a method, an encoder's name, a hub repository
+            or a folder), a `Method`, several of these; or a function from a list of N texts to N
+            rows of numbers, or an object with such an `encode`, as a SentenceTransformer has.
+        tasks: Names and globs of tasks, as `harness run -t` takes them, and `Task`s.
+        name: The encoder's name in the ids, if it is a function; no registered one.
+        seeds: How many seeds a method with randomness is measured with.
+        output: A folder that keeps the records, as `harness run -o` does; by default none does.
+        places: Where files are looked for; by default where the command line looks.
+        every_score: One row for each score of a cell and not for its main score alone.
+        min_coverage: The share of a task's tokens that word vectors must have a vector for; 0
+            allows any. The column `coverage` holds the share that they have.
+
+    Returns:
+        A data frame, one row per cell and seed, as [`read_results`][harness.read_results] makes it:
+        the score or why it is undefined (`state`), what is published for it, the verdict, what it
+        took.
+
+    Raises:
+        UsageError: A name is unknown, there is no model or no task, or pandas is not installed.
+        AssetMissing: A model or data are not on this machine.
+        ScoreError: The function does not give one finite row a text, or not the same one twice.
+        HarnessError: A cell cannot be measured, or too few of its tokens have a vector.
+
+    Examples:
+        >>> import harness
+        >>> frame = harness.evaluate("glove-mini", ["mini-sts", "mini-sick"])
+        >>> frame[["method", "task", "metric"]].values.tolist()
+        [['glove-mini.mean', 'mini-sts', 'spearman'], ['glove-mini.mean', 'mini-sick', 'spearman']]
+        >>> frame = harness.evaluate(lambda texts: [[len(t), 1] for t in texts], "mini-sts")
+        >>> frame.method[0], bool(frame.score[0] < 30)
+        ('function.native', True)
     """
-
-    scores: Mapping[str, Any]
-    cosines: Float64[np.ndarray, " P"]
-    timings: Mapping[str, float]
-    facts: Mapping[str, Any]
-
-
-def measure(
-    task: Task,
-    pairs: Pairs,
-    pooled: PooledEmbeddings,
-    transforms: Sequence[Transform],
-    clock: Clock,
-    labelled: Sequence[Pairs] = (),
-) -> Measurement:
-    """Measure fitted transforms on one task's pairs, whose sentences are among the pooled ones.
-
-    `labelled` are the pairs of the splits that the task's metric learns from. Raises ScoreError
-    where a number would be meaningless.
-    """
-    metric = metric_of(task)
-    if len(labelled) != len(labelled_splits(task)):
-        raise ScoreError(f"{task.name}: labelled splits go with a metric that learns, and only so")
-    start = clock()
-    every = (pairs, *labelled)
-    texts = sum((p.sentences for p in every), ())
-    rows, where = np.unique(pooled.rows(texts), return_inverse=True)
-    vectors = read_only(pooled.matrix[rows])
-    for transform in transforms:
-        vectors = applied(transform, vectors)
-    mapped = clock()
-    sides = np.split(where, np.cumsum([len(side) for p in every for side in (p.a, p.b)])[:-1])
-    scored, *learned = (
-        PairRows(a, b, p.gold) for a, b, p in zip(sides[::2], sides[1::2], every, strict=True)
-    )
-    values, facts = metric.compare(vectors, scored, learned)
-    facts = {"dimensions": int(vectors.shape[1]), **facts}
-    scores = score(task, values, pairs) | {name: facts.pop(name) for name in metric.further_scores}
-    if (why := why_undefined(task, scores, values, pairs)) is not None:
-        facts["undefined"] = why
-    if metric.of_vectors is not None:
-        scores |= metric.of_vectors(vectors, scored, pairs)
-    if task.geometry:
-        scores |= alignment_uniformity(vectors, scored.a, scored.b, scored.gold > POSITIVE_ABOVE)
-    finished = clock()
-    if transforms and isinstance(transforms[-1], Affine):
-        facts["rank"] = transforms[-1].rank
-    timings = {"apply": mapped - start, "score": finished - mapped}
-    return Measurement(scores, values, timings, facts)
-
-
-def fit(method: Method, data: FitData, rng: np.random.Generator) -> tuple[Transform, ...]:
-    """Fit the post-processors in the written order, each on what the ones before it give.
-
-    A chain of affine maps is fitted from moments alone and never looks at the vectors again. A
-    post-processor that is given a share of a corpus is told so, if moments do not suffice it.
-    """
-    vectors: Any = data.vectors
-    transforms: list[Transform] = []
-    for post in method.post:
-        if transforms:
-            vectors = _mapped(transforms[-1], vectors, data.scratch)
-        if post.from_moments and data.scratch is not None and not isinstance(vectors, Moments):
-            # The rows may not fit in memory.
-            transform = post.fit(Moments.merged(map(Moments.of, parts_of(vectors))), rng)
-        elif post.from_moments or data.share == 1:
-            transform = post.fit(vectors, rng)
+    _require_counts(seeds, min_coverage)
+    to_frame(())  # raises before anything is measured if pandas is not installed
+    places = Places.from_environment(os.environ) if places is None else places
+    with tempfile.TemporaryDirectory(prefix="harness-") as folder:
+        scratch = Path(folder)
+        function = _function(model)
+        if function is None:
+            methods, places = _methods(model, places)
+            registry = Resolver.of(places).registry
         else:
-            fit: Any = post.fit
-            transform = fit(vectors, rng, share=data.share)
-        if isinstance(vectors, Moments) and not isinstance(transform, Affine):
-            raise UsageError(f"{post.name}: fitted from moments, it must give an affine map")
-        transforms.append(transform)
-    return tuple(transforms)
+            registry = Resolver.of(places).registry
+            method, places = _method_of_function(function, name, places, registry, scratch)
+            methods = [method]
+        chosen_tasks = _tasks(tasks, registry)
+        if not methods or not chosen_tasks:
+            raise UsageError(
+                f"wanted models and tasks, found {len(methods)} and {len(chosen_tasks)} of them"
+            )
+        tables = load_tables(papers_of(own_or_committed(OWN)), registry)
+        context = RunContext(
+            loader=TaskLoader(places, registry.corpora),
+            store=Store(scratch if output is None else Path(output)),
+            min_coverage=min_coverage,
+        )
+        records: dict[tuple[str, str], list[Record]] = {}
+        for outcome in execute(planned_cells(methods, chosen_tasks, seeds), context):
+            if outcome.record is None:
+                is_missing = outcome.status == "asset missing"
+                raise (AssetMissing if is_missing else HarnessError)(outcome.message)
+            key = outcome.cell.method, outcome.cell.task
+            records.setdefault(key, []).append(outcome.record)
+    return to_frame(score_rows(Results(records), tables, registry, every_score))
 
 
-def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:
-    """The moments or the vectors behind a map."""
-    if isinstance(vectors, Moments):
-        return vectors.after(cast(Affine, transform))
-    if scratch is None:
-        return applied(transform, vectors)
-    return apply_in_chunks(transform, vectors, scratch)
+def _require_counts(seeds: int, min_coverage: float) -> None:
+    """Raise UsageError for a number of seeds or a share that is none."""
+    if seeds < 1:
+        raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
+    if not 0 <= min_coverage <= 1:
+        raise UsageError(f"min_coverage: wanted a share from 0 to 1, found {min_coverage}")
 
 
-@dataclass(frozen=True, eq=False)
-class FittedCell:
-    """A cell's encoder and fitted maps, and the digest of what they are fitted on, if any."""
-
-    identity: Identity
-    transforms: tuple[Transform, ...] = ()
-    fitted_on: str | None = None
-
-
-def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress) -> FittedCell:
-    """Fit the maps of a cell as a run does, through its cache."""
-    encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
-    return _fit_cached(cell, encoder, loader, progress)
+def _function(model: Model | Sequence[str | Method]) -> Function | None:
+    """The function that is to be measured: the model itself or its `encode`; None for a name."""
+    if isinstance(model, str):
+        return None
+    function = getattr(model, "encode", model)
+    return function if callable(function) else None
 
 
-def _fit_cached(
-    cell: PlannedCell, encoder: CachedEncoder, loader: TaskLoader, progress: Progress
-) -> FittedCell:
-    """Fit the maps of a cell whose encoder is opened."""
-    method, text = cell.method, loader.inputs(cell.task, cell.method.fit_on).fit
-    if text is None:
-        return FittedCell(encoder.identity)
-    corpus_pass = corpus_passes(encoder, {cell: text}, progress).get(cell)
-    if corpus_pass is not None:
-        data = corpus_pass.data(method)
-    else:
-        sentences = tuple(text.sentences())
-        distinct = sorted(set(sentences))
-        if missing := encoder.cache.missing(distinct):
-            progress.phase(f"{cell.encoder.name}: encoding", len(missing))
-            encoder.ensure(missing, progress)
-        data = FitData.of(method, encoder.pooled(method.pooling, distinct), text.digest, sentences)
-    with one_blas_thread():
-        transforms = fit(method, data, np.random.default_rng(cell.seed))
-    return FittedCell(encoder.identity, transforms, CorpusSample.of_cell(cell, text).digest)
+def _method_of_function(
+    function: Function, name: str, places: Places, registry: Registry, scratch: Path
+) -> tuple[Method, Places]:
+    """The method of a function, with a temporary cache. What it raises of probes is raised."""
+    if not is_encoder_name(name) or name in registry.encoders:
+        raise UsageError(
+            f"name={name!r}: wanted lower-case letters, digits and hyphens, and no encoder's name; "
+            "take another"
+        )
+    config = FunctionConfig(name, function)
+    config.identify()
+    encoders = {**places.encoders, name: scratch}
+    return Method(config, NATIVE), replace(places, cache=scratch / "cache", encoders=encoders)
+
+
+def _methods(model: Model | Sequence[str | Method], places: Places) -> tuple[list[Method], Places]:
+    """The methods that names, folders and `Method`s mean, and places that know their files."""
+    is_list = isinstance(model, Iterable) and not isinstance(model, str)
+    models: Any = model if is_list else [model]
+    methods = []
+    for one_model in models:
+        method, places = resolved(one_model, places)
+        methods.append(method)
+    return methods, places
+
+
+def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:
+    """The tasks that a caller means, each once; of two with one name the first."""
+    wanted = [tasks] if isinstance(tasks, str | Task) else tasks
+    task_by_name: dict[str, Task] = {}
+    for name_or_task in wanted:
+        if isinstance(name_or_task, Task):
+            found: Sequence[Task] = [name_or_task]
+        else:
+            found = registry.select_tasks([name_or_task])
+        for task in found:
+            task_by_name.setdefault(task.name, task)
+    return list(task_by_name.values())
+
+
+def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places]:
+    """The method that a name, a folder or a `Method` means, and places that know its files."""
+    if isinstance(model, Method):
+        return model, places
+    if not isinstance(model, str | Path):
+        raise UsageError(
+            "wanted the name, the folder or the Method of a model, found a "
+            f"{type(model).__name__}; harness.evaluate takes a function, one at a time"
+        )
+    resolver = Resolver.of(places)
+    method = resolver.method(model)
+    return method, resolver.places
+
+
+def encoder(
+    model: str | Path | Method,
+    *,
+    texts: Iterable[str] | None = None,
+    seed: int = 0,
+    places: Places | None = None,
+) -> Embedder:
+    """Open a model as a function from texts to vectors.
+
+    Args:
+        model: What `harness run -m` takes: the id of a method, an encoder's name, a hub repository
+            or a folder, which then mean the model's own modules; or a `Method`.
+        texts: What post-processors are fitted on; by default the corpus that the id names, as a run
+            fits on it, with the same cache. What is fitted on a task's sentences (`@target`) needs
+            them.
+        seed: Seeds the fits; of a family, it names the training.
+        places: Where files are looked for; by default where the command line looks, as
+            HARNESS_CACHE_DIR and HARNESS_DATA_DIR say. Nothing is downloaded.
+
+    Returns:
+        The method, fitted: called with N texts, it gives a matrix of N rows. The id of one that was
+        fitted on `texts` ends with `@own-texts`.
+
+    Raises:
+        UsageError: The name is unknown, or there are no texts to fit on.
+        AssetMissing: The model or the corpus is not on this machine; the message says how to get
+            it.
+        DataError: Its files are not what they should be.
+
+    Examples:
+        >>> import harness
+        >>> embed = harness.encoder("bert-mini")
+        >>> embed(["A man is eating.", "Someone eats."]).shape
+        (2, 256)
+        >>> embed.method.id
+        'bert-mini.mean'
+    """
+    places = Places.from_environment(os.environ) if places is None else places
+    method, places = resolved(model, places)
+    corpora = load_registry().corpora
+    if texts is None and method.fit_on in corpora:
+        return _fitted_on_corpus(method, TaskLoader(places, corpora), seed)
+    config = method.encoder.member(seed)
+    loaded = config.load(places.encoder(config), places.cache)
+    return fit_method(method, loaded, texts, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,44 +334,45 @@ def fit_method(
     if not texts:
         raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
     if needs_dropout(method):
-        at_once = dropout_batch(encoder, encoded(encoder, [PROBE]))
-        data = FitData(_encoded(method, with_dropout(encoder, seed), texts, at_once))
+        batch = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
+        dropping = with_dropout(encoder, seed)
+        vectors = FitCorpusVectors(_vectors(method, dropping, texts, batch))
     else:
-        data = FitData.of(method, _pooled(method, encoder, texts), "texts", texts)
+        pooled = _pooled(method, encoder, texts)
+        vectors = FitCorpusVectors.from_embeddings(method, pooled, "texts", texts)
     with one_blas_thread():
-        transforms = fit(method, data, np.random.default_rng(seed))
+        transforms = fit(method, vectors, np.random.default_rng(seed))
     fitted = replace(method, fit_on=OWN_TEXTS)
     return Embedder(fitted, encoder, transforms, text_digest(texts))
 
 
-SMALL_TASK = "mini-sts"  # a task that is always here, for a method that is fitted on no task
-
-
-def fit_on_corpus(method: Method, loader: TaskLoader, seed: int) -> Embedder:
+def _fitted_on_corpus(method: Method, loader: TaskLoader, seed: int) -> Embedder:
     """Fit a method on the corpus that its id names, as a run fits it, and through the same cache.
 
     Raises AssetMissing where encoder or corpus are not on this machine.
     """
     cell = PlannedCell(method, load_registry().tasks[SMALL_TASK], seed)
     encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
-    fitted = _fit_cached(cell, encoder, loader, Progress())
+    fitted = fit_cell(cell, loader, Progress(), encoder)
     return Embedder(method, encoder.loaded(), fitted.transforms, fitted.fitted_on)
 
 
 def _pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:
     """The distinct texts under the method's pooling."""
-    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    return PooledEmbeddings(rows, _encoded(method, encoder, list(rows)), perf_counter)
+    distinct = list(dict.fromkeys(texts))
+    row = {text: number for number, text in enumerate(distinct)}
+    return PooledEmbeddings(row, _vectors(method, encoder, distinct, SHARD), perf_counter)
 
 
-def _encoded(
-    method: Method, encoder: Encoder, texts: Sequence[str], at_once: int = SHARD
+def _vectors(
+    method: Method, encoder: Encoder, texts: Sequence[str], batch_size: int
 ) -> Float32[np.ndarray, "N D"]:
-    """One row a text, encoded so many at a time."""
-    starts = range(0, len(texts), at_once) or (0,)  # no texts have a width, too
-    batches = (encoded(encoder, texts[start : start + at_once]) for start in starts)
-    parts = [pooled_rows(method.pooling, encoding) for encoding in batches]
-    return np.concatenate(parts)
+    """One row a text, pooled."""
+    batches = [texts[start : start + batch_size] for start in range(0, len(texts), batch_size)]
+    if not batches:
+        batches = [[]]  # an encoding of no texts tells the width of the matrix
+    rows = [pooled_rows(method.pooling, encoded(encoder, batch)) for batch in batches]
+    return np.concatenate(rows)
 
 
 def as_texts(texts: Iterable[str]) -> list[str]:
@@ -314,64 +385,3 @@ def as_texts(texts: Iterable[str]) -> list[str]:
         if (why := why_no_text(text)) is not None:
             raise UsageError(f"wanted texts, {why} in row {row}; leave it out, or make a str of it")
     return texts
-
-
-def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places]:
-    """The method that a name, a folder or a `Method` means, and places that know its files."""
-    if isinstance(model, Method):
-        return model, places
-    if not isinstance(model, str | Path):
-        raise UsageError(
-            "wanted the name, the folder or the Method of a model, found a "
-            f"{type(model).__name__}; harness.evaluate takes a function, one at a time"
-        )
-    resolver = Resolver.of(places)
-    method = resolver.method(model)
-    return method, resolver.places
-
-
-def encoder(
-    model: str | Path | Method,
-    *,
-    texts: Iterable[str] | None = None,
-    seed: int = 0,
-    places: Places | None = None,
-) -> Embedder:
-    """Open a model as a function from texts to vectors.
-
-    Args:
-        model: What `harness run -m` takes: the id of a method, an encoder's name, a hub repository
-            or a folder, which then mean the model's own modules; or a `Method`.
-        texts: What post-processors are fitted on; by default the corpus that the id names, as a run
-            fits on it, with the same cache. What is fitted on a task's sentences (`@target`) needs
-            them.
-        seed: Seeds the fits; of a family, it names the training.
-        places: Where files are looked for; by default where the command line looks, as
-            HARNESS_CACHE_DIR and HARNESS_DATA_DIR say. Nothing is downloaded.
-
-    Returns:
-        The method, fitted: called with N texts, it gives a matrix of N rows. The id of one that was
-        fitted on `texts` ends with `@own-texts`.
-
-    Raises:
-        UsageError: The name is unknown, or there are no texts to fit on.
-        AssetMissing: The model or the corpus is not on this machine; the message says how to get
-            it.
-        DataError: Its files are not what they should be.
-
-    Examples:
-        >>> import harness
-        >>> embed = harness.encoder("bert-mini")
-        >>> embed(["A man is eating.", "Someone eats."]).shape
-        (2, 256)
-        >>> embed.method.id
-        'bert-mini.mean'
-    """
-    places = Places.from_environment(os.environ) if places is None else places
-    method, places = resolved(model, places)
-    corpora = load_registry().corpora
-    if texts is None and method.fit_on in corpora:
-        return fit_on_corpus(method, TaskLoader(places, corpora), seed)
-    config = method.encoder.member(seed)
-    loaded = config.load(places.encoder(config), places.cache)
-    return fit_method(method, loaded, texts, seed)

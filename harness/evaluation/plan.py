@@ -1,51 +1,25 @@
-"""The plan of a run: its cells, the files that they need, what is cached, and what is left to do.
-
-It begins with the identity of a measurement: what a stored result must agree in to count as done.
-"""
+"""The plan of a run: its cells, the files that they need, what is cached, what is left to do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
-from harness.assets.places import asset_named
+from harness.assets.places import Places, asset_named
 from harness.core.errors import AssetMissing, HarnessError
-from harness.core.files import sized
 from harness.core.hardware import base_name
-from harness.core.interfaces import Trained
-from harness.core.metrics import metric_of
-from harness.core.provenance import Plugin, code_digest, plugins_of
-from harness.core.terminal import INDENT, duration, text_table, wrapped
+from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.types import Progress, Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.native import bypassed
-from harness.evaluation.fit_corpus import DIGITS, CorpusSample, needs_dropout
+from harness.evaluation.fit_corpus import DIGEST_DIGITS, FitCorpusSample, needs_pass
+from harness.evaluation.identity import identity_without_fit
 from harness.evaluation.select import PlannedCell
 from harness.results.records import Store, sidecar_metadata
-from harness.tasks.loader import CellInputs, FitText, TaskLoader, distinct_sentences
+from harness.tasks.loader import CellTexts, FitCorpus, TaskLoader, distinct_sentences
 
-
-def identity_of(cell: PlannedCell, inputs: CellInputs, encoding: str) -> dict[str, str]:
-    """Method, data, encoding, code and plug-ins of a cell; `encoding` is the encoder's key.
-
-    The digest of the sentences of a fit (`fit`), for which a corpus is read, is left out.
-    """
-    plugins = plugins_of_cell(cell).values()
-    return {
-        "method": repr(cell.method),
-        "data": inputs.digests["data"],
-        "encoding": encoding,
-        "code": code_digest(),
-        **{f"plugin {plugin.name}": plugin.sha256 for plugin in plugins},
-        **inputs.digests,
-    }
-
-
-def plugins_of_cell(cell: PlannedCell) -> dict[str, Plugin]:
-    """The plug-ins whose code has a part in a cell's score, by name."""
-    method, metric = cell.method, metric_of(cell.task)
-    return plugins_of(method.encoder, method.pooling, *method.post, metric, cell.task.load)
+SENTENCES_OF_A_SAMPLE = 1000  # by which the mean length of a corpus's sentences is estimated
 
 
 @dataclass(frozen=True)
@@ -57,20 +31,31 @@ class MissingAsset:
     bytes: int | None = None
 
     @classmethod
-    def of(cls, error: HarnessError, size: int | None) -> MissingAsset:
-        return cls(str(error), getattr(error, "get", ""), size)
+    def from_error(cls, error: HarnessError, size: int | None) -> MissingAsset:
+        """What an error says, of an asset of so many bytes."""
+        return cls(message=str(error), get=getattr(error, "get", ""), bytes=size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EncoderPlan:
-    """The work of one encoder; `missing` is the line that says how to get its files, or None.
+    """The work of one encoder.
 
-    An encoder `to_train` is trained by the run itself. `to_encode` counts the sentences that are
-    not cached, and those of passes over corpora that no file holds. `seconds` are theirs by the
-    `rate`, in letters a second; a pass with dropout takes as long as earlier ones. None is unknown:
-    of a corpus that states no count, of an encoder that is not here, or that was never timed. Of
-    the cells so many are `measured`, and left are `fits` and `scorings`. `note` is on poolings that
-    bypass the modules of a folder.
+    Attributes:
+        name: The encoder.
+        cells: How many cells it has.
+        missing: The line that says how to get its files; None where they are here.
+        to_train: Whether the run itself trains it.
+        sentences: How many distinct sentences its cells have.
+        cached: How many of these are encoded.
+        to_encode: How many are not, with those of passes over corpora that no file holds; None
+            where a corpus states no count, or the encoder is not here.
+        rate: Characters a second that it encoded so far; None if it was never timed.
+        seconds: What encoding takes by that rate, and by earlier passes with dropout; None if
+            unknown.
+        measured: How many cells are measured already.
+        fits: How many fits the other cells need.
+        scorings: How many other cells there are.
+        note: On poolings that bypass the modules of a folder.
     """
 
     name: str
@@ -88,7 +73,7 @@ class EncoderPlan:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The work of all encoders, and what is not on this machine by name."""
 
@@ -108,179 +93,187 @@ def make_plan(
 
     `runs` holds what was measured before, if that counts.
     """
-    missing: dict[str, MissingAsset] = {}
-    names = dict.fromkeys((cell.task, cell.method.fit_on) for cell in cells)
     progress.phase("planning", len(cells))
-    inputs = {name: _inputs(*name, loader, missing) for name in names}
+    missing: dict[str, MissingAsset] = {}
+    inputs = dict.fromkeys((cell.task, cell.method.fit_on) for cell in cells)
+    texts_of_inputs = {
+        (task, fit_on): _texts(task, fit_on, loader, missing) for task, fit_on in inputs
+    }
     encoders: list[EncoderPlan] = []
     runnable = 0
     for config, group in groupby(cells, key=lambda cell: cell.encoder):
-        of_encoder = tuple(group)
-        texts = {cell: inputs[cell.task, cell.method.fit_on] for cell in of_encoder}
-        readable = {cell: text for cell, text in texts.items() if text is not None}
+        cells_of_encoder = tuple(group)
+        texts_of_cells: dict[PlannedCell, CellTexts] = {}
+        for cell in cells_of_encoder:
+            texts = texts_of_inputs[cell.task, cell.method.fit_on]
+            if texts is not None:
+                texts_of_cells[cell] = texts
         try:
-            encoders.append(_encoder(of_encoder, readable, loader, runs))
-            runnable += len(readable)
+            encoders.append(_plan_encoder(cells_of_encoder, texts_of_cells, loader, runs))
+            runnable += len(texts_of_cells)
         except HarnessError as error:
-            name = f"encoder {base_name(of_encoder[0].method.encoder.name)}"
-            missing[name] = MissingAsset.of(error, getattr(config.source, "about", None))
-            encoders.append(EncoderPlan(config.name, len(of_encoder), str(error)))
-        progress.step(len(of_encoder))
-    return Plan(len(cells), runnable, tuple(encoders), missing)
+            name = base_name(cells_of_encoder[0].method.encoder.name)
+            size = getattr(config.source, "about", None)
+            missing[f"encoder {name}"] = MissingAsset.from_error(error, size)
+            encoders.append(
+                EncoderPlan(name=config.name, cells=len(cells_of_encoder), missing=str(error))
+            )
+        progress.step(len(cells_of_encoder))
+    return Plan(cells=len(cells), runnable=runnable, encoders=tuple(encoders), missing=missing)
 
 
-def _inputs(
+def _texts(
     task: Task, fit_on: str | None, loader: TaskLoader, missing: dict[str, MissingAsset]
-) -> CellInputs | None:
-    """The texts of a cell; None, and a reason, if data are missing."""
+) -> CellTexts | None:
+    """The texts of a cell; None, and an entry in `missing`, if data are missing."""
     try:
-        return loader.inputs(task, fit_on)
+        return loader.texts(task, fit_on)
     except HarnessError as error:
+        asset = task.asset
         corpus = loader.corpora.get(fit_on or "")
-        lacks_corpus = corpus is not None and loader.places.has_data(task.asset)
-        asset = corpus.asset if corpus and lacks_corpus else task.asset
-        missing[asset] = MissingAsset.of(error, asset_named(asset).to_get)
+        if corpus is not None and loader.places.has_data(task.asset):
+            asset = corpus.asset
+        missing[asset] = MissingAsset.from_error(error, asset_named(asset).to_get)
         return None
 
 
-def _encoder(
-    planned: Sequence[PlannedCell],
-    readable: Mapping[PlannedCell, CellInputs],
+def _plan_encoder(
+    cells: Sequence[PlannedCell],
+    texts_of_cells: Mapping[PlannedCell, CellTexts],
     loader: TaskLoader,
     runs: Store | None,
 ) -> EncoderPlan:
-    """The plan of an encoder; `readable` are its cells whose data are here.
+    """The plan of an encoder; `texts_of_cells` holds the cells whose data are here.
 
     Raises HarnessError where its files are not here, or not what they should be.
     """
-    config, places = planned[0].encoder, loader.places
-    plan = EncoderPlan(config.name, len(planned))
+    config, places = cells[0].encoder, loader.places
+    files = _open_files(config, places, cells)
+    distinct = tuple(distinct_sentences(texts_of_cells.values()))
+    missing = files.cache.missing(distinct)
+    remaining = {
+        cell: texts
+        for cell, texts in texts_of_cells.items()
+        if runs is None or not _is_measured(cell, texts, files.key, runs)
+    }
+    passes = _passes_to_make(remaining, files.key, loader)
+    counts_are_known = all(sample.count for sample in passes)
+    in_passes = sum(sample.taken for sample in passes)
+    fits = {
+        (cell.method, cell.seed, texts.fit_corpus)
+        for cell, texts in remaining.items()
+        if cell.method.post
+    }
+    return EncoderPlan(
+        name=config.name,
+        cells=len(cells),
+        to_train=files.to_train,
+        sentences=len(distinct),
+        cached=len(distinct) - len(missing),
+        to_encode=len(missing) + in_passes if counts_are_known else None,
+        rate=files.cache.rate,
+        seconds=_seconds(missing, passes, files, places) if counts_are_known else None,
+        measured=len(texts_of_cells) - len(remaining),
+        fits=len(fits),
+        scorings=len(remaining),
+        note=files.note,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderFiles:
+    """The files of an encoder as a plan sees them: their key, and the cache that it leads to."""
+
+    key: str
+    cache: EncoderCache
+    note: str = ""
+    to_train: bool = False
+
+
+def _open_files(
+    config: EncoderConfig, places: Places, cells: Iterable[PlannedCell]
+) -> EncoderFiles:
+    """The files of an encoder; none yet of one that the run trains. Raises AssetMissing."""
     try:
         path = places.encoder(config)
     except AssetMissing:
-        if not (isinstance(config.source, Trained) and config.source.on_the_spot):
-            raise
-        plan, key, cache = replace(plan, to_train=True), "", EncoderCache(places.cache)
-    else:
-        key = places.identify(config, path, noted=True).key
-        cache = EncoderCache.open(places.cache, key)
-        note = bypassed(config, path, (cell.method.pooling.name for cell in planned))
-        plan = replace(plan, note=note)
-    distinct = tuple(distinct_sentences(readable.values()))
-    missing = cache.missing(distinct)
-    left = {c: inputs for c, inputs in readable.items() if not _is_measured(c, inputs, key, runs)}
-    passes = _passes_left(left, key, loader)
-    counted = all(sample.count for sample in passes)
-    works: list[tuple[float, float | None]] = [(sum(map(len, missing)), cache.rate)]
-    for sample, text in passes.items():
-        if sample.dropout is None:
-            first = [*islice(text.sentences(), 1000)]
-            letters = sum(map(len, first)) / max(1, len(first))
-            works.append((sample.taken * letters, cache.rate))
-        else:
-            works.append((sample.taken, sample.dropout_rate(places.cache, key)))
-    timed = counted and all(per_second for amount, per_second in works if amount)
-    seconds = sum(amount / per_second for amount, per_second in works if per_second)
-    return replace(
-        plan,
-        sentences=len(distinct),
-        cached=len(distinct) - len(missing),
-        to_encode=len(missing) + sum(sample.taken for sample in passes) if counted else None,
-        rate=cache.rate,
-        seconds=round(seconds, 1) if timed else None,
-        measured=len(readable) - len(left),
-        fits=len({(c.method, c.seed, inputs.fit) for c, inputs in left.items() if c.method.post}),
-        scorings=len(left),
+        if isinstance(config.source, Trained) and config.source.on_the_spot:
+            return EncoderFiles(key="", cache=EncoderCache(places.cache), to_train=True)
+        raise
+    key = places.identify(config, path, noted=True).key
+    poolings = (cell.method.pooling.name for cell in cells)
+    return EncoderFiles(
+        key=key, cache=EncoderCache.open(places.cache, key), note=bypassed(config, path, poolings)
     )
 
 
-def _is_measured(cell: PlannedCell, inputs: CellInputs, key: str, runs: Store | None) -> bool:
+def _is_measured(cell: PlannedCell, texts: CellTexts, key: str, runs: Store) -> bool:
     """Whether a run holds the cell; the sentences of a corpus are not digested to see it."""
-    stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors")) if runs else {}
-    return bool(stored) and identity_of(cell, inputs, key).items() <= stored.items()
+    stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors"))
+    identity = identity_without_fit(cell, texts, key)
+    return bool(stored) and identity.items() <= stored.items()
 
 
-def _passes_left(
-    cells: Mapping[PlannedCell, CellInputs], key: str, loader: TaskLoader
-) -> dict[CorpusSample, FitText]:
+def _passes_to_make(
+    texts_of_cells: Mapping[PlannedCell, CellTexts], key: str, loader: TaskLoader
+) -> dict[FitCorpusSample, FitCorpus]:
     """The passes that cells need and that no file holds yet, of `count` 0 where none is stated."""
-    passes: dict[CorpusSample, FitText] = {}
-    for cell, inputs in cells.items():
-        text, method = inputs.fit, cell.method
-        if text is None or not (text.streams or needs_dropout(method)):
+    passes: dict[FitCorpusSample, FitCorpus] = {}
+    for cell, texts in texts_of_cells.items():
+        fit_corpus, method = texts.fit_corpus, cell.method
+        if fit_corpus is None or not needs_pass(method, fit_corpus):
             continue
-        count, digest = text.count, text.digest
-        if text.streams:  # as it is stated: a corpus is not read to plan
-            count, digest = loader.corpora[str(method.fit_on)].count or 0, "?" * DIGITS
-        sample = CorpusSample.of(text.name, digest, count, method, cell.seed)
-        file = replace(sample, seed=None).file(loader.places.cache, key, method)
-        made = len(list(file.parent.glob(file.name)))
-        # Draws without dropout differ by their digests alone; a run makes them in order of seeds.
-        if made <= (sample.seed or 0 if sample.dropout is None else 0):
-            passes[sample] = text
+        if fit_corpus.streams:  # a plan reads no corpus: its count is stated, its digest unknown
+            count = loader.corpora[str(method.fit_on)].count or 0
+            digest = "?" * DIGEST_DIGITS
+        else:
+            count, digest = fit_corpus.count, fit_corpus.digest
+        sample = FitCorpusSample.for_method(
+            method, cell.seed, corpus=fit_corpus.name, text=digest, count=count
+        )
+        if not _is_made(sample, key, cell, loader.places):
+            passes[sample] = fit_corpus
     return passes
 
 
-UNKNOWN = "unknown"
-MERGED = ("harness fetch ", "harness train family ", "pip install ")  # they take several names
+def _is_made(sample: FitCorpusSample, key: str, cell: PlannedCell, places: Places) -> bool:
+    """Whether a file holds what the cell is fitted on, whatever its digest.
+
+    Samples without dropout have file names that differ by their digests alone, one for each seed.
+    A run makes them in the order of seeds: seed 3 is made if there are four files.
+    """
+    pattern = replace(sample, seed=None).file(places.cache, key, cell.method)
+    files = list(pattern.parent.glob(pattern.name))
+    if sample.seed is None or sample.dropout is not None:
+        return len(files) > 0
+    return len(files) > sample.seed
 
 
-def render_plan(plan: Plan, width: int | None = None) -> str:
-    """The plan for people: what is here, what is left to do, and what gets all that is missing."""
-    width = 80 if width is None else width
-    head = ("encoder", "cells", "cached", "to encode", "time")
-    encoders = text_table([_row(e) for e in plan.encoders if not e.missing], head, width)
-    measured = sum(encoder.measured for encoder in plan.encoders)
-    already = f", {measured} of them are measured already" if measured else ""
-    left = f"; {_work_left(plan)}" if plan.runnable else "."
-    cells = f"{plan.runnable} of {plan.cells} cells can run here{already}{left}"
-    notes = [wrapped(f"Note: {e.note}", width) for e in plan.encoders if e.note]
-    return "\n".join((encoders, "", wrapped(cells, width), *notes, *_to_get(plan.missing, width)))
-
-
-def _to_get(missing: Mapping[str, MissingAsset], width: int) -> Iterator[str]:
-    """Each command that downloads missing assets, then those that must be obtained manually."""
-    names: dict[str, dict[str, None]] = {}
-    by_hand = []
-    for name, asset in missing.items():
-        command = next((command for command in MERGED if asset.get.startswith(command)), "")
-        if command:
-            names.setdefault(command, {})[asset.get.removeprefix(command)] = None
+def _seconds(
+    missing: Sequence[str],
+    passes: Mapping[FitCorpusSample, FitCorpus],
+    files: EncoderFiles,
+    places: Places,
+) -> float | None:
+    """Seconds of encoding sentences, and of passes over corpora; None if a rate is unknown."""
+    characters = float(sum(map(len, missing)))
+    seconds = 0.0
+    for sample, fit_corpus in passes.items():
+        if sample.dropout is None:
+            characters += sample.taken * _mean_length(fit_corpus)
         else:
-            by_hand.append(f"{INDENT}{name}: {asset.get or asset.message}")
-    if missing:
-        size = sum(asset.bytes or 0 for asset in missing.values())
-        yield f"\nasset missing ({len(missing)}, {sized(size)} as far as known):"
-    for command, words in names.items():
-        line = wrapped(f"{INDENT}{command}{' '.join(words)}", width - 2)
-        yield line.replace("\n", " \\\n")
-    if by_hand:
-        yield "by hand:"
-        yield from (wrapped(line, width) for line in by_hand)
+            rate = sample.dropout_rate(places.cache, files.key)
+            if rate is None:
+                return None
+            seconds += sample.taken / rate
+    if characters:
+        if not files.cache.rate:
+            return None
+        seconds += characters / files.cache.rate
+    return round(seconds, 1)
 
 
-def _row(encoder: EncoderPlan) -> tuple[str, ...]:
-    return (
-        encoder.name,
-        str(encoder.cells),
-        "to be trained" if encoder.to_train else f"{encoder.cached:,} of {encoder.sentences:,}",
-        UNKNOWN if encoder.to_encode is None else f"{encoder.to_encode:,}",
-        UNKNOWN if encoder.seconds is None else duration(encoder.seconds),
-    )
-
-
-def _work_left(plan: Plan) -> str:
-    """The time to encode, as far as it is known, and how much else there is to do."""
-    timed = sum(encoder.seconds or 0.0 for encoder in plan.encoders)
-    unknown = sum(e.seconds is None and not e.missing for e in plan.encoders)
-    times = [f"about {duration(timed)}"] if timed or not unknown else []
-    if unknown:
-        times.append(f"an unknown time for {unknown} encoder{'s' * (unknown > 1)}")
-    counts = {
-        "training": sum(encoder.to_train for encoder in plan.encoders),
-        "fit": sum(encoder.fits for encoder in plan.encoders),
-        "scoring": sum(encoder.scorings for encoder in plan.encoders),
-    }
-    others = [f"{n:,} {what}{'s' * (n > 1)}" for what, n in counts.items() if n]
-    not_timed = f"; not timed are {', '.join(others)}" if others else ""
-    return f"encoding takes {' and '.join(times)}{not_timed}."
+def _mean_length(fit_corpus: FitCorpus) -> float:
+    """Characters of a sentence, by the first ones of a corpus."""
+    first = list(islice(fit_corpus.sentences(), SENTENCES_OF_A_SAMPLE))
+    return sum(map(len, first)) / max(1, len(first))

@@ -30,7 +30,7 @@ from harness.core.provenance import code_digest
 from harness.core.terminal import wrapped
 from harness.core.types import MethodId, Record
 from harness.encoders.function import FunctionConfig
-from harness.evaluation.runner import Outcome
+from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, by_encoder
 from harness.gate.drift import (
     PROMOTE,
@@ -351,7 +351,7 @@ class Gate:
             return ()
         moved, task = most_moved(old, similarities), load_registry().tasks.get(record.task)
         try:
-            inputs = loader.inputs(task) if task else None
+            inputs = loader.texts(task) if task else None
         except HarnessError:
             return moved
         if inputs is None or inputs.digests["data"] != record.digests.get("data"):

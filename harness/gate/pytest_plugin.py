@@ -89,7 +89,7 @@ class GateRun:
         """Run the quick set and check it, as `harness run --gate` and `harness check` do."""
         from harness.assets.places import Places
         from harness.contracts.plugins import open_plugins
-        from harness.evaluation.runner import RunContext, execute
+        from harness.evaluation.run import RunContext, execute
         from harness.evaluation.select import on_hardware
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
         from harness.plugins import plugins_in_use

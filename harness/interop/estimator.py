@@ -12,8 +12,8 @@ from harness.core.arrays import Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
-from harness.evaluation.evaluate import fit
-from harness.evaluation.fit_corpus import FitData, applied
+from harness.evaluation.cell import fit
+from harness.evaluation.fit_corpus import FitCorpusVectors, applied
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 
@@ -67,7 +67,7 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         method = Method(ROWS, NATIVE, load_registry().parse_posts(self.post), "target")
         rng = np.random.default_rng(self.random_state)
         try:
-            self.transforms_ = fit(method, FitData(rows), rng)
+            self.transforms_ = fit(method, FitCorpusVectors(rows), rng)
         except ScoreError as error:
             count, width = rows.shape
             raise ValueError(f"{error} (n_samples = {count}, n_features = {width})") from error

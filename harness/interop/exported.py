@@ -30,7 +30,7 @@ from harness.encoders.checkpoint import (
 )
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
-from harness.evaluation.evaluate import FittedCell
+from harness.evaluation.cell import FittedTransforms
 from harness.evaluation.select import PlannedCell
 from harness.results.index import Results
 from harness.transforms.affine import Affine
@@ -39,7 +39,7 @@ from harness.transforms.pooling import Cls, Mean, Pooler
 COSINE = {"similarity_fn_name": "cosine"}
 
 
-def write_model(planned: PlannedCell, cell: FittedCell, places: Places, folder: Path) -> None:
+def write_model(planned: PlannedCell, cell: FittedTransforms, places: Places, folder: Path) -> None:
     """Write a fitted method as a folder, all of it or nothing."""
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise UsageError(f"{folder}: wanted a new or an empty folder, found files in it")
@@ -86,7 +86,7 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
     return weight.T, bias
 
 
-def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedCell) -> None:
+def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedTransforms) -> None:
     """Copy the folder, with its prompt by default and in float32."""
     max_length, mapped = cell.identity.max_length, bool(cell.transforms)
     listed = parse_json((path / MODULES).read_bytes())
@@ -157,7 +157,7 @@ HEAD = """| task | metric x100 | this model | all seeds | protocol |
 def write_card(
     folder: Path,
     planned: PlannedCell,
-    cell: FittedCell,
+    cell: FittedTransforms,
     tasks: Mapping[str, Task],
     results: Results,
     citation: str,
@@ -200,7 +200,9 @@ def write_card(
     return len(rows)
 
 
-def _rows(planned: PlannedCell, cell: FittedCell, task: Task, results: Results) -> Iterator[str]:
+def _rows(
+    planned: PlannedCell, cell: FittedTransforms, task: Task, results: Results
+) -> Iterator[str]:
     """The main score of each record of these weights, maps and seed on a task, as a row."""
     method, metric = planned.method.id, metric_of(task)
     exported = (cell.identity.key, cell.fitted_on, planned.seed)

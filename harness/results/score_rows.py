@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-from harness.core.provenance import PLUGINS
+from harness.core.provenance import PLUGINS, extra
 from harness.core.scores import ScorePath, score_at, score_paths
 from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry
@@ -213,3 +213,22 @@ def _row(
         source=source,
         **taken_over,
     )
+
+
+# The types of a column by that of its field; a column of whole numbers may have holes.
+COLUMN_TYPES = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
+
+
+def to_frame(rows: Sequence[ScoreRow]) -> Any:
+    """A `pandas.DataFrame` with a column for each field, typed by it, even where there is no row.
+
+    Raises UsageError if pandas is not installed.
+    """
+    with extra("pandas"):
+        import pandas
+    columns = {}
+    for field in fields(ScoreRow):
+        column_type = COLUMN_TYPES[str(field.type).partition(" ")[0]]
+        values = [getattr(row, field.name) for row in rows]
+        columns[field.name] = pandas.array(values, dtype=column_type)
+    return pandas.DataFrame(columns)

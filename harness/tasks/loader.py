@@ -65,7 +65,7 @@ def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
     )
 
 
-# What `@` may name besides a corpus: the sentences of the task itself.
+# What `@` may name other than a corpus: the sentences of the task itself.
 TARGETS = {
     "target": "the sentences of all splits of the task",
     "target-splits": "as @target, those of a task of one split three times: as train, dev and test",
@@ -77,7 +77,7 @@ OWN_TEXTS = "own-texts"
 
 
 @dataclass(frozen=True, eq=False)
-class FitText:
+class FitCorpus:
     """Sentences to fit on, with their repetitions: a task's own, or those of a corpus.
 
     `sentences` gives all of them at each call; a corpus may be larger than memory and is read anew.
@@ -88,14 +88,17 @@ class FitText:
 
     @property
     def streams(self) -> bool:
+        """Whether it is read from a file at each pass: a corpus, and no task's own sentences."""
         return self.name not in TARGETS
 
     @property
     def digest(self) -> str:
+        """The sha256 of the sentences in their order."""
         return self._digested.hexdigest()
 
     @property
     def count(self) -> int:
+        """The number of sentences, repetitions included."""
         return self._digested.count
 
     @cached_property
@@ -104,19 +107,23 @@ class FitText:
 
 
 @dataclass(frozen=True, eq=False)
-class CellInputs:
+class CellTexts:
     """The texts of a cell.
 
-    `pairs` are scored; `labelled` are those of the splits that the task's metric learns from,
-    mostly none. `digests` are those of a record: `data`, and `labels` where there are any.
-    `sentences` are the distinct ones to be encoded; a corpus streams past and is not among them.
+    Attributes:
+        pairs: The pairs that are scored.
+        labelled: The pairs of each split that the task's metric learns from, mostly none.
+        digests: For a record: `data`, and `labels` where there are labelled pairs.
+        sentences: The distinct ones to be encoded; those of a corpus are read in a pass of their
+            own and are not among them.
+        fit_corpus: What the method's post-processors are fitted on; None without any.
     """
 
     pairs: Pairs
     labelled: tuple[Pairs, ...]
     digests: Mapping[str, str]
     sentences: frozenset[str]
-    fit: FitText | None = None
+    fit_corpus: FitCorpus | None = None
 
 
 def splits_read(task: Task, fit_on: str) -> tuple[str, ...]:
@@ -131,9 +138,9 @@ def splits_read(task: Task, fit_on: str) -> tuple[str, ...]:
     return task.splits * 3 if fit_on == "target-splits" and len(task.splits) == 1 else task.splits
 
 
-def distinct_sentences(inputs: Iterable[CellInputs]) -> frozenset[str]:
+def distinct_sentences(texts: Iterable[CellTexts]) -> frozenset[str]:
     """The sentences that several cells need encoded; many of these have the same texts."""
-    return frozenset().union(*(texts.sentences for texts in set(inputs)))
+    return frozenset().union(*(cell_texts.sentences for cell_texts in set(texts)))
 
 
 @dataclass
@@ -143,43 +150,51 @@ class TaskLoader:
     places: Places
     corpora: Mapping[str, Corpus]
     splits: dict[tuple[Callable[[Path, str], Pairs], str], Pairs] = field(default_factory=dict)
-    streams: dict[str, FitText] = field(default_factory=dict)
-    cells: dict[tuple[Task, str | None], CellInputs] = field(default_factory=dict)
+    streamed: dict[str, FitCorpus] = field(default_factory=dict)
+    cells: dict[tuple[Task, str | None], CellTexts] = field(default_factory=dict)
 
-    def inputs(self, task: Task, fit_on: str | None = None) -> CellInputs:
+    def texts(self, task: Task, fit_on: str | None = None) -> CellTexts:
+        """The texts of the cells of a task, under methods that are fitted on `fit_on`.
+
+        Raises AssetMissing for data that are not here, DataError for damaged ones.
+        """
         if (task, fit_on) not in self.cells:
-            inputs = self._scored(task) if fit_on is None else self._fitted(task, fit_on)
-            self.cells[task, fit_on] = inputs
+            if fit_on is None:
+                texts = self._scored_texts(task)
+            else:
+                texts = self._with_fit_corpus(self.texts(task), task, fit_on)
+            self.cells[task, fit_on] = texts
         return self.cells[task, fit_on]
 
-    def _scored(self, task: Task) -> CellInputs:
-        first, *rest = (self._split(task, split) for split in task.scored)
-        pairs = first.concatenate(*rest) if rest else first
+    def _scored_texts(self, task: Task) -> CellTexts:
+        first, *others = (self._split(task, split) for split in task.scored)
+        pairs = first.concatenate(*others) if others else first
         labelled = tuple(self._split(task, split) for split in labelled_splits(task))
         digests = {"data": pairs_digest(pairs)}
         if labelled:
             digests["labels"] = "+".join(map(pairs_digest, labelled))
-        distinct = frozenset().union(*(p.sentences for p in (pairs, *labelled)))
-        return CellInputs(pairs, labelled, digests, distinct)
+        distinct = frozenset().union(*(split.sentences for split in (pairs, *labelled)))
+        return CellTexts(pairs=pairs, labelled=labelled, digests=digests, sentences=distinct)
 
-    def _fitted(self, task: Task, fit_on: str) -> CellInputs:
-        scored = self.inputs(task)
+    def _with_fit_corpus(self, scored: CellTexts, task: Task, fit_on: str) -> CellTexts:
         if fit_on not in TARGETS:
             if fit_on not in self.corpora:
                 raise UsageError(
                     f"@{fit_on}: wanted a fit corpus of the registry, found none of that name; "
                     "harness list components shows them"
                 )
-            return replace(scored, fit=self._stream(self.corpora[fit_on]))
-        texts = sum((self._split(task, s).sentences for s in splits_read(task, fit_on)), ())
-        fit = FitText(fit_on, lambda: texts)
-        return replace(scored, fit=fit, sentences=scored.sentences.union(texts))
+            return replace(scored, fit_corpus=self._stream(self.corpora[fit_on]))
+        splits = splits_read(task, fit_on)
+        sentences = sum((self._split(task, split).sentences for split in splits), ())
+        fit_corpus = FitCorpus(fit_on, lambda: sentences)
+        return replace(scored, fit_corpus=fit_corpus, sentences=scored.sentences.union(sentences))
 
-    def _stream(self, corpus: Corpus) -> FitText:
+    def _stream(self, corpus: Corpus) -> FitCorpus:
         data_dir = self.places.require_data(corpus.asset)
-        if corpus.name not in self.streams:
-            self.streams[corpus.name] = FitText(corpus.name, partial(corpus.sentences, data_dir))
-        return self.streams[corpus.name]
+        if corpus.name not in self.streamed:
+            sentences = partial(corpus.sentences, data_dir)
+            self.streamed[corpus.name] = FitCorpus(corpus.name, sentences)
+        return self.streamed[corpus.name]
 
     def _split(self, task: Task, split: str) -> Pairs:
         data_dir = self.places.require_data(task.asset)

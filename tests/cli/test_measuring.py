@@ -10,7 +10,7 @@ from fakes import made_record, results_of
 from harness.assets.places import Places
 from harness.cli.measure import _promote
 from harness.cli.printing import Printer
-from harness.evaluation.runner import Outcome, RunContext, execute
+from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
@@ -33,7 +33,7 @@ def measured(method, task, score, **facts):
     """The outcome of a cell with this score, of the method as it is registered."""
     scores = {"spearman": {"all": score}, "pearson": {"all": score - 1}}
     made = made_record(method, task, scores, repr=repr(load_registry().parse(method)), facts=facts)
-    return Outcome(cell_of(made), "measured", made)
+    return Outcome(cell=cell_of(made), status="measured", record=made)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     for overwrite in (False, True):  # from the encoder, then from the cache
         context = RunContext(loader, store, overwrite=overwrite, min_coverage=0)
         [outcome] = execute(planned, context)
-        texts = dict.fromkeys(loader.inputs(task).pairs.sentences)
+        texts = dict.fromkeys(loader.texts(task).pairs.sentences)
         known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
         share = sum(map(sum, known)) / sum(map(len, known))
         assert outcome.record.facts["coverage"] == round(share, 4)

@@ -19,7 +19,7 @@ from fakes import (
 )
 
 from harness.cli.printing import LINES, against_committed, against_papers, claims_that_hold, not_run
-from harness.evaluation.runner import Outcome, RunContext, execute
+from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.gate.drift import Checked, State
 from harness.results.folder import ResultsFolder
@@ -102,7 +102,9 @@ def test_what_did_not_run_is_counted_by_what_would_get_it(ran):
 
 def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
     many = [
-        Outcome(Cell("a.mean", f"task-{i}-{j}"), "asset missing", get=f"harness fetch {i}")
+        Outcome(
+            cell=Cell("a.mean", f"task-{i}-{j}"), status="asset missing", get=f"harness fetch {i}"
+        )
         for i in range(LINES + 3)
         for j in range(i + 1)
     ]

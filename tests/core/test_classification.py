@@ -25,7 +25,7 @@ from harness.core.metrics.classification import (
     train_regressions,
 )
 from harness.core.types import Method, Pairs
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.records import Store

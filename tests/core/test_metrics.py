@@ -21,7 +21,7 @@ from harness.core.metrics.correlation import pearson, spearman
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.types import Pairs, Task
-from harness.evaluation.evaluate import measure
+from harness.evaluation.cell import measure
 from harness.report import sentences
 
 # A hundredth of a point on a coarse grid: hypothesis then finds ties and constant columns.

@@ -16,7 +16,7 @@ from harness.core.errors import UsageError
 from harness.core.files import sized
 from harness.encoders.cache.encodings import open_labelled
 from harness.encoders.cache.gc import cache_size, cached_entries, clear, entries_named, shrink
-from harness.evaluation.fit_corpus import write_corpus
+from harness.evaluation.fit_corpus import write_fit_corpus
 from harness.transforms.affine import Moments
 
 NOW = 2e9
@@ -47,8 +47,10 @@ def add_rest(root, config):
     """Moments, rows and converted weights."""
     identity = config.identify(root)
     rows = FakeEncoder(identity.key).encode(numbered(0, 5)).mean[:, 0]
-    write_corpus(root / "moments" / identity.key / "corpus.mean.safetensors", Moments.of(rows), 1.0)
-    write_corpus(root / "rows" / identity.key / "corpus.rows.safetensors", rows, 1.0)
+    write_fit_corpus(
+        root / "moments" / identity.key / "corpus.mean.safetensors", Moments.of(rows), 1.0
+    )
+    write_fit_corpus(root / "rows" / identity.key / "corpus.rows.safetensors", rows, 1.0)
     converted = root / "converted" / f"{identity.digests['weights']}.safetensors"
     converted.parent.mkdir(exist_ok=True)
     converted.write_text("{}")

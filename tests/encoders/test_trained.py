@@ -15,6 +15,7 @@ from baselines.sbert import NLI
 from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.measure import on_the_spot
+from harness.cli.plan_text import plan_text
 from harness.cli.train import RECIPES, Recipe, command_line
 from harness.core import hardware
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -24,8 +25,8 @@ from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.engines import InProcess, Processes
 from harness.evaluation.parallel import execute_on
-from harness.evaluation.plan import make_plan, render_plan
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.plan import make_plan
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells
 from harness.gate.check import encode_golden
 from harness.registry import load_registry
@@ -171,7 +172,7 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
     plan = make_plan(planned, texts)
     assert plan.runnable == 2
     assert [entry.to_train for entry in plan.encoders] == [True, True, False]
-    assert "to be trained" in render_plan(plan)
+    assert "to be trained" in plan_text(plan)
     assert [work.call() for work in on_the_spot(planned, texts.places)] == [None, None]
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)

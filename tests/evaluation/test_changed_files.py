@@ -28,9 +28,8 @@ from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import CountedConfig, StaticConfig, write_vectors
 from harness.evaluation import parallel
 from harness.evaluation.embeddings import CachedEncoder
-from harness.evaluation.fit_corpus import CorpusPass
-from harness.evaluation.parallel import Site
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.parallel import WorkerContext
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.records import Store
 
@@ -82,12 +81,14 @@ def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(tmp_path,
     """`between`: after the process that started the run has read them, and before the worker."""
     config = Replaced() if changed_in == "load" else TWO
     identity = ONE.identify(tmp_path)
-    site = Site.of(RunContext(library(tmp_path), Store(tmp_path / "runs")), workers=2)
-    parallel._encode(site, identity, config, ["a sentence", "another"])
+    context = RunContext(library(tmp_path), Store(tmp_path / "runs"))
+    context.store.folder.mkdir()
+    worker = WorkerContext.for_run(context, workers=2)
+    parallel._encode(worker, identity, config, ["a sentence", "another"])
     unit = planned_cells([method(encoder=config)], [TOY], seeds=1)
     fitted = planned_cells([method("mean", "centre", on="target", encoder=config)], [TOY], seeds=1)
-    parallel._in_pass(site, identity, fitted, CorpusPass.encode, range(2))
-    [outcome] = parallel._measured(site, identity, unit)
+    parallel._encode_block(worker, identity, fitted, range(2))
+    [outcome] = parallel._measure(worker, identity, unit)
     assert outcome.status == "failed"
     assert "its files changed during the run" in outcome.message
     assert not [*(tmp_path / "cache").rglob("*.safetensors")]

@@ -88,7 +88,7 @@ def runs(tmp_path, loader):
     rng, store = np.random.default_rng(7), Store(tmp_path / "runs")
     for method in METHODS:
         for of in (TOY, OTHER):
-            inputs = loader.inputs(of)
+            inputs = loader.texts(of)
             values = rng.normal(size=len(inputs.pairs))
             if (method, of) == ("fake.mean", OTHER):
                 values = inputs.pairs.gold / 5
@@ -110,7 +110,7 @@ def resampler(runs, loader):
 
 def resampled(runs, loader, of, methods=METHODS):
     """The scores of methods on the resamples of a task."""
-    pairs = loader.inputs(of).pairs
+    pairs = loader.texts(of).pairs
     columns = np.stack([runs.cosines(Cell(method, of.name)) for method in methods])
     counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
     return bootstrap_scores(columns, pairs.gold, pairs.group, counts)
@@ -210,7 +210,7 @@ def write_seeds(runs, loader, seeds=range(5)):
     """A seeded method on both tasks; what each seed gave the pairs."""
     rng, given = np.random.default_rng(11), {}
     for of in (TOY, OTHER):
-        inputs = loader.inputs(of)
+        inputs = loader.texts(of)
         for seed in seeds:
             values = inputs.pairs.gold / 5 + rng.normal(scale=0.5, size=len(inputs.pairs))
             scores = {"spearman": {"all": 70.0 + seed}}
@@ -225,7 +225,7 @@ def test_an_interval_of_a_seeded_method_is_over_seeds_and_items(runs, loader):
     weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", SEED))
     on_tasks = []
     for of in (TOY, OTHER):
-        pairs = loader.inputs(of).pairs
+        pairs = loader.texts(of).pairs
         columns = np.stack([given[of, seed].astype(np.float32) for seed in range(5)])
         counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
         scores = bootstrap_scores(columns, pairs.gold, pairs.group, counts)
@@ -251,7 +251,7 @@ def test_a_seed_without_similarities_leaves_the_test_over_seeds(runs, loader, lo
 def test_rows_of_a_table_are_compared_over_their_seeds(runs, loader):
     """A column's best is that of the means; seed 0 of it alone is no better than the other."""
     write_seeds(runs, loader)
-    pairs, digest = loader.inputs(TOY).pairs, loader.inputs(TOY).digests["data"]
+    pairs, digest = loader.texts(TOY).pairs, loader.texts(TOY).digests["data"]
     write(runs, SEEDED, TOY, -pairs.gold, digest, {"spearman": {"all": 70.0}})
     column = {"TOY": Scored((SEEDED, "fake.cls"), ((TOY, ALL),))}
     [tested] = against_best(column, resampler(runs, loader)).values()

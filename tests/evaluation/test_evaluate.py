@@ -1,95 +1,68 @@
-"""One cell, the straight line: what a score may not depend on, and what its facts say."""
-
-from dataclasses import replace
+"""A fitted method as a function: the vectors of a run, whatever stands around a text."""
 
 import numpy as np
 import pytest
-from fakes import Centre
+from fakes import TOY, FakeConfig, library, method, numbered
+from hypothesis import given
+from hypothesis import strategies as st
 
-from baselines.minilm import MINILM
-from baselines.natsv import Natsv
-from baselines.sn import SN
-from baselines.whitening import Whitening
-from harness.contracts.samples import rows, view_of
 from harness.core.errors import ScoreError, UsageError
-from harness.core.types import Method, Pairs, Task
-from harness.evaluation.evaluate import FitData, fit, measure
-from harness.transforms.pooling import MEAN
+from harness.core.metrics import cosine, score
+from harness.core.types import Method
+from harness.evaluation.evaluate import Embedder, fit_method
+from harness.evaluation.run import RunContext, execute
+from harness.evaluation.select import PlannedCell
+from harness.results.records import Store
+
+PLAIN = method("first-last")
+CENTRED = method("mean", "centre", on="target")
+SEEDED = method("cls", "centre", "stretch", on="target")
+SENTENCES = numbered(0, 12)
 
 
-def task(pairs) -> Task:
-    return Task(
-        "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw", geometry=True
-    )
+def loaded(wanted: Method, folder):
+    return wanted.encoder.load(folder, folder)
 
 
-def measured(view, pairs, *posts):
-    data = FitData(view.matrix[view.rows(pairs.sentences)])
-    method = Method(MINILM, MEAN, posts, "target" if posts else None)
-    return measure(task(pairs), pairs, view, fit(method, data, np.random.default_rng(0)), float)
+@pytest.mark.parametrize("wanted", [PLAIN, CENTRED, SEEDED], ids=lambda m: m.id)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_cell_of_a_run_has_the_scores_of_the_same_vectors(wanted, seed, tmp_path):
+    texts = library(tmp_path)
+    cell = PlannedCell(wanted, TOY, seed)
+    [outcome] = execute([cell], RunContext(texts, Store(tmp_path / "runs")))
+    inputs = texts.texts(TOY, "target")
+    embedder = fit_method(wanted, loaded(wanted, tmp_path), inputs.fit_corpus.sentences(), seed)
+    pairs = inputs.pairs
+    ours, _ = cosine(embedder(pairs.a), embedder(pairs.b))
+    for name, scores in score(TOY, ours, pairs).items():
+        # Two orders of summation; the groups are compared with the rest.
+        assert flat(scores) == pytest.approx(flat(outcome.record.scores[name]), abs=1e-9)
 
 
-def numbers(scores) -> dict:
-    """Every score by its path."""
-    if not isinstance(scores, dict):
-        return {"": scores}
-    return {f"{k} {p}": n for k, part in scores.items() for p, n in numbers(part).items()}
+def flat(scores):
+    return {**scores, **scores["groups"], "groups": None}
 
 
-def reordered(pairs, order):
-    a, b, group = (tuple(column[i] for i in order) for column in (pairs.a, pairs.b, pairs.group))
-    return Pairs(a, b, pairs.gold[order], group)
+@given(st.lists(st.sampled_from(SENTENCES), max_size=20))
+def test_a_row_depends_on_its_text_alone(texts):
+    wanted = method("mean", "stretch", on="target")
+    embedder = fit_method(wanted, FakeConfig().load("", ""), SENTENCES)
+    whole = dict(zip(SENTENCES, embedder(SENTENCES), strict=True))
+    assert np.array_equal(embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4))
 
 
-@pytest.mark.parametrize("posts", [(), (SN(), Natsv(2)), (Whitening(3),)])
-def test_neither_the_order_of_pairs_nor_that_of_the_columns_moves_a_score(posts):
-    view, pairs = view_of(rows(60, 6))
-    shuffled = reordered(pairs, np.random.default_rng(1).permutation(len(pairs)))
-    swapped = replace(pairs, a=pairs.b, b=pairs.a)
-    first = numbers(measured(view, pairs, *posts).scores)
-    for other in (shuffled, swapped):
-        found = numbers(measured(view, other, *posts).scores)
-        assert found == pytest.approx(first, abs=1e-6)  # uniformity is a float32 sum
+@pytest.mark.parametrize("texts", [None, ()])
+def test_post_processors_without_texts_are_refused_in_one_line(texts, tmp_path):
+    with pytest.raises(UsageError, match=r"^fake\.mean\+centre@target: wanted texts[^\n]*$"):
+        fit_method(CENTRED, loaded(CENTRED, tmp_path), texts)
 
 
-def test_zero_vectors_are_counted_and_score_zero():
-    x = rows(20, 4)
-    x[0] = x[3] = 0
-    found = measured(*view_of(x))
-    assert found.facts["zero_vector_pairs"] == 2
-    assert found.cosines[:2].tolist() == [0, 0]
-    assert found.scores["uniformity"] is None
+def test_one_text_is_not_taken_for_a_list_of_letters(tmp_path):
+    with pytest.raises(UsageError, match="put it into a list"):
+        fit_method(PLAIN, loaded(PLAIN, tmp_path))("a sentence")
 
 
-def test_the_positive_pairs_of_alignment_have_gold_above_four():
-    x = rows(20, 4)
-    view, pairs = view_of(x)
-    found = measured(view, replace(pairs, gold=np.repeat([4.0, 4.5], 5)))
-    unit = x[10:] / np.linalg.norm(x[10:], axis=1, keepdims=True)
-    distances = ((unit[0::2] - unit[1::2]) ** 2).sum(axis=1)
-    assert found.scores["alignment"] == pytest.approx(distances.mean())
-
-
-def test_vectors_that_are_not_finite_are_never_scored():
-    x = rows(20, 4)
-    x[7, 2] = np.nan
-    with pytest.raises(ScoreError, match=r"^pair 4:"):
-        measured(*view_of(x))
-    with pytest.raises(ScoreError, match="not finite"):
-        measured(*view_of(x), SN())
-
-
-class Bent(Centre):
-    """Says that it is fitted from moments, and gives another map than an affine one."""
-
-    def fit(self, x, rng):
-        return np.tanh
-
-
-def test_what_is_fitted_from_moments_must_be_affine():
-    """Else what comes after it would be fitted on the moments before it."""
-    view, pairs = view_of(rows(20, 4))
-    moments, _ = view.moments("target", pairs.sentences)
-    method = Method(MINILM, MEAN, (Bent(), SN()), "target")
-    with pytest.raises(UsageError, match="must give an affine map"):
-        fit(method, FitData(moments), np.random.default_rng(0))
+def test_a_vector_that_is_not_finite_is_refused_by_its_text(tmp_path):
+    boundless = Embedder(PLAIN, loaded(PLAIN, tmp_path), (lambda x: x * np.inf,))
+    with pytest.raises(ScoreError, match=SENTENCES[3]):
+        boundless(SENTENCES[3:])

@@ -1,7 +1,10 @@
 """Fits on vectors: rows of a corpus in files, a share of it, dropout; in bounded memory."""
 
 import shutil
+import time
 import tracemalloc
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -31,12 +34,18 @@ from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
 from harness.core.types import Method
 from harness.evaluation import fit_corpus
+from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.engines import Cluster
-from harness.evaluation.evaluate import FitData, fit, fit_method
-from harness.evaluation.fit_corpus import CorpusSample, read_corpus, write_corpus
+from harness.evaluation.evaluate import fit_method
+from harness.evaluation.fit_corpus import (
+    FitCorpusSample,
+    FitCorpusVectors,
+    read_fit_corpus,
+    write_fit_corpus,
+)
 from harness.evaluation.parallel import execute_on
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.records import Store
 from harness.transforms.affine import Moments
@@ -154,7 +163,7 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     tmp_path, monkeypatch, name
 ):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    monkeypatch.setattr("harness.evaluation.fit_corpus.PART", 11)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 11)
     chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
     one, other = run(tmp_path, planned_cells(chains, [TOY], seeds=1), SAME).values()
     for correlation in ("spearman", "pearson"):
@@ -207,9 +216,12 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
 
 
 def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
+    def sample(method):
+        return FitCorpusSample.for_method(method, 0, corpus="c", text="text", count=10**5)
+
     def name(pooling, *post):
         method = Method(FakeConfig(), pooling, post, "c")
-        return CorpusSample.of("c", "text", 10**5, method, 0).file(tmp_path, "key", method).name
+        return sample(method).file(tmp_path, "key", method).name
 
     flow, short = FLOWS["flow"], FLOWS["flow:paper-nli"]
     assert name(MEAN, flow) == name(MEAN, Whitening(), short) == "c.text.mean.safetensors"
@@ -220,7 +232,7 @@ def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
     taken = max(1, int(part * count))
-    source = CorpusSample("c", "text", count, taken, seed)
+    source = FitCorpusSample(corpus="c", text="text", count=count, taken=taken, seed=seed)
     found = list(source.drawn(map(str, range(count))))
     assert len(found) == taken
     assert list(map(int, found)) == sorted(set(map(int, found)))
@@ -230,7 +242,7 @@ def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
 def test_every_sentence_is_as_likely_to_be_drawn():
     times = np.zeros(20)
     for seed in range(400):
-        source = CorpusSample("c", "text", 20, 5, seed)
+        source = FitCorpusSample(corpus="c", text="text", count=20, taken=5, seed=seed)
         times[[int(t) for t in source.drawn(map(str, range(20)))]] += 1
     # 100 expected, deviation 8.7: five of them is one case in two million
     assert np.abs(times - 100).max() < 44
@@ -364,16 +376,36 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
 
 
 class LastFirst(Cluster):
-    """Two workers of which the second is always quicker."""
+    """An engine in this process that makes the call first that it was given last."""
 
     workers = 2
+    jobs_ahead = 1000
 
-    def map(self, function, items, then):
-        for item in reversed(items):
-            result = function(item)
-            further = then(item, result)
-            yield item, result
-            yield from self.map(function, further, then)
+    @contextmanager
+    def executor(self):
+        with ThreadPoolExecutor(1) as thread:
+            yield Stack(thread)
+
+
+class Stack(Executor):
+    """Calls of which a thread makes the last one first."""
+
+    def __init__(self, thread):
+        self.thread, self.calls = thread, []
+
+    def submit(self, call):
+        future = Future()
+        self.calls.append((future, call))
+        self.thread.submit(self.make_last_call)
+        return future
+
+    def make_last_call(self):
+        time.sleep(0.01)  # while others are given
+        future, call = self.calls.pop()
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - the future raises it
+            future.set_exception(error)
 
 
 BLOCKS = {
@@ -420,17 +452,17 @@ def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
     config = FakeConfig()
     planned = fitted("far", SN(), config=config)
     [good] = run(tmp_path / "good", planned, FAR).values()
-    write = fit_corpus.write_corpus
+    write = fit_corpus.write_fit_corpus
 
     def killed(path, *content):
         if path.name.startswith("far"):
             raise KeyboardInterrupt
         write(path, *content)
 
-    monkeypatch.setattr(fit_corpus, "write_corpus", killed)
+    monkeypatch.setattr(fit_corpus, "write_fit_corpus", killed)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, planned, FAR)
-    monkeypatch.setattr(fit_corpus, "write_corpus", write)
+    monkeypatch.setattr(fit_corpus, "write_fit_corpus", write)
     first, *others = sorted((tmp_path / "cache").rglob(".far*.block"))
     assert len(others) == 7
     first.write_bytes(first.read_bytes()[:-1])
@@ -475,15 +507,15 @@ def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
 
 def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     """A chain whose maps are fitted from moments and from rows, on 20 MB of them."""
-    monkeypatch.setattr("harness.evaluation.fit_corpus.PART", 1024)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 1024)
     monkeypatch.setattr("harness.transforms.flows.BLOCK", 1024)
     rng = np.random.default_rng(0)
-    write_corpus(tmp_path / "x.safetensors", rng.normal(size=(80_000, 64)).astype("f4"), 0.0)
-    vectors = read_corpus(tmp_path / "x.safetensors").vectors
+    write_fit_corpus(tmp_path / "x.safetensors", rng.normal(size=(80_000, 64)).astype("f4"), 0.0)
+    vectors = read_fit_corpus(tmp_path / "x.safetensors").vectors
     short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
     method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")
     tracemalloc.start()
-    fit(method, FitData(vectors, scratch=tmp_path), np.random.default_rng(0))
+    fit(method, FitCorpusVectors(vectors, scratch=tmp_path), np.random.default_rng(0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # A few parts of half a megabyte and a permutation of 80,000; all rows in float64 are 41 MB.
@@ -497,9 +529,9 @@ def test_moments_and_rows_of_another_file_are_not_taken(tmp_path, chain):
     x = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     vectors = Moments.of(x) if chain == "centre" else x
     path = tmp_path / "moments" / "key" / "stream.0.mean.safetensors"
-    write_corpus(path, vectors, 1.0)
-    assert read_corpus(path) is not None
+    write_fit_corpus(path, vectors, 1.0)
+    assert read_fit_corpus(path) is not None
     for other in (path.with_name("stream.0.cls.safetensors"), path.parents[1] / "new" / path.name):
         other.parent.mkdir(exist_ok=True)
         shutil.copy(path, other)
-        assert read_corpus(other) is None
+        assert read_fit_corpus(other) is None

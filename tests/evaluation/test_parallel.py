@@ -20,9 +20,24 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import Hardware
 from harness.core.provenance import packages
 from harness.evaluation import parallel
-from harness.evaluation.engines import QUIET_TRACKER, Cluster, InProcess, Processes
-from harness.evaluation.parallel import WHOLE, Part, Site, Work, execute_on, units
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.engines import (
+    QUIET_TRACKER,
+    Cluster,
+    InProcess,
+    Job,
+    Processes,
+    WorkersLost,
+    run_jobs,
+)
+from harness.evaluation.parallel import (
+    WHOLE_PLAN,
+    Part,
+    TrainingJob,
+    WorkerContext,
+    execute_on,
+    units,
+)
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
@@ -36,7 +51,7 @@ METHODS = (
 PLANNED = planned_cells(METHODS, [TOY, OTHER], seeds=2)
 
 
-def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, corpora=()):
+def run(folder, engine, planned=PLANNED, part=WHOLE_PLAN, told=None, corpora=()):
     """The outcomes, by cell; of one process, without an engine."""
     context = RunContext(library(folder, *corpora), Store(folder / "runs"), told or Told())
     made = execute_on(engine, planned, context, part) if engine else execute(planned, context)
@@ -134,14 +149,14 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     ],
 )
 def test_a_worker_of_another_version_or_without_a_folder_is_refused(tmp_path, change, message):
-    site = Site.of(RunContext(library(tmp_path), Store(tmp_path)), workers=2)
+    worker = WorkerContext.for_run(RunContext(library(tmp_path), Store(tmp_path)), workers=2)
     with pytest.raises(HarnessError, match=message):
-        replace(site, **change).require_worker()
+        replace(worker, **change).require_same_installation()
 
 
 def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "code_digest", lambda: "0" * 64)  # a worker has its own
-    trainings = [Work(partial((tmp_path / "trained").touch), trains=FakeConfig())]
+    trainings = [TrainingJob(call=partial((tmp_path / "trained").touch), encoder=FakeConfig())]
     made = execute_on(
         Processes(2), PLANNED, RunContext(library(tmp_path), Store(tmp_path)), trainings=trainings
     )
@@ -192,7 +207,7 @@ def test_an_encoder_that_is_trained_keeps_no_other_waiting(tmp_path):
     kin, told = FakeConfig("kin", weights="two"), Told()
     planned = planned_cells([method("mean"), method("mean", encoder=kin)], [TOY, OTHER], seeds=1)
     waits = partial(LateConfig(records=str(tmp_path / "runs")).load, None, None)
-    trainings = [Work(partial(returns_nothing, waits), trains=kin)]
+    trainings = [TrainingJob(call=partial(returns_nothing, waits), encoder=kin)]
     loader = library(tmp_path, encoders=("fake", "kin"))
     context = RunContext(loader, Store(tmp_path / "runs"), told)
     outcomes = [*execute_on(Processes(2), planned, context, trainings=trainings)]
@@ -204,6 +219,22 @@ def test_an_encoder_that_is_trained_keeps_no_other_waiting(tmp_path):
 
 def returns_nothing(call):
     call()
+
+
+def results(engine, function, numbers):
+    """What a function gives for each number, in the order in which it is done."""
+    jobs = [Job(call=partial(function, number)) for number in numbers]
+    return [result for _, result in run_jobs(engine, jobs)]
+
+
+def test_a_job_is_run_when_those_before_it_are_done_and_a_milestone_is_not_called():
+    calls = []
+    first, second = (Job(call=partial(calls.append, number)) for number in (1, 2))
+    milestone = Job(after=(first, second))
+    last = Job(call=partial(calls.append, "last"), after=(milestone,))
+    assert [job for job, _ in run_jobs(InProcess(), [last, milestone, second, first])][-1] is last
+    assert calls[-1] == "last"
+    assert sorted(calls[:-1]) == [1, 2]
 
 
 def kill_at_3(number):
@@ -223,16 +254,18 @@ def grow(number):
 
 @pytest.mark.slow
 def test_a_worker_that_holds_an_encoder_is_not_replaced():
-    assert len({worker for _, worker in Processes(2).map(grow, range(6))}) == 2
+    assert len(set(results(Processes(2), grow, range(6)))) == 2
 
 
 @pytest.mark.slow
 def test_results_that_are_closed_early_leave_no_traceback(tmp_path):
     """In 6 of 40 tries loky's own thread ended with a traceback."""
     code = (
-        "from harness.evaluation.engines import Processes\n"
+        "from functools import partial\n"
+        "from harness.evaluation.engines import Job, Processes, run_jobs\n"
         "for count in range(1, 21):\n"
-        "    results = Processes(2).map(abs, range(200))\n"
+        "    jobs = [Job(call=partial(abs, number)) for number in range(200)]\n"
+        "    results = run_jobs(Processes(2), jobs)\n"
         "    for _ in range(count): next(results)\n"
         "    results.close()\n"
     )
@@ -242,7 +275,7 @@ def test_results_that_are_closed_early_leave_no_traceback(tmp_path):
 
 def test_a_process_that_is_killed_ends_the_run_with_one_line():
     with pytest.raises(HarnessError, match=r"^a worker process was killed[^\n]*run again[^\n]*$"):
-        list(Processes(2).map(kill_at_3, range(8)))
+        results(Processes(2), kill_at_3, range(8))
 
 
 def kill_at_3_while_others_sleep(number):
@@ -252,7 +285,7 @@ def kill_at_3_while_others_sleep(number):
 
 
 @pytest.mark.slow
-def test_an_item_that_kills_its_worker_fails_and_the_one_beside_it_is_done():
+def test_a_job_that_kills_its_worker_is_lost_and_another_of_that_worker_alone_is_done():
     """One worker with two threads: when it dies it has both."""
     distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
     dask = pytest.importorskip("dask")
@@ -261,9 +294,13 @@ def test_an_item_that_kills_its_worker_fails_and_the_one_beside_it_is_done():
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as made,
         distributed.Client(made) as client,
     ):
-        found = dict(Cluster(client).map(kill_at_3_while_others_sleep, [3, 4]))
-    assert isinstance(found[3], HarnessError)
-    assert found[4] == 4
+        engine = Cluster(client)
+        together = results(engine, kill_at_3_while_others_sleep, [3, 4])
+        [three] = results(engine, kill_at_3_while_others_sleep, [3])
+        [four] = results(engine, kill_at_3_while_others_sleep, [4])
+    assert any(isinstance(result, WorkersLost) for result in together)
+    assert isinstance(three, WorkersLost)
+    assert four == 4
 
 
 @pytest.mark.parametrize("scheduler", rest_slow(["tcp://127.0.0.1:1", "nonsense"], "nonsense"))

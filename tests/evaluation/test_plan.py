@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from fakes import OTHER, TOY, FakeConfig, Stretch, corpus, library, method
 
+from harness.cli.plan_text import plan_text
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
-from harness.evaluation.fit_corpus import CorpusSample, write_corpus
-from harness.evaluation.plan import MissingAsset, make_plan, render_plan
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.fit_corpus import FitCorpusSample, write_fit_corpus
+from harness.evaluation.plan import MissingAsset, make_plan
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.records import Store
 from harness.tasks.loader import limited_corpus
@@ -29,7 +30,7 @@ def letters(sentences):
 
 
 def text(plan):
-    return " ".join(render_plan(plan).split())
+    return " ".join(plan_text(plan).split())
 
 
 def timed(texts):
@@ -107,17 +108,17 @@ def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_
     texts = timed(library(tmp_path))
     config = FakeConfig()
     planned = planned_cells([Method(config, MEAN, (Dropped(),), "target")], [TOY], seeds=2)
-    count = texts.inputs(TOY, "target").fit.count
+    count = texts.texts(TOY, "target").fit_corpus.count
     [entry] = make_plan(planned, texts).encoders
     assert (entry.to_encode, entry.seconds) == (entry.sentences + 2 * count, None)
 
     key = config.identify(tmp_path).key
     for seed, rows in ((7, 30), (8, 10)):
-        made = CorpusSample("target", "0" * 64, 60, 60, None, seed)
+        made = FitCorpusSample(corpus="target", text="0" * 64, count=60, taken=60, dropout=seed)
         file = made.file(texts.places.cache, key, planned[0].method)
-        write_corpus(file, np.zeros((rows, 4), np.float32), 2.0)
+        write_fit_corpus(file, np.zeros((rows, 4), np.float32), 2.0)
     [entry] = make_plan(planned, texts).encoders
-    sentences = texts.inputs(TOY, "target").sentences
+    sentences = texts.texts(TOY, "target").sentences
     assert entry.seconds == round(letters(sentences) / 1000 + 2 * count / 10, 1)
 
 
@@ -125,7 +126,7 @@ def test_what_is_missing_is_grouped_by_what_gets_it_within_the_width(tmp_path):
     names = [f"encoder-of-a-long-name-{i}" for i in range(9)]
     missing = {f"encoder {n}": MissingAsset("x" * 200, f"harness fetch {n}", 10**9) for n in names}
     missing["far"] = MissingAsset("x" * 200, "put far.txt into DATA_DIR")
-    shown = render_plan(replace(make_plan([], library(tmp_path)), missing=missing))
+    shown = plan_text(replace(make_plan([], library(tmp_path)), missing=missing))
     assert all(len(line) <= 80 for line in shown.splitlines())
     [command] = re.findall(r"^  harness fetch (?:.*\\\n)*.*", shown, re.MULTILINE)
     assert shlex.split(command.replace("\\\n", "")) == ["harness", "fetch", *names]

@@ -25,7 +25,7 @@ from harness.core.errors import is_interruption
 from harness.core.interfaces import Encoding
 from harness.core.metrics import Metric, cosines
 from harness.core.types import Method, Pairs
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.results.records import Store
 from harness.transforms.affine import Affine, Moments

@@ -19,7 +19,7 @@ from harness.core import metrics
 from harness.core.errors import DataError, UsageError
 from harness.core.tensors import write_tensors
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.gate.check import (
     FAILURES_FILE,

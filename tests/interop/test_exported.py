@@ -27,8 +27,10 @@ from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig, write_vectors
-from harness.evaluation.evaluate import Embedder, FitData, FittedCell, fit, fit_cell
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.cell import FittedTransforms, fit, fit_cell
+from harness.evaluation.evaluate import Embedder
+from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.interop.exported import write_card, write_model
 from harness.registry import load_registry
@@ -47,8 +49,8 @@ def exported(tmp_path, method, model):
     encoder, transforms = method.encoder.load(model, tmp_path), []
     if method.post:
         x = rows(200, method.pooling(encoder.encode(["a"])).shape[1])
-        transforms = fit(method, FitData(x), np.random.default_rng(0))
-    cell = FittedCell(method.encoder.identify(model), tuple(transforms))
+        transforms = fit(method, FitCorpusVectors(x), np.random.default_rng(0))
+    cell = FittedTransforms(method.encoder.identify(model), tuple(transforms))
     places = Places(tmp_path, encoders={"m": model})
     write_model(PlannedCell(method, TOY, 0), cell, places, tmp_path / "out")
     return Embedder(method, encoder, cell.transforms)(TEXTS), tmp_path / "out"

@@ -15,7 +15,7 @@ from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics import cosine
 from harness.core.types import Method, Pairs
 from harness.encoders.function import FunctionConfig
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry
 from harness.results.records import Store
@@ -67,7 +67,7 @@ def test_an_encoder_is_fitted_on_the_corpus_of_its_id_as_a_cell_of_a_run_is(name
     cell = PlannedCell(registry.parse(name), task, 1)
     loader = TaskLoader(Places(tmp_path / "another cache"), registry.corpora)
     [outcome] = execute([cell], RunContext(loader, runs))
-    pairs = loader.inputs(task).pairs
+    pairs = loader.texts(task).pairs
     cosines, _ = cosine(embed(pairs.a), embed(pairs.b))
     np.testing.assert_allclose(cosines, runs.cosines(cell.address), atol=1e-5)
     assert embed.fitted_on == outcome.record.digests["fit"]

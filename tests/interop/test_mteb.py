@@ -18,7 +18,7 @@ from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.scores import score_at
 from harness.evaluation.evaluate import fit_method
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
@@ -131,8 +131,8 @@ def evaluated(model, name, data_dir):
 )
 def test_mteb_gives_our_main_score(identifier, name, data_dir, tmp_path):
     wanted, places = load_registry().parse(identifier), Places(tmp_path, data_dir)
-    inputs = TaskLoader(places, {}).inputs(load_registry().tasks[name], wanted.fit_on)
-    texts = tuple(inputs.fit.sentences()) if inputs.fit else None
+    inputs = TaskLoader(places, {}).texts(load_registry().tasks[name], wanted.fit_on)
+    texts = tuple(inputs.fit_corpus.sentences()) if inputs.fit_corpus else None
     theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
     ours = measured(wanted, name, places)
     assert theirs["main_score"] == pytest.approx(ours, abs=1e-6)

@@ -18,7 +18,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
 from harness.core.types import Corpus, Method, Pairs, Progress, Record, Task
-from harness.evaluation.embeddings import PROBE as PROBED
+from harness.evaluation.embeddings import PROBE_TEXT as PROBED
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results

@@ -16,14 +16,14 @@ def sentences(of, *splits):
 
 
 def test_a_plain_cell_has_the_scored_pairs_and_nothing_else(tmp_path):
-    inputs = library(tmp_path).inputs(TOY)
+    inputs = library(tmp_path).texts(TOY)
     assert inputs.digests == {"data": pairs_digest(TOY.pairs(tmp_path))}
     assert inputs.sentences == set(sentences(TOY, "test"))
-    assert (inputs.labelled, inputs.fit) == ((), None)
+    assert (inputs.labelled, inputs.fit_corpus) == ((), None)
 
 
 def test_a_metric_that_learns_has_its_labelled_pairs(tmp_path):
-    inputs = library(tmp_path).inputs(REGRESSION)
+    inputs = library(tmp_path).texts(REGRESSION)
     train, dev = inputs.labelled
     assert inputs.digests["labels"] == f"{pairs_digest(train)}+{pairs_digest(dev)}"
     assert inputs.sentences == set(sentences(REGRESSION, "test", "train", "dev"))
@@ -34,18 +34,18 @@ def test_a_metric_that_learns_has_its_labelled_pairs(tmp_path):
     [("target", TOY.splits), ("target-splits", TOY.splits), ("target-train", ("train",))],
 )
 def test_a_fit_on_the_task_has_its_sentences_with_repetitions(tmp_path, fit_on, splits):
-    inputs, own = library(tmp_path).inputs(TOY, fit_on), sentences(TOY, *splits)
-    assert tuple(inputs.fit.sentences()) == own
-    assert (inputs.fit.digest, inputs.fit.count) == (text_digest(own), len(own))
+    inputs, own = library(tmp_path).texts(TOY, fit_on), sentences(TOY, *splits)
+    assert tuple(inputs.fit_corpus.sentences()) == own
+    assert (inputs.fit_corpus.digest, inputs.fit_corpus.count) == (text_digest(own), len(own))
     assert inputs.sentences == set(own) | set(sentences(TOY, "test"))
-    assert not inputs.fit.streams
+    assert not inputs.fit_corpus.streams
 
 
 def test_a_task_of_one_split_is_read_as_train_dev_and_test_alike(tmp_path):
     one = replace(TOY, name="one", splits=("test",), train=None)
     loader, own = library(tmp_path), sentences(TOY, "test")
-    assert tuple(loader.inputs(one, "target-splits").fit.sentences()) == own * 3
-    assert tuple(loader.inputs(one, "target").fit.sentences()) == own
+    assert tuple(loader.texts(one, "target-splits").fit_corpus.sentences()) == own * 3
+    assert tuple(loader.texts(one, "target").fit_corpus.sentences()) == own
 
 
 def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path):
@@ -53,13 +53,13 @@ def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path)
     stream = corpus("stream", texts)
     stream = type(stream)("stream", lambda _: reads.append(1) or iter(texts), stream.asset)
     loader = library(tmp_path, stream)
-    one, other = (loader.inputs(scored, "stream") for scored in (TOY, REGRESSION))
+    one, other = (loader.texts(scored, "stream") for scored in (TOY, REGRESSION))
     assert reads == []
-    assert one.fit.digest == other.fit.digest == text_digest(texts)
-    assert (one.fit.count, len(reads)) == (20, 1)
-    assert tuple(one.fit.sentences()) == tuple(one.fit.sentences()) == texts
-    assert one.fit.streams
-    assert one.sentences == loader.inputs(TOY).sentences
+    assert one.fit_corpus.digest == other.fit_corpus.digest == text_digest(texts)
+    assert (one.fit_corpus.count, len(reads)) == (20, 1)
+    assert tuple(one.fit_corpus.sentences()) == tuple(one.fit_corpus.sentences()) == texts
+    assert one.fit_corpus.streams
+    assert one.sentences == loader.texts(TOY).sentences
 
 
 def test_each_split_is_read_once(tmp_path, monkeypatch):
@@ -70,10 +70,10 @@ def test_each_split_is_read_once(tmp_path, monkeypatch):
     loader = library(tmp_path)
     for fit_on in (None, "target", "target-train"):
         for scored in (TOY, task("toy.dev", scored=("dev",))):
-            loader.inputs(scored, fit_on)
+            loader.texts(scored, fit_on)
     assert sorted(reads) == ["dev", "test", "train"]
 
 
 def test_a_corpus_that_is_not_here_is_missing(tmp_path):
     with pytest.raises(AssetMissing):
-        library(tmp_path, corpus("far", (), AWAY)).inputs(TOY, "far")
+        library(tmp_path, corpus("far", (), AWAY)).texts(TOY, "far")

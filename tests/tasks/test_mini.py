@@ -33,10 +33,10 @@ NOWHERE = Path("no-such-folder")
 def test_no_data_folder_is_needed(tmp_path):
     loader = TaskLoader(Places(cache=tmp_path), load_registry().corpora)
     for task in miniature.TASKS:
-        pairs = loader.inputs(task).pairs
+        pairs = loader.texts(task).pairs
         assert len(pairs) >= 1000
-        assert loader.inputs(task, "target").sentences >= set(pairs.sentences)
-        assert loader.inputs(task, "mini-text").sentences == loader.inputs(task).sentences
+        assert loader.texts(task, "target").sentences >= set(pairs.sentences)
+        assert loader.texts(task, "mini-text").sentences == loader.texts(task).sentences
 
 
 @pytest.mark.parametrize(("line", "found"), [("a\tb\tc\td\n", "50f9dff0"), ("", "e3b0c442")])

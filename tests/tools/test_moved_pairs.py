@@ -5,7 +5,7 @@ from moved_pairs import CHOICES, COUNT, Choice, key, measure, read_measured
 
 from harness import Places, load_registry
 from harness.core.toml import read_rows
-from harness.evaluation.runner import RunContext
+from harness.evaluation.run import RunContext
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 

@@ -17,8 +17,9 @@ from harness.contracts.samples import rows, view_of, with_constants
 from harness.core.errors import ScoreError
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
-from harness.evaluation.evaluate import FitData, fit
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.cell import fit
+from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.records import Store
@@ -103,7 +104,7 @@ CHAINS = [
 def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streamed):
     view, pairs = view_of(rows(30, 6))
     moments, _ = view.moments("target", pairs.sentences)
-    data = FitData(moments if streamed else view.matrix[view.rows(pairs.sentences)])
+    data = FitCorpusVectors(moments if streamed else view.matrix[view.rows(pairs.sentences)])
     found = view.matrix
     for transform in fit(Method(BERT_MINI, MEAN, posts, "target"), data, NEVER_DRAWN):
         found = transform(found)
@@ -160,7 +161,7 @@ def test_scores_of_a_run_are_those_of_the_formulas_on_the_same_vectors(tmp_path)
     )
     scores = {done.cell.method: done.record.scores["spearman"]["all"] for done in outcomes}
     key = BERT_MINI.identify(library.places.encoder(BERT_MINI)).key
-    pairs = library.inputs(task).pairs
+    pairs = library.texts(task).pairs
     x = MEAN(EncoderCache.open(tmp_path / "cache", key).read(pairs.sentences, layers=(4,)))
     for post, plain in OF_A_RUN.items():
         a, b = np.split(plain(x), 2)  # fitted on both columns, with repetitions

@@ -14,7 +14,7 @@ from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.assets.places import Places
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.records import Store

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from harness.cli.printing import shown_score
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.records import Store, largest_move
 

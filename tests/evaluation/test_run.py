@@ -32,8 +32,8 @@ from harness.core.provenance import packages
 from harness.core.types import Method
 from harness.encoders.cache import encodings
 from harness.encoders.cache.encodings import EncoderCache
-from harness.evaluation.evaluate import fit, measure
-from harness.evaluation.runner import RunContext, execute
+from harness.evaluation.cell import fit, measure
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import load_registry
 from harness.results.records import Cell, Store, largest_move
@@ -98,7 +98,7 @@ def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monke
 
 def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(tmp_path, monkeypatch):
     counted = Mock(wraps=fit)
-    monkeypatch.setattr("harness.evaluation.runner.fit", counted)
+    monkeypatch.setattr("harness.evaluation.run.fit", counted)
     fitted = {method("mean", "stretch", on=on): n for on, n in {"stream": 2, "target": 4}.items()}
     planned = planned_cells(fitted, [TOY, OTHER], seeds=2)
     scores = {c: o.record.scores for c, o in run(tmp_path, planned, STREAM).items()}
@@ -311,7 +311,7 @@ def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, 
         return measure(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr("harness.evaluation.runner.measure", interrupted)
+        patch.setattr("harness.evaluation.run.measure", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, planned)
     before, encoded = snapshot(tmp_path / "runs"), len(config.log)

@@ -1,0 +1,53 @@
+"""Records as data frames of pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.assets.places import Places
+from harness.core.errors import UsageError
+from harness.resolve import Resolver
+from harness.results.folder import ResultsFolder
+from harness.results.layout import OWN, is_results, own_or_committed, reading_order
+from harness.results.score_rows import folder_rows, to_frame
+
+
+def read_results(
+    folder: Path | str = OWN, *, every_score: bool = False, encoders: Sequence[str] = ()
+) -> Any:
+    """Read the records of a folder as a data frame: one row per cell and seed.
+
+    The columns are those of [`ScoreRow`][harness.ScoreRow]: the parts of the method's id, the
+    score, what is published for it with the verdict, what it took, and what measured it.
+
+    Args:
+        folder: A results folder, as `harness run` and `harness reproduce` fill it. `results` is
+            the current folder's own, with its `runs`, followed by what comes with the harness;
+            the column `source` says which. A cell that several hold is that of the first.
+        every_score: One row for each score of a record (metric, aggregation, subset) and not for
+            its main score alone.
+        encoders: Encoders that published tables of your own name, each NAME=PATH as behind
+            `--encoder` on the command line.
+
+    Returns:
+        A `pandas.DataFrame`.
+
+    Raises:
+        UsageError: There is no such folder, or pandas is not installed.
+        DataError: A record was changed after it was measured.
+
+    Examples:
+        >>> from harness import read_results
+        >>> frame = read_results()
+        >>> minilm = frame[frame.encoder == "minilm"]
+        >>> minilm.pivot_table(index="method", columns="task", values="score").shape[0] > 5
+        True
+    """
+    place = own_or_committed(Path(folder))
+    if not is_results(place):
+        raise UsageError(f"{place}: wanted a folder of results, found no records in it")
+    registry = Resolver.of(Places(Path()), encoders).registry
+    results = ResultsFolder(place, registry, folders=reading_order(place, with_runs=True))
+    return to_frame(folder_rows(results, every_score))

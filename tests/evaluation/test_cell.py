@@ -1,0 +1,96 @@
+"""One cell, the straight line: what a score may not depend on, and what its facts say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import Centre
+
+from baselines.minilm import MINILM
+from baselines.natsv import Natsv
+from baselines.sn import SN
+from baselines.whitening import Whitening
+from harness.contracts.samples import rows, view_of
+from harness.core.errors import ScoreError, UsageError
+from harness.core.types import Method, Pairs, Task
+from harness.evaluation.cell import fit, measure
+from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.transforms.pooling import MEAN
+
+
+def task(pairs) -> Task:
+    return Task(
+        "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw", geometry=True
+    )
+
+
+def measured(view, pairs, *posts):
+    data = FitCorpusVectors(view.matrix[view.rows(pairs.sentences)])
+    method = Method(MINILM, MEAN, posts, "target" if posts else None)
+    return measure(task(pairs), pairs, view, fit(method, data, np.random.default_rng(0)), float)
+
+
+def numbers(scores) -> dict:
+    """Every score by its path."""
+    if not isinstance(scores, dict):
+        return {"": scores}
+    return {f"{k} {p}": n for k, part in scores.items() for p, n in numbers(part).items()}
+
+
+def reordered(pairs, order):
+    a, b, group = (tuple(column[i] for i in order) for column in (pairs.a, pairs.b, pairs.group))
+    return Pairs(a, b, pairs.gold[order], group)
+
+
+@pytest.mark.parametrize("posts", [(), (SN(), Natsv(2)), (Whitening(3),)])
+def test_neither_the_order_of_pairs_nor_that_of_the_columns_moves_a_score(posts):
+    view, pairs = view_of(rows(60, 6))
+    shuffled = reordered(pairs, np.random.default_rng(1).permutation(len(pairs)))
+    swapped = replace(pairs, a=pairs.b, b=pairs.a)
+    first = numbers(measured(view, pairs, *posts).scores)
+    for other in (shuffled, swapped):
+        found = numbers(measured(view, other, *posts).scores)
+        assert found == pytest.approx(first, abs=1e-6)  # uniformity is a float32 sum
+
+
+def test_zero_vectors_are_counted_and_score_zero():
+    x = rows(20, 4)
+    x[0] = x[3] = 0
+    found = measured(*view_of(x))
+    assert found.facts["zero_vector_pairs"] == 2
+    assert found.values[:2].tolist() == [0, 0]
+    assert found.scores["uniformity"] is None
+
+
+def test_the_positive_pairs_of_alignment_have_gold_above_four():
+    x = rows(20, 4)
+    view, pairs = view_of(x)
+    found = measured(view, replace(pairs, gold=np.repeat([4.0, 4.5], 5)))
+    unit = x[10:] / np.linalg.norm(x[10:], axis=1, keepdims=True)
+    distances = ((unit[0::2] - unit[1::2]) ** 2).sum(axis=1)
+    assert found.scores["alignment"] == pytest.approx(distances.mean())
+
+
+def test_vectors_that_are_not_finite_are_never_scored():
+    x = rows(20, 4)
+    x[7, 2] = np.nan
+    with pytest.raises(ScoreError, match=r"^pair 4:"):
+        measured(*view_of(x))
+    with pytest.raises(ScoreError, match="not finite"):
+        measured(*view_of(x), SN())
+
+
+class Bent(Centre):
+    """Says that it is fitted from moments, and gives another map than an affine one."""
+
+    def fit(self, x, rng):
+        return np.tanh
+
+
+def test_what_is_fitted_from_moments_must_be_affine():
+    """Else what comes after it would be fitted on the moments before it."""
+    view, pairs = view_of(rows(20, 4))
+    moments, _ = view.moments("target", pairs.sentences)
+    method = Method(MINILM, MEAN, (Bent(), SN()), "target")
+    with pytest.raises(UsageError, match="must give an affine map"):
+        fit(method, FitCorpusVectors(moments), np.random.default_rng(0))
