@@ -3,12 +3,12 @@
 import shutil
 
 import pytest
-from harness.interop.frames import read_results
 from own_tables import ENTRY, TABLE
 
 import harness
 from harness.assets.places import packaged
 from harness.core.errors import DataError
+from harness.interop.frames import read_results
 from harness.registry import load_registry
 
 FILE, CELL = "mine.t1.toml", "mine.t1/averaged/mini-sts"
