@@ -23,7 +23,7 @@ from harness.assets.places import Places
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.json_text import sealed
-from harness.core.progress import Bar
+from harness.core.progress import progress_on
 from harness.core.provenance import environment
 from harness.core.toml import read_rows, read_sealed
 from harness.evaluation.run import RunContext, execute
@@ -144,7 +144,7 @@ def main() -> None:
     given, registry = parser.parse_args(), load_registry()
     places = Places.from_environment(os.environ, cache=given.cache, data_dir=given.data_dir)
     loader = TaskLoader(places, registry.corpora)
-    with tempfile.TemporaryDirectory() as runs, Bar(sys.stderr) as bar:
+    with tempfile.TemporaryDirectory() as runs, progress_on(sys.stderr) as bar:
         context = RunContext(loader, Store(Path(runs)), bar)
         measured = {
             key(choice, task): asdict(measure(choice, task, registry, context))

@@ -18,7 +18,7 @@ from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import make_folder
-from harness.core.progress import Bar
+from harness.core.progress import progress_on
 from harness.evaluation.cell import fit_cell
 from harness.evaluation.evaluate import SMALL_TASK
 from harness.evaluation.select import PlannedCell
@@ -127,7 +127,7 @@ def export_command(
         )
     target = look_up("task", task or SMALL_TASK, registry.tasks_by_name)
     planned = PlannedCell(chosen, target, seed)
-    with Bar(sys.stderr) as bar:
+    with progress_on(sys.stderr) as bar:
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar)
     write_model(planned, cell, places, folder)
     keys = (key for key in (planned.encoder.cite, chosen.cite, HARNESS) if key)

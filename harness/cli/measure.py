@@ -30,7 +30,7 @@ from harness.cli.train import train_member
 from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, UsageError
 from harness.core.files import make_folder
 from harness.core.interfaces import Trained
-from harness.core.progress import Bar
+from harness.core.progress import progress_on
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import Resampler, compare_claims, compare_tables
 from harness.evaluation.parallel import Part, TrainingJob, execute_on, units
@@ -77,7 +77,7 @@ def plan_command(
     cells_of_profile = _profile(profile_name, selection, baseline)
     chosen = select(selection, folders, limit, cells_of_profile)
     runs = Store(records_folder(output, limit))
-    with Bar(sys.stderr, delay=1.0) as bar:
+    with progress_on(sys.stderr, delay=1.0) as bar:
         planned = make_plan(chosen.cells, chosen.loader, runs, bar)
     if as_json:
         opt.say(json.dumps(asdict(planned)))
@@ -175,7 +175,7 @@ def reproduce_command(
 
     if not quiet:
         measured = None if execution.overwrite else runs.store
-        with Bar(sys.stderr, delay=1.0) as bar:
+        with progress_on(sys.stderr, delay=1.0) as bar:
             planned = make_plan(chosen.cells, chosen.loader, measured, bar)
         opt.say(plan_text(planned, opt.terminal_width()))
     printer = Printer(runs.store, chosen.registry, runs.tables, quiet=quiet)
@@ -224,7 +224,7 @@ def _execute(
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Outcome] = []
     try:
-        with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
+        with nullcontext(Progress()) if printer.quiet else progress_on(sys.stderr) as progress:
             context = RunContext(
                 loader,
                 store,
@@ -287,7 +287,7 @@ def _compare_rows(
 ) -> None:
     """Bring the comparisons of rows and claims up to date; committed ones that hold are kept."""
     try:
-        with Bar(sys.stderr) as bar:
+        with progress_on(sys.stderr) as bar:
             resampler = Resampler(runs, chosen.loader, bar, execution.engine)
             if committed.claims is not None:
                 stored = {**committed.intervals, **runs.intervals}

@@ -17,7 +17,7 @@ import typer
 from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
-from harness.core.progress import Bar
+from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.compare import Resampler, Scored, against_best, compare_methods
 from harness.gate.check import EncodersNow, Gate, render_report
@@ -153,7 +153,7 @@ def compare_command(
     loader = TaskLoader(folders.places(), registry.corpora)
     order = reading_order(results, with_runs=True, with_packaged=True)
     folder = ResultsFolder(results, registry, folders=order)
-    with Bar(sys.stderr) as bar:
+    with progress_on(sys.stderr) as bar:
         tests = compare_methods(first, second, tasks, Resampler(folder, loader, bar))
     packaged = {
         test.task: [m for m in (first, second) if folder.is_packaged(m, test.task)]
@@ -279,7 +279,7 @@ def table_command(
         )
     scored = {name: Scored(methods, scores) for name, scores in columns.items() if scores}
     loader = TaskLoader(folders.places(), registry.corpora)
-    with Bar(sys.stderr) as bar:
+    with progress_on(sys.stderr) as bar:
         p_holm = against_best(scored, Resampler(folder, loader, bar))
     table = MethodTable(methods, columns, folder.records, registry, p_holm, published)
     opt.say(table.latex() if latex else table.markdown())

@@ -22,7 +22,7 @@ from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.files import make_folder
 from harness.core.interfaces import Trained
-from harness.core.progress import Bar
+from harness.core.progress import progress_on
 from harness.encoders.checkpoint import read_settings, transformer_folder
 from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry, look_up
@@ -318,7 +318,7 @@ def train_here(recipe: Recipe) -> None:
     training, data = recipe.prepare()
     from harness.training.finetune import finetune
 
-    with Bar(sys.stderr) as bar:
+    with progress_on(sys.stderr) as bar:
         curve = finetune(
             training,
             recipe.checkpoint,

@@ -1,8 +1,12 @@
-"""A progress bar on stderr: what runs, how far it is, how long it has taken and will take."""
+"""Progress on stderr: what runs, how far it is, how long it has taken and will take.
+
+A terminal shows a bar; a file or a pipe gets a line every ten seconds.
+"""
 
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from time import perf_counter
 from typing import TextIO
 
@@ -12,9 +16,66 @@ from rich.table import Column
 
 from harness.core.types import Clock, Progress
 
+LINE_INTERVAL = 10.0  # seconds
+
+
+def progress_on(stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter) -> Bar | Lines:
+    """A bar on a terminal, lines elsewhere; a bar is seen after a delay in seconds."""
+    return Bar(stream, delay, clock) if stream.isatty() else Lines(stream, clock)
+
+
+class Lines(Progress):
+    """Progress for a log: a line for each ten seconds in which something was done."""
+
+    def __init__(self, stream: TextIO, clock: Clock = perf_counter) -> None:
+        self._stream, self._clock = stream, clock
+        self._last_line = clock()
+        self.phase("", None)
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def phase(self, what: str, steps: int | None) -> None:
+        """Begin a phase, in the place of the last one."""
+        self._what, self._note = what, ""
+        self._steps, self._steps_done = steps, 0
+        self._phase_begin = self._clock()
+
+    def step(self, steps: int) -> None:
+        """Count steps that were done; write a line if the last one is ten seconds old."""
+        self._steps_done += steps
+        now = self._clock()
+        if now - self._last_line < LINE_INTERVAL:
+            return
+        self._last_line = now
+        print(self._line(now - self._phase_begin), file=self._stream, flush=True)
+
+    def note(self, text: str) -> None:
+        """Show a few words behind the phase's name."""
+        self._note = text
+
+    def _line(self, elapsed: float) -> str:
+        """The state of the phase, `elapsed` seconds after it began."""
+        name = f"{self._what}: {self._note}" if self._note else self._what
+        line = f"{name}: {self._steps_done:,}"
+        if self._steps is not None:
+            line += f" of {self._steps:,}"
+        line += f", elapsed {_whole_seconds(elapsed)}"
+        if self._steps is not None and self._steps_done:
+            left = elapsed * (self._steps - self._steps_done) / self._steps_done
+            line += f", left {_whole_seconds(left)}"
+        return line
+
+
+def _whole_seconds(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
 
 class Bar(Progress):
-    """Progress for people: one bar, renamed at each phase, and seen after a delay in seconds."""
+    """Progress on a terminal: one bar, renamed at each phase, and seen after a delay in seconds."""
 
     def __init__(self, stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter) -> None:
         self._rich = rich_progress.Progress(

@@ -1,8 +1,10 @@
-"""The progress bar: nothing before something runs, and every number whole."""
+"""Progress: every number of the bar is whole, and a log has a line every ten seconds."""
+
+import io
 
 import pytest
 
-from harness.core.progress import Bar
+from harness.core.progress import LINE_INTERVAL, Bar, Lines, progress_on
 
 
 @pytest.mark.parametrize("note", ["", "loss 0.0123, and further words" * 3])
@@ -18,3 +20,27 @@ def test_numbers_are_seen_whole_in_80_columns(monkeypatch, tmp_path, note):
     assert all(len(line) <= 80 for line in lines)
     assert "100000/100000" in lines[-1]
     assert lines[-1].rstrip().endswith("left 0:00:00")
+
+
+def test_a_log_gets_a_line_every_ten_seconds_with_the_time_left():
+    seconds = iter(range(0, 10_000))  # one at each look at the clock
+    stream = io.StringIO()
+    progress = progress_on(stream, clock=lambda: float(next(seconds)))
+    assert isinstance(progress, Lines)
+    with progress:
+        progress.phase("minilm: encoding", 1000)
+        for _ in range(40):
+            progress.step(10)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 40 // LINE_INTERVAL
+    assert lines[1] == "minilm: encoding: 180 of 1,000, elapsed 0:00:18, left 0:01:22"
+
+
+def test_a_log_of_a_phase_of_unknown_length_tells_no_time_left():
+    seconds = iter(range(0, 10_000, 20))
+    stream = io.StringIO()
+    with progress_on(stream, clock=lambda: float(next(seconds))) as progress:
+        progress.phase("reading", None)
+        progress.note("wiki")
+        progress.step(7)
+    assert stream.getvalue() == "reading: wiki: 7, elapsed 0:00:20\n"
