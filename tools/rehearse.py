@@ -31,7 +31,7 @@ from harness.core.interfaces import VectorFile
 from harness.core.json_text import write_sealed
 from harness.core.provenance import commit
 from harness.evaluation.select import PlannedCell, profile
-from harness.gate.check import read_failures
+from harness.gate.failures import read_failures
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published import load_tables

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 
-from harness.cli import cache, exchange, listing, measure, new, read, train
+from harness.cli import cache, check, exchange, listing, measure, new, read, train
 from harness.cli.options import CommandGroup, SeveralValues, flattened, note
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line, is_interruption
@@ -57,7 +57,7 @@ app.command("show", cls=SeveralValues)(flattened(read.show_command))
 app.command("compare", cls=SeveralValues)(flattened(read.compare_command))
 app.command("table", cls=SeveralValues)(flattened(read.table_command))
 app.command("report")(read.report_command)
-app.command("check", cls=SeveralValues)(flattened(read.check_command))
+app.command("check", cls=SeveralValues)(flattened(check.check_command))
 app.command("explain")(flattened(read.explain_command))
 app.command("cite")(flattened(read.cite_command))
 app.command("new")(new.new_command)

@@ -37,8 +37,11 @@ from harness.evaluation.parallel import Part, TrainingJob, execute_on, units
 from harness.evaluation.plan import make_plan
 from harness.evaluation.run import Outcome, RunContext
 from harness.evaluation.select import PROFILES, PlannedCell, profile
-from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
-from harness.gate.drift import Checked, compare_record, read_rules
+from harness.gate.drift import compare_record
+from harness.gate.failures import note_outcomes
+from harness.gate.outcome import Checked
+from harness.gate.quick_set import encode_golden, promote_gate, quick_set
+from harness.gate.rules import read_rules
 from harness.registry import Registry, look_up
 from harness.report.build import write_files
 from harness.results.claims import write_intervals

@@ -14,7 +14,7 @@ from harness.cli.options import say, terminal_width
 from harness.core.terminal import text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
-from harness.gate.drift import Checked, State
+from harness.gate.outcome import Checked, State
 from harness.registry import Registry
 from harness.report.paper_tables import printed
 from harness.report.replication import PAGE

@@ -7,7 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +20,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.compare import Resampler, Scored, against_best, compare_methods
-from harness.gate.check import EncodersNow, Gate, render_report
 from harness.gate.drift import most_moved
-from harness.plugins import plugins_in_use
 from harness.registry import look_up
 from harness.report.build import MEASURED_PAGES, stale_files, write_files
 from harness.report.cite import answer as citation
@@ -335,48 +333,6 @@ def _writers(stale: Sequence[Path]) -> str:
 def readme_of(results: Path) -> Path | None:
     """The README that shows a results folder: the project's, of its own results and no others."""
     return Path("README.md") if results == OWN else None
-
-
-# check
-
-
-def check_command(
-    folders: opt.Folders,
-    results: opt.Run = Path("runs"),
-    baseline: opt.Baseline = Path("results"),
-    method: opt.Methods = None,
-    task: opt.Tasks = None,
-    encoder: opt.Encoders = None,
-    plugin: opt.NamedPlugins = None,
-    fail_below: Annotated[
-        float | None,
-        opt.option(
-            metavar="POINTS", help="Fail only where a score falls by more than so many points."
-        ),
-    ] = None,
-    as_json: opt.Json = False,
-) -> None:
-    """Compare a run with the committed records: what moved, and why.
-
-    A score moves with its input, its encoder or its scorer. By default the quick set and every
-    cell of the run are compared; with a data folder, the sentences of moved pairs are printed.
-    Nothing is measured: a record of an encoder whose files have changed since is no answer, and
-    its cell is not measured again (status 3).
-    """
-    opt.note_packaged(baseline)
-    gate = Gate(results, baseline)
-    patterns = record_patterns(method, task, encoder)
-    patterns.require_known({c.method for c in (*gate.rules.quick_cells, *gate.records)})
-    plugins = {plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())}
-    places = replace(folders.places(), encoders=patterns.paths)
-    encoders = EncodersNow(patterns.registry, places, results)
-    cells = gate.wanted(patterns.methods, patterns.tasks)
-    answer = gate.check(cells, places.data_dir, fail_below, encoders.of, plugins)
-    if as_json:
-        opt.say(json.dumps({"status": answer.exit_status} | asdict(answer)))
-    else:
-        opt.say(render_report(answer, gate, opt.terminal_width()))
-    raise typer.Exit(answer.exit_status)
 
 
 # explain and cite

@@ -1,462 +1,299 @@
 """Whether a run agrees with the committed results, and if not, which part moved.
 
 The part is the input, the encoder (then its golden vectors moved), or what comes after the encoder.
-What did not run is noted beside a run's records: an older record of it is no answer of that run.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import shlex
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float
-from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
-from harness.core.files import rewrite, write_atomically
-from harness.core.hardware import base_name
-from harness.core.interfaces import Trained
-from harness.core.json_text import parse_json
+from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.provenance import code_digest
-from harness.core.terminal import wrapped
-from harness.core.types import MethodId, Record
-from harness.encoders.function import FunctionConfig
-from harness.evaluation.run import Outcome
-from harness.evaluation.select import PlannedCell, by_encoder
-from harness.gate.drift import (
-    PROMOTE,
-    Checked,
-    PairMove,
-    Rules,
-    State,
-    compare_record,
-    most_moved,
-    moved_part,
-    read_rules,
-    with_margin,
-)
-from harness.gate.golden_vectors import (
-    check_encoder,
-    encode_encoder,
-    golden_path,
-    read_golden,
-    subject,
-    write_golden,
-)
+from harness.core.types import Record
+from harness.gate.current_encoders import CurrentEncoders
+from harness.gate.drift import compare_record, most_moved, moved_part, with_margin
+from harness.gate.failures import golden_failure, read_failures
+from harness.gate.golden_vectors import Golden, check_encoder, golden_path, read_golden, subject
+from harness.gate.outcome import MEASURE_AGAIN, PROMOTE, Checked, PairMove, Report, State
+from harness.gate.quick_set import committed_similarities
+from harness.gate.rules import Rules, read_rules
 from harness.registry import Registry, is_glob, load_registry, look_up
-from harness.resolve import config_for
-from harness.results.index import Results
+from harness.results.folder import ResultsFolder
 from harness.results.layout import GATE
-from harness.results.records import Cell, Store, cell_of, read_similarities, sidecar_metadata
+from harness.results.records import Cell, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
-from harness.transforms.pooling import MEAN, NATIVE
-
-# What did not run, and why
-
-FAILURES_FILE = "not-run.json"
-GOLDEN_NOTE = "golden vectors of {}"  # the name under which the reason for missing ones is noted
-
-
-def note_outcomes(
-    results: Path, outcomes: Iterable[Outcome], unreached: Iterable[Cell] = ()
-) -> None:
-    """Remember which cells did not run, those among them that an interrupted run never reached.
-
-    Wrong usage asked for nothing and leaves nothing.
-    """
-    usage = UsageError.exit_status
-    reasons = {str(o.cell): o.message for o in outcomes if o.exit_status != usage}
-    late = {str(cell): "the last run ended before it" for cell in unreached}
-    note_failures(results, {**reasons, **late})
-
-
-def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
-    """Remember the reason of each name; an empty one says that it ran, and forgets an older one."""
-
-    def remembered() -> dict[str, str]:
-        return {name: why for name, why in {**read_failures(results), **reasons}.items() if why}
-
-    if remembered() != read_failures(results):
-
-        def content() -> bytes:  # what others note meanwhile stays
-            return f"{json.dumps(remembered(), indent=1)}\n".encode()
-
-        rewrite(results / FAILURES_FILE, content)
-
-
-def read_failures(results: Path) -> dict[str, str]:
-    """The reason of everything that did not run in its last run, as far as it was noted."""
-    path = results / FAILURES_FILE
-    if not path.exists():
-        return {}
-    try:
-        return {name: str(why) for name, why in parse_json(path.read_bytes()).items()}
-    except (ValueError, AttributeError) as error:
-        raise DataError(f"{path} is no list of reasons ({error}); delete it") from None
-
-
-# The files of encoders as they are now
-
-
-@dataclass(frozen=True)
-class EncoderNow:
-    """The key that an encoder's files give now, and the options of a run that names these files."""
-
-    key: str
-    options: str = ""
-
-
-@dataclass
-class EncodersNow:
-    """The encoders of cells as their files are now, as far as these are on this machine.
-
-    `places` are those of the command line; an encoder given by hand to the run alone is where it
-    was then. Nothing is written, and of large files the digests that runs have noted are believed.
-    """
-
-    registry: Registry
-    places: Places
-    runs: Path
-    identified: dict[tuple[str, int], EncoderNow | None] = field(default_factory=dict)
-
-    @cached_property
-    def by_hand(self) -> Mapping[str, Path]:
-        """The folders and files of the encoders given by hand, by name."""
-        return {**Store(self.runs).encoders(), **self.places.encoders}
-
-    def of(self, cell: Cell) -> EncoderNow | None:
-        """The encoder of a cell; None where its files are not here."""
-        parts = MethodId.parse(cell.method)
-        if parts is None:
-            return None
-        # Any other pooling reads the same files, and may be of a plug-in that is not loaded.
-        own = parts.pooling.partition(":")[0] == NATIVE.name
-        read_by = f"{parts.encoder}.{parts.pooling if own else MEAN.name}"
-        if (read_by, cell.seed) not in self.identified:
-            self.identified[read_by, cell.seed] = self._identify(read_by, cell.seed)
-        return self.identified[read_by, cell.seed]
-
-    def _identify(self, read_by: str, seed: int) -> EncoderNow | None:
-        name = base_name(read_by.partition(".")[0])
-        path, registry, options = self.by_hand.get(name), self.registry, ""
-        if path is not None:
-            if not path.exists():
-                return None
-            options = f"--encoder {shlex.quote(f'{name}={path}')} "
-        try:
-            if path is not None and name not in registry.encoders:
-                registry = registry.with_encoders([config_for(name, str(path), path)])
-            config = registry.parse(read_by).encoder.member(seed)
-            if isinstance(config, FunctionConfig):
-                return None  # it has no files
-            places = replace(self.places, encoders=self.by_hand)
-            identity = places.identify(config, places.encoder(config), writable=False)
-        except AssetMissing:
-            return None
-        except HarnessError as error:
-            # A registered encoder that is unknown here is one of a plug-in.
-            return EncoderNow(f"none: {error}", options) if path is not None else None
-        return EncoderNow(identity.key, options)
-
-
-# A run against the committed results
-
-AGAIN = "harness run --gate measures again"
-
-
-@dataclass(frozen=True)
-class Report:
-    """The answer. Its exit status is 1 if anything moved, else 3 or 0."""
-
-    encoders: tuple[Checked, ...]
-    cells: tuple[Checked, ...]
-
-    @property
-    def exit_status(self) -> int:
-        counted = (check for check in (*self.encoders, *self.cells) if check.counts)
-        return min(filter(None, (check.state.exit_status for check in counted)), default=0)
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A run, and the committed results that it is compared with; each file is read once."""
+    """A run, and the committed results that it is compared with; each file is read once.
 
-    runs: Path
-    committed: Path
+    Attributes:
+        runs: The results folder of the run, alone.
+        committed: The results folder with the committed records, alone.
+        encoders: The encoders of cells as their files are now; None: files are not compared.
+        plugins: The digests of plug-ins as they are now, by name.
+        data_dir: Where data sets are, for the sentences of pairs.
+    """
+
+    runs: ResultsFolder
+    committed: ResultsFolder
+    encoders: CurrentEncoders | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    data_dir: Path | None = None
+
+    @classmethod
+    def open(
+        cls,
+        runs: Path,
+        committed: Path,
+        *,
+        registry: Registry | None = None,
+        encoders: CurrentEncoders | None = None,
+        plugins: Mapping[str, str] | None = None,
+        data_dir: Path | None = None,
+    ) -> Gate:
+        """The gate of two folders."""
+        registry = registry or load_registry()
+        return cls(
+            runs=ResultsFolder(runs, registry, folders=[runs]),
+            committed=ResultsFolder(committed, registry, folders=[committed]),
+            encoders=encoders,
+            plugins=plugins or {},
+            data_dir=data_dir,
+        )
 
     @cached_property
     def rules(self) -> Rules:
         """The quick set and the overrides of the committed results."""
-        return read_rules(self.committed)
+        return read_rules(self.committed.path)
 
     @cached_property
-    def records(self) -> dict[Cell, Record]:
-        return {cell_of(record): record for record in Store(self.runs).records()}
+    def records(self) -> Mapping[Cell, Record]:
+        """The records of the run."""
+        by_cell = self.runs.records.by_cell
+        return {cell_of(record): record for records in by_cell.values() for record in records}
+
+    @cached_property
+    def failures(self) -> Mapping[str, str]:
+        """Why cells and golden vectors are missing in the run, by their names."""
+        return read_failures(self.runs.path)
 
     def wanted(self, methods: Sequence[str] = (), tasks: Sequence[str] = ()) -> tuple[Cell, ...]:
         """The quick set and whatever the run holds, or what patterns select of it.
 
         A method and a task given by their ids are wanted even where there is no record of them.
         """
-        pool = list(dict.fromkeys((*self.rules.quick_cells, *self.records)))
-        known_tasks = {**load_registry().tasks_by_name, **{cell.task: None for cell in pool}}
-        for name in (task for task in tasks if not is_glob(task)):
-            look_up("task", name, known_tasks)
-        held = {(cell.method, cell.task) for cell in pool}
-        ids = [(m, t) for m in methods for t in tasks if not is_glob(m) and not is_glob(t)]
-        pool += [Cell(*address) for address in ids if address not in held]
+        cells = list(dict.fromkeys((*self.rules.quick_cells, *self.records)))
+        self._require_tasks([task for task in tasks if not is_glob(task)], cells)
+        names = {(cell.method, cell.task) for cell in cells}
+        for method in (method for method in methods if not is_glob(method)):
+            for task in (task for task in tasks if not is_glob(task)):
+                if (method, task) not in names:
+                    cells.append(Cell(method, task))
         chosen = [
             cell
-            for cell in pool
+            for cell in cells
             if any(fnmatchcase(cell.method, pattern) for pattern in methods or ("*",))
             and any(fnmatchcase(cell.task, pattern) for pattern in tasks or ("*",))
         ]
         if not chosen:
             raise UsageError(
-                f"nothing to check: {self.runs} holds no record of it and {self.committed / GATE} "
-                "names none; harness run --gate measures"
+                f"nothing to check: {self.runs.path} holds no record of it and "
+                f"{self.committed.path / GATE} names none; harness run --gate measures"
             )
         return tuple(chosen)
 
-    def check(
-        self,
-        cells: Sequence[Cell],
-        data_dir: Path | None = None,
-        margin: float | None = None,
-        encoder_now: Callable[[Cell], EncoderNow | None] = lambda _: None,
-        plugins: Mapping[str, str] | None = None,
-    ) -> Report:
+    def _require_tasks(self, tasks: Sequence[str], cells: Sequence[Cell]) -> None:
+        """Raise UsageError for a task that is neither registered nor one of a cell."""
+        recorded = {cell.task: None for cell in cells}
+        known = {**self.committed.registry.tasks_by_name, **recorded}
+        for task in tasks:
+            look_up("task", task, known)
+
+    def check(self, cells: Sequence[Cell], margin: float | None = None) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
 
-        Pairs that moved have their sentences where these are embedded, or in the data folder. With
-        a margin, in points, a cell may move as it likes, but for a fall beyond it or beyond its own
-        tolerance. `encoder_now` gives a cell's encoder as its files are now, where that is known,
-        and `plugins` are the digests of plug-ins now: records of others are not looked at.
+        Args:
+            cells: What is checked.
+            margin: With a margin, in points, a cell may move as it likes, but for a fall beyond it
+                or beyond its own tolerance.
+
+        Returns:
+            A check of each encoder and of each cell. Pairs that moved have their sentences where
+            these are embedded, or in the data folder.
+
+        Raises:
+            UsageError: The margin is no number of points.
+            DataError: An override is of a cell that has no committed record.
         """
         if margin is not None and not 0 <= margin < math.inf:
             raise UsageError(f"--fail-below {margin}: wanted 0 points or more, as 0.5")
-        base = Results.read(Store(self.committed))
-        for method, task in self.rules.by_cell:
-            if not base.records(method, task):  # a misspelt override loosens nothing
-                raise DataError(
-                    f"{self.committed / GATE}: wanted overrides of committed cells, found one of "
-                    f"{method} on {task}, which has no record; correct it, or remove it"
-                )
-        failures = read_failures(self.runs)
-        outdated = self._outdated(cells, encoder_now, plugins or {})
-        encoders: dict[str, Checked | None] = {}
-        for name in dict.fromkeys(subject(cell.method) for cell in cells):
-            of_encoder = [cell for cell in cells if subject(cell.method) == name]
-            recorded = [self.records[cell] for cell in of_encoder if cell in self.records]
-            keys = {record.digests.get("encoding") for record in recorded}
-            check = self._encoder(name, failures.get(GOLDEN_NOTE.format(name), ""), keys)
-            now = {encoder for cell in of_encoder if (encoder := encoder_now(cell))}
-            for encoder in now if check is not None and keys else ():
-                if encoder.key not in keys:
-                    again = f"harness run --gate {encoder.options}measures again"
-                    why = f"its files have changed since the run; {again}"
-                    check = Checked(name, State.NOT_MEASURED_AGAIN, why)
-            if check is not None and check.moved and margin is not None:
-                check = replace(check, counts=False)
-            encoders[name] = check
-        loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
-        checks = []
+        self._require_overrides_of_records()
+        cells_by_subject: dict[str, list[Cell]] = {}
         for cell in cells:
-            missing = "" if cell in self.records else f"{self.runs} holds no record"
-            if why := failures.get(str(cell), missing):
-                checks.append(_unjudged(cell, State.COULD_NOT_RUN, why, base))
-                continue
-            if why := outdated.get(cell, ""):
-                checks.append(_unjudged(cell, State.NOT_MEASURED_AGAIN, why, base))
-                continue
-            check = self._cell(cell, base, encoders[subject(cell.method)], margin)
-            similarities = Store(self.runs).cosines(cell)  # DataError where they were changed
-            if check.state is not State.AGREES:
-                pairs = self._pairs(self.records[cell], similarities, loader)
-                check = replace(check, pairs=pairs)
-            checks.append(check)
-        return Report(tuple(filter(None, encoders.values())), tuple(checks))
+            cells_by_subject.setdefault(subject(cell.method), []).append(cell)
+        encoders = {
+            name: self._check_encoder(name, encoded, margin)
+            for name, encoded in cells_by_subject.items()
+        }
+        checks = [self._check_cell(cell, encoders[subject(cell.method)], margin) for cell in cells]
+        return Report(encoders=tuple(filter(None, encoders.values())), cells=tuple(checks))
 
-    def _cell(
-        self, cell: Cell, base: Results, encoder: Checked | None, margin: float | None
-    ) -> Checked:
-        """The check of a cell that ran, beside that of its encoder."""
-        check = compare_record(self.records[cell], base, self.rules)
-        if margin is None:
-            return replace(check, state=moved_part(check, encoder))
-        override = self.rules.by_cell.get((cell.method, cell.task))
-        return with_margin(check, override.tolerance if override else margin)
+    def _require_overrides_of_records(self) -> None:
+        """Raise DataError for an override of no record: a misspelt one loosens nothing."""
+        for method, task in self.rules.override_of_cell:
+            if not self.committed.records.records(method, task):
+                raise DataError(
+                    f"{self.committed.path / GATE}: wanted overrides of committed cells, found one "
+                    f"of {method} on {task}, which has no record; correct it, or remove it"
+                )
 
-    def _outdated(
-        self,
-        cells: Iterable[Cell],
-        encoder_now: Callable[[Cell], EncoderNow | None],
-        plugins: Mapping[str, str],
-    ) -> dict[Cell, str]:
-        """Why records by other code, other plug-ins or other encoders are not looked at."""
-        reasons, runs = {}, Store(self.runs)
-        for cell in (cell for cell in cells if cell in self.records):
-            record, encoder = self.records[cell], encoder_now(cell)
-            again = f"-m {cell.method} -t {cell.task} measures again"
-            if encoder is not None and encoder.key != record.digests.get("encoding"):
-                run = f"harness run {encoder.options}{again}"
-                reasons[cell] = f"its encoder's files have changed since its record; {run}"
-            for name, sha256 in plugins.items():
-                if record.digests.get(f"plugin {name}", sha256) != sha256:
-                    changed = f"its plug-in {name} has changed since its record"
-                    reasons[cell] = f"{changed}; harness run {again}"
-            measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors"))
-            if measured.get("code", code_digest()) != code_digest():
-                run = f"harness run --gate {encoder.options if encoder else ''}measures again"
-                reasons[cell] = f"its record is of an earlier run, by other code; {run}"
-        return reasons
+    # Encoders
 
-    def _encoder(self, name: str, reason: str, keys: Collection[str | None]) -> Checked | None:
-        """The check of an encoder's golden vectors; None where there are none on either side.
-
-        `reason` says why the run has none, and `keys` are those of the encodings that its cells
-        were measured with.
-        """
-        old, new = read_golden(self.committed, name), read_golden(self.runs, name)
-        if old is None and new is None and not reason:
+    def _check_encoder(
+        self, name: str, cells: Sequence[Cell], margin: float | None
+    ) -> Checked | None:
+        """The check of an encoder's golden vectors; None where there are none on either side."""
+        recorded = [self.records[cell] for cell in cells if cell in self.records]
+        keys = {record.digests.get("encoding") for record in recorded}
+        check = self._check_golden(name, keys)
+        if check is None:
             return None
-        if old is None:
-            missing = f"{golden_path(self.committed, name)} is missing; {PROMOTE}"
-            return Checked(name, State.NO_BASELINE, missing)
-        path = golden_path(self.runs, name)
-        if new is None:
-            return Checked(name, State.COULD_NOT_RUN, reason or f"{path} is missing; {AGAIN}")
-        if new.code not in ("", code_digest()) or (keys and new.key not in keys):
-            outdated = f"{path} is of an earlier run; {AGAIN}"
-            state = State.COULD_NOT_RUN if reason else State.NOT_MEASURED_AGAIN
-            return Checked(name, state, reason or outdated)
-        return check_encoder(old, new)
+        if keys and self.encoders is not None:
+            current = filter(None, map(self.encoders.of_cell, cells))
+            changed = [encoder for encoder in current if encoder.key not in keys]
+            if changed:
+                again = f"harness run --gate {changed[-1].options}measures again"
+                return Checked(
+                    name=name,
+                    state=State.NOT_MEASURED_AGAIN,
+                    why=f"its files have changed since the run; {again}",
+                )
+        if check.moved and margin is not None:
+            return replace(check, counts=False)
+        return check
 
-    def _pairs(self, record: Record, similarities: Any, loader: TaskLoader) -> tuple[PairMove, ...]:
+    def _check_golden(self, name: str, keys: Collection[str | None]) -> Checked | None:
+        """The golden vectors of a run against the committed ones.
+
+        `keys` are those of the encodings that the cells of the run were measured with.
+        """
+        committed = read_golden(self.committed.path, name)
+        measured = read_golden(self.runs.path, name)
+        failure = self.failures.get(golden_failure(name), "")
+        path = golden_path(self.runs.path, name)
+        if committed is None and measured is None and not failure:
+            return None
+        if committed is None:
+            missing = f"{golden_path(self.committed.path, name)} is missing; {PROMOTE}"
+            return Checked(name=name, state=State.NO_BASELINE, why=missing)
+        if measured is None:
+            why = failure or f"{path} is missing; {MEASURE_AGAIN}"
+            return Checked(name=name, state=State.COULD_NOT_RUN, why=why)
+        if not _is_current(measured, keys):
+            state = State.COULD_NOT_RUN if failure else State.NOT_MEASURED_AGAIN
+            why = failure or f"{path} is of an earlier run; {MEASURE_AGAIN}"
+            return Checked(name=name, state=state, why=why)
+        return check_encoder(committed, measured)
+
+    # Cells
+
+    def _check_cell(self, cell: Cell, encoder: Checked | None, margin: float | None) -> Checked:
+        """The check of a cell, with that of its encoder."""
+        missing = "" if cell in self.records else f"{self.runs.path} holds no record"
+        failure = self.failures.get(str(cell), missing)
+        if failure:
+            return self._without_answer(cell, State.COULD_NOT_RUN, failure)
+        change = self._change_since(cell)
+        if change:
+            return self._without_answer(cell, State.NOT_MEASURED_AGAIN, change)
+
+        record = self.records[cell]
+        check = compare_record(record, self.committed.records, self.rules)
+        if margin is None:
+            check = replace(check, state=moved_part(check, encoder))
+        else:
+            override = self.rules.override_of_cell.get((cell.method, cell.task))
+            check = with_margin(check, override.tolerance if override else margin)
+        similarities = self.runs.similarities(cell)  # DataError where they were changed
+        if check.state is State.AGREES or similarities is None:
+            return check
+        return replace(check, pairs=self._moved_pairs(record, similarities))
+
+    def _without_answer(self, cell: Cell, state: State, why: str) -> Checked:
+        """The check of a cell that the run has no answer for; without a baseline, that is said."""
+        if self.committed.records.records(cell.method, cell.task):
+            return Checked(name=str(cell), state=state, why=why)
+        missing = f"there is no committed record; {PROMOTE}; here, {why}"
+        return Checked(name=str(cell), state=State.NO_BASELINE, why=missing)
+
+    def _change_since(self, cell: Cell) -> str:
+        """Why the record is of other code, another plug-in or another encoder; empty if it is not.
+
+        What was measured before a change is no answer to whether the change moved it.
+        """
+        record = self.records[cell]
+        encoder = None if self.encoders is None else self.encoders.of_cell(cell)
+        options = encoder.options if encoder else ""
+        again = f"-m {cell.method} -t {cell.task} measures again"
+        sidecar = self.runs.store.path(cell).with_suffix(".safetensors")
+        measured = sidecar_metadata(sidecar)
+        if measured.get("code", code_digest()) != code_digest():
+            run = f"harness run --gate {options}measures again"
+            return f"its record is of an earlier run, by other code; {run}"
+        for name, sha256 in self.plugins.items():
+            if record.digests.get(f"plugin {name}", sha256) != sha256:
+                return f"its plug-in {name} has changed since its record; harness run {again}"
+        if encoder is not None and encoder.key != record.digests.get("encoding"):
+            why = "its encoder's files have changed since its record"
+            return f"{why}; harness run {options}{again}"
+        return ""
+
+    # Pairs
+
+    @cached_property
+    def _loader(self) -> TaskLoader:
+        return TaskLoader(Places(cache=Path(), data_dir=self.data_dir), {})
+
+    def _moved_pairs(
+        self, record: Record, similarities: Float[np.ndarray, " P"]
+    ) -> tuple[PairMove, ...]:
         """The pairs whose rank moved most, where similarities of the same pairs are committed.
 
         With their sentences, if these are at hand and the very ones that were scored.
         """
-        old = read_pairs(self.committed, cell_of(record))
-        if old is None or similarities is None or len(old) != len(similarities):
+        committed = committed_similarities(self.committed.store, cell_of(record))
+        if committed is None or len(committed) != len(similarities):
             return ()
-        moved, task = most_moved(old, similarities), load_registry().tasks.get(record.task)
+        moves = most_moved(committed, similarities)
+        task = self.committed.registry.tasks.get(record.task)
+        if task is None:
+            return moves
         try:
-            inputs = loader.texts(task) if task else None
+            inputs = self._loader.texts(task)
         except HarnessError:
-            return moved
-        if inputs is None or inputs.digests["data"] != record.digests.get("data"):
-            return moved
-        a, b = inputs.pairs.a, inputs.pairs.b
-        return tuple(replace(m, texts=(a[m.pair - 1], b[m.pair - 1])) for m in moved)
-
-
-def _unjudged(cell: Cell, state: State, why: str, base: Results) -> Checked:
-    """The check of a cell that this run has no answer for; without a baseline, that is said."""
-    if base.records(cell.method, cell.task):
-        return Checked(str(cell), state, why)
-    missing = f"there is no committed record; {PROMOTE}; here, {why}"  # the worse news
-    return Checked(str(cell), State.NO_BASELINE, missing)
-
-
-def render_report(report: Report, gate: Gate, width: int | None = None) -> str:
-    """What needs attention, then a line of counts, folded to the width of a terminal."""
-    lines: list[str] = []
-    counts: dict[State, list[str]] = {}
-    for what, checks in (("encoder", report.encoders), ("cell", report.cells)):
-        for check in checks:
-            if check.state is not State.AGREES or check.notable:
-                lines += str(check).splitlines()
-        for state, number in Counter(check.state for check in checks).items():
-            counts.setdefault(state, []).append(f"{number} {what}{'s' * (number > 1)}")
-    states = "; ".join(f"{state}: {', '.join(numbers)}" for state, numbers in counts.items())
-    lines.append(f"{gate.runs} against {gate.committed}: {states}")
-    return "\n".join(wrapped(line, width) for line in lines)
-
-
-# The quick set: what is measured for a check, and promoted
-
-
-def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
-    """The cells that `gate.toml` names, grouped by encoder and pooling as they are to run."""
-    cells = read_rules(committed).quick_cells
-    if not cells:
-        raise UsageError(
-            f"{committed / GATE} names no quick set; name one, or give -m METHOD and -t TASK"
+            return moves
+        if inputs.digests["data"] != record.digests.get("data"):
+            return moves
+        first, second = inputs.pairs.a, inputs.pairs.b
+        return tuple(
+            replace(move, texts=(first[move.pair - 1], second[move.pair - 1])) for move in moves
         )
-    planned = [
-        PlannedCell(registry.parse(c.method), look_up("task", c.task, registry.tasks), c.seed)
-        for c in cells
-    ]
-    return tuple(sorted(planned, key=by_encoder))
 
 
-def encode_golden(planned: Sequence[PlannedCell], places: Places, results: Path) -> None:
-    """Write the golden vectors of every encoder of these cells, or note why there are none.
+def _is_current(golden: Golden, keys: Collection[str | None]) -> bool:
+    """Whether golden vectors are by this code and of the encodings of the run's records.
 
-    An encoder that cannot be asked keeps no vectors of an earlier run. A family has none: its
-    members are trained anew, and differ.
+    Those of older files do not say by which code they are.
     """
-    every = (p.method for p in planned if not isinstance(p.method.encoder.source, Trained))
-    encoders = {subject(method.id): method.encoder for method in every}
-    for name, config in encoders.items():
-        why = ""
-        try:
-            write_golden(results, encode_encoder(name, config, places))
-        except HarnessError as error:
-            golden_path(results, name).unlink(missing_ok=True)
-            why = str(error)
-        note_failures(results, {GOLDEN_NOTE.format(name): why})
-
-
-def promote_gate(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
-    """Commit records, similarities and golden vectors of a quick run; how many of them changed.
-
-    Whatever agrees with what was measured stays as it is.
-    """
-    records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
-    changed = Store(committed).promote(records.values())
-    changed += sum(promote_pairs(cell, runs, committed) for cell in records)
-    for encoder in sorted({subject(cell.method) for cell in records}):
-        new, old = read_golden(runs, encoder), read_golden(committed, encoder)
-        if new and (old is None or check_encoder(old, new).state is not State.AGREES):
-            write_golden(committed, new)
-            changed += 1
-    return changed
-
-
-# Similarities that agree to here are the same: encoders repeat their coordinates to 4e-7, and a
-# calibration may stretch that.
-SAME = 1e-5
-
-
-def promote_pairs(cell: Cell, runs: Path, committed: Path) -> bool:
-    """Copy a cell's similarities from a run; those that agree stay as they are."""
-    source = Store(runs).path(cell).with_suffix(".safetensors")
-    target = Store(committed).quick_path(cell)
-    new, old = Store(runs).cosines(cell), read_pairs(committed, cell)
-    if new is None:
-        return False
-    measured, kept = ({**sidecar_metadata(path), "code": ""} for path in (source, target))
-    same_pairs = old is not None and measured == kept and old.shape == new.shape
-    if same_pairs and np.abs(old - new).max(initial=0.0) <= SAME:
-        return False
-    write_atomically(target, source.read_bytes())
-    return True
-
-
-def read_pairs(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
-    """The committed similarities of a cell, or None where there are no whole ones of it."""
-    try:
-        return read_similarities(Store(results).quick_path(cell), cell)
-    except DataError:
-        return None
+    return golden.code in ("", code_digest()) and (not keys or golden.key in keys)

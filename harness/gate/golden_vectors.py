@@ -1,7 +1,7 @@
 """Golden vectors: what an encoder makes of 32 fixed sentences, to tell it from everything after it.
 
 They are the token means of the last layer, or what the model's own modules make of it (of
-`minilm.native`), always encoded afresh and never from the cache. They stand in
+`minilm.native`), always encoded afresh and never from the cache. Their file is
 `<results>/records/golden/<encoder>.safetensors`, with the encoder's key and the platform.
 """
 
@@ -24,7 +24,8 @@ from harness.core.metrics import directions
 from harness.core.provenance import code_digest, environment, with_code
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import MethodId
-from harness.gate.drift import PROMOTE, Checked, State, platform
+from harness.gate.drift import platform
+from harness.gate.outcome import PROMOTE, Checked, State
 from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE
 
@@ -36,9 +37,15 @@ GOLDEN_ACROSS_PLATFORMS = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """The vectors of the golden sentences, whose they are (`subject`), and what made them.
+    """The vectors of the golden sentences, and what made them.
 
-    `platform` is JSON; `code` is the digest of the sources, which older files do not say.
+    Attributes:
+        encoder: Whose vectors they are: the `subject` of a method.
+        key: The key of the encoder's files.
+        platform: The platform, as JSON.
+        sentences: The digest of the golden sentences.
+        vectors: One row for each sentence.
+        code: The digest of the sources; empty in older files.
     """
 
     encoder: str
@@ -71,11 +78,11 @@ def encode_encoder(name: str, config: EncoderConfig, places: Places) -> Golden:
     vectors = encoding.native
     if vectors is None:
         vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
-    here = platform(environment() | {"device": encoder.facts.get("device", "cpu")})
+    device = encoder.facts.get("device", "cpu")
     return Golden(
         encoder=name,
         key=with_code(encoder.key, config),
-        platform=json.dumps(here, sort_keys=True),
+        platform=json.dumps(platform(environment() | {"device": device}), sort_keys=True),
         sentences=text_digest(sentences()),
         vectors=np.ascontiguousarray(vectors),
         code=code_digest(),
@@ -83,15 +90,15 @@ def encode_encoder(name: str, config: EncoderConfig, places: Places) -> Golden:
 
 
 def golden_path(results: Path, encoder: str) -> Path:
-    """Where an encoder's golden vectors stand or would stand."""
+    """The file of an encoder's golden vectors, whether it is there or not."""
     return results / RECORDS / GOLDEN / f"{file_name(encoder)}.safetensors"
 
 
 def write_golden(results: Path, golden: Golden) -> None:
     """Store golden vectors, whole or not at all."""
-    about = asdict(golden)
-    vectors = about.pop("vectors")
-    write_tensors(golden_path(results, golden.encoder), {"vectors": vectors}, about)
+    metadata = asdict(golden)
+    vectors = metadata.pop("vectors")
+    write_tensors(golden_path(results, golden.encoder), {"vectors": vectors}, metadata)
 
 
 def read_golden(results: Path, encoder: str) -> Golden | None:
@@ -115,10 +122,10 @@ def check_encoder(committed: Golden, measured: Golden) -> Checked:
     name = measured.encoder
     if committed.sentences != measured.sentences:
         why = f"the committed vectors are of other golden sentences; {PROMOTE}"
-        return Checked(name, State.NO_BASELINE, why)
+        return Checked(name=name, state=State.NO_BASELINE, why=why)
     if committed.vectors.shape != measured.vectors.shape:
         widths = f"{measured.vectors.shape[1]} dimensions, committed {committed.vectors.shape[1]}"
-        return Checked(name, State.ENCODER, widths)
+        return Checked(name=name, state=State.ENCODER, why=widths)
     same_platform = committed.platform == measured.platform
     tolerance = GOLDEN_SAME_PLATFORM if same_platform else GOLDEN_ACROSS_PLATFORMS
     moves = np.abs(directions(committed.vectors) - directions(measured.vectors))
@@ -127,4 +134,4 @@ def check_encoder(committed: Golden, measured: Golden) -> Checked:
     why = f"{distance:.1e}, tolerance {tolerance:g}"
     if committed.key != measured.key:
         state, why = State.ENCODER, f"other weights, tokenizer, modules or settings; {why}"
-    return Checked(name, state, why, distance, tolerance)
+    return Checked(name=name, state=state, why=why, distance=distance, tolerance=tolerance)

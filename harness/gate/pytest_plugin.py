@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.gate.check import Report
+    from harness.gate.outcome import Report
 
 FOLDER = "harness-gate"  # of the test ids
 
@@ -60,8 +60,8 @@ def pytest_collection_modifyitems(
     if results is None:
         return
     from harness.core.errors import HarnessError
-    from harness.gate.drift import read_rules
     from harness.gate.golden_vectors import subject
+    from harness.gate.rules import read_rules
     from harness.results.layout import GATE
 
     try:
@@ -91,7 +91,9 @@ class GateRun:
         from harness.contracts.plugins import open_plugins
         from harness.evaluation.run import RunContext, execute
         from harness.evaluation.select import on_hardware
-        from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
+        from harness.gate.check import Gate
+        from harness.gate.failures import note_outcomes
+        from harness.gate.quick_set import encode_golden, quick_set
         from harness.plugins import plugins_in_use
         from harness.resolve import Resolver
         from harness.results.records import Store
@@ -110,7 +112,8 @@ class GateRun:
         note_outcomes(runs, outcomes)
         encode_golden(planned, places, runs)
         addresses = [cell.address for cell in planned]
-        return Gate(runs, results).check(addresses, places.data_dir, margin)
+        gate = Gate.open(runs, results, registry=registry, data_dir=places.data_dir)
+        return gate.check(addresses, margin)
 
 
 class GateItem(pytest.Item):

@@ -21,7 +21,7 @@ from fakes import (
 from harness.cli.printing import LINES, against_committed, against_papers, claims_that_hold, not_run
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.gate.drift import Checked, State
+from harness.gate.outcome import Checked, State
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
@@ -115,9 +115,11 @@ def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
 
 
 def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
-    agrees, moved = Checked("a", State.AGREES, ""), Checked("b", State.UNKNOWN, "0.5000 points")
+    agrees = Checked(name="a", state=State.AGREES, why="")
+    moved = Checked(name="b", state=State.UNKNOWN, why="0.5000 points")
+    new = Checked(name="c", state=State.NO_BASELINE, why="")
     committed = ResultsFolder(tmp_path, FOUND)
-    lines = against_committed([agrees, moved, Checked("c", State.NO_BASELINE, "")], committed)
+    lines = against_committed([agrees, moved, new], committed)
     assert lines == [
         f"1 of 2 agree with {tmp_path}/records",
         "1 have no committed record to agree with (--update makes them)",

@@ -28,7 +28,7 @@ from harness.evaluation.parallel import execute_on
 from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells
-from harness.gate.check import encode_golden
+from harness.gate.quick_set import encode_golden
 from harness.registry import load_registry
 from harness.results.records import Store
 from harness.transforms.pooling import MEAN

@@ -4,9 +4,10 @@ import json
 import re
 import shlex
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,38 +16,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.assets.places import Places
+from harness.cli.check import rendered_report
 from harness.core import metrics
 from harness.core.errors import DataError, UsageError
 from harness.core.tensors import write_tensors
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
-from harness.gate.check import (
-    FAILURES_FILE,
-    SAME,
-    EncoderNow,
-    EncodersNow,
-    Gate,
-    encode_golden,
-    note_outcomes,
-    promote_gate,
-    promote_pairs,
-    quick_set,
-    read_failures,
-    read_pairs,
-    render_report,
-)
+from harness.gate.check import Gate
+from harness.gate.current_encoders import CurrentEncoder, CurrentEncoders
 from harness.gate.drift import (
     ACROSS_PLATFORMS,
-    MOST_PAIRS,
-    Override,
-    Rules,
-    State,
+    PAIRS_SHOWN,
     compare_record,
     most_moved,
     other_inputs,
-    read_rules,
 )
+from harness.gate.failures import FAILURES_FILE, note_outcomes, read_failures
 from harness.gate.golden_vectors import (
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
@@ -56,6 +42,16 @@ from harness.gate.golden_vectors import (
     read_golden,
     write_golden,
 )
+from harness.gate.outcome import State
+from harness.gate.quick_set import (
+    SAME_SIMILARITY,
+    committed_similarities,
+    encode_golden,
+    promote_gate,
+    promote_similarities,
+    quick_set,
+)
+from harness.gate.rules import Override, Rules, read_rules
 from harness.registry import load_registry
 from harness.resolve import config_for
 from harness.results.index import Results
@@ -76,6 +72,10 @@ VECTORS = ROOT / "harness" / "assets" / "embedded" / "glove-mini" / "vectors.saf
 PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy")
 SEEDED = tuple(Cell("fake.mean+stretch@target", "toy", seed) for seed in range(3))
 CELLS = (PLAIN, CENTRED, *SEEDED)
+FOUND = registry(FakeConfig())
+AGREES, ENCODER, SCORER = State.AGREES, State.ENCODER, State.SCORER
+NO_BASELINE, COULD_NOT_RUN = State.NO_BASELINE, State.COULD_NOT_RUN
+NOT_AGAIN = State.NOT_MEASURED_AGAIN
 SETS = """
 quick = [
   { method = "fake.mean", task = "toy" },
@@ -117,8 +117,15 @@ def runs(committed):
     return committed.with_name("runs")
 
 
-def look(folder, runs="runs", cells=CELLS, **more):
-    return Gate(folder / runs, folder / "results").check(cells, **more)
+def report_of(folder, runs="runs", cells=CELLS, margin=None, **options):
+    """The report of the cells of a run against `folder/results`."""
+    options = {"registry": FOUND, **options}
+    return Gate.open(folder / runs, folder / "results", **options).check(cells, margin)
+
+
+def said(report, folder, runs="runs", width=None):
+    """What the command prints of a report."""
+    return rendered_report(report, folder / runs, folder / "results", width)
 
 
 def states(report):
@@ -162,171 +169,207 @@ def override(tolerance, cell=PLAIN, reason="it trains"):
     )
 
 
-def overridden(tolerance):
-    return lambda _, committed: (committed / "gate.toml").write_text(SETS + override(tolerance))
+@dataclass(frozen=True)
+class Run:
+    """A run that agreed with the committed results, one of which is changed."""
 
+    runs: Path
+    committed: Path
 
-def record_changed(cell=PLAIN, **change):
-    return lambda runs, committed: change_record(runs, cell, **change)
+    def change_record(self, cell=PLAIN, **change):
+        change_record(self.runs, cell, **change)
 
+    def change_golden(self, results=None, **change):
+        folder = results or self.runs
+        write_golden(folder, replace(read_golden(folder, "fake"), **change))
 
-def golden_changed(where="runs", **change):
-    def act(runs, committed):
-        results = runs if where == "runs" else committed
-        write_golden(results, replace(read_golden(results, "fake"), **change))
-
-    return act
-
-
-def golden_moved(by):
-    def act(runs, committed):
-        vectors = read_golden(runs, "fake").vectors.astype(np.float64)
+    def move_golden(self, distance):
+        """Move one coordinate of a golden vector, as it is compared: of length 1."""
+        vectors = read_golden(self.runs, "fake").vectors.astype(np.float64)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors[3, 1] += by
-        golden_changed(vectors=vectors.astype(np.float32))(runs, committed)
+        vectors[3, 1] += distance
+        self.change_golden(vectors=vectors.astype(np.float32))
 
-    return act
+    def override(self, tolerance):
+        (self.committed / "gate.toml").write_text(SETS + override(tolerance))
 
-
-def golden_removed(*where):
-    return lambda runs, committed: [
-        golden_path({"runs": runs, "committed": committed}[name], "fake").unlink() for name in where
-    ]
-
-
-def baseline_removed(runs, committed):
-    kept = [r for r in Store(committed).records() if cell_of(r) != PLAIN]
-    Store(committed).committed_path("fake").write_bytes(encode_committed(kept))
-
-
-def aged(runs, committed):
-    """Other code than this has measured the record and its similarities."""
-    path = Store(runs).path(PLAIN).with_suffix(".safetensors")
-    cosines = Store(runs).cosines(PLAIN)
-    write_tensors(path, {"cosine": cosines}, {**sidecar_metadata(path), "code": "other"})
+    def says(self, state, why="", *, encoder, status):
+        """A check says this of the cell and of its encoder, and ends with this exit status."""
+        gate = Gate.open(self.runs, self.committed, registry=FOUND)
+        report = gate.check(CELLS)
+        check = only(report)
+        states = [checked.state for checked in report.encoders]
+        assert (check.state, states) == (state, [encoder] if encoder else [])
+        assert why in check.why
+        assert report.exit_status == status
+        text = rendered_report(report, self.runs, self.committed)
+        assert (f"{state}: {PLAIN}: " in text) == (state is not AGREES or "(it trains" in why)
+        return text
 
 
-def other_encoding(runs, committed):
+@pytest.fixture
+def run(committed, runs):
+    return Run(runs, committed)
+
+
+NUDGE = 20 * GOLDEN_SAME_PLATFORM
+OTHER_KERNEL = [{"library": "onednn", "route": "packed", "tokens": 2048}]
+
+
+def test_a_run_that_agrees_passes(run):
+    text = run.says(AGREES, "0.0000 points", encoder=AGREES, status=0)
+    assert text.endswith("agrees: 1 encoder, 5 cells")
+
+
+@pytest.mark.parametrize("points", [0.002, -0.002])
+def test_a_score_that_moved_alone_is_the_scorers(run, points):
+    run.change_record(scores=shifted(points))
+    run.says(SCORER, "0.0020 points", encoder=AGREES, status=1)
+
+
+def test_a_score_that_vanished_is_the_scorers(run):
+    run.change_record(scores=lambda scores: {**scores, "alignment": 1.5, "extra": 2.0})
+    run.says(SCORER, "one side only", encoder=AGREES, status=1)
+
+
+@pytest.mark.parametrize("distance", [NUDGE, -NUDGE])
+def test_a_score_that_moved_with_golden_vectors_is_the_encoders(run, distance):
+    run.move_golden(distance)
+    run.change_record(scores=shifted(1))
+    run.says(ENCODER, "1.0000 points", encoder=ENCODER, status=1)
+
+
+def test_golden_vectors_that_moved_alone_fail(run):
+    run.move_golden(NUDGE)
+    run.says(AGREES, "0.0000 points", encoder=ENCODER, status=1)
+
+
+def test_golden_vectors_that_are_no_numbers_fail(run):
+    run.change_golden(vectors=np.full((32, 4), np.nan, np.float32))
+    run.says(AGREES, encoder=ENCODER, status=1)
+
+
+def test_another_encoder_with_the_same_vectors_fails(run):
     """A tokenizer that only splits other sentences differently, say."""
-    golden_changed(key="another")(runs, committed)
+    run.change_golden(key="another")
     for cell in CELLS:
-        change_record(runs, cell, digests=other_digest("encoding"))
+        run.change_record(cell, digests=other_digest("encoding"))
+    run.says(AGREES, encoder=ENCODER, status=1)
 
 
-NUDGE, WAY = 20 * GOLDEN_SAME_PLATFORM, [{"library": "onednn", "route": "packed", "tokens": 2048}]
-AGREES, ENCODER, SCORER = State.AGREES, State.ENCODER, State.SCORER
-NO_BASELINE, COULD_NOT_RUN = State.NO_BASELINE, State.COULD_NOT_RUN
-NOT_AGAIN = State.NOT_MEASURED_AGAIN
-
-# What is changed; then the states of the cell and of its encoder, the exit status, and the reason.
-CHANGES = {
-    "nothing": ([], AGREES, AGREES, 0, "0.0000 points"),
-    "a score that rose": ([record_changed(scores=shifted(0.002))], SCORER, AGREES, 1, "0.0020"),
-    "a score that fell": ([record_changed(scores=shifted(-0.002))], SCORER, AGREES, 1, "0.0020"),
-    "a score that vanished": (
-        [record_changed(scores=lambda s: {**s, "alignment": 1.5, "extra": 2.0})],
-        SCORER, AGREES, 1, "one side only",
-    ),
-    "golden vectors that rose": (
-        [golden_moved(NUDGE), record_changed(scores=shifted(1))], ENCODER, ENCODER, 1, "1.0000",
-    ),
-    "golden vectors that fell": (
-        [golden_moved(-NUDGE), record_changed(scores=shifted(1))], ENCODER, ENCODER, 1, "1.0000",
-    ),
-    "golden vectors alone": ([golden_moved(NUDGE)], AGREES, ENCODER, 1, "0.0000"),
-    "a golden vector that is no number": (
-        [golden_changed(vectors=np.full((32, 4), np.nan, np.float32))], AGREES, ENCODER, 1, "",
-    ),
-    "another identity with the same vectors": ([other_encoding], AGREES, ENCODER, 1, ""),
-    "no golden vectors at all": (
-        [golden_removed("runs", "committed"), record_changed(scores=shifted(1))],
-        State.UNKNOWN, None, 1, "1.0000",
-    ),
-    "other golden sentences": (
-        [golden_changed("committed", sentences="others")], AGREES, NO_BASELINE, 3, "",
-    ),
-    "no committed golden vectors": ([golden_removed("committed")], AGREES, NO_BASELINE, 3, ""),
-    "no committed record": ([baseline_removed], NO_BASELINE, AGREES, 3, "no committed record"),
-    "golden vectors of other code": ([golden_changed(code="o")], AGREES, NOT_AGAIN, 3, ""),
-    "golden vectors of unstated code": ([golden_changed(code="")], AGREES, AGREES, 0, ""),
-    "golden vectors of another run": ([golden_changed(key="o")], AGREES, NOT_AGAIN, 3, ""),
-    "a record of other code": (
-        [aged], NOT_AGAIN, AGREES, 3, "of an earlier run, by other code; harness run --gate",
-    ),
-    "a record that is gone beside a score that moved": (
-        [
-            lambda runs, _: Store(runs).path(PLAIN).unlink(),
-            record_changed(CENTRED, scores=shifted(1)),
-        ],
-        COULD_NOT_RUN, AGREES, 1, "holds no record",
-    ),
-    "other data and golden vectors that moved": (
-        [golden_moved(NUDGE), record_changed(digests=other_digest("data"))],
-        State.OTHER_INPUT, ENCODER, 1, "other data; ",
-    ),
-    "a score that rose within its override": (
-        [overridden(0.5), record_changed(scores=shifted(0.4))],
-        AGREES, AGREES, 0, "tolerance 0.5 (it trains)",
-    ),
-    "a score that fell within its override": (
-        [overridden(0.5), record_changed(scores=shifted(-0.4))],
-        AGREES, AGREES, 0, "tolerance 0.5 (it trains)",
-    ),
-    "a score beyond its override": (
-        [overridden(0.5), record_changed(scores=shifted(0.6))], SCORER, AGREES, 1, "(it trains)",
-    ),
-    "a score beside another's override": (
-        [overridden(0.5), record_changed(CENTRED, scores=shifted(0.4))],
-        AGREES, AGREES, 1, "(it trains)",
-    ),
-    "a score beyond an override that is narrower than the rule": (
-        [overridden(SAME_PLATFORM / 100), record_changed(scores=shifted(SAME_PLATFORM / 2))],
-        SCORER, AGREES, 1, "tolerance 1e-05 (it trains)",
-    ),
-    **{
-        f"a score {share} of the tolerance off, elsewhere": (
-            [record_changed(scores=shifted(share * ACROSS_PLATFORMS), environment=elsewhere)],
-            SCORER if abs(share) > 1 else AGREES, AGREES, int(abs(share) > 1), "tolerance 0.05",
-        )
-        for share in (-1.1, -0.9, 0.9, 1.1)
-    },
-    **{
-        f"a score {share} of the tolerance off, encoded in another way": (
-            [record_changed(scores=shifted(share * SAME_PLATFORM),
-                            facts=lambda f: {**f, "encoding": WAY})],
-            SCORER if share > 1 else AGREES, AGREES, int(share > 1), "tolerance 0.001",
-        )
-        for share in (0.9, 1.1)
-    },
-}  # fmt: skip
+def test_without_golden_vectors_it_is_unknown_what_moved(run):
+    for results in (run.runs, run.committed):
+        golden_path(results, "fake").unlink()
+    run.change_record(scores=shifted(1))
+    run.says(State.UNKNOWN, "1.0000 points", encoder=None, status=1)
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_moved_is_told(change, committed, runs, tmp_path):
-    acts, cell_state, encoder_state, status, why = CHANGES[change]
-    for act in acts:
-        act(runs, committed)
-    report = look(tmp_path)
-    encoders = [encoder.state for encoder in report.encoders]
-    assert (only(report).state, encoders) == (cell_state, [encoder_state] if encoder_state else [])
-    assert report.exit_status == status
-    assert why in only(report).why
-    text = render_report(report, Gate(runs, committed))
-    assert (f"{cell_state}: {PLAIN}: " in text) == (cell_state is not AGREES or "(it" in why)
-    if change == "nothing":
-        assert text.endswith("agrees: 1 encoder, 5 cells")
+def test_golden_vectors_of_other_sentences_are_no_baseline(run):
+    run.change_golden(run.committed, sentences="others")
+    run.says(AGREES, encoder=NO_BASELINE, status=3)
+
+
+def test_missing_committed_golden_vectors_are_no_baseline(run):
+    golden_path(run.committed, "fake").unlink()
+    run.says(AGREES, encoder=NO_BASELINE, status=3)
+
+
+def test_a_missing_committed_record_is_no_baseline(run):
+    kept = [record for record in Store(run.committed).records() if cell_of(record) != PLAIN]
+    Store(run.committed).committed_path("fake").write_bytes(encode_committed(kept))
+    run.says(NO_BASELINE, "no committed record", encoder=AGREES, status=3)
+
+
+@pytest.mark.parametrize("change", [{"code": "other"}, {"key": "other"}])
+def test_golden_vectors_of_an_earlier_run_are_no_answer(run, change):
+    run.change_golden(**change)
+    run.says(AGREES, encoder=NOT_AGAIN, status=3)
+
+
+def test_golden_vectors_that_do_not_state_their_code_are_compared(run):
+    run.change_golden(code="")
+    run.says(AGREES, encoder=AGREES, status=0)
+
+
+def test_a_record_of_other_code_is_no_answer(run):
+    sidecar = Store(run.runs).path(PLAIN).with_suffix(".safetensors")
+    similarities = Store(run.runs).cosines(PLAIN)
+    metadata = {**sidecar_metadata(sidecar), "code": "other"}
+    write_tensors(sidecar, {"cosine": similarities}, metadata)
+    why = "of an earlier run, by other code; harness run --gate"
+    run.says(NOT_AGAIN, why, encoder=AGREES, status=3)
+
+
+def test_a_record_of_another_plug_in_is_no_answer(run):
+    run.change_record(digests=lambda digests: {**digests, "plugin mine": "before"})
+    for sha256, state in (("before", State.OTHER_INPUT), ("now", NOT_AGAIN)):
+        gate = Gate.open(run.runs, run.committed, registry=FOUND, plugins={"mine": sha256})
+        assert only(gate.check(CELLS)).state is state
+
+
+def test_a_score_that_moved_counts_more_than_a_record_that_is_gone(run):
+    Store(run.runs).path(PLAIN).unlink()
+    run.change_record(CENTRED, scores=shifted(1))
+    run.says(COULD_NOT_RUN, "holds no record", encoder=AGREES, status=1)
+
+
+def test_other_data_are_told_before_golden_vectors_that_moved(run):
+    run.move_golden(NUDGE)
+    run.change_record(digests=other_digest("data"))
+    run.says(State.OTHER_INPUT, "other data; ", encoder=ENCODER, status=1)
+
+
+@pytest.mark.parametrize("points", [0.4, -0.4])
+def test_a_score_may_move_within_its_override(run, points):
+    run.override(0.5)
+    run.change_record(scores=shifted(points))
+    run.says(AGREES, "tolerance 0.5 (it trains)", encoder=AGREES, status=0)
+
+
+def test_a_score_beyond_its_override_fails(run):
+    run.override(0.5)
+    run.change_record(scores=shifted(0.6))
+    run.says(SCORER, "(it trains)", encoder=AGREES, status=1)
+
+
+def test_an_override_is_of_its_own_cell_alone(run):
+    run.override(0.5)
+    run.change_record(CENTRED, scores=shifted(0.4))
+    run.says(AGREES, "(it trains)", encoder=AGREES, status=1)
+
+
+def test_an_override_may_be_narrower_than_the_rule(run):
+    run.override(SAME_PLATFORM / 100)
+    run.change_record(scores=shifted(SAME_PLATFORM / 2))
+    run.says(SCORER, "tolerance 1e-05 (it trains)", encoder=AGREES, status=1)
+
+
+@pytest.mark.parametrize("share", [-1.1, -0.9, 0.9, 1.1])
+def test_a_score_may_move_further_on_another_platform(run, share):
+    run.change_record(scores=shifted(share * ACROSS_PLATFORMS), environment=elsewhere)
+    state, status = (SCORER, 1) if abs(share) > 1 else (AGREES, 0)
+    run.says(state, "tolerance 0.05", encoder=AGREES, status=status)
+
+
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_another_kernel_on_the_same_platform_is_the_same_platform(run, share):
+    points = shifted(share * SAME_PLATFORM)
+    run.change_record(scores=points, facts=lambda facts: {**facts, "encoding": OTHER_KERNEL})
+    state, status = (SCORER, 1) if share > 1 else (AGREES, 0)
+    run.says(state, "tolerance 0.001", encoder=AGREES, status=status)
 
 
 def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
-    report = look(tmp_path, "nowhere")
+    report = report_of(tmp_path, "nowhere")
     assert set(states(report).values()) == {COULD_NOT_RUN}
     assert [e.state for e in report.encoders] == [COULD_NOT_RUN]
     assert report.exit_status == 3
-    report = Gate(tmp_path / "runs", tmp_path / "nowhere").check([PLAIN])
+    nowhere = tmp_path / "nowhere"
+    report = Gate.open(tmp_path / "runs", nowhere, registry=FOUND).check([PLAIN])
     assert (only(report).state, report.exit_status) == (NO_BASELINE, 3)
-    said = render_report(report, Gate(tmp_path / "runs", tmp_path / "nowhere"))
-    assert "harness run --gate --update makes it" in said
-    assert "moved" not in said
+    text = rendered_report(report, tmp_path / "runs", nowhere)
+    assert "harness run --gate --update makes it" in text
+    assert "moved" not in text
 
 
 def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_path, monkeypatch):
@@ -340,12 +383,12 @@ def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_pa
 
     monkeypatch.setattr(metrics, "cosine", wrong)
     measure(tmp_path, "mutant")
-    report = look(tmp_path, "mutant")
+    report = report_of(tmp_path, "mutant")
     check = only(report)
     assert check.state is SCORER
-    assert (check.pairs[0].pair, len(check.pairs)) == (8, MOST_PAIRS)
+    assert (check.pairs[0].pair, len(check.pairs)) == (8, PAIRS_SHOWN)
     assert check.pairs[0].committed != check.pairs[0].measured
-    text = render_report(report, Gate(tmp_path / "mutant", committed))
+    text = said(report, tmp_path, "mutant")
     assert "scorer moved: fake.mean on toy, seed 0: " in text
     assert "    pair 8: similarity " in text
 
@@ -353,7 +396,7 @@ def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_pa
 def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     kept = read_golden(tmp_path / "runs", "fake")
     measure(tmp_path, "other", weights="two")
-    report = look(tmp_path, "other")
+    report = report_of(tmp_path, "other")
     assert set(states(report).values()) == {ENCODER}
     assert re.fullmatch(r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", only(report).why)
     assert only(report).pairs
@@ -361,18 +404,17 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     assert encoder.state is ENCODER
     assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
     write_golden(tmp_path / "other", kept)  # left by another run than the cells
-    [encoder] = look(tmp_path, "other").encoders
+    [encoder] = report_of(tmp_path, "other").encoders
     assert (encoder.state, "of an earlier run" in encoder.why) == (NOT_AGAIN, True)
 
 
 def test_what_moved_is_shown_before_and_after(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1.25))
-    gate = Gate(tmp_path / "runs", committed)
     old = Store(committed).read(PLAIN).scores["spearman"]["all"]
-    [line, _] = render_report(look(tmp_path), gate).splitlines()
+    [line, _] = said(report_of(tmp_path), tmp_path).splitlines()
     assert line.startswith("scorer moved: fake.mean on toy, seed 0: 1.2500 points, ")
     assert line.endswith(f"; {old:.4f} -> {old + 1.25:.4f}")
-    folded = render_report(look(tmp_path), gate, width=50).splitlines()
+    folded = said(report_of(tmp_path), tmp_path, width=50).splitlines()
     assert max(len(line) for line in folded if str(tmp_path) not in line) <= 50
 
 
@@ -432,9 +474,9 @@ def test_similarities_of_another_cell_are_not_compared_and_are_replaced(committe
     path = Store(committed).quick_path(PLAIN)
     about = {**sidecar_metadata(path), "cell": "another cell"}
     write_tensors(path, {"cosine": Store(tmp_path / "runs").cosines(PLAIN)}, about)
-    assert read_pairs(committed, PLAIN) is None
-    assert promote_pairs(PLAIN, tmp_path / "runs", committed)
-    assert read_pairs(committed, PLAIN) is not None
+    assert committed_similarities(Store(committed), PLAIN) is None
+    assert promote_similarities(PLAIN, tmp_path / "runs", committed)
+    assert committed_similarities(Store(committed), PLAIN) is not None
 
 
 # Promotion
@@ -444,7 +486,7 @@ def test_promoting_again_changes_nothing(committed, tmp_path):
     before = snapshot(committed)
     assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
     assert snapshot(committed) == before
-    golden_changed("committed", sentences="others")(tmp_path / "runs", committed)
+    write_golden(committed, replace(read_golden(committed, "fake"), sentences="others"))
     assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
 
 
@@ -454,10 +496,10 @@ def test_other_code_that_measures_the_same_changes_no_committed_similarity(commi
     about, cosines = sidecar_metadata(path), Store(runs).cosines(PLAIN)
     for name, changed in (("code", False), ("data", True)):
         write_tensors(path, {"cosine": cosines}, {**about, name: "other"})
-        assert promote_pairs(PLAIN, runs, committed) is changed
-    write_tensors(path, {"cosine": cosines + np.float32(2 * SAME)}, about)
-    assert promote_pairs(PLAIN, runs, committed)
-    assert not promote_pairs(PLAIN, runs, committed)
+        assert promote_similarities(PLAIN, runs, committed) is changed
+    write_tensors(path, {"cosine": cosines + np.float32(2 * SAME_SIMILARITY)}, about)
+    assert promote_similarities(PLAIN, runs, committed)
+    assert not promote_similarities(PLAIN, runs, committed)
 
 
 # What did not run
@@ -467,12 +509,12 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
     """The encoder is gone when it is run again; records and vectors of before still lie there."""
     gone = Places(tmp_path / "cache", tmp_path / "data", {})
     measure(tmp_path, "runs", cells=[PLAIN], places=gone)
-    report = look(tmp_path, cells=[PLAIN])
+    report = report_of(tmp_path, cells=[PLAIN])
     assert only(report).state is COULD_NOT_RUN
     assert "harness fetch fake" in only(report).why
     assert [e.state for e in report.encoders] == [COULD_NOT_RUN]
     measure(tmp_path, "runs")
-    assert look(tmp_path).exit_status == 0
+    assert report_of(tmp_path).exit_status == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"name": '])
@@ -484,9 +526,11 @@ def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
 
 def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(committed, tmp_path):
     key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
-    assert look(tmp_path, encoder_now=lambda _: EncoderNow(key)).exit_status == 0
-    new = EncoderNow("new", "--encoder fake='a b' ")
-    report = look(tmp_path, encoder_now=lambda cell: new if cell == PLAIN else None)
+    same = Mock(CurrentEncoders, of_cell=lambda _: CurrentEncoder(key))
+    assert report_of(tmp_path, encoders=same).exit_status == 0
+    new = CurrentEncoder("new", "--encoder fake='a b' ")
+    changed = Mock(CurrentEncoders, of_cell=lambda cell: new if cell == PLAIN else None)
+    report = report_of(tmp_path, encoders=changed)
     assert (only(report).state, report.exit_status) == (NOT_AGAIN, 3)
     again = "harness run --encoder fake='a b' -m fake.mean -t toy measures again"
     assert f"files have changed since its record; {again}" in only(report).why
@@ -516,8 +560,8 @@ def test_a_check_knows_where_the_encoder_of_the_run_is(kind, checkpoint, tmp_pat
 
     def checked():
         before = sorted(tmp_path.rglob("*"))
-        now = EncodersNow(load_registry(), Places(tmp_path / "cache"), Path("runs"))
-        report = Gate(Path("runs"), Path("results")).check([cell], encoder_now=now.of)
+        encoders = CurrentEncoders(load_registry(), Places(tmp_path / "cache"), Path("runs"))
+        report = Gate.open(Path("runs"), Path("results"), encoders=encoders).check([cell])
         assert sorted(tmp_path.rglob("*")) == before
         states = {check.state for check in (*report.cells, *report.encoders)}
         return states, report.exit_status, report.cells[0].why
@@ -534,7 +578,7 @@ def test_a_check_knows_where_the_encoder_of_the_run_is(kind, checkpoint, tmp_pat
 def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path):
     outcomes = measure(tmp_path, "runs")
     note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
-    report = look(tmp_path)
+    report = report_of(tmp_path)
     assert only(report, outcomes[0].cell).state is AGREES
     late = [only(report, outcome.cell) for outcome in outcomes[1:]]
     assert {(c.state, c.why) for c in late} == {(COULD_NOT_RUN, "the last run ended before it")}
@@ -546,7 +590,7 @@ def test_similarities_that_were_changed_are_refused_by_name(committed, tmp_path)
     content[-1] ^= 1
     sidecar.write_bytes(content)
     with pytest.raises(DataError, match=r"seed-0\.safetensors was changed or cut"):
-        look(tmp_path)
+        report_of(tmp_path)
 
 
 # Rules
@@ -555,7 +599,7 @@ def test_similarities_that_were_changed_are_refused_by_name(committed, tmp_path)
 def test_an_override_of_a_cell_that_is_not_committed_is_refused(committed, tmp_path):
     (committed / "gate.toml").write_text(SETS + override(0.5, replace(PLAIN, method="fake.maen")))
     with pytest.raises(DataError, match=r"gate\.toml: .* found one of fake\.maen on toy"):
-        look(tmp_path)
+        report_of(tmp_path)
 
 
 # One record against the committed ones
@@ -648,7 +692,7 @@ def test_weights_that_training_made_are_no_input_and_other_data_always_are():
 def test_the_pairs_that_moved_most_come_first(order):
     old, new = np.arange(12.0), np.array(order, float)
     moves = [abs(m.measured_rank - m.committed_rank) for m in most_moved(old, new)]
-    most = sorted(np.abs(new - old), reverse=True)[:MOST_PAIRS]
+    most = sorted(np.abs(new - old), reverse=True)[:PAIRS_SHOWN]
     assert moves == [move for move in most if move > 0]
 
 
@@ -656,31 +700,28 @@ def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1))
     path = Store(committed).quick_path(PLAIN)
     write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {"cell": str(PLAIN)})
-    assert only(look(tmp_path)).pairs == ()
+    assert only(report_of(tmp_path)).pairs == ()
     path.unlink()
-    assert only(look(tmp_path)).pairs == ()
+    assert only(report_of(tmp_path)).pairs == ()
 
 
 @pytest.mark.parametrize("asset", [TOY.asset, "embedded"])
-def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
-    committed, tmp_path, monkeypatch, asset
-):
+def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(committed, tmp_path, asset):
     """Those that the package carries need no data folder."""
     found = registry(FakeConfig())
     found.tasks["toy"] = replace(TOY, asset=asset)
-    monkeypatch.setattr("harness.gate.check.load_registry", lambda: found)
     measure(tmp_path, "other", weights="two")
     scored, embedded = TOY.pairs(tmp_path / "data"), asset == "embedded"
     for folder in ("data", None, "runs"):
         at_hand = embedded or folder == "data"
         data_dir = folder and tmp_path / folder
-        pairs = only(look(tmp_path, "other", data_dir=data_dir)).pairs
+        pairs = only(report_of(tmp_path, "other", data_dir=data_dir, registry=found)).pairs
         assert pairs
         for pair in pairs:
             texts = (scored.a[pair.pair - 1], scored.b[pair.pair - 1])
             assert pair.texts == (texts if at_hand else None)
     change_record(tmp_path / "other", digests=other_digest("data"))
-    check = only(look(tmp_path, "other", data_dir=tmp_path / "data"))
+    check = only(report_of(tmp_path, "other", data_dir=tmp_path / "data"))
     assert all(pair.texts is None for pair in check.pairs), "these are not the scored sentences"
 
 
@@ -692,7 +733,7 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
 )
 def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
     change_record(tmp_path / "runs", scores=shifted(by))
-    report = look(tmp_path, margin=0.5)
+    report = report_of(tmp_path, margin=0.5)
     assert only(report).state is (AGREES if allowed else State.FELL)
     assert report.exit_status == (0 if allowed else 1)
     assert only(report).after == pytest.approx(only(report).before + by)
@@ -703,20 +744,20 @@ def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_
     before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
     after = {c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS}
     most = max(before[c] - after[c] for c in CELLS)
-    report = look(tmp_path, "other", margin=most + 1e-6)
+    report = report_of(tmp_path, "other", margin=most + 1e-6)
     assert (report.exit_status, set(states(report).values())) == (0, {AGREES})
-    said = render_report(report, Gate(tmp_path / "other", committed))
-    assert "encoder moved: fake: other weights" in said
-    assert "(no failure)" in said
-    assert look(tmp_path, "other", margin=most - 0.01).exit_status == 1
+    text = said(report, tmp_path, "other")
+    assert "encoder moved: fake: other weights" in text
+    assert "(no failure)" in text
+    assert report_of(tmp_path, "other", margin=most - 0.01).exit_status == 1
     (committed / "gate.toml").write_text(SETS + "".join(override(99, cell) for cell in CELLS[:3]))
-    assert look(tmp_path, "other", margin=0.0).exit_status == 0
+    assert report_of(tmp_path, "other", margin=0.0).exit_status == 0
 
 
 def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
     change_record(tmp_path / "runs", digests=other_digest("data"))
     change_record(tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}})
-    report = look(tmp_path, margin=99.0)
+    report = report_of(tmp_path, margin=99.0)
     assert only(report).state is State.OTHER_INPUT
     assert only(report, CENTRED).state is State.FELL
 
@@ -725,15 +766,15 @@ def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
 
 
 def test_by_default_the_quick_set_and_whatever_was_run(committed, runs, tmp_path):
-    assert Gate(tmp_path / "nowhere", committed).wanted() == CELLS
+    assert Gate.open(tmp_path / "nowhere", committed, registry=FOUND).wanted() == CELLS
     extra = Cell("fake.cls", "toy")
     measure(tmp_path, "runs", cells=[extra])
-    assert Gate(runs, committed).wanted() == (*CELLS, extra)
-    assert Gate(runs, committed).wanted(["*centre*"]) == (CENTRED,)
-    assert Gate(runs, committed).wanted(["*"], ["toy"]) == (*CELLS, extra)
+    assert Gate.open(runs, committed, registry=FOUND).wanted() == (*CELLS, extra)
+    assert Gate.open(runs, committed, registry=FOUND).wanted(["*centre*"]) == (CENTRED,)
+    assert Gate.open(runs, committed, registry=FOUND).wanted(["*"], ["toy"]) == (*CELLS, extra)
     mine = Cell("mine.mean", "toy")
-    assert Gate(runs, committed).wanted(["mine.mean"], ["toy"]) == (mine,)
-    report = look(tmp_path, cells=[mine])
+    assert Gate.open(runs, committed, registry=FOUND).wanted(["mine.mean"], ["toy"]) == (mine,)
+    report = report_of(tmp_path, cells=[mine])
     assert (states(report), report.exit_status) == ({str(mine): NO_BASELINE}, 3)
 
 

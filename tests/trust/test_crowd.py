@@ -22,7 +22,7 @@ for _ in range(100):
 NOTING = """
 import sys
 from pathlib import Path
-from harness.gate.check import note_failures
+from harness.gate.failures import note_failures
 
 for number in range(int(sys.argv[2])):
     note_failures(Path("runs"), {f"{sys.argv[1]}-{number}": "why"})

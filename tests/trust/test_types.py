@@ -16,8 +16,8 @@ from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
 from harness.core.json_text import LAST_KEY, SEAL, sealed
 from harness.core.toml import read_rows
-from harness.gate.check import read_failures
-from harness.gate.drift import read_rules
+from harness.gate.failures import read_failures
+from harness.gate.rules import read_rules
 from harness.results.claims import read_claims, read_intervals
 from harness.results.comparisons import read_comparisons
 from harness.results.conformance import read_references
