@@ -26,7 +26,7 @@ from harness.report.build import MEASURED_PAGES, stale_files, write_files
 from harness.report.cite import answer as citation
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.method_table import MethodTable, columns_of_published, columns_of_tasks
-from harness.report.sentences import choice_tables, render_explanation
+from harness.report.sentences import choice_facts, choice_tables, render_explanation
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, RUNS, is_results, reading_order, require_own
 from harness.results.records import Cell
@@ -413,7 +413,9 @@ def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
     """What each other choice of a published number's protocol was measured to do."""
     explanation = folder.explain(cell)
     if not as_json:
-        opt.say(render_explanation(explanation, folder.traps, opt.terminal_width()))
+        opt.say(
+            render_explanation(explanation, folder.registry, folder.traps, opt.terminal_width())
+        )
         return
     facts = {
         "cell": cell,
@@ -423,7 +425,7 @@ def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
         "confirmed_by": explanation.confirmed_by and explanation.confirmed_by.program,
         "verdict": str(explanation.reproduction.state),
         "nearest": [asdict(row) | {"score": score} for row, score in explanation.nearest.items()],
-        "choices": [asdict(choice) for choice in explanation.choices],
+        "choices": [choice_facts(choice) for choice in explanation.choices],
     }
     opt.say(json.dumps(facts))
 

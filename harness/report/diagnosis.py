@@ -8,10 +8,10 @@ from typing import Any
 
 from harness.core.interfaces import Trained
 from harness.registry import Registry
+from harness.report.next_steps import command_of
 from harness.report.sentences import signed
 from harness.results.causes import Causes
 from harness.results.diagnosis import Diagnosis, SeedSpread, Suggestion
-from harness.results.explain import command_of
 from harness.results.published import PublishedCell
 from harness.results.reproduction import composed
 from harness.results.settings import PublishedNumber, ReportedNumber, Setting

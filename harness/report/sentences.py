@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from harness.core.metrics import metrics
 from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
-from harness.results.choices import OtherChoice, Scores, other_choices
+from harness.report.next_steps import command_of
+from harness.results.choices import ChangedNames, OtherChoice, Scores, other_choices
 from harness.results.conformance import Reference
 from harness.results.explain import Explanation
 from harness.results.protocols import Protocol
@@ -94,12 +96,47 @@ def chosen(fields: Mapping[str, str]) -> str:
 
 def choice_cells(choice: OtherChoice) -> list[str]:
     """What changes, by how much on each encoder, at which row, on all rows, what sets it, traps."""
-    by_encoder = (f"{encoder} {signed(by)}" for encoder, by in choice.effects.items())
-    ends = " to ".join(dict.fromkeys([signed(choice.low), signed(choice.high)]))
-    at = "sum of two effects" if choice.is_sum else chosen(choice.at) or "this row"
+    effects = [f"{encoder} {signed(effect)}" for encoder, effect in choice.effects.items()]
+    row = "sum of two effects" if choice.is_sum else chosen(choice.differences) or "this row"
+    ends = " to ".join(dict.fromkeys([signed(choice.lowest), signed(choice.highest)]))
     spread = f"{ends} ({number_of(choice.rows, 'row')})"
     traps = ", ".join(map(str, choice.traps)) or "–"
-    return [chosen(choice.changes), ", ".join(by_encoder), at, spread, choice.made_by, traps]
+    return [
+        chosen(choice.changes),
+        ", ".join(effects),
+        row,
+        spread,
+        options_of(choice.names),
+        traps,
+    ]
+
+
+def options_of(names: ChangedNames) -> str:
+    """The options of the command line that set a choice: `-m 'minilm.cls', -t sts-b`."""
+    options = []
+    if names.method is not None:
+        options.append(f"-m '{names.method}'")
+    if names.task is not None:
+        options.append(f"-t {names.task}")
+    if names.score is not None:
+        metric_name, aggregation_name = names.score
+        options.append(f"score {metric_name} {aggregation_name}".rstrip())
+    return ", ".join(options)
+
+
+def choice_facts(choice: OtherChoice) -> dict[str, Any]:
+    """A choice as `harness explain --json` prints it."""
+    return {
+        "changes": choice.changes,
+        "effects": choice.effects,
+        "at": choice.differences,
+        "low": choice.lowest,
+        "high": choice.highest,
+        "rows": choice.rows,
+        "made_by": options_of(choice.names),
+        "traps": choice.traps,
+        "is_sum": choice.is_sum,
+    }
 
 
 def nearest_in_words(wanted: Protocol, nearest: Scores) -> Iterator[str]:
@@ -120,10 +157,13 @@ def number_of(count: int, noun: str) -> str:
 
 
 def render_explanation(
-    explanation: Explanation, traps: Sequence[Trap] = (), width: int | None = None
+    explanation: Explanation,
+    registry: Registry,
+    traps: Sequence[Trap] = (),
+    width: int | None = None,
 ) -> str:
     """The published cell, what it needs and what was measured, then what each choice does to it."""
-    reproduction, wanted = explanation.reproduction, explanation.wanted
+    reproduction, wanted = explanation.reproduction, explanation.protocol
     cell = reproduction.cell
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
@@ -141,7 +181,7 @@ def render_explanation(
         lines.append(f"protocol: {wanted.text} text, {scored}")
     measured, difference = reproduction.measured, reproduction.verdict.difference
     if measured is None:
-        lines += [f"measured: {reproduction.state}", f"run: {explanation.command}"]
+        lines += [f"measured: {reproduction.state}", f"run: {command_of(cell, registry)}"]
     else:
         lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {reproduction.state})")
         share = reproduction.coverage

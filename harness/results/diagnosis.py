@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from harness.results.causes import Cause, Causes
-from harness.results.choices import OtherChoice
+from harness.results.choices import NEGLIGIBLE, OtherChoice
 from harness.results.published import PublishedCell
 from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 
 SHOWN = 3  # suggestions of a diagnosis
-NOTHING = 0.05  # points: as much as another processor or a half precision moves
 PARTLY = 0.5  # of the difference: a choice that leaves more explains little
 NEAR = 0.25  # of the difference, by which an effect on another encoder may miss it
 FAR = 5.0  # standard deviations from the mean of the seeds: no seed gives that
@@ -171,7 +170,7 @@ def diagnose(
         notes=tuple(dict.fromkeys(note for number in numbers for note in number.cell.notes)),
         suggestions=distinct[:SHOWN],
         further=distinct[SHOWN:],
-        is_rounding=max(abs(number.gap) for number in numbers) <= NOTHING,
+        is_rounding=max(abs(number.gap) for number in numbers) <= NEGLIGIBLE,
         outside=_far_outside(spreads),
     )
 
@@ -386,7 +385,7 @@ def _measured_effects(
     for choice in measured:
         names = tuple(choice.changes)
         misses = {name: abs(effect - number.gap) for name, effect in choice.effects.items()}
-        allowed = max(NOTHING, NEAR * abs(number.gap))
+        allowed = max(NEGLIGIBLE, NEAR * abs(number.gap))
         if len(names) != 1 or names[0] not in ACCIDENTS or min(misses.values()) > allowed:
             continue
         yield Suggestion(

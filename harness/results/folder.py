@@ -22,8 +22,9 @@ from harness.core.json_text import parse_sealed
 from harness.core.tensors import TensorFile
 from harness.core.types import Record
 from harness.registry import Registry, load_registry
-from harness.results import choices, conformance
+from harness.results import conformance
 from harness.results.causes import Causes
+from harness.results.choices import measured_scores, single_choices
 from harness.results.claims import ClaimResult, Claims, ClaimTests, Intervals, read_intervals
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
@@ -313,8 +314,8 @@ class ResultsFolder:
         wanted = wanted_protocol(numbers[0].cell, self.registry)
         if surest.is_sure or wanted is None:
             return surest
-        scores = choices.measured_scores(self.records, self.registry, wanted)
-        measured = choices.single_choices(wanted, scores, self.registry, self.traps)
+        scores = measured_scores(self.records, self.registry, wanted)
+        measured = single_choices(wanted, scores, self.registry, self.traps)
         return diagnose(numbers, self.published_numbers, self.causes, measured)
 
     @cached_property

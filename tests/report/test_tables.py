@@ -137,7 +137,7 @@ def test_a_note_names_the_task_of_which_least_is_known(shares, note):
 
 
 def test_an_explanation_says_of_how_many_tokens_a_score_is(folder):
-    explanation = render_explanation(folder.explain("synthetic/plain/avg")) + "\n"
+    explanation = render_explanation(folder.explain("synthetic/plain/avg"), folder.registry) + "\n"
     assert f"\nword vectors: 46 % {LEFT}\n" in explanation
 
 

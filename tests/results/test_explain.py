@@ -8,7 +8,7 @@ from golden import require_golden
 
 from harness.core.errors import UsageError
 from harness.registry import load_registry
-from harness.report.sentences import render_explanation
+from harness.report.sentences import options_of, render_explanation
 from harness.results.explain import explain
 from harness.results.folder import ResultsFolder
 from harness.results.published import published_cell
@@ -60,10 +60,10 @@ def explanation(*scores, mine=None):
 
 def test_explanations_are_golden():
     texts = [
-        f"# {what}\n{render_explanation(explanation(*MEASURED[what]), FOLDER.traps)}"
+        f"# {what}\n{render_explanation(explanation(*MEASURED[what]), REGISTRY, FOLDER.traps)}"
         for what in MEASURED
     ]
-    explained = render_explanation(explanation(*ROWS, mine=66.2), FOLDER.traps)
+    explained = render_explanation(explanation(*ROWS, mine=66.2), REGISTRY, FOLDER.traps)
     texts.append(f"# choices that lead to another number\n{explained}")
     require_golden(Path(__file__).parent / "golden" / "explanations.txt", "\n\n".join(texts) + "\n")
 
@@ -73,7 +73,7 @@ def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]
     explained = explanation(*many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0))
     assert [row.fit_on for row in explained.nearest] == ["target", "snli-18k"]
-    assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained)
+    assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, REGISTRY)
 
 
 # Two points down: SN with [CLS] was measured, raw text with [CLS] was not.
@@ -97,8 +97,8 @@ def test_choices_that_lead_to_another_number_are_single_first_then_pairs_and_sum
         ({"cls", "raw"}, -2.2, True),
         ({"+sn", "raw"}, -1.4, True),
     ]
-    assert explained.choices[0].made_by == "-m 'bert-base:64.cls+whitening@nli'"
-    assert explained.pairs[1].made_by.endswith(", -t sts-b")
+    assert options_of(explained.choices[0].names) == "-m 'bert-base:64.cls+whitening@nli'"
+    assert explained.pairs[1].names.task == "sts-b"
 
 
 @pytest.mark.parametrize("mine", [100.5, -101.0, float("nan"), float("inf")])

@@ -21,11 +21,11 @@ from harness.report.diagnosis import neighbours_in_words
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
 from harness.report.markdown import tolerances
+from harness.report.next_steps import missing, recorded, waiting_for
 from harness.report.pages import counts_by_paper, tallies
 from harness.report.paper_tables import MARKS, Sheet, printed, sheet
 from harness.results.conformance import confirmed_by
 from harness.results.diagnosis import neighbours_of
-from harness.results.explain import missing, recorded, waiting_for
 from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, Results, Value
 from harness.results.protocols import SCORINGS

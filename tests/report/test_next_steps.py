@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.results.explain import missing, recorded, waiting_for
+from harness.report.next_steps import missing, recorded, waiting_for
 from harness.results.index import Results
 from harness.results.published import load_tables
 from harness.results.records import Store
