@@ -16,6 +16,7 @@ from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.gate.outcome import Checked, State
 from harness.registry import Registry
+from harness.report.coverage import percentage
 from harness.report.paper_tables import printed
 from harness.report.replication import PAGE
 from harness.results.claims import ClaimOutcome
@@ -23,13 +24,7 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.records import Store
-from harness.results.reproduction import (
-    MEASURED_AS,
-    Reproduction,
-    low_coverage,
-    percentage,
-    reproduce,
-)
+from harness.results.reproduction import MEASURED_AS, Reproduction, low_coverage, reproduce
 from harness.results.same_files import as_registered, with_registered
 from harness.results.verdict import CellState
 

@@ -15,12 +15,13 @@ from pathlib import Path
 
 from harness.core.files import digest_of_repr
 from harness.core.toml import read_typed
+from harness.core.types import MethodId
 from harness.report.drawing import GREEN, GREY, RED, Figure, Panel, Series, svg
 from harness.report.sentences import signed
 from harness.results.folder import ResultsFolder
 from harness.results.index import CellName, Results
 from harness.results.questions import TrapRow
-from harness.results.reproduction import Reproduction, count, post_processing
+from harness.results.reproduction import Reproduction, count
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 
@@ -158,3 +159,10 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
     panel = Panel(series, axes, joined=True, guides=down, rows=rows, beside=beside)
     shown_cells = [(row.method, row.task) for row in steps.rows]
     return Plot(panels=[panel], words=words, cells=shown_cells)
+
+
+def post_processing(method: str) -> str:
+    """The post-processors of a method, without their arguments and what they were fitted on."""
+    parts = MethodId.parse(method)
+    names = [post.partition(":")[0] for post in parts.post] if parts else []
+    return " + ".join(names) or "as encoded"

@@ -14,18 +14,16 @@ from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
 from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
 from harness.registry import Registry
+from harness.report.coverage import coverage_notes
 from harness.report.markdown import Page, escape, table, texts
+from harness.report.sentences import origin_in_words
 from harness.results import protocols
 from harness.results.comparisons import Comparisons
+from harness.results.costs import milliseconds, shared_the_machine
 from harness.results.index import CellName, Results, Value
+from harness.results.origins import origin_of_encoder
 from harness.results.protocols import SCORINGS, SIMCSE, WHITENING, Scoring
-from harness.results.reproduction import (
-    beside_others,
-    composed,
-    coverage_notes,
-    milliseconds,
-    source_of,
-)
+from harness.results.reproduction import composed
 from harness.results.verdict import CellState
 
 # The headings of the sections beside the seven tasks; `texts.toml` has what to know of some.
@@ -189,7 +187,7 @@ def cost_of(results: Results, method: str, protocol: Scoring) -> str:
         tasks = protocols.columns_by_label(protocol).values()
         ran = any((method, task) in results.by_cell for task in tasks)
         return NOT_TIMED if ran else CellState.NOT_RUN
-    shared = BESIDE if beside_others(results, method, protocol) else ""
+    shared = BESIDE if shared_the_machine(results, method, protocol) else ""
     return f"{cost:.{max(0, 1 - math.floor(math.log10(cost)))}f}{shared}"
 
 
@@ -228,7 +226,7 @@ def leaderboard(
             parts.append("Weights: by hand, unpinned.")
         else:
             parts.append(
-                f"Weights: {escape(source_of(config, records))}. "
+                f"Weights: {escape(origin_in_words(origin_of_encoder(config, records)))}. "
                 f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
                 f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
             )

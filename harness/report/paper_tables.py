@@ -12,11 +12,12 @@ from pathlib import Path
 from harness.core.files import digest_of, digest_of_repr
 from harness.core.toml import read_typed
 from harness.registry import Registry
+from harness.report.coverage import coverage_note
 from harness.report.markdown import CODE, SPACE, Page, escape, table, tolerances
-from harness.report.sentences import fitted_on, metric, trained_on
+from harness.report.sentences import fitted_on, metric, notes_on_origin, trained_on
 from harness.results.index import Results
 from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table, reasons
-from harness.results.reproduction import Reproduction, composed, coverage_note
+from harness.results.reproduction import Reproduction, composed
 from harness.results.verdict import CellState
 
 CONTENTS = "CONTENTS.txt"
@@ -152,7 +153,8 @@ def heading(published: Table, column: Column) -> str:
 def _row(row: Row, cells: Sequence[Reproduction | None], footnotes: Footnotes) -> Iterator[Line]:
     """The published numbers; if any was measured also ours, and their spread over seeds."""
     there = [cell for cell in cells if cell]
-    texts = [_reason(row), row.note, *dict.fromkeys(c for cell in there for c in cell.copies)]
+    origins = [note for cell in there for note in notes_on_origin(cell)]
+    texts = [_reason(row), row.note, *dict.fromkeys(origins)]
     marks = THIN_SPACE.join(_mark(text, footnotes) for text in texts if text)
     evidence = next((EVIDENCE_MARKS[e] for cell in there if (e := cell.cell.evidence)), "")
     label = f"{row.label}{DAGGER if row.transductive else ''}"

@@ -10,14 +10,16 @@ from harness.core.metrics import metrics
 from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
+from harness.report.coverage import coverage_note
 from harness.report.next_steps import command_of
 from harness.results.choices import ChangedNames, OtherChoice, Scores, other_choices
 from harness.results.conformance import Reference
 from harness.results.explain import Explanation
+from harness.results.origins import Origin
 from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Row
 from harness.results.questions import Trap
-from harness.results.reproduction import coverage_note
+from harness.results.reproduction import Reproduction
 
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",
@@ -85,6 +87,19 @@ def evidence_of(cell: PublishedCell, confirmed_by: Reference | None) -> str:
         return f"{words} by no reference that was measured here"
     whose = "the authors' code" if confirmed_by.is_of_authors_of(cell.table) else "another program"
     return f"{words} against {whose}, {confirmed_by.program}"
+
+
+def origin_in_words(origin: Origin) -> str:
+    """Where an encoder or a corpus comes from: `princeton-nlp/simcse, unpinned`."""
+    source = f"a copy by hand of {origin.source}" if origin.is_copy else origin.source
+    return source if origin.is_pinned else f"{source}, unpinned"
+
+
+def notes_on_origin(reproduction: Reproduction) -> list[str]:
+    """A note for an unpinned encoder, an unpinned fit corpus, and each other id of the method."""
+    notes = [f"{origin.name}: {origin_in_words(origin)}" for origin in reproduction.unpinned]
+    notes += [f"measured as {other}, of the same weights" for other in reproduction.measured_as]
+    return notes
 
 
 def chosen(fields: Mapping[str, str]) -> str:

@@ -1,49 +1,51 @@
-"""Published cells against records, and what tables say of the weights and costs behind these."""
+"""Published cells against records: the scores that were measured, and the verdict on them."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
-from harness.assets.places import asset_named, assets_of, pinned_by
 from harness.core.errors import HarnessError
-from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.scores import ScorePath, score_at
-from harness.core.types import Method, Record
+from harness.core.types import Method, MethodId, Record
 from harness.registry import Registry
-from harness.results.index import Results, SeedScores, mean_over_tasks, methods_by_encoder
-from harness.results.protocols import SEVEN, Scoring
+from harness.results.index import Results, SeedScores, mean_over_tasks
+from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
 
 # General files have a vector for 88 to 99 % of the tokens of the STS, transfer and embedded tasks
 # (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for another task for 46 to 79 %.
-LOW = 0.85
+LOW_COVERAGE = 0.85
 # A file that holds other words than its reader takes them for has hardly any: below this share a
 # cell fails unless the user allows it.
 MIN_COVERAGE = 0.2
 
-MEASURED_AS = "measured_as"  # a fact of a record that stands for a registered encoder's: its own id
+# A fact of a record that is shown under a registered encoder's id: the id it was measured under.
+MEASURED_AS = "measured_as"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """A published cell, its measured scores (one a seed), and the verdict or state.
+    """A published cell, what was measured for it, and the verdict or state.
 
-    `copies` name the copies that were measured of weights and corpora that nothing pins, and the
-    ids of those that are called otherwise than the published cell's method,
-    `coverage` is the lowest share of the tokens that have a vector, of word vectors.
+    Attributes:
+        cell: The published cell.
+        verdict: The verdict, or why there is none.
+        scores: The measured scores in points, one a seed.
+        unpinned: The encoder and the corpus behind the scores, where nothing pins them.
+        measured_as: The ids that the scores were measured under, where they differ from the cell's.
+        coverage: The lowest share of the tokens that have a vector; None without word vectors.
     """
 
     cell: PublishedCell
-    scores: tuple[float, ...]
     verdict: Verdict
-    copies: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    unpinned: tuple[Origin, ...] = ()
+    measured_as: tuple[str, ...] = ()
     coverage: float | None = None
 
     @property
@@ -72,29 +74,34 @@ def reproductions(table: Table, results: Results, registry: Registry) -> dict[st
 
 
 def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:
-    """One published cell against the records of its method and tasks."""
-    method, published = composed(cell.method, registry), cell.published
-    if (why := cell.why_not) is not None:
-        return Reproduction(cell, (), Verdict(CellState(why.state)))
+    """Compare a published cell with the records of its method on its tasks."""
+    if cell.why_not is not None:
+        return Reproduction(cell=cell, verdict=Verdict(CellState(cell.why_not.state)))
+    method = composed(cell.method, registry)
     path = score_path(cell.metric, cell.aggregation)
-    measured = [seed_scores(str(cell.method), t, path, results, registry) for t in cell.tasks]
-    lacking = _lacking(cell, method, measured, results)
-    if lacking is not None or published is None:
-        return Reproduction(cell, (), Verdict(lacking or CellState.NOT_PUBLISHED))
+    measured = [seed_scores(str(cell.method), task, path, results, registry) for task in cell.tasks]
+    published = cell.published
+    why_none = _why_no_score(cell, method, measured, results)
+    if why_none is not None or published is None:
+        return Reproduction(cell=cell, verdict=Verdict(why_none or CellState.NOT_PUBLISHED))
     mean = mean_over_tasks(measured)
     if not mean.scores:  # no seed has a score of each task
-        return Reproduction(cell, (), Verdict(CellState.NOT_RUN))
-    scores = tuple(mean.scores.values())[: None if mean.seeded else 1]
-    judged = verdict(published, Measured(scores, mean.seeded))
+        return Reproduction(cell=cell, verdict=Verdict(CellState.NOT_RUN))
+    by_seed = tuple(mean.scores.values())
+    if not mean.seeded:  # seeds of a method without randomness repeat one score
+        by_seed = by_seed[:1]
+    judged = verdict(published, Measured(by_seed, mean.seeded))
     if judged.state is CellState.UNDEFINED:
-        return Reproduction(cell, (), judged)
-    every = [record for task in cell.tasks for record in results.records(str(cell.method), task)]
+        return Reproduction(cell=cell, verdict=judged)
+    records = [record for task in cell.tasks for record in results.records(str(cell.method), task)]
+    ids = [str(record.facts[MEASURED_AS]) for record in records if MEASURED_AS in record.facts]
     return Reproduction(
-        cell,
-        tuple(score for score in scores if score is not None),
-        judged,
-        notes_on(method, every, registry),
-        coverage(every),
+        cell=cell,
+        verdict=judged,
+        scores=tuple(score for score in by_seed if score is not None),
+        unpinned=unpinned_origins(method, records, registry),
+        measured_as=tuple(dict.fromkeys(ids)),
+        coverage=coverage(records),
     )
 
 
@@ -123,118 +130,40 @@ def seed_scores(
     return SeedScores({record.seed: score_at(record.scores, path) for record in records}, seeded)
 
 
-def _lacking(
+def _why_no_score(
     cell: PublishedCell, method: Method | None, measured: Sequence[SeedScores], results: Results
 ) -> CellState | None:
     """Why a cell has no score to judge; None if it has one."""
     if method is None:
         return CellState.NO_METHOD
-    states = {task.state for task in measured if not task.scores}
+    states = {scores.state for scores in measured if not scores.scores}
     if measured and CellState.NOT_RUN not in states:
         return CellState.STALE if states else None
-    chain, _, corpus = str(cell.method).partition("@")
-    if corpus not in ("", *TARGETS):  # it may have been fitted on a corpus of another name
-        for other in results.by_task.get(cell.task or "", ()):
-            other_chain, _, fitted_on = other.partition("@")
-            if other_chain == chain and fitted_on not in (corpus, *TARGETS):
-                return CellState.OTHER_CORPUS
+    if _has_other_corpus(cell, results):
+        return CellState.OTHER_CORPUS
     return CellState.NOT_RUN
 
 
+def _has_other_corpus(cell: PublishedCell, results: Results) -> bool:
+    """Whether the cell was measured with a map that is fitted on a corpus of another name."""
+    wanted = MethodId.parse(cell.method or "")
+    if wanted is None or wanted.fit_on in (None, *TARGETS):
+        return False
+    chain = str(cell.method).partition("@")[0]
+    for identifier in results.by_task.get(cell.task or "", ()):
+        other_chain, _, corpus = identifier.partition("@")
+        if other_chain == chain and corpus not in (wanted.fit_on, *TARGETS):
+            return True
+    return False
+
+
 def coverage(records: Iterable[Record]) -> float | None:
-    """The lowest share among records; None where none was counted, as of other encoders."""
+    """The lowest share of tokens with a vector; None for records of other encoders."""
     shares = (record.facts.get("coverage") for record in records)
     return min((share for share in shares if share is not None), default=None)
 
 
 def low_coverage(records: Iterable[Record]) -> float | None:
-    """The lowest share among records that is too low; None where none is, or was counted."""
+    """The lowest share of tokens with a vector if it is too low, else None."""
     share = coverage(records)
-    return share if share is not None and share < LOW else None
-
-
-def percentage(share: float) -> str:
-    """A share as people read it; only the whole is 100 %."""
-    return "over 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
-
-
-def coverage_note(shares: Mapping[str, float]) -> str:
-    """What tables say of the shares of their tasks, by heading; nothing where all are whole."""
-    least, most = (pick(shares, key=lambda name: shares[name], default="") for pick in (min, max))
-    if not least or shares[least] == 1:
-        return ""
-    first, last = percentage(shares[least]), percentage(shares[most])
-    span = first if first == last else f"{first} ({least}) to {last}"
-    left = ": a score is of what is left of the sentences" if shares[least] < LOW else ""
-    return f"{span} of the tokens have a vector{left}"
-
-
-def coverage_notes(results: Results, methods: Sequence[str], tasks: Mapping[str, str]) -> str:
-    """What a table of methods and tasks (by heading) says of each of its word vectors."""
-    notes: dict[str, str] = {}
-    for encoder, group in methods_by_encoder(methods).items():
-        every = {
-            heading: coverage(
-                r for method in group for r in results.by_cell.get((method, task), ())
-            )
-            for heading, task in tasks.items()
-        }
-        note = coverage_note({name: share for name, share in every.items() if share is not None})
-        notes |= {encoder: note} if note else {}
-    return "; ".join(f"`{encoder}`: {note}" for encoder, note in notes.items()) + "." * bool(notes)
-
-
-def source_of(config: EncoderConfig, records: Iterable[Record]) -> str:
-    """Where the weights come from, and whether nothing pins them.
-
-    A copy given by hand of what a commit alone pins is unpinned: its records name no such commit.
-    """
-    source = config.source
-    commit = source.revision if isinstance(source, Hub) and not source.sha256 else None
-    if commit and any(record.facts.get("revision") != commit for record in records):
-        return f"a copy by hand of {source}, unpinned"
-    downloaded = isinstance(source, Hub) or assets_of(config)
-    unpinned = bool(downloaded) and pinned_by(config) == "unpinned"
-    return str(source).removesuffix(", unpinned") + ", unpinned" * unpinned
-
-
-def notes_on(
-    method: Method | None, records: Iterable[Record], registry: Registry
-) -> tuple[str, ...]:
-    """A footnote for an unpinned encoder, an unpinned fit corpus, and each other id."""
-    if method is None:
-        return ()
-    records = tuple(records)
-    others = dict.fromkeys(str(r.facts[MEASURED_AS]) for r in records if MEASURED_AS in r.facts)
-    notes = {method.encoder.name.partition(":")[0]: source_of(method.encoder, records)}
-    if corpus := registry.corpora.get(method.fit_on or ""):
-        asset = asset_named(corpus.asset)
-        notes[f"@{corpus.name}"] = asset.source + ", unpinned" * (asset.pinned == "unpinned")
-    unpinned = (f"{name}: {note}" for name, note in notes.items() if note.endswith("unpinned"))
-    return (*unpinned, *(f"measured as {other}, of the same weights" for other in others))
-
-
-def milliseconds(results: Results, method: str, protocol: Scoring) -> float | None:
-    """Milliseconds a distinct sentence over the records of the protocol's tasks."""
-    records = _records(results, method, protocol)
-    clocks: list[Any] = [r.timings.get(name) for r in records for name in ("encode", "apply")]
-    sentences: list[Any] = [record.facts.get("distinct_sentences") for record in records]
-    if not records or None in clocks or None in sentences:
-        return None
-    return 1000 * math.fsum(clocks) / sum(sentences) or None  # a clock that stood still
-
-
-def beside_others(results: Results, method: str, protocol: Scoring) -> bool:
-    """Whether other processes of the run worked beside one that measured a record."""
-    return any(r.facts.get("workers", 1) > 1 for r in _records(results, method, protocol))
-
-
-def _records(results: Results, method: str, protocol: Scoring) -> list[Record]:
-    tasks = [protocol.task(task) for task in SEVEN]
-    return [record for task in tasks for record in results.by_cell.get((method, task), ())]
-
-
-def post_processing(method: str) -> str:
-    """The post-processors of a method, without their arguments and what they were fitted on."""
-    posts = method.partition("@")[0].split("+")[1:]
-    return " + ".join(post.partition(":")[0] for post in posts) or "as encoded"
+    return share if share is not None and share < LOW_COVERAGE else None

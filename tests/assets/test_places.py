@@ -25,7 +25,8 @@ from harness.core.interfaces import Hub, Packaged
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import load_registry
-from harness.results.reproduction import notes_on
+from harness.report.sentences import origin_in_words
+from harness.results.origins import unpinned_origins
 
 FOUND = load_registry()
 DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
@@ -254,4 +255,5 @@ LOOSE = FOUND.encoders["simcse-unsup-bert-base"]
 def test_a_method_is_noted_for_what_nothing_fixes(method, notes):
     parsed = FOUND.parse(method)
     facts = {"revision": vars(parsed.encoder).get("revision")}
-    assert notes_on(parsed, [made_record(method, "sts-b", {}, facts=facts)], FOUND) == notes
+    origins = unpinned_origins(parsed, [made_record(method, "sts-b", {}, facts=facts)], FOUND)
+    assert tuple(f"{origin.name}: {origin_in_words(origin)}" for origin in origins) == notes

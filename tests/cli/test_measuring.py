@@ -19,7 +19,7 @@ from harness.results.comparisons import Comparisons, Neighbours, read_comparison
 from harness.results.folder import ResultsFolder
 from harness.results.published import load_tables
 from harness.results.records import Store, cell_of
-from harness.results.reproduction import LOW
+from harness.results.reproduction import LOW_COVERAGE
 from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,8 +113,8 @@ def test_an_average_is_judged_once_all_of_its_tasks_are_there(printed):
 
 def test_that_a_file_has_few_words_stands_beside_its_scores(printed):
     lines, table = printed(
-        measured("glove-mini.mean", "mini-sts", 10.41, coverage=LOW - 0.001),
-        measured("glove-mini.mean", "mini-sick", 10.41, coverage=LOW),
+        measured("glove-mini.mean", "mini-sts", 10.41, coverage=LOW_COVERAGE - 0.001),
+        measured("glove-mini.mean", "mini-sick", 10.41, coverage=LOW_COVERAGE),
         measured("bert-mini.mean", "mini-sts", 10.41),
         measured(STS.method, STS.task, 10.41, coverage=0.24),
     )
@@ -140,7 +140,7 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
         known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
         share = sum(map(sum, known)) / sum(map(len, known))
         assert outcome.record.facts["coverage"] == round(share, 4)
-    assert 0 < share < LOW
+    assert 0 < share < LOW_COVERAGE
 
 
 def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(tmp_path):

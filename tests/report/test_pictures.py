@@ -19,14 +19,15 @@ from harness.registry import load_registry
 from harness.report import drawing, figures
 from harness.report.build import stale_files, write_files
 from harness.report.drawing import Figure, Panel, Series, known_looks, looks_of
-from harness.report.figures import picture
+from harness.report.figures import picture, post_processing
 from harness.report.leaderboard import cost_of
+from harness.results.costs import milliseconds
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Scoring
 from harness.results.published import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import milliseconds, post_processing, reproductions
+from harness.results.reproduction import reproductions
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 PAPERS = RESULTS / "papers"

@@ -16,6 +16,7 @@ from golden import require_golden
 from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry
+from harness.report.coverage import coverage_note
 from harness.report.leaderboard import leaderboard
 from harness.report.pages import published_counts, traps_page
 from harness.report.paper_tables import latex, markdown
@@ -26,7 +27,7 @@ from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import load_table
 from harness.results.questions import Trap
 from harness.results.records import Cell, Store
-from harness.results.reproduction import LOW, coverage_note
+from harness.results.reproduction import LOW_COVERAGE
 from harness.results.verdict import CellState
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -129,7 +130,7 @@ def test_a_published_table_is_golden(folder, name, render):
         ({"a": 0.97, "b": 0.9701}, "97 % of the tokens have a vector"),
         ({"a": 1.0, "b": 0.9996}, "over 99 % (b) to 100 % of the tokens have a vector"),
         ({"a": 0.9, "b": 0.46}, f"46 % (b) to 90 % {LEFT}"),
-        ({"a": LOW}, "85 % of the tokens have a vector"),
+        ({"a": LOW_COVERAGE}, "85 % of the tokens have a vector"),
     ],
 )
 def test_a_note_names_the_task_of_which_least_is_known(shares, note):

@@ -74,7 +74,7 @@ def test_each_published_number_is_judged_by_the_copy(copy, tables):
     assert judged
     for reproduction in judged:
         assert reproduction.state == "exact"
-        assert "measured as mine.mean, of the same weights" in reproduction.copies
+        assert reproduction.measured_as == ("mine.mean",)
 
 
 def test_rows_and_a_run_show_what_is_published(copy, tables):

@@ -225,6 +225,7 @@ class Dialogs:
         reference = confirmed_by(cell, known, self.results, self.registry)
         trained = "" if row.model_free else sentences.trained_on(row, method)
         evidence, fitted = sentences.evidence_of(cell, reference), sentences.fitted_on(row, method)
+        notes = (why, *cell.notes, *sentences.notes_on_origin(reproduction))
         return {
             "label": self._text(row.name),
             "trained": self._text(trained),
@@ -250,9 +251,7 @@ class Dialogs:
             "method": self._text(cell.method or ""),
             "state": self._text(str(state)),
             "tasks": [self._text(task) for task in tasks],
-            "notes": [
-                self._text(note) for note in (why, *cell.notes, *reproduction.copies) if note
-            ],
+            "notes": [self._text(note) for note in notes if note],
             "needs": [self._text(command) for command in needs],
             "neighbours": self._neighbours(cell),
         }

@@ -1,0 +1,40 @@
+"""What the records of the seven STS tasks took."""
+
+from __future__ import annotations
+
+import math
+
+from harness.core.types import Record
+from harness.results.index import Results
+from harness.results.protocols import SEVEN, Scoring
+
+
+def milliseconds(results: Results, method: str, scoring: Scoring) -> float | None:
+    """Milliseconds a distinct sentence for encoding and applying a method.
+
+    None where a record of the tasks does not say how long it took, or of how many sentences.
+    """
+    seconds: list[float] = []
+    sentences = 0
+    for record in _records(results, method, scoring):
+        count = record.facts.get("distinct_sentences")
+        clocks = [record.timings.get(step) for step in ("encode", "apply")]
+        known = [clock for clock in clocks if clock is not None]
+        if count is None or len(known) < len(clocks):
+            return None
+        seconds += known
+        sentences += count
+    total = math.fsum(seconds)
+    return 1000 * total / sentences if total and sentences else None
+
+
+def shared_the_machine(results: Results, method: str, scoring: Scoring) -> bool:
+    """Whether a record was measured while other processes of the run worked, too."""
+    records = _records(results, method, scoring)
+    return any(record.facts.get("workers", 1) > 1 for record in records)
+
+
+def _records(results: Results, method: str, scoring: Scoring) -> list[Record]:
+    """The records of a method on the seven tasks."""
+    tasks = [scoring.task(task) for task in SEVEN]
+    return [record for task in tasks for record in results.records(method, task)]

@@ -1,0 +1,59 @@
+"""Where the weights of an encoder and the texts of a corpus come from, and what pins them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.assets.places import asset_named, assets_of, pinned_by
+from harness.core.interfaces import EncoderConfig, Hub
+from harness.core.types import Method, Record
+from harness.registry import Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where an encoder or a corpus comes from.
+
+    Attributes:
+        name: The encoder's name without its maximum length, or `@` and the corpus.
+        source: The repository, address or recipe.
+        is_pinned: Whether a digest or a commit says which content it is.
+        is_copy: Whether a copy was given by hand of what a commit alone pins.
+    """
+
+    name: str
+    source: str
+    is_pinned: bool
+    is_copy: bool = False
+
+
+def origin_of_encoder(config: EncoderConfig, records: Iterable[Record]) -> Origin:
+    """Where the weights come from that the records of an encoder were made with.
+
+    Records of a copy that was given by hand name no commit: such a copy is not pinned.
+    """
+    name = config.name.partition(":")[0]
+    source = config.source
+    commit = source.revision if isinstance(source, Hub) and not source.sha256 else None
+    if commit and any(record.facts.get("revision") != commit for record in records):
+        return Origin(name=name, source=str(source), is_pinned=False, is_copy=True)
+    is_downloaded = isinstance(source, Hub) or bool(assets_of(config))
+    is_pinned = not (is_downloaded and pinned_by(config) == "unpinned")
+    text = str(source).removesuffix(", unpinned")
+    return Origin(name=name, source=text, is_pinned=is_pinned)
+
+
+def unpinned_origins(
+    method: Method | None, records: Iterable[Record], registry: Registry
+) -> tuple[Origin, ...]:
+    """The encoder and the fit corpus of a method, where nothing pins them."""
+    if method is None:
+        return ()
+    origins = [origin_of_encoder(method.encoder, records)]
+    corpus = registry.corpora.get(method.fit_on or "")
+    if corpus is not None:
+        asset = asset_named(corpus.asset)
+        is_pinned = asset.pinned != "unpinned"
+        origins.append(Origin(name=f"@{corpus.name}", source=asset.source, is_pinned=is_pinned))
+    return tuple(origin for origin in origins if not origin.is_pinned)
