@@ -130,7 +130,7 @@ def test_a_trap_is_named_at_the_rows_that_it_is_known_at():
     }.items():
         cell = published_cell(place, TABLES)
         explained = explain(cell, results_of(), REGISTRY, {}, FOLDER.traps)
-        assert title in render_explanation(explained, FOLDER.traps)
+        assert title in render_explanation(explained, REGISTRY, FOLDER.traps)
 
 
 def test_a_similarity_function_is_a_choice_of_one_record():
@@ -142,4 +142,4 @@ def test_a_similarity_function_is_a_choice_of_one_record():
     [choice] = explained.choices
     assert dict(choice.changes) == {"scored_by": "euclidean"}
     assert choice.effect == pytest.approx(-3.9)
-    assert choice.made_by == "score euclidean_spearman all"
+    assert options_of(choice.names) == "score euclidean_spearman all"

@@ -225,7 +225,6 @@ class Dialogs:
         reference = confirmed_by(cell, known, self.results, self.registry)
         trained = "" if row.model_free else sentences.trained_on(row, method)
         evidence, fitted = sentences.evidence_of(cell, reference), sentences.fitted_on(row, method)
-        notes = (why, *cell.notes, *sentences.notes_on_origin(reproduction))
         return {
             "label": self._text(row.name),
             "trained": self._text(trained),
@@ -242,6 +241,7 @@ class Dialogs:
         if state is CellState.NOT_RUN:
             needs = missing(cell, self.registry, self.recorded)
         protocol = ", ".join(filter(None, sentences.protocol_of(cell, self.registry)))
+        notes = (why, *cell.notes, *sentences.notes_on_origin(reproduction))
         fields: JSON = {
             "printed": printed(cell),
             "column": self._text(cell.column.label),
