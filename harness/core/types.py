@@ -100,7 +100,10 @@ Clock = Callable[[], float]
 
 
 class Progress:
-    """Where long work reports how far it is; this one shows nothing, `progress.Bar` a bar, `progress.Lines` lines."""
+    """Where long work reports how far it is; this one shows nothing.
+
+    `progress.Bar` shows a bar and `progress.Lines` prints lines.
+    """
 
     def phase(self, what: str, steps: int | None) -> None:
         """Begin a phase of so many steps; None where their number is unknown."""
