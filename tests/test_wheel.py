@@ -154,8 +154,8 @@ def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed
     assert "up to date" in installed("harness", "report", "--check", *own)
     page = installed.folder / "own" / "site" / "index.html"
     assert "title = {Mine}" in page.read_text(encoding="utf-8")
-    tex = installed.folder / "own" / "tables" / "papers" / "mine.t1.tex"
-    assert "\\cite{mine2026}" in tex.read_text(encoding="utf-8")
+    tex = installed("harness", "table", "--paper", "mine.t1", "--latex", "--results", "own")
+    assert "\\cite{mine2026}" in tex
     (papers / "references.bib").write_text(ENTRY.replace("{Mine}", "{Ours}"), encoding="utf-8")
     said = installed("harness", "report", "--check", *own, status=1)
     assert "would change: own/site/index.html" in said

@@ -26,9 +26,17 @@ from harness.report.build import MEASURED_PAGES, stale_files, write_files
 from harness.report.cite import answer as citation
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.method_table import MethodTable, columns_of_published, columns_of_tasks
+from harness.report.paper_tables import paper_latex, paper_page
 from harness.report.sentences import choice_facts, choice_tables, render_explanation
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, RUNS, is_results, reading_order, require_own
+from harness.results.layout import (
+    OWN,
+    RUNS,
+    is_results,
+    own_or_committed,
+    reading_order,
+    require_own,
+)
 from harness.results.records import Cell
 from harness.results.score_rows import ScoreRow, folder_rows
 from harness.tasks.loader import TaskLoader
@@ -231,7 +239,20 @@ def table_command(
     method: opt.Methods = None,
     task: opt.Tasks = None,
     plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    results: opt.Run = Path("runs"),
+    results: Annotated[
+        Path | None,
+        opt.option(
+            help="Folder of a run: records and per-pair similarities.  [default: runs; with "
+            "--paper results]"
+        ),
+    ] = None,
+    paper: Annotated[
+        str | None,
+        opt.option(
+            help="Published table (harness list papers): its numbers, and the measured ones below "
+            "them."
+        ),
+    ] = None,
     aggregation: Annotated[
         str | None,
         opt.option(
@@ -250,12 +271,21 @@ def table_command(
         bool, typer.Option("--latex/--markdown", help="The form of the table.")
     ] = False,
 ) -> None:
-    """Print a table for a paper: methods by tasks.
+    """Print a table for a paper: methods by tasks, or a published table with the measured numbers.
 
     Mean and spread over seeds, the best in bold, and a caption that states protocol, seeds, fit
     corpora and digests. Methods that do not differ significantly from the best of a column are
     marked (paired bootstrap, Holm's correction).
     """
+    if paper is not None:
+        if method or task or beside or aggregation:
+            raise UsageError(
+                "--paper prints a published table as it is; leave out -m, -t, --beside and "
+                "--aggregation"
+            )
+        opt.say(_published_table(paper, results or OWN, as_latex=latex))
+        return
+    results = results or RUNS
     opt.require_folder("--results", results)
     look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
     patterns = record_patterns(method, task)
@@ -279,8 +309,28 @@ def table_command(
     loader = TaskLoader(folders.places(), registry.corpora)
     with progress_on(sys.stderr) as bar:
         p_holm = against_best(scored, Resampler(folder, loader, bar))
-    table = MethodTable(methods, columns, folder.records, registry, p_holm, published)
+    table = MethodTable(
+        methods=methods,
+        columns=columns,
+        results=folder.records,
+        registry=registry,
+        p_holm=p_holm,
+        published=published,
+    )
     opt.say(table.latex() if latex else table.markdown())
+
+
+def _published_table(name: str, results: Path, *, as_latex: bool) -> str:
+    """A published table with the numbers measured in a results folder, as Markdown or LaTeX."""
+    place = own_or_committed(results)
+    opt.require_folder("--results", place)
+    folder = ResultsFolder(place)
+    published = folder.table(name)
+    cells = folder.reproductions(published)
+    records = folder.records_of_table(published)
+    if as_latex:
+        return paper_latex(published, cells, folder.registry, records)
+    return paper_page(published, cells, folder.registry, records).text.rstrip()
 
 
 # report

@@ -15,7 +15,7 @@ from harness.report.figures import pictures
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers, footer
 from harness.report.pages import examples_part, first_screen, published_counts
-from harness.report.paper_tables import CONTENTS, contents, latex, markdown
+from harness.report.paper_tables import CONTENTS, contents, paper_page
 from harness.report.site import page as site
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder
@@ -61,9 +61,7 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     due: dict[Path, str | Slow] = {tables / "papers" / CONTENTS: contents(folder.tables)}
     for table in folder.tables:
         cells, behind = folder.reproductions(table), folder.records_of_table(table)
-        file = tables / "papers" / table.id
-        due[file.with_name(f"{table.id}.md")] = markdown(table, cells, registry, behind).text
-        due[file.with_name(f"{table.id}.tex")] = latex(table, cells, registry, behind)
+        due[tables / "papers" / f"{table.id}.md"] = paper_page(table, cells, registry, behind).text
     made = leaderboard(records, registry, published_counts(folder), folder.comparisons)
     due[folder.path / "LEADERBOARD.md"] = made.text
     for encoder, methods in methods_by_encoder(records.methods).items():

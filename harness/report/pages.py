@@ -97,7 +97,10 @@ def examples_part(store: Store, registry: Registry) -> str:
     aggregated = columns_of_tasks(tasks, scoring.aggregation).values()
     columns = dict(zip(headings, aggregated, strict=True))
     by_encoder = methods_by_encoder(results.methods).values()
-    tables = [MethodTable(methods, columns, results, registry) for methods in by_encoder]
+    tables = [
+        MethodTable(methods=methods, columns=columns, results=results, registry=registry)
+        for methods in by_encoder
+    ]
     return "\n\n".join(made.markdown() for made in tables)
 
 

@@ -234,8 +234,7 @@ def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(repor
 @pytest.mark.parametrize(
     "name",
     rest_slow(
-        ["LEADERBOARD.md", "tables/fake.md", f"tables/papers/{PUBLISHED[:-5]}.tex"],
-        "LEADERBOARD.md",
+        ["LEADERBOARD.md", "tables/fake.md", f"tables/papers/{PUBLISHED[:-5]}.md"], "LEADERBOARD.md"
     ),
 )
 def test_an_edited_page_is_stale(reported, tmp_path, name):

@@ -680,9 +680,10 @@ def test_the_best_is_bold_and_what_does_not_differ_from_it_is_marked():
     results = results_of(*(made_record(m, "toy", {"spearman": x}) for m, x in scores.items()))
     p_holm = {"toy": {"fake.mean": 1.0, "fake.cls": 0.06, "fake.last": 0.04}}
     columns = {"toy": ((TOY, ("spearman",)),)}
-    made = MethodTable((*scores,), columns, results, load_registry(), p_holm)
+    parts = {"methods": [*scores], "columns": columns, "results": results}
+    made = MethodTable(**parts, registry=load_registry(), p_holm=p_holm)
     assert [made.cell("toy", m, str, "**{}**") for m in scores] == ["**51.00**", "50.00 ≈", "49.00"]
-    untested = MethodTable((*scores,), columns, results, load_registry())
+    untested = MethodTable(**parts, registry=load_registry())
     assert [untested.cell("toy", m, str, "<{}>") for m in scores] == ["<51.00>", "50.00", "49.00"]
 
 

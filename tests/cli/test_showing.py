@@ -13,6 +13,7 @@ from harness.cli.read import say_csv
 from harness.results.records import Cell, Store
 from harness.results.score_rows import ScoreRow
 
+ROOT = Path(__file__).resolve().parents[2]
 CELL = ("-m", "minilm.mean", "-t", "sts-b")
 
 
@@ -142,3 +143,16 @@ def test_runs_stand_before_the_packaged_results(own):
     shown = ("show", "--columns", "method,source", "--format", "csv")
     Path("results").rename("runs")
     assert own(*shown)[1].splitlines()[1] == "glove-mini.mean,own"
+
+
+def test_a_published_table_is_printed_for_a_paper(call):
+    markdown = call("table", "--paper", "mteb.1-12-75")[1]
+    page = ROOT / "results" / "tables" / "papers" / "mteb.1-12-75.md"
+    assert markdown == page.read_text()
+    latex = call("table", "--paper", "mteb.1-12-75", "--latex")[1]
+    assert latex.startswith("% MTEB results repo")
+    assert r"\begin{tabular}{llr" in latex
+    assert latex.count("measured") > 0
+    status, _, complaint = call("table", "--paper", "mteb.1-12-75", "-t", "sts-b")
+    assert status == 2
+    assert "leave out -m, -t, --beside and --aggregation" in complaint

@@ -112,13 +112,6 @@ def _group(line: list[str]) -> list[str]:
     return [line[0].strip("*")] if heads else line
 
 
-def latex_lines(path: Path) -> Iterator[list[str]]:
-    """The cells of each line of numbers in a LaTeX file, without the marks of their footnotes."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.endswith(r" \\") and not line.startswith(r"\multicolumn"):
-            yield re.sub(r"\\textsuperscript\{\d+\}", "", line.removesuffix(r" \\")).split(" & ")
-
-
 def numbers(cells: Iterable[str]) -> list[str]:
     return [number for cell in cells for number in NUMBER.findall(bare(cell))]
 

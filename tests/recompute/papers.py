@@ -1,4 +1,4 @@
-"""The papers' tables in both formats, the counts over them, and the verdicts, made anew."""
+"""The papers' tables, the counts over them, and the verdicts, made anew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pages import Report, Table, bare, latex_lines, markdown, numbers
+from pages import Report, Table, bare, markdown
 from scipy import stats
 from scores import ENOUGH, SEEDED, Fields, Inputs, Records, at, number, welch
 
@@ -125,16 +125,13 @@ def verdict(
 
 
 def pages(inputs: Inputs, report: Report) -> None:
-    """Every table, its numbers in LaTeX, and the counts of numbers in CONTENTS.txt."""
+    """Every table, and the counts of numbers in CONTENTS.txt."""
     folder, tables = inputs.results / "tables" / "papers", inputs.tables
     for name, table in tables.items():
         due, printed = list(blocks(table)), list(markdown(folder / f"{name}.md"))
         report.equal(f"{name}: tables", len(printed), len(due))
         for columns, shown in zip(due, printed, strict=False):
             _block(name, table, columns, shown, inputs.records, report)
-        lines = [li for shown in printed for li in (shown.head, *shown.lines) if len(li) > 1]
-        in_latex = [numbers(line[1:]) for line in latex_lines(folder / f"{name}.tex")]
-        report.equal(f"{name}.tex", in_latex, [numbers(line[1:]) for line in lines])
     lines = (folder / "CONTENTS.txt").read_text(encoding="utf-8").splitlines()[1:]
     counts = {name: str(sum(len(row["values"]) for row in t["row"])) for name, t in tables.items()}
     counts["all"] = str(sum(map(int, counts.values())))

@@ -32,15 +32,15 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     (papers / "specimen.t1.toml").write_text(SPECIMEN)
     (tmp_path / "references").mkdir()
     (tmp_path / "references" / "theirs.json").write_text(REFUSALS["files"]["reference"]["whole"])
-    pages = [tables / "papers" / f"specimen.t1.{kind}" for kind in ("md", "tex")]
+    paper = tables / "papers" / "specimen.t1.md"
     listed, board = tables / "papers" / CONTENTS, tmp_path / "LEADERBOARD.md"
-    due = {*pages, listed, board, tables / PAGE, tmp_path / "site" / "index.html", readme}
+    due = {paper, listed, board, tables / PAGE, tmp_path / "site" / "index.html", readme}
     assert set(stale_files(ResultsFolder(tmp_path), readme)) == due
     write_files(ResultsFolder(tmp_path), readme)
     assert stale_files(ResultsFolder(tmp_path), readme) == []
     assert "73 published numbers from 3 tables of 3 works" in readme.read_text()
     assert "Mine (2026)" in board.read_text()
-    assert "58.40" in pages[0].read_text()
+    assert "58.40" in paper.read_text()
     assert "not run" in (tables / PAGE).read_text()
     counts = [line.split()[1:] for line in listed.read_text().splitlines()[1:]]
     assert counts[-2:] == [["1", "specimen.t1"], ["73", "all"]]

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
 from harness.report import markdown as md
-from harness.report.paper_tables import latex, markdown
+from harness.report.paper_tables import paper_latex, paper_page
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.reproduction import reproductions
@@ -77,7 +77,7 @@ def shown(text: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
-    page = rendered(markdown, text)
+    page = rendered(paper_page, text)
     found = list(tokens(page))
     raw = [t.content for t in found if t.type in ("html_block", "html_inline")]
     assert set(map(str.strip, raw)) <= {md.GENERATED, "<wbr>"}
@@ -94,7 +94,7 @@ def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_is_no_command_of_latex(text):
-    every = rendered(latex, text).splitlines()
+    every = rendered(paper_latex, text).splitlines()
     lines = [line for line in every if not line.startswith("%")]
     assert all(line.isprintable() for line in every if line.startswith("%"))
     assert lines[0] == r"\begin{tabular}{llrr}"

@@ -1,9 +1,10 @@
 """A table of methods for a paper, beside published tables: each row of these can be whole."""
 
+import re
 from pathlib import Path
 
 import pytest
-from fakes import results_of
+from fakes import made_record, results_of
 
 from harness.core.types import AGGREGATIONS
 from harness.registry import load_registry
@@ -18,6 +19,7 @@ REGISTRY = load_registry()
 TABLES = {table.id: table for table in load_tables(RESULTS / "papers")}
 WHITENING = TABLES["bert-whitening.t1"]
 METHOD = "mpnet-base.mean"
+BAR = re.compile(r"(?<!\\)\|")  # between cells
 
 
 @pytest.fixture(scope="module")
@@ -29,19 +31,24 @@ def measured():
 
 def cells(lines):
     """The cells of each line of a table in Markdown."""
-    return [[text.strip(" *") for text in line.strip("|").split("|")] for line in lines]
+    return [[text.strip(" *") for text in BAR.split(line.strip("|"))] for line in lines]
+
+
+def table_of(columns, results, *published):
+    return MethodTable(
+        methods=(METHOD,), columns=columns, results=results, registry=REGISTRY, published=published
+    )
 
 
 def shown(published, columns, results):
     """The heading of a table, the row of the method, and each row of a published table."""
-    made = MethodTable((METHOD,), columns, results, REGISTRY, beside=[published])
+    made = table_of(columns, results, published)
     lines = [line for line in made.markdown().splitlines() if line.startswith("|")]
     head, _, ours, *rows = cells(lines)
     return head[1:], ours[1:], [row[1:] for row in rows]
 
 
-# Two columns of sbert.t6 are of one task and score, of different trainings: a row shows one.
-@pytest.mark.parametrize("name", sorted({*TABLES} - {"sbert.t6"}))
+@pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_row_of_every_published_table_is_shown_whole(name, measured):
     table = TABLES[name]
     head, ours, rows = shown(table, columns_of_published([table], REGISTRY), measured)
@@ -92,9 +99,34 @@ def test_of_the_tasks_that_are_named_each_has_its_protocol(measured):
     table = TABLES["bert-flow.t2"]
     columns = columns_of_published([table], REGISTRY, tasks)
     assert [*columns] == ["sick-r.senteval", "sts12.senteval", "sts12.senteval (wmean)", "qnli"]
-    made = MethodTable((METHOD,), columns, measured, REGISTRY, beside=[table])
+    made = table_of(columns, measured, table)
     assert "Spearman (`wmean`) ×100 on sts12.senteval" in made.markdown()
     averages = columns_of_published([TABLES["simcse.t5"]], REGISTRY)
-    text = MethodTable((METHOD,), averages, measured, REGISTRY).markdown()
+    text = table_of(averages, measured).markdown()
     assert "Avg(7): the mean of sts12.senteval all, sts13.senteval all," in text
     assert "Avg(7) #2: the mean of" in text
+
+
+def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
+    """The columns of SBERT's Table 6 are of one task and score, and of different trainings."""
+    table = TABLES["sbert.t6"]
+    head, _, [row, *_] = shown(table, columns_of_published([table], REGISTRY), measured)
+    assert dict(zip(head, row, strict=True)) == {
+        "sts-b.dev (NLI)": "80.78",
+        "sts-b.dev (STSb)": "87.44",
+    }
+    one_column = columns_of_tasks([REGISTRY.tasks["sts-b.dev"]], "all")
+    _, _, [row, *_] = shown(table, one_column, measured)
+    assert row == ["80.78 / 87.44"]
+
+
+def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():
+    method = "fake.mean+whitening@mine"
+    results = results_of(made_record(method, "sts-b", {"spearman": {"all": 60.0, "groups": {}}}))
+    made = MethodTable(
+        methods=(method,),
+        columns=columns_of_tasks([REGISTRY.tasks["sts-b"]], "all"),
+        results=results,
+        registry=REGISTRY,
+    )
+    assert "`@mine`: fitted on a corpus that no loaded plug-in defines." in made.caption()

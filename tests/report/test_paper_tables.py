@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.report.paper_tables import EVIDENCE_MARKS, MARKS, sheet
+from harness.report.paper_tables import EVIDENCE_MARKS, MARKS, paper_latex, sheet
 from harness.results.index import Results
 from harness.results.published import EVIDENCE, load_tables
 from harness.results.records import Store
@@ -57,3 +57,20 @@ def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verd
         assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours.texts()[2:])
     ours = [x for b in made(TABLES["sif.t1"]).blocks for x in b.lines if x.kind == "measured"]
     assert [line.numbers[4].text for line in ours] == ["65.89", "71.83"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_the_same_cells_in_latex(name):
+    table = TABLES[name]
+    cells = reproductions(table, COMMITTED, FOUND)
+    text = paper_latex(table, cells, FOUND, COMMITTED)
+    ends = [line for line in text.splitlines() if line.endswith(r" \\")]
+    printed = [line.count(" & ") + 1 for line in ends if not line.startswith(r"\multicolumn")]
+    wanted = []
+    for block in sheet(table, cells, FOUND).blocks:
+        wanted.append(block.head)
+        wanted += [line.texts() for line in block.lines if line.kind != "heading"]
+    assert printed == [len(texts) for texts in wanted]
+    for texts in wanted:
+        for number in re.findall(r"\d+\.\d+", " ".join(texts[2:])):
+            assert number in text

@@ -36,7 +36,6 @@ MUTANTS = {
     "a row that is left out": ("encoders bert-mini.md", r"(\| `bert-mini\.cls` .*\n)", ""),
     "a hole": ("encoders glove-mini.md", r"\| +(\d\d\.\d\d)", "not run"),
     "a published number": ("papers papers/bert-flow.t2.md", r"(70\.72)"),
-    "the same in LaTeX": ("papers papers/bert-flow.t2.tex", r"(70\.72)"),
     "a measured number": ("papers papers/mteb.1-12-75.md", r"measured.*? (\d\d\.\d{4})"),
     "a verdict": ("papers papers/sif.t1.md", r"measured\s(∼)", "="),
     "evidence": ("papers papers/bert-flow.t5.md", r"\| (◉)", "●"),

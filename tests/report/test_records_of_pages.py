@@ -9,7 +9,7 @@ from fakes import registry as fake_registry
 from harness.core.types import LeaderboardColumn
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import conformance_page, examples_part, traps_page
-from harness.report.paper_tables import markdown
+from harness.report.paper_tables import paper_page
 from harness.report.replication import claims_page
 from harness.results.claims import ClaimTests
 from harness.results.conformance import compare_reference
@@ -40,7 +40,9 @@ def conformance(results):
 def paper(results):
     [table] = [table for table in FOLDER.tables if table.id == "mteb.1-12-75"]
     cells = [cell for published in table.cells for cell in published.measured_cells]
-    return markdown(table, reproductions(table, results, REGISTRY), REGISTRY, results.select(cells))
+    return paper_page(
+        table, reproductions(table, results, REGISTRY), REGISTRY, results.select(cells)
+    )
 
 
 PAGES = {

@@ -19,7 +19,7 @@ from harness.registry import load_registry
 from harness.report.coverage import coverage_note
 from harness.report.leaderboard import leaderboard
 from harness.report.pages import published_counts, traps_page
-from harness.report.paper_tables import latex, markdown
+from harness.report.paper_tables import paper_latex, paper_page
 from harness.report.sentences import render_explanation
 from harness.results.comparisons import Comparisons, Neighbours
 from harness.results.index import Results
@@ -114,11 +114,13 @@ def test_the_synthetic_table_holds_every_word_that_a_cell_can_have(folder):
     assert {cell.state for cell in folder.reproduced} == set(CellState) - ELSEWHERE
 
 
-@pytest.mark.parametrize(("name", "render"), [("synthetic.md", markdown), ("synthetic.tex", latex)])
+@pytest.mark.parametrize(
+    ("name", "render"), [("synthetic.md", paper_page), ("synthetic.tex", paper_latex)]
+)
 def test_a_published_table_is_golden(folder, name, render):
     [table] = folder.tables
     page = render(table, folder.reproductions(table), REGISTRY, NO_RECORDS)
-    require_golden(GOLDEN / name, page if isinstance(page, str) else page.text)
+    require_golden(GOLDEN / name, f"{page}\n" if isinstance(page, str) else page.text)
 
 
 @pytest.mark.parametrize(

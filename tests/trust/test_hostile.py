@@ -18,7 +18,7 @@ from harness.assets.fetch.archives import unpack_archive
 from harness.assets.places import SCHEMA, PinFile
 from harness.core.errors import DataError
 from harness.report import markdown
-from harness.report.paper_tables import latex_escape, spelt
+from harness.report.latex import latex_escape, spelt
 
 ATTACK = "hostile"
 COMMIT = "1" * 40
