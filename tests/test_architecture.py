@@ -390,6 +390,7 @@ def test_no_generator_is_seeded_for_everybody():
 # One cell's failure is not worth the others, a command ends in one line, and a plug-in is the code
 # of others. The library tokenizers raises no type of its own but `Exception` itself.
 CATCHES_ALL = {
+    "harness.assets.fetch.http",  # hands an error to the thread that waits
     "harness.cli",
     "harness.contracts.cases",
     "harness.contracts.plugins",

@@ -1,14 +1,15 @@
 """Assets and downloads: the nouns of the catalogue.
 
-A download is pinned by a digest of its bytes, by the commit of its hub repository, or by the digest
-of every row that is read from it. One without any of these is `unpinned`: the digest of its first
-copy is recorded (`harness.assets.places`).
+What an asset holds is fixed by the digest of every row that is read from it, by digests of its
+files (`files.toml`) or downloads, or by a commit of the hub. Where rows are known, they alone
+decide: any source, archive or line end that gives these rows will do. An asset without any of
+these is `unpinned`: the digest of its first copy is recorded (`harness.assets.places`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.core.interfaces import fixed_by
@@ -19,28 +20,109 @@ GIB = 2**30
 
 
 @dataclass(frozen=True)
+class RowFormat:
+    """How rows of a table on the hub (parquet, JSON lines) become the lines of a file.
+
+    `line` is a line of the file without its end, in which `{column}` stands for a value of the row;
+    `number` is the row's own, from 0. `classes` are the words for whole numbers in the column
+    `label`. `rows` are the first row and the one after the last; None takes all.
+    """
+
+    line: str
+    header: str | None = None
+    classes: tuple[str, ...] = ()
+    rows: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
 class Download:
     """One file to get, and where it goes under the data folder.
 
-    `at` is an address or, with `repo`, a path in that data set on the hub. `keep` picks the members
-    of an archive: a pattern of their whole names, whose groups fill `into`. `size` is in bytes, as
-    published; `unpacked` bounds what an archive may hold, in bytes.
+    `at` is an address or, with `repo`, a path in that repository on the hub: a data set, or a
+    `model`. Where the part that it belongs to names several files, `{}` in `at` and `into` stands
+    for each name. `keep` picks the members of an archive: a pattern of their whole names, whose
+    groups fill `into`. `table` makes a file of rows. `size` is in bytes, as published; `unpacked`
+    bounds what an archive may hold, in bytes.
     """
 
     at: str
     into: str
     repo: str | None = None
+    model: bool = False
     revision: str | None = None
     keep: str | None = None
+    table: RowFormat | None = None
     sha256: str | None = None
     size: int | None = None
     unpacked: int = GIB
 
     @property
     def address(self) -> str:
+        """Where a browser finds it."""
         if self.repo is None:
             return self.at
-        return f"{HUB}/datasets/{self.repo}/resolve/{self.revision or 'main'}/{self.at}"
+        kind = "" if self.model else "datasets/"
+        return f"{HUB}/{kind}{self.repo}/resolve/{self.revision or 'main'}/{self.at}"
+
+    def named(self, name: str) -> Download:
+        """The download of one of several files."""
+        return replace(self, at=self.at.replace("{}", name), into=self.into.replace("{}", name))
+
+
+@dataclass(frozen=True)
+class Source:
+    """One place that has all files of a part: its publisher, a copy on the hub or on GitHub.
+
+    `base` goes before the addresses of its downloads; `repo`, `model` and `revision` hold for all
+    of them.
+    """
+
+    name: str
+    downloads: tuple[Download, ...]
+    base: str = ""
+    repo: str | None = None
+    model: bool = False
+    revision: str | None = None
+
+    def whole(self, download: Download) -> Download:
+        """A download with what its source says for all."""
+        return replace(
+            download,
+            at=f"{self.base}/{download.at}" if self.base else download.at,
+            repo=download.repo or self.repo,
+            model=download.model or self.model,
+            revision=download.revision or self.revision,
+        )
+
+
+@dataclass(frozen=True)
+class AssetPart:
+    """Files of an asset that come together, and the sources that have them, in order.
+
+    `files` are their paths under the data folder; `{}` in one stands for each of `each`.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    sources: tuple[Source, ...]
+    each: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file, by its path under the data folder."""
+        paths: list[str] = []
+        for file in self.files:
+            names = self.each if "{}" in file else ("",)
+            paths += [file.replace("{}", name) for name in names]
+        return tuple(paths)
+
+    def downloads_of(self, source: Source) -> tuple[Download, ...]:
+        """Every download of a source, several files apart."""
+        downloads: list[Download] = []
+        for download in map(source.whole, source.downloads):
+            names = self.each if "{}" in download.at else ("",)
+            downloads += [download.named(name) for name in names]
+        return tuple(downloads)
 
 
 @dataclass(frozen=True)
@@ -55,12 +137,13 @@ class Asset:
         source: Where it comes from.
         licence: Its licence.
         get: How to get it: a command, or words.
-        downloads: What `harness fetch` brings.
+        downloads: What `harness fetch` brings, where there is one source.
         rows: Whether every row that is read has a known digest.
         sha256: The digest of a single file without a download.
         cite: BibTeX keys.
         size: Bytes on disk, as measured.
         about: Roughly the bytes, where they cannot be measured.
+        parts: What `harness fetch` brings, each from the first of its sources that has it.
 
     Examples:
         >>> from harness import Asset
@@ -80,6 +163,7 @@ class Asset:
     cite: tuple[str, ...] = ()
     size: int | None = None
     about: int | None = None
+    parts: tuple[AssetPart, ...] = field(default=(), repr=False)
 
     @property
     def embedded(self) -> bool:
@@ -87,21 +171,56 @@ class Asset:
         return not self.probe
 
     @property
+    def every_part(self) -> tuple[AssetPart, ...]:
+        """Its parts; one, of a source that is its publisher, where it states downloads alone."""
+        if not self.downloads:
+            return self.parts
+        files = tuple(d.into for d in self.downloads if not d.keep)
+        return (*self.parts, AssetPart(self.name, files, (Source("publisher", self.downloads),)))
+
+    @property
     def to_get(self) -> int | None:
         """The bytes to download, or else on disk; None where neither is known."""
-        sizes = [download.size for download in self.downloads]
+        first = {d for part in self.every_part for d in part.downloads_of(part.sources[0])}
+        sizes = [size for _, size in {(d.address, d.size) for d in first}]
         stated = [size for size in sizes if size]
         return sum(stated) if stated and len(stated) == len(sizes) else self.size or self.about
 
     @property
     def pinned(self) -> str:
         """By what its content is fixed: `sha256`, `revision`, `rows`, several, or `unpinned`."""
-        downloads = self.downloads
+        every = [
+            download
+            for part in self.every_part
+            for source in part.sources
+            for download in part.downloads_of(source)
+        ]
+        files = [path for part in self.every_part for path in part.paths]
         return fixed_by(
-            sha256=self.sha256 or (downloads and all(d.sha256 for d in downloads)),
-            revision=downloads and all(d.revision for d in downloads),
+            sha256=self.sha256
+            or (files and all(path in FILES for path in files))
+            or (every and all(download.sha256 for download in every)),
+            revision=every and all(download.revision for download in every),
             rows=self.rows,
         )
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """A published file: its digest and its size in bytes."""
+
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class KnownFiles:
+    """The published files, by their paths under the data folder."""
+
+    files: Mapping[str, KnownFile]
+
+
+FILES = read_typed(KnownFiles, Path(__file__).with_name("files.toml")).files
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,21 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.assets.catalogue import TOGETHER
+from harness.assets.fetch.addresses import addresses_of, listing, look, parts_without
 from harness.assets.fetch.batch import Fetcher, Thing
 from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import make_folder
+from harness.core.interfaces import Hub
 from harness.core.progress import progress_on
 from harness.evaluation.cell import fit_cell
 from harness.evaluation.evaluate import SMALL_TASK
@@ -47,12 +50,33 @@ def fetch_command(
     offline: Annotated[
         bool, typer.Option("--offline", help="Download nothing, only check what is here.")
     ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every data set, corpus and encoder that is known.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the addresses that would be asked.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Only ask whether each address is there (HEAD); 1 if no source is."
+        ),
+    ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Download data sets and encoders, and check their digests."""
     registry, worst = load_registry(), 0
-    wanted = fetched_things(assets or scored_assets(registry), registry)
+    if every and assets:
+        raise UsageError(f"wanted --all or names, found --all and {assets[0]}")
+    names = every_asset_name(registry) if every else assets or scored_assets(registry)
+    wanted = fetched_things(names, registry)
     switch = "--offline" if offline else switched_off(os.environ)
+    if dry_run or check:
+        if check and switch:
+            raise UsageError(f"--check asks the network, and {switch} is set")
+        distinct = dict.fromkeys(thing for things in wanted.values() for thing in things)
+        say = say_alive if check else say_addresses
+        raise typer.Exit(say(distinct, as_json))
     if data_dir is not None and not switch:
         make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
     here = data_dir if data_dir is not None and data_dir.is_dir() else None
@@ -71,6 +95,36 @@ def fetch_command(
         elif line:
             opt.say(f"{name}: {line}")
     raise typer.Exit(worst)
+
+
+def say_addresses(things: Iterable[Thing], as_json: bool) -> int:
+    """Print what would be asked for each thing, in order; the exit status."""
+    if as_json:
+        opt.say_rows([asdict(a) for thing in things for a in addresses_of(thing)], as_json)
+    for thing in () if as_json else things:
+        opt.say("\n".join(listing(thing)))
+    return 0
+
+
+def say_alive(things: Iterable[Thing], as_json: bool) -> int:
+    """Ask for each address and print which are there; 1 if a part has no source that is."""
+    looked = look(address for thing in things for address in addresses_of(thing))
+    rows = [
+        {**asdict(one.address), "alive": one.alive, "found": one.found.replace(one.address.url, "")}
+        for one in looked
+    ]
+    opt.say_rows(rows, as_json)
+    without = parts_without(looked)
+    for asset, part in without:
+        opt.note(f"harness: {asset}, {part}: no source is there")
+    return 1 if without else 0
+
+
+def every_asset_name(registry: Registry) -> tuple[str, ...]:
+    """Every asset that is not included, and every encoder of the hub."""
+    data = (asset.name for asset in every_asset() if not asset.embedded)
+    encoders = (name for name, e in registry.encoders.items() if isinstance(e.source, Hub))
+    return (*data, *encoders)
 
 
 def scored_assets(registry: Registry) -> tuple[str, ...]:

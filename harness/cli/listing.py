@@ -19,8 +19,7 @@ from harness.plugins import KINDS as KINDS_OF_PLUGIN
 from harness.plugins import registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
-from harness.results.published import Table
-from harness.results.published_tables import load_tables, published_table
+from harness.results.published import Table, load_tables, published_table
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
@@ -127,6 +126,7 @@ def _data(asset: Asset, places: Places) -> Row:
         "what": asset.what,
         "here": path is not None,
         "source": asset.source,
+        "sources": _sources(asset),
         "pinned": _pinned(asset.pinned, places.data_pins.of(asset.name)),
         "bytes": _size(path) or asset.to_get,
         "licence": asset.licence,
@@ -145,12 +145,19 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
         "what": "encoder",
         "here": here,
         "source": f"package {package}" if package else str(source),
+        "sources": f"hub {hub.repo}" if hub else "",
         "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(hub.repo) if hub else {}),
         "bytes": _size(places.encoder(encoder.member(0))) if here else hub and hub.about,
         "licence": encoder.licence,
         "cite": encoder.cite,
         "get": f"harness {command} {encoder.name}",
     }
+
+
+def _sources(asset: Asset) -> str:
+    """The sources of an asset in order, each once; of parts with others, all of them."""
+    every = (source.name for part in asset.every_part for source in part.sources)
+    return ", ".join(dict.fromkeys(every))
 
 
 def _pinned(word: str, seen: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from fakes import snapshot
-from huggingface_hub.file_download import http_get
 from packers import tarred
 from standin import Fault, at_standin, sha256, standin
 
@@ -128,7 +127,7 @@ def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkey
 READ = ("config.json", "tokenizer.json", "model.safetensors")
 UNFINISHED = {
     "an error": (Fault(status=500, for_ever=True), 3),
-    "a cut": (Fault(cut_after=1, for_ever=True), 3),
+    "a cut": (Fault(cut_after=0, for_ever=True), 3),
     "another content": (Fault(other=True, for_ever=True), 1),
 }
 
@@ -438,13 +437,8 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
         away = Download(f"http://127.0.0.1:{free.getsockname()[1]}/f", "f")
     plain = asset("plain", "plain/plain.csv", PLAIN)
     monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (asset("away", "f", away), plain))
-    asked = []  # of huggingface_hub, which would try for minutes
-    monkeypatch.setattr(
-        "huggingface_hub.file_download.http_get",
-        lambda url, *rest, **named: asked.append(url) or http_get(url, *rest, **named),
-    )
     status, out, err = fetch("away", "plain")
-    assert (status, away.at in asked) == (3, False)
+    assert status == 3
     assert out.startswith("plain: ")
     assert err.startswith(f"harness: f could not be downloaded: {away.at} (")
     assert "refused); check the network" in err

@@ -95,25 +95,31 @@ def test_what_is_no_archive_or_a_damaged_one_is_one_line(into, tmp_path, content
     assert files(into) == {}
 
 
-# Of the publishers' archives: the asset, the number of its download, a member, and its place.
+# Of the archives of an asset's first sources: a member, and its place.
 MEMBERS = (
-    ("sts-raw", 0, "stsbenchmark/sts-dev.csv", "raw/STS/STSBenchmark/sts-dev.csv"),
-    ("sts-raw", 1, "gold/STS.input.MSRpar.txt", "raw/STS/STS12-en-test/STS.input.MSRpar.txt"),
-    ("sts-raw", 3, "a/STS.gs.tweet-news.txt", "raw/STS/STS14-en-test/STS.gs.tweet-news.txt"),
-    ("sts-raw", 5, "16/STS2016.gs.headlines.txt", "raw/STS/STS16-en-test/STS.gs.headlines.txt"),
-    ("sts-raw", 5, "16/correlation.pl", None),
-    ("sick-raw", 0, "SICK_train.txt", "raw/SICK/SICK_train.txt"),
-    ("sick-raw", 0, "readme.txt", None),
-    ("sts-senteval", 0, "STS/STSBenchmark/sts-a.csv", "senteval/STS/STSBenchmark/sts-a.csv"),
-    ("sts-senteval", 0, "a/STS/STS12-en-test/x.txt", "senteval/STS/STS12-en-test/x.txt"),
-    ("sts-senteval", 0, "./SICK/SICK_trial.txt", "senteval/SICK/SICK_trial.txt"),
-    ("sts-senteval", 0, "STS/STSBenchmark/._sts-test.csv", None),
-    ("sts-senteval", 0, "MR/rt-polarity.neg", None),
+    ("sts-raw", "STS-B", "stsbenchmark/sts-dev.csv", "raw/STS/STSBenchmark/sts-dev.csv"),
+    ("sts-raw", "STS12", "gold/STS.input.MSRpar.txt", "raw/STS/STS12-en-test/STS.input.MSRpar.txt"),
+    ("sts-raw", "STS14", "a/STS.gs.tweet-news.txt", "raw/STS/STS14-en-test/STS.gs.tweet-news.txt"),
+    (
+        "sts-raw",
+        "STS16",
+        "16/STS2016.gs.headlines.txt",
+        "raw/STS/STS16-en-test/STS.gs.headlines.txt",
+    ),
+    ("sts-raw", "STS16", "16/correlation.pl", None),
+    ("sick-raw", "train", "SICK_train.txt", "raw/SICK/SICK_train.txt"),
+    ("sick-raw", "train", "readme.txt", None),
+    ("sts-senteval", "STS-B", "STS/STSBenchmark/sts-a.csv", "senteval/STS/STSBenchmark/sts-a.csv"),
+    ("sts-senteval", "STS12", "a/STS/STS12-en-test/x.txt", "senteval/STS/STS12-en-test/x.txt"),
+    ("sts-senteval", "STS-B", "./SICK/SICK_trial.txt", "senteval/SICK/SICK_trial.txt"),
+    ("sts-senteval", "STS-B", "STS/STSBenchmark/._sts-test.csv", None),
+    ("sts-senteval", "STS-B", "MR/rt-polarity.neg", None),
 )
 
 
-@pytest.mark.parametrize(("asset", "number", "member", "place"), MEMBERS)
-def test_members_go_where_the_tasks_read_them(asset, number, member, place):
-    download = asset_named(asset).downloads[number]
+@pytest.mark.parametrize(("asset", "part", "member", "place"), MEMBERS)
+def test_members_go_where_the_tasks_read_them(asset, part, member, place):
+    (wanted,) = [p for p in asset_named(asset).every_part if p.name == part]
+    download = wanted.downloads_of(wanted.sources[0])[0]
     match = re.fullmatch(download.keep, member)
     assert (match and match.expand(download.into)) == place

@@ -1,7 +1,10 @@
-"""The catalogue's own downloads, from archives rebuilt as their publishers pack them."""
+"""The catalogue's own downloads: the publishers' archives, and every copy, by its rows.
+
+All hosts of the catalogue are one stand-in, which serves each address under its own path.
+"""
 
 from dataclasses import replace
-from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from fakes import snapshot
@@ -9,15 +12,34 @@ from packers import tarred, zipped
 from standin import Fault, at_standin, standin
 
 from harness.assets.catalogue import DATA_ASSETS
+from harness.assets.fetch.addresses import addresses_of
 from harness.assets.fetch.batch import Fetcher
 from harness.assets.places import Places, asset_named
 from harness.cli.exchange import fetched_things, scored_assets
+from harness.core.errors import DataError
 from harness.registry import load_registry
 
-ROOT = Path(__file__).resolve().parents[2]
 # STS-B in three splits and five years; SICK in three splits.
 STS = f"{5749 + 1500 + 1379 + 3108 + 1500 + 3750 + 3000 + 1186:,}"
 SICK = f"{4500 + 500 + 4927:,}"
+
+
+def moved(asset, url):
+    """An asset whose addresses of hosts other than the hub are those of the stand-in."""
+
+    def here(address):
+        return f"{url}/files/{urlsplit(address).netloc}{urlsplit(address).path}"
+
+    def source_here(source):
+        if source.base:
+            return replace(source, base=here(source.base))
+        downloads = (
+            d if d.repo or source.repo else replace(d, at=here(d.at)) for d in source.downloads
+        )
+        return replace(source, downloads=tuple(downloads))
+
+    parts = (replace(part, sources=tuple(map(source_here, part.sources))) for part in asset.parts)
+    return replace(asset, parts=tuple(parts))
 
 
 @pytest.fixture
@@ -25,15 +47,8 @@ def hub(monkeypatch, tmp_path):
     """The stand-in for the hub and for every other host of the catalogue."""
     with standin() as running:
         at_standin(running, monkeypatch, tmp_path)
-
-        def moved(download):
-            if download.repo:
-                return download
-            at = f"{running.url}/files/{Path(download.at).name}"
-            return replace(download, at=at, sha256=None)
-
-        known = [replace(a, downloads=tuple(map(moved, a.downloads))) for a in DATA_ASSETS]
-        monkeypatch.setattr("harness.assets.places.DATA_ASSETS", tuple(known))
+        known = tuple(moved(asset, running.url) for asset in DATA_ASSETS)
+        monkeypatch.setattr("harness.assets.places.DATA_ASSETS", known)
         yield running
 
 
@@ -51,41 +66,111 @@ def fetched(names, tmp_path, switch=None):
     return {name: ", ".join(map(fetcher.bring, things)) for name, things in wanted.items()}
 
 
-@pytest.mark.data
-def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
-    """Every split of every task passes the digest of its rows, and every file is byte for byte."""
+def served(hub, path, content):
+    hub.files[path] = content
+
+
+def serve_publishers(hub, data_dir):
+    """Archives rebuilt as their publishers pack them."""
     raw, held = data_dir / "raw", data_dir / "senteval"
+    wiki = "ixa2.si.ehu.eus/stswiki/images"
     benchmark = files(raw / "STS/STSBenchmark", "stsbenchmark/")
-    hub.files["Stsbenchmark.tar.gz"] = tarred(benchmark, "w:gz")
-    for year in (12, 13, 14, 15, 16):
+    served(hub, f"{wiki}/4/48/Stsbenchmark.tar.gz", tarred(benchmark, "w:gz"))
+    folders = {12: "4/40", 13: "2/2f", 14: "8/8c", 15: "d/da", 16: "9/98"}
+    for year, folder in folders.items():
         stem = "STS2016." if year == 16 else "STS."
         members = files(raw / f"STS/STS{year}-en-test")
         named = {f"test/{name.replace('STS.', stem)}": text for name, text in members.items()}
-        hub.files[f"STS20{year}-en-test.zip"] = zipped(named)
+        served(hub, f"{wiki}/{folder}/STS20{year}-en-test.zip", zipped(named))
     for part in ("train", "trial", "test_annotated"):
         name = f"SICK_{part}.txt"
         content = (raw / "SICK" / name).read_bytes()
-        hub.files[f"sick_{part}.zip"] = zipped({name: content, "readme.txt": b"read me"})
+        path = f"alt.qcri.org/semeval2014/task1/data/uploads/sick_{part}.zip"
+        served(hub, path, zipped({name: content, "readme.txt": b"read me"}))
     members = {}
     for folder in (*(held / "STS").iterdir(), held / "SICK"):
         members |= files(folder, f"{folder.relative_to(held).as_posix()}/")
-    (senteval,) = asset_named("sts-senteval").downloads
-    hub.dataset(senteval.repo, {senteval.at: tarred(members, "w")})
-    hub.fail("GET /store/", Fault(cut_after=1_000_000))
-
+    for name in ("MR", "CR", "SUBJ", "MPQA", "TREC"):
+        members |= files(data_dir / "transfer" / name, f"{name}/")
+    (source, *_) = asset_named("sts-senteval").parts[0].sources
+    archive = tarred(members, "w")
+    hub.dataset(source.repo, {source.downloads[0].at: archive}, source.revision)
     qnli = (data_dir / "glue/QNLI/dev.tsv").read_bytes()
-    hub.files["QNLIv2.zip"] = zipped({"QNLI/dev.tsv": qnli, "QNLI/train.tsv": b"not read"})
+    packed = zipped({"QNLI/dev.tsv": qnli, "QNLI/train.tsv": b"not read"})
+    served(hub, "dl.fbaipublicfiles.com/glue/data/QNLIv2.zip", packed)
 
-    lines = fetched(["sts-raw", "sick-raw", "senteval", "qnli"], tmp_path)
+
+@pytest.mark.data
+def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
+    """Every split of every task passes the digest of its rows, and every file is byte for byte."""
+    serve_publishers(hub, data_dir)
+    hub.fail("GET /store/", Fault(cut_after=1_000_000))
+    names = ["sts-raw", "sick-raw", "senteval", "qnli", "mr", "cr", "subj", "mpqa", "trec"]
+    lines = fetched(names, tmp_path)
     assert "dev.tsv (5,463 pairs checked)" in lines["qnli"]
     assert f"STS ({STS} pairs checked)" in lines["sts-raw"]
     assert f"SICK ({SICK} pairs checked)" in lines["sick-raw"]
     assert f"STS ({STS} pairs checked)" in lines["senteval"]
     assert f"SICK ({SICK} pairs checked)" in lines["senteval"]
-    assert len(hub.got("senteval.tar", "HEAD")) == 1
-    assert len(hub.got("/store/")) == 2  # once, and once more after the cut
+    assert not any("after" in line for line in lines.values())  # the first sources served
+    assert len(hub.got("/store/")) == 2  # once for all, and once more after the cut
     new = snapshot(tmp_path / "data")
+    assert not [name for name in new if name.startswith(".harness")]
     for name, (content, _) in new.items():
-        if not name.startswith(".harness"):
-            assert content == (data_dir / name).read_bytes(), name
+        assert content == (data_dir / name).read_bytes(), name
     assert fetched(["sick-raw"], tmp_path, "--offline")["sick-raw"].startswith("already here")
+
+
+# Each copy that is not the hub's: the asset, and the source that is the only one alive.
+COPIES = [
+    (asset.name, part.name, source.name)
+    for asset in DATA_ASSETS
+    for part in asset.parts
+    for source in part.sources
+    if source.base
+]
+LAST_OF_EACH = {source: (name, part, source) for name, part, source in COPIES}.values()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "part", "source"),
+    [pytest.param(*c, marks=[] if c in LAST_OF_EACH else pytest.mark.slow) for c in COPIES],
+)
+def test_each_copy_alone_gives_the_rows(hub, monkeypatch, data_dir, tmp_path, name, part, source):
+    """Its files are those of the data folder; files of another line end are the same rows."""
+    asset = asset_named(name)
+    (one,) = (p for p in asset.parts if p.name == part)
+    (alone,) = (s for s in one.sources if s.name == source)
+    lone = replace(asset, parts=(replace(one, sources=(alone,)),))
+    monkeypatch.setattr(
+        "harness.assets.places.DATA_ASSETS", (lone, *(a for a in DATA_ASSETS if a.name != name))
+    )
+    for download in one.downloads_of(alone):
+        content = (data_dir / download.into).read_bytes()
+        unix = content.replace(b"\r\n", b"\n")
+        served(
+            hub, urlsplit(download.at).path.removeprefix("/files/"), unix if asset.rows else content
+        )
+    known = load_registry()
+    (tmp_path / "data").mkdir()
+    places = Places(tmp_path / "cache", tmp_path / "data")
+    fetcher = Fetcher(places, known.tasks.values(), known.corpora.values())
+    if len(asset.parts) > 1:  # the other parts come from where they are
+        for path in (path for p in asset.parts for path in p.paths if p.name != part):
+            (tmp_path / "data" / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "data" / path).symlink_to(data_dir / path)
+    assert fetcher.bring(lone)
+    name_of_first = one.downloads_of(alone)[0].into
+    broken = (data_dir / name_of_first).read_bytes().replace(b"a", b"o")
+    served(hub, urlsplit(one.downloads_of(alone)[0].at).path.removeprefix("/files/"), broken)
+    (tmp_path / "data" / name_of_first).unlink()
+    with pytest.raises(DataError):
+        Fetcher(places, known.tasks.values(), known.corpora.values()).bring(lone)
+
+
+def test_every_address_is_listed_once_for_each_source():
+    for asset in DATA_ASSETS:
+        listed = [(a.part, a.source, a.url) for a in addresses_of(asset)]
+        assert len(set(listed)) == len(listed)
+        assert bool(listed) == bool(asset.parts)

@@ -7,10 +7,12 @@ stores them, apart from the repository and named by their sha256.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 LARGE = 1000
+sleep = time.sleep  # tests replace the other
+PAGE = b"<!DOCTYPE html>\n<html><head><title>Moved</title></head><body>Not here.</body></html>\n"
 API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?")
 RESOLVE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
@@ -38,13 +42,21 @@ def git_sha1(content: bytes) -> str:
 class Fault:
     """What is wrong with one answer, or `for_ever`.
 
-    A status instead, a body that ends early, another body of the same size, or other headers.
+    A status instead, a body that ends early, another body of the same size, or other headers; a web
+    page in the place of a file, a body that comes a byte at a time, none that comes, one that is
+    packed with gzip, one without its length, or a redirect to another address.
     """
 
     status: int | None = None
     cut_after: int | None = None
     for_ever: bool = False
     other: bool = False
+    page: bool = False
+    drip: float = 0.0  # seconds between two bytes
+    silent: float = 0.0  # seconds before an answer
+    packed: bool = False
+    unmeasured: bool = False
+    location: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -113,12 +125,15 @@ class Handler(BaseHTTPRequestHandler):
         self.hub.asked.append((self.command, path, dict(self.headers)))
         fault = self.hub.fault(f"{self.command} {path}") or Fault()
         self.cut = fault.cut_after if self.command == "GET" else None
-        self.other, self.changed = fault.other, fault.headers
+        self.other, self.changed, self.what = fault.other, fault.headers, fault
+        sleep(fault.silent)
         try:
             self.route(path, fault)
         except Refusal as refusal:
             status, code = refusal.args
             self.send(status, b"", {"X-Error-Code": code})
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # nobody waited for a drip to end
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -126,6 +141,12 @@ class Handler(BaseHTTPRequestHandler):
     def route(self, path: str, fault: Fault) -> None:
         if fault.status:
             raise Refusal(fault.status, "")
+        if fault.location:
+            self.send(302, b"", {"Location": fault.location})
+            return
+        if fault.page:
+            self.send(200, PAGE, {"Content-Type": "text/html; charset=utf-8"})
+            return
         if path.startswith("/files/") and path[7:] in self.hub.files:
             content = self.hub.files[path[7:]]
             self.body(content, f'"{sha256(content)[:16]}"')
@@ -202,11 +223,23 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         content = bytes(byte ^ 1 for byte in content) if self.other else content
+        if self.what.packed and status == 200:
+            content = gzip.compress(content, mtime=0)
+            headers = {**headers, "Content-Encoding": "gzip"}
         for name, value in {**headers, **self.changed}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        if self.what.unmeasured:
+            self.send_header("Connection", "close")
+            self.close_connection = True
+        else:
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command != "HEAD" and self.what.drip:
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                sleep(self.what.drip)
+        elif self.command != "HEAD":
             self.wfile.write(content if self.cut is None else content[: self.cut])
         if self.cut is not None:
             self.close_connection = True

@@ -38,7 +38,7 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
     try:
         for name, content in _members(archive, pattern):
             into = safe(pattern.sub(wanted.into, name))
-            digest, size = _copy(content, waiting / into, left)
+            digest, size = copy_limited(content, waiting / into, left)
             left -= size
             if digests.setdefault(str(into), digest) != digest:
                 raise DataError(f"{wanted.address}: two members are {into}, and they differ")
@@ -76,8 +76,8 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any
             yield member.name, file
 
 
-def _copy(content: Any, target: Path, limit: int) -> tuple[str, int]:
-    """Write an open file to a place, and return its sha256 and size."""
+def copy_limited(content: Any, target: Path, limit: int) -> tuple[str, int]:
+    """Write an open file to a place, and return its sha256 and size. ValueError past the limit."""
     sha, size = hashlib.sha256(), 0
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:

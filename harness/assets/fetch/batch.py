@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from harness.assets.catalogue import WHEELS, Asset, Download
-from harness.assets.fetch import http, hub
-from harness.assets.fetch.archives import unpack_archive
+from harness.assets.catalogue import FILES, WHEELS, Asset, AssetPart
+from harness.assets.fetch import hub
+from harness.assets.fetch.sources import Arrivals, bring_part, require_plausible, waiting_folder
 from harness.assets.fetch.wheels import unpack_wheels
 from harness.assets.places import Places, first_seen, revision_of
 from harness.assets.snapshots import snapshot_at
-from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Task
 
 Thing = Asset | EncoderConfig
-UNFINISHED = ".harness/downloads"  # under the data folder
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Fetcher:
     tasks: Collection[Task]
     corpora: Collection[Corpus]
     switch: str | None = None
+    arrivals: dict[Path, Arrivals] = field(default_factory=dict, compare=False)
 
     def bring(self, thing: Thing) -> str:
         """Download what is missing or wrong; its place, and what was checked."""
@@ -49,7 +50,7 @@ class Fetcher:
 
     def _download_of(self, thing: Thing) -> Callable[[], str] | None:
         if isinstance(thing, Asset):
-            return partial(self._bring_data, thing) if thing.downloads else None
+            return partial(self._bring_data, thing) if thing.every_part else None
         source = thing.source
         return partial(self._bring_encoder, thing, source) if isinstance(source, Hub) else None
 
@@ -94,42 +95,102 @@ class Fetcher:
         data_dir = self.places.data_dir
         if data_dir is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
-        digests: dict[str, str] = {}
-        for wanted in asset.downloads:
-            digests |= self._bring_file(asset, wanted, data_dir)
-        self.places.data_pins.record(asset.name, digests)
+        arrivals = self.arrivals.setdefault(data_dir, Arrivals(data_dir))
+        pins, loose = self.places.data_pins, asset.pinned == "unpinned"
+        seen: dict[str, str] = {}
+        notes, failures = [], dict[str, HarnessError]()
+        for part in asset.every_part:
+            if self._is_here(asset, part, data_dir):
+                continue
+            try:
+                note, digests = bring_part(
+                    asset,
+                    part,
+                    arrivals,
+                    check=partial(self._check_part, asset, part),
+                    check_pins=partial(pins.check, asset.name) if loose else lambda _: None,
+                    commit=pins.of(asset.name).get("revision") if loose else None,
+                )
+            except (AssetMissing, DataError) as error:
+                failures[part.name] = error
+            else:
+                notes += [note] if note else []
+                seen |= digests
+        arrivals.forget(asset, lambda other: self.places.data(other) is None)
+        if failures:
+            raise _joined(asset, failures)
+        if loose:
+            pins.record(asset.name, seen)
         line = self.check(asset)
-        return f"{line}; {first_seen(digests)}" if asset.pinned == "unpinned" and digests else line
+        notes += [first_seen(seen)] if loose and seen else []
+        return "; ".join((line, *notes))
 
-    def _bring_file(self, asset: Asset, wanted: Download, data_dir: Path) -> dict[str, str]:
-        """Bring one file of an asset into its place; its digests, and its commit on the hub."""
-        pins, name, seen = self.places.data_pins, Path(wanted.at).name, dict[str, str]()
-        arrived = data_dir / UNFINISHED / name
-        if wanted.repo:
-            revision = wanted.revision or pins.of(asset.name).get("revision")
-            digest, seen["revision"] = hub.download_file(wanted, revision, arrived)
-        else:
-            digest = http.download(wanted.at, arrived, wanted.sha256, wanted.size)
-        seen[name if wanted.keep else wanted.into] = digest
-        try:
-            pins.check(asset.name, seen)
-            if wanted.keep:
-                members = unpack_archive(arrived, wanted, data_dir)
-                return seen if asset.rows else seen | members
-            (data_dir / wanted.into).parent.mkdir(parents=True, exist_ok=True)
-            arrived.replace(data_dir / wanted.into)
-            return seen
-        finally:
-            arrived.unlink(missing_ok=True)
+    def _is_here(self, asset: Asset, part: AssetPart, data_dir: Path) -> bool:
+        """Whether all files of a part are in their places, and are what they should be."""
+        if not part.paths or not all((data_dir / path).is_file() for path in part.paths):
+            return False
+        with waiting_folder(data_dir, asset, part) as folder:  # the other parts may be damaged
+            for path in part.paths:
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).symlink_to((data_dir / path).absolute())
+            try:
+                self._check_part(asset, part, folder)
+                self._check_pins(asset, data_dir)
+            except DataError:
+                return False
+        return True
+
+    def _check_part(self, asset: Asset, part: AssetPart, folder: Path) -> None:
+        """Raise DataError unless a folder holds a part as it should be."""
+        if not asset.rows:
+            for path in part.paths:
+                if path not in FILES:
+                    require_plausible(folder / path, path)
+                elif (found := sha256_of(folder / path)) != (wanted := FILES[path].sha256):
+                    raise DataError(f"{path}: wanted sha256 {wanted}, found {found}")
+        counts = self._read_rows(asset, folder)
+        if asset.rows and not any(counts.values()):
+            raise DataError(f"{asset.name}, {part.name}: wanted its rows, found none")
+
+    def _read_rows(self, asset: Asset, folder: Path) -> dict[str, int]:
+        """Read all that tasks and corpora take from what a folder holds of an asset.
+
+        Returns the number of pairs and of sentences; what the folder does not hold is left out.
+        """
+        tasks = [task for task in self.tasks if task.asset == asset.name]
+        splits = {(task.load, split) for task in tasks for split in task.splits}
+        corpora = [corpus for corpus in self.corpora if corpus.asset == asset.name]
+        counts = {"pairs": 0, "sentences": 0}
+        for load, split in splits:
+            with suppress(AssetMissing):
+                counts["pairs"] += len(load(folder, split))
+        for corpus in corpora:
+            with suppress(AssetMissing):
+                counts["sentences"] += sum(1 for _ in corpus.sentences(folder))
+        return counts
+
+    def _check_pins(self, asset: Asset, data_dir: Path) -> None:
+        """Raise DataError where nothing but its first download fixes an asset, and it differs."""
+        if asset.pinned == "unpinned":
+            pins = self.places.data_pins
+            files = {name: data_dir / name for name in pins.of(asset.name)}
+            found = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
+            pins.check(asset.name, found)
 
     def _read(self, asset: Asset, path: Path) -> str:
         """Read all that tasks and corpora take from an asset, which checks it; what was checked."""
         data_dir = self.places.require_data(asset.name)
-        if asset.sha256 is not None and (digest := sha256_of(path)) != asset.sha256:
-            raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; get it again")
-        pins = self.places.data_pins
-        files = {name: data_dir / name for name in pins.of(asset.name)}
-        pins.check(asset.name, {n: sha256_of(file) for n, file in files.items() if file.is_file()})
+        if not asset.rows and path == data_dir / asset.probe[0]:
+            _require_all(asset, data_dir)
+        wanted = asset.sha256
+        if wanted is None and not asset.rows and path.is_file():
+            known = FILES.get(path.relative_to(data_dir).as_posix())
+            wanted = known.sha256 if known else None
+        if wanted is not None and (digest := sha256_of(path)) != wanted:
+            raise DataError(f"{path}: wanted sha256 {wanted}, found {digest}; get it again")
+        if wanted is None and not asset.rows and path.is_file():
+            require_plausible(path, path.relative_to(data_dir).as_posix())
+        self._check_pins(asset, data_dir)
         tasks = [task for task in self.tasks if task.asset == asset.name]
         splits = {(task.load, split) for task in tasks for split in task.splits}
         pairs = sum(len(load(data_dir, split)) for load, split in splits)
@@ -138,6 +199,25 @@ class Fetcher:
         counts = {"pairs": pairs, "sentences": sentences}
         checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
         return ", ".join(checked) or "stored"
+
+
+def _require_all(asset: Asset, data_dir: Path) -> None:
+    """Raise AssetMissing for a file of an asset that is not in its place."""
+    for part in asset.every_part:
+        for path in part.paths:
+            if not (data_dir / path).is_file():
+                raise AssetMissing(f"{asset.name}: {data_dir} holds no {path}: {asset.get}")
+
+
+def _joined(asset: Asset, failures: Mapping[str, HarnessError]) -> HarnessError:
+    """What is told of the parts of an asset that did not arrive, in one line."""
+    if len(asset.every_part) == 1:
+        return next(iter(failures.values()))
+    wrong = any(isinstance(error, DataError) for error in failures.values())
+    parts = " | ".join(f"{name}: {error}" for name, error in failures.items())
+    here = len(asset.every_part) - len(failures)
+    of = f"{here} of {len(asset.every_part)} parts are here"
+    return (DataError if wrong else AssetMissing)(f"{asset.name}: {of}; missing are {parts}")
 
 
 def _pin_of(config: EncoderConfig) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.assets.catalogue import Download
-from harness.assets.fetch.http import download, errors_in_a_line
+from harness.assets.fetch.http import LISTING, STALL, download, errors_in_a_line, in_time
 from harness.assets.snapshots import COMMIT, SHA256, Snapshot, note_main, repository_folder
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import safe, sha256_of
+from harness.core.interfaces import Hub
 
 # Of the model, and of its modules in folders such as `2_Dense`.
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
@@ -71,21 +72,51 @@ def _is_sha256(digest: object) -> bool:
     return isinstance(digest, str) and SHA256.fullmatch(digest) is not None
 
 
-def download_file(wanted: Download, revision: str | None, target: Path) -> tuple[str, str]:
-    """Bring a file of a data set to its place, and return its sha256 and its commit."""
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
+def address_of(wanted: Download) -> str:
+    """The address of a download, at the hub that HF_ENDPOINT names if it is a hub's."""
+    from huggingface_hub import hf_hub_url
+
+    if wanted.repo is None:
+        return wanted.at
+    kind = None if wanted.model else "dataset"
+    return hf_hub_url(wanted.repo, wanted.at, repo_type=kind, revision=wanted.revision)
+
+
+def model_address(source: Hub) -> str:
+    """Where the hub describes the commit of a model's repository."""
+    from huggingface_hub import constants
+
+    revision = f"/revision/{source.revision}" if source.revision else ""
+    return f"{constants.ENDPOINT}/api/models/{source.repo}{revision}"
+
+
+def is_of_hub(url: str) -> bool:
+    """Whether an address is of the hub, which alone gets its token."""
+    from huggingface_hub import constants
+
+    return url.startswith(f"{constants.ENDPOINT}/")
+
+
+def headers() -> dict[str, str]:
+    """What a hub is told of who asks: the library, and the token if there is one."""
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-    repo = str(wanted.repo)
-    page = f"{constants.ENDPOINT}/datasets/{repo}"
+    return build_hf_headers()
+
+
+def download_file(wanted: Download, revision: str | None, target: Path) -> tuple[str, str]:
+    """Bring a file that no commit fixes to its place, and return its sha256 and its commit."""
+    from huggingface_hub import constants, get_hf_file_metadata
+
+    page = f"{constants.ENDPOINT}/{'' if wanted.model else 'datasets/'}{wanted.repo}"
     with errors_in_a_line(wanted.at, page):
-        url = hf_hub_url(repo, wanted.at, repo_type="dataset", revision=revision)
-        metadata = get_hf_file_metadata(url)
+        url = address_of(replace(wanted, revision=revision))
+        metadata = in_time(LISTING, lambda: get_hf_file_metadata(url), lambda _: None)
     commit = commit_answered(wanted.at, page, metadata.commit_hash, revision)
-    url = hf_hub_url(repo, wanted.at, repo_type="dataset", revision=commit)
+    url = address_of(replace(wanted, revision=commit))
     # A small file has the digest of git as its tag.
     sha256 = wanted.sha256 or (metadata.etag if _is_sha256(metadata.etag) else None)
-    return download(url, target, sha256, metadata.size, build_hf_headers()), commit
+    return download(url, target, sha256, metadata.size, headers()), commit
 
 
 def commit_answered(name: str, page: str, found: object, wanted: str | None) -> str:
@@ -132,7 +163,6 @@ def model_snapshot(name: str, repo: str, revision: str | None) -> Fetched:
     fetch.
     """
     from huggingface_hub import constants, hf_hub_url
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     commit, files = _listing(name, repo, revision, f"{constants.ENDPOINT}/{repo}")
     snapshot = Snapshot(repository_folder(repo), commit)
@@ -143,7 +173,7 @@ def model_snapshot(name: str, repo: str, revision: str | None) -> Fetched:
         digest = file.sha256_at(place)
         if digest is None:
             url = hf_hub_url(repo, file.path, revision=commit)
-            digest = download(url, arrived, file.sha256, file.size, build_hf_headers())
+            digest = download(url, arrived, file.sha256, file.size, headers())
             if file.sha256 is None and file.sha256_at(arrived) is None:
                 arrived.unlink()
                 raise DataError(
@@ -166,10 +196,17 @@ def _listing(
     hub = HfApi()
     try:
         with errors_in_a_line(name, page):
-            commit = commit_answered(
-                name, page, hub.model_info(repo, revision=revision).sha, revision
+            about = in_time(
+                LISTING,
+                lambda: hub.model_info(repo, revision=revision, timeout=STALL),
+                lambda _: None,
             )
-            tree = hub.list_repo_tree(repo, revision=commit, recursive=True)
+            commit = commit_answered(name, page, about.sha, revision)
+            tree = in_time(
+                LISTING,
+                lambda: [*hub.list_repo_tree(repo, revision=commit, recursive=True)],
+                lambda _: None,
+            )
             listed = {entry.path: entry for entry in tree if isinstance(entry, RepoFile)}
         files = []
         for path in model_files(listed):
