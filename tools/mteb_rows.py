@@ -28,7 +28,8 @@ from harness.core.toml import UNREADABLE, read_typed
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, QUESTIONS
-from harness.results.published import Table, load_tables
+from harness.results.published import Table
+from harness.results.published_tables import load_tables
 
 DECLARATION = "mteb_rows.toml"
 FOLDER = "results"  # of the repository, where the folders of models lie

@@ -34,7 +34,7 @@ from harness.evaluation.select import PlannedCell, profile
 from harness.gate.failures import read_failures
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, REHEARSAL
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.questions import Rehearsal
 from harness.results.records import Cell, Store
 

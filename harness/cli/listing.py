@@ -19,7 +19,8 @@ from harness.plugins import KINDS as KINDS_OF_PLUGIN
 from harness.plugins import registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
-from harness.results.published import Table, load_tables, published_table
+from harness.results.published import Table
+from harness.results.published_tables import load_tables, published_table
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]

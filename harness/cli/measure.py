@@ -44,11 +44,11 @@ from harness.gate.quick_set import encode_golden, promote_gate, quick_set
 from harness.gate.rules import read_rules
 from harness.registry import Registry, look_up
 from harness.report.build import write_files
-from harness.results.claims import write_intervals
 from harness.results.comparisons import write_comparisons
 from harness.results.folder import ResultsFolder
+from harness.results.intervals import write_intervals
 from harness.results.layout import papers_of, require_own
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 
 Profile = Annotated[

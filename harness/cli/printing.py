@@ -19,7 +19,7 @@ from harness.registry import Registry
 from harness.report.coverage import percentage
 from harness.report.paper_tables import printed
 from harness.report.replication import PAGE
-from harness.results.claims import ClaimOutcome
+from harness.results.claim_tests import ClaimOutcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path

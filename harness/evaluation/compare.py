@@ -23,31 +23,22 @@ from harness.core.metrics.edit_distance import token_distances
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Pairs, Progress, Record, Task
 from harness.evaluation.engines import Engine, InProcess, Job, run_jobs
-from harness.results.claims import (
-    INCOMPLETE,
-    ITEMS,
-    SEEDS_AND_ITEMS,
-    Claims,
-    ClaimTests,
-    Finding,
-    Interval,
-    Intervals,
-)
-from harness.results.comparisons import (
+from harness.results.bootstrap import (
     LEVEL,
-    Comparisons,
     Metric,
-    Neighbours,
     bootstrap_scores,
     compare_resamples,
     draw_counts,
     generator_of,
     holm,
-    rounded,
     seed_weights,
 )
+from harness.results.claim_tests import INCOMPLETE, ClaimTests, Finding
+from harness.results.claims import Claims
+from harness.results.comparisons import Comparisons, Neighbours, rounded
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, column_value, methods_by_encoder
+from harness.results.intervals import ITEMS, SEEDS_AND_ITEMS, Interval, Intervals
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell
 from harness.tasks.loader import TaskLoader
@@ -206,12 +197,12 @@ def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> I
     """
     registry = resampler.results.registry
     tests = ClaimTests(resampler.results.records, registry, stored)
-    findings = [finding for claim in claims.resolved for finding in tests.test(claim).every]
+    findings = [finding for claim in claims.resolved for finding in tests.test(claim).all_findings]
     intervals = {f.contrast: stored[f.contrast] for f in findings if f.contrast in stored}
     due: dict[Scored, Finding] = {}
     for finding in findings:
         contrast = finding.contrast
-        if finding.decision.by not in INCOMPLETE or any(
+        if finding.decision.basis not in INCOMPLETE or any(
             task not in registry.tasks for task, _ in contrast.scores
         ):
             continue

@@ -41,7 +41,7 @@ from harness.registry import Registry, load_registry
 from harness.resolve import Resolver, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import MIN_COVERAGE
 from harness.results.score_rows import score_rows, to_frame

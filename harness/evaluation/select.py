@@ -209,7 +209,7 @@ def is_embedded(encoder: EncoderConfig) -> bool:
 
 def _published_cells(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
     """The cells of every published number whose method is known here."""
-    from harness.results.published import load_tables
+    from harness.results.published_tables import load_tables
 
     for table in load_tables(papers, registry):
         for cell in table.cells:

@@ -19,8 +19,8 @@ from harness.report.latex import latex_comment, latex_escape, latex_line, latex_
 from harness.report.leaderboard import label
 from harness.report.markdown import escape, table
 from harness.report.paper_tables import DAGGER, printed
-from harness.results.claims import AVERAGE
-from harness.results.comparisons import LEVEL
+from harness.results.bootstrap import LEVEL
+from harness.results.claim_tests import AVERAGE
 from harness.results.index import SHOWN, Results, Value, column_value
 from harness.results.published import PublishedCell, Row, Table, score_path
 from harness.tasks.loader import TARGETS

@@ -12,7 +12,7 @@ from harness.registry import Registry
 from harness.report.markdown import Page, escape, table, texts
 from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.replication import APART, apart, caveats, of_papers, outcomes_by_encoder
-from harness.results.claims import ClaimOutcome, ClaimResult
+from harness.results.claim_tests import ClaimOutcome, ClaimResult
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder

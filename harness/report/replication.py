@@ -10,15 +10,8 @@ from statistics import fmean
 
 from harness.report.markdown import Page, escape, table
 from harness.report.sentences import aggregation, metric, number_of, signed
-from harness.results.claims import (
-    AVERAGE,
-    Claim,
-    ClaimOutcome,
-    ClaimResult,
-    Claims,
-    ClaimTests,
-    Finding,
-)
+from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, ClaimTests, Finding
+from harness.results.claims import Claim, Claims
 from harness.results.index import NOT_MEASURED, value
 from harness.results.protocols import LABELS
 from harness.results.published import Table
@@ -185,7 +178,7 @@ def _section(result: ClaimResult) -> list[str]:
         f"{', '.join(counts)}; {in_paper}."
     )
     notes = _notes(claim)
-    rows = [_line(finding) for finding in result.every]
+    rows = [_line(finding) for finding in result.all_findings]
     return [f"## {claim.id}", about, *([notes] if notes else []), verdict, table(HEAD, rows)]
 
 
@@ -197,7 +190,7 @@ def _line(finding: Finding) -> list[str]:
     interval = " to ".join(map(signed, decision.interval or ()))
     difference = "" if decision.difference is None else signed(decision.difference)
     measured = [*map(str, finding.sides), difference, interval, p_value(decision.p_holm)]
-    return [escape(finding.label), *published, *measured, str(decision.outcome), decision.by]
+    return [escape(finding.label), *published, *measured, str(decision.outcome), decision.basis]
 
 
 def p_value(p: float | None) -> str:

@@ -25,11 +25,13 @@ from harness.registry import Registry, load_registry
 from harness.results import conformance
 from harness.results.causes import Causes
 from harness.results.choices import measured_scores, single_choices
-from harness.results.claims import ClaimResult, Claims, ClaimTests, Intervals, read_intervals
+from harness.results.claim_tests import ClaimResult, ClaimTests
+from harness.results.claims import Claims
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
 from harness.results.explain import Explanation, explain, wanted_protocol
 from harness.results.index import CellName, Results
+from harness.results.intervals import Intervals, read_intervals
 from harness.results.layout import GOLDEN, QUICK, RECORDS, is_packaged, papers_of, reading_order
 from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table

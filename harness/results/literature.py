@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.core.toml import read_rows, read_sealed
 from harness.registry import Registry
-from harness.results import conformance, published
+from harness.results import conformance, published_tables
 from harness.results.causes import Causes, read_causes
 from harness.results.claims import Claims, read_claims
 from harness.results.layout import QUESTIONS, REHEARSAL
@@ -39,15 +39,15 @@ class Literature:
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """The published tables."""
-        return published.load_tables(self.papers, self.registry)
+        return published_tables.load_tables(self.papers, self.registry)
 
     def table(self, name: str) -> Table:
         """The published table of that id. Raises UsageError, which offers the nearest ones."""
-        return published.published_table(name, self.tables)
+        return published_tables.published_table(name, self.tables)
 
     def cell(self, name: str) -> PublishedCell:
         """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
-        return published.published_cell(name, self.tables)
+        return published_tables.published_cell(name, self.tables)
 
     @cached_property
     def claims(self) -> Claims | None:

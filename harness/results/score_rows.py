@@ -13,7 +13,8 @@ from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_path
 from harness.results.layout import is_packaged, papers_of
-from harness.results.published import EVIDENCE, Table, load_tables, score_path
+from harness.results.published import EVIDENCE, Table, score_path
+from harness.results.published_tables import load_tables
 from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
 from harness.results.same_files import with_registered
 from harness.results.verdict import CellState

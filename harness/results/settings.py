@@ -14,7 +14,8 @@ from harness.core.errors import UsageError
 from harness.core.metrics.similarity import CORRELATION_SCORES, COSINE
 from harness.registry import Registry
 from harness.results.protocols import Protocol, protocols_of
-from harness.results.published import PublishedCell, Table, published_cell
+from harness.results.published import PublishedCell, Table
+from harness.results.published_tables import published_cell
 
 
 @dataclass(frozen=True)

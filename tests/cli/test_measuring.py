@@ -17,7 +17,7 @@ from harness.report.paper_tables import printed as printed_number
 from harness.resolve import Resolver
 from harness.results.comparisons import Comparisons, Neighbours, read_comparisons, write_comparisons
 from harness.results.folder import ResultsFolder
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store, cell_of
 from harness.results.reproduction import LOW_COVERAGE
 from harness.tasks.loader import TaskLoader

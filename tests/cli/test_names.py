@@ -14,7 +14,7 @@ from harness.core import hardware
 from harness.encoders.modules import write_json
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 

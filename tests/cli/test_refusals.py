@@ -15,7 +15,7 @@ from harness.core.toml import read_typed
 from harness.gate.rules import read_rules
 from harness.registry import load_registry
 from harness.results.conformance import read_reference
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.questions import read_search
 
 ROOT = Path(__file__).resolve().parents[2]

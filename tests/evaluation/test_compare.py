@@ -21,17 +21,7 @@ from harness.evaluation.compare import (
     compare_methods,
     item_texts,
 )
-from harness.results.claims import (
-    ITEMS,
-    SEEDS_AND_ITEMS,
-    Contrast,
-    Interval,
-    intervals_file,
-    read_claims,
-    read_intervals,
-    write_intervals,
-)
-from harness.results.comparisons import (
+from harness.results.bootstrap import (
     bootstrap_scores,
     compare_resamples,
     draw_counts,
@@ -39,7 +29,17 @@ from harness.results.comparisons import (
     holm,
     seed_weights,
 )
+from harness.results.claims import read_claims
 from harness.results.folder import ResultsFolder
+from harness.results.intervals import (
+    ITEMS,
+    SEEDS_AND_ITEMS,
+    Contrast,
+    Interval,
+    intervals_file,
+    read_intervals,
+    write_intervals,
+)
 from harness.results.published import Column, Row, Table
 from harness.results.records import Cell, Store
 

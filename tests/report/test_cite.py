@@ -20,7 +20,8 @@ from harness.report.build import stale_files, write_files
 from harness.report.cite import cite_cell, cite_harness, cite_method, cite_table, published_sentence
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published import Column, Row, Table, load_tables
+from harness.results.published import Column, Row, Table
+from harness.results.published_tables import load_tables
 from harness.results.records import Cell, Store, encode, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]

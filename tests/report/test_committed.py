@@ -12,7 +12,7 @@ from harness.core.types import Method
 from harness.evaluation.select import default_tasks, meaningful
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store, encode_committed, read_committed
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState

@@ -11,7 +11,7 @@ from harness.registry import load_registry
 from harness.report.method_table import AVERAGE, MethodTable, columns_of_published, columns_of_tasks
 from harness.report.paper_tables import printed
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

@@ -7,7 +7,7 @@ import pytest
 from harness.registry import load_registry
 from harness.report.next_steps import missing, recorded, waiting_for
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState

@@ -8,7 +8,8 @@ import pytest
 from harness.registry import load_registry
 from harness.report.paper_tables import EVIDENCE_MARKS, MARKS, paper_latex, sheet
 from harness.results.index import Results
-from harness.results.published import EVIDENCE, load_tables
+from harness.results.published import EVIDENCE
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.verdict import VERDICTS

@@ -25,7 +25,7 @@ from harness.results.costs import milliseconds
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Scoring
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 

@@ -11,7 +11,7 @@ from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import conformance_page, examples_part, traps_page
 from harness.report.paper_tables import paper_page
 from harness.report.replication import claims_page
-from harness.results.claims import ClaimTests
+from harness.results.claim_tests import ClaimTests
 from harness.results.conformance import compare_reference
 from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder

@@ -18,23 +18,12 @@ from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.report.bibtex import entries
 from harness.report.replication import APART, claims_page
-from harness.results.claims import (
-    ITEMS,
-    SEEDS_AND_ITEMS,
-    Claim,
-    ClaimOutcome,
-    Claims,
-    ClaimTests,
-    Contrast,
-    Decision,
-    Interval,
-    address,
-    decide,
-    read_claims,
-    scored,
-)
+from harness.results.claim_tests import ClaimOutcome, ClaimTests, Decision, decide
+from harness.results.claims import Claim, Claims, address, read_claims, scored
 from harness.results.index import SeedScores, mean_over_tasks
-from harness.results.published import Column, Row, Table, load_table, load_tables
+from harness.results.intervals import ITEMS, SEEDS_AND_ITEMS, Contrast, Interval
+from harness.results.published import Column, Row, Table
+from harness.results.published_tables import load_table, load_tables
 from harness.results.verdict import welch_half_width
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -139,7 +128,7 @@ def test_the_claim_the_other_way_round_gets_the_opposite_word(a, b):
     there, back = decide(a, b), decide(b, a)
     assert back.outcome == OPPOSITE.get(there.outcome, there.outcome)
     assert back.difference == -there.difference
-    assert there.by == back.by
+    assert there.basis == back.basis
     if there.interval:
         low, high = there.interval
         assert back.interval == pytest.approx((-high, -low), abs=1e-9)
@@ -196,7 +185,7 @@ def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS
 )
 def test_each_word_and_what_it_rests_on(better, worse, interval, outcome, by):
     decision = decide(better, worse, interval)
-    assert (str(decision.outcome), decision.by) == (outcome, by)
+    assert (str(decision.outcome), decision.basis) == (outcome, by)
 
 
 def test_an_interval_of_seeds_that_were_fitted_anew_is_shifted_to_their_difference():
@@ -210,7 +199,7 @@ def test_an_interval_of_seeds_that_were_fitted_anew_is_shifted_to_their_differen
     assert near.p == pytest.approx(max(0.001, wanted))
     assert found(0.95, 0.02).p == 0.02
     assert found(1.005, 0.001).interval == (0.4, 1.6)
-    assert found(1.2, 0.001).by == "seeds alone"
+    assert found(1.2, 0.001).basis == "seeds alone"
 
 
 @settings(max_examples=40)
@@ -252,7 +241,7 @@ def test_a_seeded_method_of_one_seed_decides_nothing(method):
     measured = records(method, "sts12", 90.0, written=repr(REGISTRY.parse(method)))
     side = judge(measured).scores(method, ("sts12", WMEAN))
     assert str(side) == "90.00 (k=1)"
-    assert decide(side, one(10.0)).by == "too few seeds"
+    assert decide(side, one(10.0)).basis == "too few seeds"
 
 
 # The word on a whole claim, and its average
@@ -344,9 +333,9 @@ def test_a_task_and_an_average_have_the_stored_interval(
     intervals = {contrast: Interval(contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS, resamples=9, seed=0)}
     found = judge(*every, intervals=intervals).test(claim)
     decision = (found.findings[0] if count == 1 else found.average).decision
-    assert (decision.interval, decision.by) == (interval, "items" if interval else "no interval")
+    assert (decision.interval, decision.basis) == (interval, "items" if interval else "no interval")
     assert decision.outcome is ClaimOutcome.UNDECIDED
-    others = [one.decision.by for one in found.every if one.decision is not decision]
+    others = [one.decision.basis for one in found.all_findings if one.decision is not decision]
     assert set(others) == {"no interval"}
 
 

@@ -10,7 +10,7 @@ from search import main, trial_of, with_trial, write_trials
 
 from harness.core.json_text import parse_sealed
 from harness.report.replication import search_parts
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.questions import read_search, read_searches
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"

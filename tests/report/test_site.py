@@ -15,7 +15,7 @@ from harness.report.figures import pictures
 from harness.report.site.page import PAGE, VENDORED, in_script, made_from
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

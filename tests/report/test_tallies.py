@@ -10,7 +10,7 @@ from harness.registry import load_registry
 from harness.report.pages import conformance_page, different_scores, tallies
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 

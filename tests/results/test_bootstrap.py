@@ -4,10 +4,10 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-import harness.results.comparisons
+import harness.results.bootstrap
 from harness.core.errors import ScoreError
 from harness.core.metrics.auc import roc_auc
-from harness.results.comparisons import (
+from harness.results.bootstrap import (
     PairedComparison,
     bootstrap_scores,
     compare_resamples,
@@ -157,7 +157,7 @@ def test_an_interval_over_seeds_and_items_holds_the_truth_in_95_of_100():
 def test_the_answer_does_not_depend_on_the_block_size(monkeypatch, metric, block):
     cosines, gold, group = items(ties=False)
     expected = bootstrap_scores(cosines, gold, group, counts(60, 101), metric=metric)
-    monkeypatch.setattr(harness.results.comparisons, "BLOCK", block)
+    monkeypatch.setattr(harness.results.bootstrap, "COUNTS_IN_BLOCK", block)
     scores = bootstrap_scores(cosines, gold, group, counts(60, 101), metric=metric)
     np.testing.assert_array_equal(scores, expected)
 

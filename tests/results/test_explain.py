@@ -11,7 +11,7 @@ from harness.registry import load_registry
 from harness.report.sentences import options_of, render_explanation
 from harness.results.explain import explain
 from harness.results.folder import ResultsFolder
-from harness.results.published import published_cell
+from harness.results.published_tables import published_cell
 
 REGISTRY = load_registry()
 FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", REGISTRY)

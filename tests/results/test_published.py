@@ -10,17 +10,8 @@ from refusals import REFUSALS
 from harness.core.errors import DataError
 from harness.report.paper_tables import contents
 from harness.results.folder import ResultsFolder
-from harness.results.published import (
-    AGGREGATION_OF,
-    EVIDENCE,
-    METRICS,
-    Column,
-    Row,
-    Table,
-    load_table,
-    load_tables,
-    reasons,
-)
+from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, Column, Row, Table, reasons
+from harness.results.published_tables import load_table, load_tables
 from harness.results.reproduction import count
 from harness.results.verdict import CellState
 

@@ -8,7 +8,7 @@ from harness.cli.printing import Printer
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.layout import COMMITTED, papers_of
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproduce
 from harness.results.same_files import MEASURED_AS, as_registered, with_registered

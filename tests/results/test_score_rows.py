@@ -9,7 +9,7 @@ from fakes import made_record, results_of
 
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.score_rows import ScoreRow, score_rows

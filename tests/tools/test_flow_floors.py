@@ -10,7 +10,7 @@ from flow_floors import floors_part, moves, read_floors
 from harness.core.scores import score_at
 from harness.core.toml import read_sealed
 from harness.registry import load_registry
-from harness.results.claims import ClaimOutcome, correct_for_tasks, decide
+from harness.results.claim_tests import ClaimOutcome, correct_for_tasks, decide
 from harness.results.folder import ResultsFolder
 from harness.results.index import SeedScores
 from harness.transforms.flows import LEAST_RANGE

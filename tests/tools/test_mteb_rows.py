@@ -10,7 +10,7 @@ from mteb_rows import DECLARATION, Declaration, compared, make_tables
 from harness.core.errors import DataError
 from harness.core.toml import read_typed
 from harness.registry import load_registry
-from harness.results.published import load_table, load_tables
+from harness.results.published_tables import load_table, load_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()

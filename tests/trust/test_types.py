@@ -18,10 +18,11 @@ from harness.core.json_text import LAST_KEY, SEAL, sealed
 from harness.core.toml import read_rows
 from harness.gate.failures import read_failures
 from harness.gate.rules import read_rules
-from harness.results.claims import read_claims, read_intervals
+from harness.results.claims import read_claims
 from harness.results.comparisons import read_comparisons
 from harness.results.conformance import read_references
-from harness.results.published import load_table, load_tables
+from harness.results.intervals import read_intervals
+from harness.results.published_tables import load_table, load_tables
 from harness.results.questions import Trap, read_searches
 from harness.results.records import encode_committed, read_committed, read_record, seal
 

@@ -1,0 +1,96 @@
+"""Stored intervals of the differences between two methods, on which claims rest.
+
+The bootstrap of an interval takes long: a run computes and stores it, and reading takes it from the
+file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.core.json_text import write_sealed
+from harness.core.scores import ScorePath
+from harness.core.toml import read_sealed
+from harness.results.index import CellName
+from harness.results.layout import RECORDS
+
+# What was resampled for an interval.
+ITEMS = "items"  # of methods without seeds
+SEEDS_AND_ITEMS = "seeds and items"
+NORMAL = "items, normal p"  # p is that of a normal distribution with this interval
+
+# A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
+TaskScore = tuple[str, ScorePath]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two methods on one score, or on the mean of several."""
+
+    better: str
+    worse: str
+    scores: tuple[TaskScore, ...]
+
+    @property
+    def cells(self) -> tuple[CellName, ...]:
+        """Method and task of each measured cell that it compares."""
+        return tuple(
+            (method, task) for method in (self.better, self.worse) for task, _ in self.scores
+        )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A difference of two methods with its 95 % interval, and how they were computed.
+
+    Attributes:
+        contrast: The methods and scores.
+        difference: The difference in points.
+        low: The lower end of the 95 % interval.
+        high: The upper end.
+        p: The two-sided p of no difference.
+        by: What was resampled: `ITEMS`, `SEEDS_AND_ITEMS`, or `NORMAL` for a p that was computed
+            later, from the interval.
+        resamples: How many resamples there were.
+        seed: The seed of the bootstrap.
+    """
+
+    contrast: Contrast
+    difference: float
+    low: float
+    high: float
+    p: float
+    by: str
+    resamples: int
+    seed: int
+
+
+Intervals = Mapping[Contrast, Interval]
+
+
+@dataclass(frozen=True)
+class StoredIntervals:
+    """The file of intervals, in the order of their contrasts."""
+
+    intervals: tuple[Interval, ...]
+
+
+def intervals_file(results: Path) -> Path:
+    """The file of intervals in a results folder."""
+    return results / RECORDS / "claims.json"
+
+
+def read_intervals(results: Path) -> Intervals:
+    """Every stored interval; none where there is no file. Raises DataError for another file."""
+    path = intervals_file(results)
+    rows = read_sealed(StoredIntervals, path).intervals if path.exists() else ()
+    return {interval.contrast: interval for interval in rows}
+
+
+def write_intervals(results: Path, intervals: Intervals) -> None:
+    """Store intervals in the order of their contrasts; a file that has them is left alone."""
+    rows = tuple(intervals[contrast] for contrast in sorted(intervals, key=repr))
+    if rows:
+        write_sealed(intervals_file(results), asdict(StoredIntervals(rows)))

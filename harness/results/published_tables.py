@@ -1,0 +1,194 @@
+"""Published tables read from TOML files: what each file has to hold, and cells by name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from harness.core.errors import DataError, UsageError
+from harness.core.toml import read_typed
+from harness.core.types import is_transductive
+from harness.registry import Registry, load_registry, look_up
+from harness.results.published import (
+    AGGREGATION_OF,
+    EVIDENCE,
+    METRICS,
+    SCORES,
+    Column,
+    PublishedCell,
+    Row,
+    Table,
+    reasons,
+)
+from harness.results.verdict import NUMBER
+
+ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
+
+# The keys of a row that hold a value for each column.
+KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")
+KEYS_OF_NUMBERS = ("values", "sd", "median")
+
+
+def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, ...]:
+    """Every table of a folder, by id.
+
+    Args:
+        folder: The folder of the files.
+        registry: Adds its encoders by hand to the names that tables may use; all others are those
+            that come with the harness.
+
+    Raises:
+        DataError: There is no table, one is there twice, or a table names an unknown method or
+            task.
+    """
+    known = load_registry().with_encoders(registry.by_hand.values() if registry else ())
+    tables: dict[tuple[str, str], Table] = {}
+    for path in sorted(folder.glob("*.toml")):
+        table = load_table(path)
+        _require_known_names(table, known)
+        first = tables.setdefault((table.paper, table.table), table)
+        if first is not table:
+            raise DataError(
+                f"{table.id}.toml: {table.paper}, {table.table} also stands in {first.id}"
+            )
+    if not tables:
+        raise DataError(
+            f"{folder}: wanted published tables (*.toml), found none; restore the folder"
+        )
+    return tuple(tables.values())
+
+
+def load_table(path: Path) -> Table:
+    """One table, checked in itself. Raises DataError that names file, row and key."""
+    table = read_typed(Table, path, id=path.stem)
+    for place, fault in _faults(table):
+        raise DataError(f"{path.name}{place}: {fault}")
+    return table
+
+
+def published_table(name: str, tables: Sequence[Table]) -> Table:
+    """The table of that name. Raises UsageError, which offers the nearest ones."""
+    return look_up("published table", name, {table.id: table for table in tables})
+
+
+def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
+    """The cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
+    table_name, _, rest = name.partition("/")
+    table = published_table(table_name, tables)
+    row, _, column = rest.partition("/")
+    remedy = f"; harness list cells {table.id} shows TABLE/ROW/COLUMN"
+    cells: dict[str, dict[str, PublishedCell]] = {}
+    for cell in table.cells:
+        cells.setdefault(cell.row.id, {})[cell.column.id] = cell
+    columns = look_up(f"row of {table.id}", row, cells, remedy)
+    return look_up(f"column of {table.id}/{row}", column, columns, remedy)
+
+
+def _require_known_names(table: Table, registry: Registry) -> None:
+    """Raise DataError for the first number whose task or method the registry does not know."""
+    for cell in table.cells:
+        try:
+            for task in cell.tasks:
+                look_up("task", task, registry.tasks)
+            if cell.method:
+                registry.parse(cell.method)
+        except UsageError as error:
+            place = f"row {cell.row.id}, column {cell.column.id}"
+            raise DataError(f"{table.id}.toml, {place}: {error}") from None
+
+
+# What the types of the fields allow and a table does not. A fault is a place and a sentence.
+
+
+def _faults(table: Table) -> Iterator[tuple[str, str]]:
+    """Every fault of a table; a place is empty, or names a column or a row."""
+    if table.scale not in (1, 100):
+        yield "", f"scale: wanted 1 or 100, found {table.scale}"
+    yield from (("", fault) for fault in _repeated_ids("column", table.columns))
+    yield from (("", fault) for fault in _repeated_ids("row", table.rows))
+    words = _closed_lists(table)
+    yield from (("", fault) for fault in _unknown_words(table, words))
+    for column in table.columns:
+        place = f", column {column.id}"
+        yield from ((place, fault) for fault in _unknown_words(column, words))
+        if sum(map(bool, (column.task, column.average_of, column.why_not))) != 1:
+            yield place, "wanted exactly one of task, average_of and why_not"
+    columns = [column.id for column in table.columns]
+    words_of_rows = {**words, **dict.fromkeys(KEYS_BY_COLUMN, columns)}
+    for row in table.rows:
+        place = f", row {row.id}"
+        yield from ((place, fault) for fault in _unknown_words(row, words_of_rows))
+        yield from ((place, fault) for fault in _row_faults(row, table))
+        yield from ((place, fault) for fault in _number_faults(row, table))
+
+
+def _repeated_ids(kind: str, entries: Sequence[Column] | Sequence[Row]) -> Iterator[str]:
+    counts = Counter(entry.id for entry in entries)
+    for name, count in counts.items():
+        if count > 1:
+            yield f"{kind} id {name!r} stands twice"
+
+
+def _closed_lists(table: Table) -> dict[str, Collection[str]]:
+    """The words that a key of a table, a column or a row may have."""
+    return {
+        "metric": METRICS,
+        "aggregation": AGGREGATION_OF,
+        "evidence": EVIDENCE,
+        "why_not": reasons(),
+        "sd_row": [row.id for row in table.rows],
+        "average_of": [column.id for column in table.columns if column.task],
+    }
+
+
+def _unknown_words(
+    level: Table | Column | Row, words: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """An id that is none, and the first unknown word of each key."""
+    if not ID.fullmatch(level.id):
+        yield f"{level.id!r} is no id: lower-case letters and digits between - or ."
+    for key, allowed in words.items():
+        value = getattr(level, key, None)
+        given = [value] if isinstance(value, str) else value or ()
+        unknown = [name for name in given if name not in allowed]
+        if unknown:
+            yield f"{key}: wanted one of {', '.join(allowed)}, found {unknown[0]!r}"
+
+
+def _row_faults(row: Row, table: Table) -> Iterator[str]:
+    """Keys of a row that contradict each other."""
+    if bool(row.method) == bool(row.why_not):
+        yield "wanted exactly one of method and why_not"
+    methods = [row.method, *row.methods.values()] if row.method else []
+    if any(is_transductive(method) != row.transductive for method in methods):
+        yield (
+            "transductive: wanted true where every method ends in @target, false where none does"
+        )
+    if row.model_free and methods:
+        yield "model_free: wanted no method, and why_not = no-evidence"
+    if methods and not (row.evidence or table.evidence):
+        yield "evidence: wanted here or in the table"
+    if not row.values:
+        yield "values: wanted at least one number, found none"
+    has_spread = bool(row.sd or row.sd_row)
+    runs = row.n or 0
+    if has_spread and runs < 2:
+        yield "n: a standard deviation needs two runs or more"
+
+
+def _number_faults(row: Row, table: Table) -> Iterator[str]:
+    """Numbers of a row that are no numbers, or no scores at the table's scale."""
+    for key in KEYS_OF_NUMBERS:
+        for column, number in getattr(row, key).items():
+            if not NUMBER.fullmatch(number):
+                yield f"{key}.{column}: wanted a number as printed, like 58.40, found {number!r}"
+    metrics = {column.id: column.metric or table.metric for column in table.columns}
+    for column, number in row.values.items():
+        points = float(number) * 100 / table.scale
+        if metrics[column] in SCORES and abs(points) > 100:
+            yield (
+                f"values.{column}: {number} is {points:g} points at scale = {table.scale}, "
+                "wanted 100 at most; scale is 100 where points are printed, 1 for fractions"
+            )
