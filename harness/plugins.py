@@ -26,7 +26,16 @@ from harness.assets import places
 from harness.core.errors import HarnessError, UsageError, is_interruption
 from harness.core.files import digest_of
 from harness.core.metrics import add_metric
-from harness.core.provenance import BASELINES, FILES, HARNESS, PLUGINS, Plugin
+from harness.core.plugin_code import (
+    OURS,
+    harness_code,
+    require_digested,
+    require_in_place,
+    require_nothing_replaced,
+    require_own_code,
+    watch,
+)
+from harness.core.provenance import FILES, PACKAGES, PLUGINS, Plugin
 from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points
@@ -219,9 +228,17 @@ def require_plugins(plugins: Iterable[Plugin]) -> None:
             raise HarnessError(f"{plugin.origin}: {error}") from None
 
 
-def require_folders(plugins: Iterable[Plugin]) -> None:
-    """Raise HarnessError for a changed folder; the code of a single file is in memory already."""
-    require_plugins(plugin for plugin in plugins if not Path(plugin.origin).is_file())
+def require_digested_code(plugins: Iterable[Plugin]) -> None:
+    """Raise HarnessError if other code ran than what the digests of these plug-ins hold.
+
+    That is a folder that changed (the code of a single file is in memory already), a further file,
+    and code that any loaded plug-in put in the place of the harness's own.
+    """
+    require_own_code()
+    for plugin in plugins:
+        require_digested(plugin)
+        if not Path(plugin.origin).is_file():
+            require_plugins([plugin])
 
 
 def import_plugins(plugins: Iterable[Plugin]) -> None:
@@ -268,7 +285,8 @@ def registered(plugin: Plugin) -> dict[str, list[str]]:
 def _imported(plugin: Plugin) -> ModuleType:
     """The module of a plug-in, made of the text that it was digested from.
 
-    Raises HarnessError for another text, and where it imports a module that lies beside it.
+    Raises HarnessError for another text, for code of a file that its digest does not hold, and
+    where it puts code in the place of other code.
     """
     if plugin.module in sys.modules:
         return sys.modules[plugin.module]
@@ -277,29 +295,21 @@ def _imported(plugin: Plugin) -> ModuleType:
     if of_file := plugin.module.startswith(f"{FILES}."):
         package = sys.modules.setdefault(FILES, ModuleType(FILES))
         package.__path__ = []  # it is on no disk: each finder below has a module of it
-    before = {*sys.modules}
+    if of_file:
+        watch(plugin.module, content.place)
+    modules, code = {*sys.modules}, harness_code()
     sys.meta_path.insert(0, content)
     try:
         module = import_module(plugin.module)
+        require_digested(plugin)
+        require_nothing_replaced(plugin, code)
+        require_in_place(plugin, (*OURS, *PACKAGES))
     except BaseException:
         sys.meta_path.remove(content)
-        for name in {*sys.modules} - before:
+        for name in {*sys.modules} - modules:
             if f"{name}.".startswith(f"{content.module}."):
                 del sys.modules[name]
         raise
-    if of_file:
-        _require_none_beside(Path(plugin.origin), {*sys.modules} - before)
     return module
 
 
-def _require_none_beside(place: Path, names: Iterable[str]) -> None:
-    """Raise HarnessError for an imported module that lies beside a plug-in: no digest holds it."""
-    for name in sorted(names):
-        file = Path(str(getattr(sys.modules[name], "__file__", None)))
-        top = file.parent if file.name == "__init__.py" else file
-        ours = name.partition(".")[0] in (HARNESS.name, BASELINES.name)
-        if top.parent == place.parent and "." not in name and not ours:
-            raise HarnessError(
-                f"it imports {top.name}, which lies beside it and is no part of its digest; put "
-                "both into a folder with an __init__.py, and name the folder"
-            )

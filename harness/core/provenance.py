@@ -7,6 +7,7 @@ without its generated pages as `harness/assets/committed`.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import platform
 import re
@@ -21,9 +22,10 @@ from pathlib import Path
 from traceback import walk_tb
 from types import CellType, FunctionType, MethodType
 from typing import Any
+from uuid import uuid4
 
 from harness.core.errors import UsageError
-from harness.core.files import digest_of
+from harness.core.files import digest_of, read_sha256
 
 HARNESS = Path(__file__).resolve().parents[1]
 FROM_WHEEL = (HARNESS / "baselines").is_dir()
@@ -147,10 +149,7 @@ def _code_in(things: Iterable[object]) -> Iterator[object]:
             continue
         seen[id(thing)] = thing  # kept, so that no other takes its id
         yield thing
-        for of_class in (thing if isinstance(thing, type) else type(thing)).__mro__:
-            yield of_class
-            # A plug-in may have put a method of its own in the place of a built-in one.
-            yield from (x for x in vars(of_class).values() if isinstance(x, FunctionType))
+        yield from (thing if isinstance(thing, type) else type(thing)).__mro__
         waiting += _held_by(thing)
 
 
@@ -172,21 +171,75 @@ def _held_by(thing: Any) -> Iterable[object]:
         return ()
     if is_dataclass(thing):
         return [getattr(thing, field.name) for field in fields(thing)]
-    # An object of a class of the plug-in's own may hold anything.
-    own = any(plugin.defines(type(thing)) for plugin in PLUGINS.values())
+    # An object of a class of a plug-in's or a program's own may hold anything.
+    own = _is_own(type(thing)) or any(plugin.defines(type(thing)) for plugin in PLUGINS.values())
     return vars(thing).values() if own and hasattr(thing, "__dict__") else ()
 
 
 _EMPTY = CellType()  # a variable of a function that is not set yet
 
 
-def with_code(key: str, config: object) -> str:
-    """The key of an encoder's files, and of the plug-ins whose code makes vectors of them.
+def code_of(*things: object) -> dict[str, str]:
+    """The digests of the code in these that does not come with the harness, by what it is of.
 
-    Where no plug-in has a part in it, this is the key of the files alone.
+    Of a plug-in that is the plug-in's, of a program's own classes and functions that of the file
+    which defines them, as it is when it is first asked for. Where no file can be found, as of a
+    class that was typed into an interpreter, the digest is one of this process alone: what it names
+    is found by no other process.
     """
-    code = {f"plugin {plugin.name}": plugin.sha256 for plugin in plugins_of(config).values()}
+    code = {f"plugin {plugin.name}": plugin.sha256 for plugin in plugins_of(*things).values()}
+    for thing in _code_in(things):
+        if isinstance(thing, FunctionType | type) and _is_own(thing):
+            code[f"file {_module_of(thing)}"] = _file_digest(thing)
+    return code
+
+
+def with_code(key: str, config: object) -> str:
+    """The key of an encoder's files, and of the code that makes vectors of them.
+
+    Where all of it comes with the harness, this is the key of the files alone.
+    """
+    code = code_of(config)
     return digest_of({"key": key, **code}) if code else key
+
+
+# Of the libraries that are installed beside the harness, a record has the versions.
+INSTALLED = ("site-packages", "dist-packages")
+THIS_PROCESS = uuid4().hex
+
+
+def _module_of(thing: FunctionType | type) -> str:
+    if isinstance(thing, FunctionType):  # a decorator may have given it another's name
+        return str(thing.__globals__.get("__name__") or thing.__module__ or "")
+    return thing.__module__
+
+
+def _is_own(thing: FunctionType | type) -> bool:
+    """Whether a function or class is of a program: of no plug-in, library, nor the harness."""
+    module = _module_of(thing)
+    top = module.partition(".")[0]
+    # Without a module are the functions that libraries generate to wrap others.
+    if top in ("", HARNESS.name, BASELINES.name, FILES) or top in sys.stdlib_module_names:
+        return False
+    if any(plugin.owns(module) for plugin in PLUGINS.values()):
+        return False
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    return not {*INSTALLED} & {*Path(file).parts}
+
+
+@cache
+def _file_digest(thing: FunctionType | type) -> str:
+    """The digest of the file that defines a function or class."""
+    try:
+        inspect.getsource(thing)  # of a class, by its name in the file
+        return _sha256_when_first_seen(str(inspect.getsourcefile(thing)))
+    except (OSError, TypeError):
+        return THIS_PROCESS
+
+
+@cache
+def _sha256_when_first_seen(file: str) -> str:
+    return read_sha256(Path(file))
 
 
 def blamed(error: BaseException) -> str:

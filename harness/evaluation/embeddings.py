@@ -21,7 +21,7 @@ from harness.core.provenance import plugins_of, with_code
 from harness.core.types import Clock, Progress
 from harness.encoders.cache.encodings import PARTS, SENTENCE, EncoderCache, open_labelled
 from harness.encoders.kernels.choose import multiplications
-from harness.plugins import require_folders
+from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments
 
 
@@ -194,7 +194,7 @@ class CachedEncoder:
                 began = self.clock()
                 encoding = encoded(encoder, batch)
                 seconds = self.clock() - began
-                require_folders(plugins_of(self.config).values())
+                require_digested_code(plugins_of(self.config).values())
                 if written is not None:
                     written.result()  # raises what went wrong in writing
                 written = writer.submit(self.cache.add, batch, encoding, seconds, encoder.facts)

@@ -24,7 +24,7 @@ from harness.core.arrays import Float, Float32, read_only, read_only_view
 from harness.core.errors import DataError, is_interruption
 from harness.core.files import digest_of_repr, naming, text_digest
 from harness.core.interfaces import Encoding, Pooling, Transform
-from harness.core.provenance import plugins_of
+from harness.core.provenance import code_of, plugins_of
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import (
@@ -38,7 +38,7 @@ from harness.evaluation.embeddings import (
     with_dropout,
 )
 from harness.evaluation.select import PlannedCell
-from harness.plugins import require_folders
+from harness.plugins import require_digested_code
 from harness.tasks.loader import TARGETS, FitCorpus
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import POOLINGS, Native
@@ -201,7 +201,7 @@ def _pooling_name(pooling: Pooling) -> str:
     """A pooling in the name of a file; one of a plug-in with a digest of its settings and code."""
     if pooling in POOLINGS or type(pooling) is Native:
         return pooling.name
-    code = [plugin.sha256 for plugin in plugins_of(pooling).values()]
+    code = list(code_of(pooling).values())
     return f"{pooling.name}.{digest_of_repr((pooling, code))[:DIGEST_DIGITS]}"
 
 
@@ -261,7 +261,7 @@ class FitCorpusPass:
             self.progress.step(len(batch))
         seconds = clock() - began
         methods = [vectors.method for vectors in collections.values()]
-        require_folders(plugins_of(self.encoder.config, *methods).values())
+        require_digested_code(plugins_of(self.encoder.config, *methods).values())
         for block_file, vectors in collections.items():
             if not vectors.is_empty:
                 write_fit_corpus(block_file, vectors.joined(), seconds)

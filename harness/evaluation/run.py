@@ -29,7 +29,7 @@ from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import FitCorpusPass, FitCorpusVectors, fit_corpus_passes
 from harness.evaluation.identity import identity_of, plugins_of_cell
 from harness.evaluation.select import PlannedCell
-from harness.plugins import require_folders
+from harness.plugins import require_digested_code
 from harness.results.records import Cell, Store
 from harness.results.reproduction import MIN_COVERAGE
 from harness.tasks.loader import CellTexts, TaskLoader, distinct_sentences
@@ -301,7 +301,7 @@ class EncoderRun:
         record = measurement.record(
             cell, identity, encoder_facts, fit_seconds=fitted.seconds, workers=context.workers
         )
-        require_folders(plugins_of_cell(cell).values())
+        require_digested_code(plugins_of_cell(cell).values())
         moved = context.store.write(record, measurement.values, identity)
         return Outcome(cell=cell.address, status="measured", record=record, moved=moved)
 

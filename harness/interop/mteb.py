@@ -20,6 +20,7 @@ from harness.core.arrays import Float32, Float64
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.metrics import TIE_DECIMALS, cosine, directions
+from harness.core.provenance import with_code
 from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, resolved
 from harness.evaluation.evaluate import encoder as open_encoder
@@ -100,9 +101,9 @@ def as_mteb(
     places = Places.from_environment(os.environ) if places is None else places
     method, places = resolved(method, places)
     config = method.encoder.member(seed)
-    identity = config.identify(places.encoder(config))
+    identity = places.identify(config, places.encoder(config))
     embedder = open_encoder(method, texts=texts, seed=seed, places=places)
-    if embedder.encoder.key != identity.key:
+    if with_code(embedder.encoder.key, config) != identity.key:
         raise DataError(f"{config.name}: its files changed while they were read; try again")
     post = "+".join(post.name for post in method.post)
     fitted = {"post": post, "texts": str(embedder.fitted_on)[:16], "seed": seed} if post else None

@@ -13,19 +13,25 @@ import processes
 import pytest
 from fakes import TOY, made_record, results_of
 from processes import ROOT
+from scipy import linalg
 
 from harness.assets import places
 from harness.assets.places import Places, packaged
 from harness.cli import main
 from harness.contracts.plugins import load_plugins
+from harness.core import metrics as core_metrics
+from harness.core import plugin_code
 from harness.core.errors import HarnessError, UsageError
+from harness.core.files import safe
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, Plugin, plugins_of
+from harness.encoders.kernels.choose import TOLERANCE
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.engines import Processes
-from harness.plugins import import_plugins, plugins_in_use, require_folders, require_plugins
+from harness.plugins import import_plugins, plugins_in_use, require_digested_code, require_plugins
 from harness.registry import load_registry
 from harness.report.method_table import MethodTable
+from harness.transforms.affine import Affine
 
 KINDS = ("method", "task", "encoder")
 MEASURED = {
@@ -43,6 +49,8 @@ def apart():
     for held, before in zip((PLUGINS, places.ADDED, metrics()), kept, strict=True):
         held.clear()
         held.update(before)
+    plugin_code._REPLACED.clear()
+    plugin_code._WATCHED.clear()
     for name in [name for name in sys.modules if name.startswith("harness_plugins.")]:
         del sys.modules[name]
 
@@ -399,18 +407,102 @@ def test_a_plug_in_is_found_wherever_its_code_is_held(tmp_path, holds):
     assert not plugins_of(load_registry().encoders["glove-mini"])
 
 
-def test_a_method_of_a_built_in_that_a_plug_in_replaced_is_its_code(tmp_path, monkeypatch):
-    monkeypatch.setattr(StaticConfig, "load", StaticConfig.load)  # put back behind the test
-    file = tmp_path / "patches.py"
-    file.write_text(
-        "from harness import StaticConfig\n"
-        "METHODS = ()\n"
-        "plainly = StaticConfig.load\n"
+REPLACED = {  # what a plug-in does when it is imported, and what it is told to have replaced
+    "a method": (
+        "from harness import StaticConfig as T\n"
+        "plainly = T.load\n"
         "def load(self, path, cache): return plainly(self, path, cache)\n"
-        "StaticConfig.load = load\n"
+        "T.load = load\n",
+        "harness.encoders.word_vectors.StaticConfig.load",
+    ),
+    "a wrapped method": (
+        "from functools import wraps\n"
+        "from harness import Affine as T\n"
+        "plainly = T.__call__\n"
+        "@wraps(plainly)\n"
+        "def call(*rows): return plainly(*rows)\n"
+        "T.__call__ = call\n",
+        "harness.transforms.affine.Affine.__call__",
+    ),
+    "a property": (
+        "from harness import StaticConfig as T\nT.source = property(lambda self: None)\n",
+        "harness.encoders.word_vectors.StaticConfig.source",
+    ),
+    "a function": (
+        "import harness.core.metrics as T\nT.cosines = lambda a, b: 1 / 0\n",
+        "harness.core.metrics.cosines",
+    ),
+    "a function of a library": (
+        "import harness.core.metrics as T, numpy\nT.score = numpy.mean\n",
+        "harness.core.metrics.score",
+    ),
+    "the code of a function": (
+        "import harness.core.files as T\n"
+        "def safe(name): return name\n"
+        "T.safe.__code__ = safe.__code__\n",
+        "harness.core.files.safe.__code__",
+    ),
+    "a constant": (
+        "import harness.core.metrics as T\nT.TIE_DECIMALS = 2\n",
+        "harness.core.metrics.TIE_DECIMALS",
+    ),
+    "an entry of a table": (
+        "from harness.encoders.kernels.choose import TOLERANCE as T\nT['float32'] = 1.0\n",
+        "harness.encoders.kernels.choose.TOLERANCE['float32']",
+    ),
+    "NumPy's": ("import numpy as T\nT.mean = lambda x: 0.0\n", "numpy.mean"),
+    "SciPy's": ("import scipy.linalg as T\nT.eigh = lambda x: x\n", "scipy.linalg.eigh"),
+}
+
+
+@pytest.fixture
+def as_before():
+    """Puts back what the plug-ins of a test replace."""
+    owners = (StaticConfig, Affine, core_metrics, np, linalg)
+    held = [(owner, dict(vars(owner))) for owner in owners]
+    code, tolerance = safe.__code__, dict(TOLERANCE)
+    yield
+    for owner, before in held:
+        for name, thing in before.items():
+            if vars(owner)[name] is not thing:
+                setattr(owner, name, thing)
+    safe.__code__ = code
+    TOLERANCE.update(tolerance)
+
+
+@pytest.mark.parametrize("what", REPLACED)
+@pytest.mark.usefixtures("as_before")
+def test_a_plug_in_that_replaces_code_is_refused_by_what_it_replaced(tmp_path, what):
+    """No record of a built-in cell would name it. It stays replaced, so nothing is measured."""
+    code, name = REPLACED[what]
+    file = tmp_path / "patches.py"
+    file.write_text(f"METHODS = ()\n{code}")
+    with pytest.raises(UsageError, match=r"patches\.py: the plug-in patches replaces") as refused:
+        load_plugins([file])
+    assert f"{name}, which moves cells" in str(refused.value)
+    assert "patches" not in PLUGINS
+    with pytest.raises(HarnessError, match="the plug-in patches replaces"):
+        require_digested_code([])
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_plug_in_that_replaces_code_in_a_fit_fails_that_cell_and_those_behind_it(
+    call, made, tmp_path
+):
+    """Its own cell is measured last, and no record of the others is written."""
+    file = made("method")
+    text = file.read_text().replace(
+        "moments = Moments.of(x)",
+        "import harness.core.metrics as T\n"
+        "        T.cosines = lambda *_: 1 / 0\n"
+        "        moments = Moments.of(x)",
     )
-    load_plugins([file])
-    assert set(plugins_of(load_registry().encoders["glove-mini"])) == {"patches"}
+    file.write_text(text)
+    cells = ("-m", "glove-mini.mean+mine@target", "glove-mini.mean", "-t", "mini-sts", "-j", "1")
+    answer = call("run", "--plugin", str(file), *cells)
+    assert answer.status != 0
+    assert "the plug-in mine replaces harness.core.metrics.cosines" in answer.out + answer.err
+    assert not [*(tmp_path / "runs").rglob("seed-0.json")]
 
 
 def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(scaled, call, tmp_path):
@@ -500,12 +592,12 @@ def test_a_folder_is_a_plug_in_and_every_file_of_it_is_in_its_digest(whole):
         (whole / name).write_text(FOLDER[name] + "\n# changed\n")
         digests.add(plugins_in_use([whole])[0].sha256)
         with pytest.raises(HarnessError, match="changed since the command began"):
-            require_folders(PLUGINS.values())
+            require_digested_code(PLUGINS.values())
         (whole / name).write_text(FOLDER[name])
     assert len(digests) == 1 + len(FOLDER)
     (whole / "__pycache__").mkdir()
     (whole / "__pycache__" / "methods.pyc").touch()
-    require_folders(PLUGINS.values())
+    require_digested_code(PLUGINS.values())
 
 
 def test_a_module_of_a_folder_that_is_imported_late_is_the_one_that_was_digested(whole):
@@ -515,14 +607,114 @@ def test_a_module_of_a_folder_that_is_imported_late_is_the_one_that_was_digested
     assert import_module("harness_plugins.whole.late").NUMBER == 1
 
 
-def test_a_module_beside_a_file_is_refused_and_the_folder_named(whole, tmp_path, monkeypatch):
-    (tmp_path / "beside_it.py").write_text("NUMBER = 1\n")
-    file = tmp_path / "alone.py"
-    file.write_text("import beside_it\nMETHODS = ()\n")
+FURTHER = {  # the place of a further file, and how it is run
+    "an import": ("helper.py", "import helper"),
+    "an import by name": ("helper.py", "importlib.import_module('helper')"),
+    "a package": ("helper/__init__.py", "import helper"),
+    "a folder without __init__.py": ("helper/tables.py", "import helper.tables"),
+    "a folder on the path": (
+        "lib/helper.py",
+        "sys.path.insert(0, str(Path(__file__).parent / 'lib')); import helper",
+    ),
+    "a loader": (
+        "lib/helper.txt.py",
+        "spec = spec_from_file_location('x', Path(__file__).parent / 'lib/helper.txt.py'); "
+        "spec.loader.exec_module(module_from_spec(spec))",
+    ),
+    "a program": ("helper.py", "runpy.run_path(str(Path(__file__).with_name('helper.py')))"),
+    "compiled text": (
+        "helper.py",
+        "file = Path(__file__).with_name('helper.py'); "
+        "exec(compile(file.read_text(), file, 'exec'), {})",
+    ),
+}
+IMPORTS = (
+    "import importlib, runpy, sys\n"
+    "from importlib.util import module_from_spec, spec_from_file_location\n"
+    "from pathlib import Path\n"
+    "METHODS = ()\n"
+)
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """Writes a plug-in of one file, and a further file in its folder."""
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UsageError, match=r"alone.py: it imports beside_it.py, which lies beside"):
+
+    def write(way, text):
+        place, code = FURTHER[way]
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text("NUMBER = 1\n")
+        file = tmp_path / "alone.py"
+        file.write_text(IMPORTS + text.format(code))
+        return file
+
+    yield write
+    for name in [name for name in sys.modules if name.partition(".")[0] == "helper"]:
+        del sys.modules[name]
+
+
+REFUSED = r"the plug-in alone\.py runs code of .*helper.*, which its digest does not hold"
+
+
+@pytest.mark.parametrize("way", FURTHER)
+def test_code_of_a_further_file_is_refused_at_the_top_and_inside_a_function(alone, way):
+    file = alone(way, "{}\n")
+    with pytest.raises(UsageError, match=rf"alone\.py: {REFUSED}"):
         load_plugins([file])
-    sys.modules.pop("beside_it", None)
+    file = alone(way, "def late():\n    {}\n")
+    load_plugins([file])
+    require_digested_code(PLUGINS.values())
+    with pytest.raises(HarnessError, match=REFUSED):
+        sys.modules["harness_plugins.alone"].late()
+    loaded = (sys.modules[name] for name in [*sys.modules] if name.partition(".")[0] == "helper")
+    assert not [*filter(None, (module.__file__ for module in loaded))]
+
+
+def test_a_plug_in_that_goes_on_without_a_further_file_is_refused_all_the_same(alone):
+    text = "def late():\n    try: {}\n    except Exception: pass\n"
+    load_plugins([alone("an import", text)])
+    sys.modules["harness_plugins.alone"].late()
+    with pytest.raises(HarnessError, match=REFUSED):
+        require_digested_code(PLUGINS.values())
+
+
+def test_a_further_file_that_somebody_else_imported_is_refused(alone):
+    """As the program that loads the plug-in may."""
+    file = alone("an import", "from helper import NUMBER, __spec__\n{}\n")
+    import_module("helper")
+    with pytest.raises(UsageError, match=REFUSED):
+        load_plugins([file])
+
+
+def test_a_program_may_import_a_file_of_the_folder_itself(alone):
+    load_plugins([alone("an import", "def late():\n    {}\n")])
+    import_module("helper")
+    require_digested_code(PLUGINS.values())
+
+
+def test_a_worker_process_refuses_a_further_file(alone):
+    load_plugins([alone("an import", "def late(item):\n    {}\n")])
+    late = sys.modules["harness_plugins.alone"].late
+    with pytest.raises(HarnessError, match=REFUSED):
+        list(Processes(2).map(late, range(2)))
+
+
+def test_a_fit_that_imports_a_further_file_fails_its_cell_and_no_other(
+    call, made, tmp_path, monkeypatch
+):
+    file = made("method")
+    (tmp_path / "helper.py").write_text("NUMBER = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    fits = "moments = Moments.of(x)"
+    late = f"{fits}\n        if moments.count > 5000:\n            import helper"
+    file.write_text(file.read_text().replace(fits, late))
+    cells = ("-m", "glove-mini.mean+mine@target", "glove-mini.mean", "-t", "mini-sts", "-j", "1")
+    answer = call("run", "--plugin", str(file), *cells)
+    assert answer.status == 1
+    assert "the plug-in mine.py runs code of helper.py" in answer.out + answer.err
+    [record] = [json.loads(p.read_text()) for p in (tmp_path / "runs").rglob("seed-0.json")]
+    assert record["method"] == "glove-mini.mean"
 
 
 @pytest.mark.parametrize("name", ["not a word.py", "text.txt", "empty"])

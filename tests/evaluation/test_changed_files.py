@@ -1,11 +1,13 @@
 """Files that change during a run: a key holds the vectors of its own files, or the cell fails."""
 
 import json
+import linecache
 import shutil
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module, invalidate_caches
 
 import numpy as np
 import pytest
@@ -18,9 +20,11 @@ from tiny_models import rest_slow
 
 from baselines.sif import SifWeights
 from harness.assets.places import Places
-from harness.core import files
+from harness.core import files, provenance
 from harness.core.errors import DataError
+from harness.core.provenance import code_of, with_code
 from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import LINEAR, append_dense, append_mode, append_transformer
 from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import SubwordConfig
@@ -31,6 +35,7 @@ from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.parallel import WorkerContext
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
+from harness.registry import load_registry
 from harness.results.records import Store
 
 ONE, TWO = FakeConfig(weights="one"), FakeConfig(weights="two")
@@ -80,7 +85,7 @@ def test_an_encoder_that_was_refused_is_refused_again(tmp_path):
 def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(tmp_path, changed_in):
     """`between`: after the process that started the run has read them, and before the worker."""
     config = Replaced() if changed_in == "load" else TWO
-    identity = ONE.identify(tmp_path)
+    identity = library(tmp_path).places.identify(ONE, tmp_path)
     context = RunContext(library(tmp_path), Store(tmp_path / "runs"))
     context.store.folder.mkdir()
     worker = WorkerContext.for_run(context, workers=2)
@@ -97,7 +102,7 @@ def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(tmp_path,
 def test_a_worker_does_not_read_the_files_again_that_the_run_has_read(tmp_path):
     """It takes their identity, and compares it with what it loads."""
     places = library(tmp_path).places
-    encoder = CachedEncoder.open(ONE, places, lambda: 0.0, identity=ONE.identify(tmp_path))
+    encoder = CachedEncoder.open(ONE, places, lambda: 0.0, identity=places.identify(ONE, tmp_path))
     encoder.ensure(["a sentence"], Told())
     assert not encoder.cache.missing(["a sentence"])
 
@@ -276,3 +281,88 @@ def test_a_key_holds_the_vectors_of_its_files_at_whatever_step_they_are_replaced
         if step % 3 == 0:
             measured({step: other, step + 1: partial(put, folders[0], here)})
     assert encoded > 1
+
+
+# A program's own classes, in no plug-in
+
+OWN = """
+from dataclasses import dataclass, replace
+from harness import StaticConfig
+from harness.transforms.pooling import Mean
+
+class Doubled(StaticConfig):
+    def load(self, path, cache):
+        loaded = super().load(path, cache)
+        return replace(loaded, vectors=2 * loaded.vectors)
+
+@dataclass(frozen=True)
+class Halved:
+    name = "halved"
+    def __call__(self, encoding):
+        return encoding.mean[:, -1] / 2
+
+def rows(texts):
+    return [[1.0, 2.0] for _ in texts]
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Imports a module of a program after a change of its text, as another process would."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def imported(old="", new=""):
+        (tmp_path / "own_classes.py").write_text(OWN.replace(old, new) if old else OWN)
+        for cached in (provenance._file_digest, provenance._sha256_when_first_seen):
+            cached.cache_clear()
+        linecache.clearcache()
+        sys.modules.pop("own_classes", None)
+        invalidate_caches()
+        return import_module("own_classes")
+
+    yield imported
+    sys.modules.pop("own_classes", None)
+
+
+def test_the_file_of_a_program_s_own_class_is_in_the_key_of_its_vectors(program, tmp_path):
+    (here := tmp_path / "model").mkdir()
+    write_vectors(here / "v.safetensors", *vectors_of_words(0))
+    places = Places(tmp_path / "cache", encoders={"m": here})
+    built_in = StaticConfig("m", file="v.safetensors")
+    true = places.identify(built_in, here).key
+    assert true == built_in.identify(here).key
+
+    def key(module):
+        config = module.Doubled("m", file="v.safetensors")
+        encoder = CachedEncoder.open(config, places, lambda: 0.0)
+        encoder.ensure(["the cat"], Told())
+        return encoder.identity.key
+
+    keys = [key(program()), key(program("2 * loaded", "3 * loaded")), key(program())]
+    assert keys[0] == keys[2]
+    assert len({*keys, true}) == 3
+    encoder = CachedEncoder.open(built_in, places, lambda: 0.0)
+    assert encoder.cache.missing(["the cat"])
+
+
+def test_the_file_of_a_program_s_own_pooling_or_function_is_in_what_a_cell_depends_on(program):
+    built_in = load_registry().parse("glove-mini.mean")
+    for part in (lambda own: own.Halved(), lambda own: FunctionConfig("f", own.rows)):
+        before, after = code_of(part(program())), code_of(part(program("/ 2", "/ 3")))
+        assert before.keys() == after.keys() == {"file own_classes"}
+        assert before != after
+    assert code_of(built_in.encoder, built_in.pooling) == {}
+    assert with_code("k", built_in.encoder) == "k"
+
+
+def test_vectors_of_a_class_that_no_file_defines_are_found_by_no_other_process(monkeypatch):
+    typed: dict = {"__name__": "__main__"}
+    exec(OWN, typed)  # noqa: S102 - as an interpreter does
+    config = typed["Doubled"]("m", file="v.safetensors")
+    key = with_code("k", config)
+    assert key != "k"
+    assert key == with_code("k", config)
+    provenance._file_digest.cache_clear()
+    monkeypatch.setattr(provenance, "THIS_PROCESS", "another")
+    assert with_code("k", config) != key

@@ -37,7 +37,7 @@ def timed(texts):
     """The library, where sentences of another task were encoded, 1,000 letters in a second."""
     sentences = ["x" * 500, "y" * 500]
     config = FakeConfig()
-    identity = config.identify(texts.places.cache)
+    identity = texts.places.identify(config, texts.places.cache)
     cache = EncoderCache.open(texts.places.cache, identity.key)
     cache.add(sentences, config.load(texts.places.cache, texts.places.cache).encode(sentences), 1.0)
     return texts
@@ -112,7 +112,7 @@ def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_
     [entry] = make_plan(planned, texts).encoders
     assert (entry.to_encode, entry.seconds) == (entry.sentences + 2 * count, None)
 
-    key = config.identify(tmp_path).key
+    key = texts.places.identify(config, tmp_path).key
     for seed, rows in ((7, 30), (8, 10)):
         made = FitCorpusSample(corpus="target", text="0" * 64, count=60, taken=60, dropout=seed)
         file = made.file(texts.places.cache, key, planned[0].method)

@@ -123,7 +123,8 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
     assert record.pairs == 30
     assert set(record.timings) == {"encode", "fit", "apply", "score"}
     assert min(record.timings.values()) > 0
-    assert set(record.digests) == {"data", "fit", "encoding", "code", "weights"}
+    own = {"file fakes", "file test_runner"}  # the files of stand-ins, which are a program's own
+    assert set(record.digests) - own == {"data", "fit", "encoding", "code", "weights"}
     assert all(len(digest) == 64 for digest in record.digests.values())
     assert {"commit", "dirty", "packages", "python", "processor", "threads", "device"} <= set(
         record.environment
