@@ -19,7 +19,7 @@ from typing import Any
 from harness.core.errors import HarnessError
 from harness.core.provenance import BASELINES, HARNESS, INSTALLED, PLUGINS, Plugin
 
-OURS = ("harness", "baselines")
+OURS = (HARNESS.name, BASELINES.name)
 
 _WATCHED: dict[str, Path] = {}  # the file or folder of each plug-in that has one, by its module
 # What was refused, which stays so: a plug-in may catch what is raised inside it, by its module; and
