@@ -311,5 +311,3 @@ def _imported(plugin: Plugin) -> ModuleType:
                 del sys.modules[name]
         raise
     return module
-
-
