@@ -554,8 +554,9 @@ def test_workers_that_find_another_text_end_the_run_with_one_line(made):
     file = made("method")
     load_plugins([file])
     file.write_text(file.read_text() + "\n# changed\n")
-    with pytest.raises(HarnessError, match=f"^{file}: the plug-in changed since the command"):
-        list(Processes(2).map(abs, range(4)))
+    wanted = f"^{file}: the plug-in changed since the command"
+    with pytest.raises(HarnessError, match=wanted), Processes(2).executor() as executor:
+        executor.submit(abs, -1).result()
 
 
 # A folder
@@ -696,8 +697,8 @@ def test_a_program_may_import_a_file_of_the_folder_itself(alone):
 def test_a_worker_process_refuses_a_further_file(alone):
     load_plugins([alone("an import", "def late(item):\n    {}\n")])
     late = sys.modules["harness_plugins.alone"].late
-    with pytest.raises(HarnessError, match=REFUSED):
-        list(Processes(2).map(late, range(2)))
+    with pytest.raises(HarnessError, match=REFUSED), Processes(2).executor() as executor:
+        executor.submit(late, 0).result()
 
 
 def test_a_fit_that_imports_a_further_file_fails_its_cell_and_no_other(
