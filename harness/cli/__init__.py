@@ -12,7 +12,20 @@ from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 
-from harness.cli import cache, check, exchange, listing, measure, new, read, train
+from harness.cli import (
+    cache,
+    check,
+    compare,
+    exchange,
+    explain,
+    listing,
+    measure,
+    new,
+    report,
+    show,
+    table,
+    train,
+)
 from harness.cli.options import CommandGroup, SeveralValues, flattened, note
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line, is_interruption
@@ -53,13 +66,13 @@ app.command("list")(listing.list_command)
 app.command("plan", cls=SeveralValues)(flattened(measure.plan_command))
 app.command("run", cls=SeveralValues)(flattened(measure.run_command))
 app.command("reproduce", cls=SeveralValues)(flattened(measure.reproduce_command))
-app.command("show", cls=SeveralValues)(flattened(read.show_command))
-app.command("compare", cls=SeveralValues)(flattened(read.compare_command))
-app.command("table", cls=SeveralValues)(flattened(read.table_command))
-app.command("report")(read.report_command)
+app.command("show", cls=SeveralValues)(flattened(show.show_command))
+app.command("compare", cls=SeveralValues)(flattened(compare.compare_command))
+app.command("table", cls=SeveralValues)(flattened(table.table_command))
+app.command("report")(report.report_command)
 app.command("check", cls=SeveralValues)(flattened(check.check_command))
-app.command("explain")(flattened(read.explain_command))
-app.command("cite")(flattened(read.cite_command))
+app.command("explain")(flattened(explain.explain_command))
+app.command("cite")(flattened(explain.cite_command))
 app.command("new")(new.new_command)
 app.command("fetch")(exchange.fetch_command)
 app.command("export")(flattened(exchange.export_command))

@@ -24,7 +24,6 @@ from harness.cli.printing import (
     claims_that_hold,
     not_run,
 )
-from harness.cli.read import readme_of
 from harness.cli.selection import Selected, note_bypasses, records_folder, select
 from harness.cli.train import train_member
 from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, UsageError
@@ -47,7 +46,7 @@ from harness.report.build import write_files
 from harness.results.comparisons import write_comparisons
 from harness.results.folder import ResultsFolder
 from harness.results.intervals import write_intervals
-from harness.results.layout import papers_of, require_own
+from harness.results.layout import papers_of, readme_of, require_own
 from harness.results.published_tables import load_tables
 from harness.results.records import Store
 

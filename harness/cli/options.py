@@ -269,6 +269,9 @@ Papers = Annotated[
 ]
 Records = Annotated[Path, typer.Option(help="Folder with records.", callback=own_or_committed)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OnlyOwn = Annotated[
+    bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
+]
 
 
 # Groups of options, whose fields become options of each command that takes them

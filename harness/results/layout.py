@@ -84,6 +84,11 @@ def require_own(option: str, folder: Path) -> None:
         )
 
 
+def readme_of(results: Path) -> Path | None:
+    """The README that shows a results folder: the project's, of its own results and no others."""
+    return Path("README.md") if results == OWN else None
+
+
 def papers_of(results: Path) -> Path:
     """The published tables of a results folder; those that come with the harness if it has none."""
     papers = results / PAPERS

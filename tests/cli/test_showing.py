@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from harness.cli.read import say_csv
+from harness.cli.show import say_csv
 from harness.results.records import Cell, Store
 from harness.results.score_rows import ScoreRow
 

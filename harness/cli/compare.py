@@ -1,0 +1,181 @@
+"""`harness compare`: two methods on the same pairs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli import options as opt
+from harness.cli.selection import record_patterns
+from harness.core.progress import progress_on
+from harness.core.types import Task
+from harness.evaluation.compare import PairedTest, Resampler, compare_methods
+from harness.gate.drift import most_moved
+from harness.results.folder import ResultsFolder
+from harness.results.layout import RUNS, reading_order
+from harness.results.records import Cell
+from harness.tasks.loader import TaskLoader
+
+ANSWERS = {None: "not tested", True: "differs", False: "not distinguishable"}
+RANKED = ("spearman", "pearson")  # metrics of tasks whose pairs have ranks
+
+
+def compare_command(
+    first: Annotated[str, typer.Argument(help="Method id.")],
+    second: Annotated[str, typer.Argument(help="Method id.")],
+    folders: opt.Folders,
+    task: opt.Tasks = None,
+    plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    results: opt.Run = Path("runs"),
+    pairs: Annotated[
+        int,
+        opt.option(
+            min=0, metavar="N", help="Print the N pairs of each task whose rank differs most, too."
+        ),
+    ] = 0,
+    as_json: opt.Json = False,
+) -> None:
+    """Test the difference of two methods on the same pairs.
+
+    Paired bootstrap over pairs, Holm's correction over tasks. Seed 0 of each is compared: this
+    tests the choice of test pairs, not of the seed. A method that was not measured in RESULTS is
+    read from the packaged results. Most of these lack the similarities of the pairs: then the
+    difference is printed without a test, and a note says which command makes the test possible.
+
+    With --pairs, the pairs whose rank by similarity differs most are printed. Rank 1 is the least
+    similar pair; pairs are counted from 1, in the order of the data set.
+    """
+    if results != RUNS:
+        opt.require_folder("--results", results)
+    patterns = record_patterns([first, second], None)
+    patterns.require_known()
+    [first, second], registry = patterns.methods, patterns.registry
+    tasks = registry.select_tasks(task) if task else ()
+    order = reading_order(results, with_runs=True, with_packaged=True)
+    folder = ResultsFolder(results, registry, folders=order)
+    loader = TaskLoader(folders.places(), registry.corpora)
+    with progress_on(sys.stderr) as progress:
+        resampler = Resampler(folder, loader, progress)
+        tests = compare_methods(first, second, tasks, resampler)
+
+    comparison = Comparison.of((first, second), tests, folder, loader, pairs)
+    if as_json:
+        opt.say_rows(comparison.facts(with_pairs=pairs > 0), as_json)
+        return
+    opt.say_rows(comparison.rows)
+    for name, moves in comparison.moves.items():
+        if moves:
+            opt.say(f"\n{name}: pairs whose rank differs most")
+            opt.say_rows(moves)
+    if comparison.untested:
+        opt.note(comparison.remedy(results))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two methods, the test of each task, and what is printed with it.
+
+    Attributes:
+        methods: Both ids.
+        tests: A test for each task.
+        packaged: By task, those of the methods whose records come with the harness.
+        moves: By task, the pairs whose rank differs most.
+    """
+
+    methods: tuple[str, str]
+    tests: Sequence[PairedTest]
+    packaged: Mapping[str, Sequence[str]]
+    moves: Mapping[str, opt.Rows]
+
+    @classmethod
+    def of(
+        cls,
+        methods: tuple[str, str],
+        tests: Sequence[PairedTest],
+        folder: ResultsFolder,
+        loader: TaskLoader,
+        pairs: int,
+    ) -> Comparison:
+        """The tests, with so many pairs of each task."""
+        packaged, moves = {}, {}
+        for test in tests:
+            packaged[test.task] = [name for name in methods if folder.is_packaged(name, test.task)]
+            if pairs and test.metric in RANKED:
+                task = folder.registry.tasks[test.task]
+                moves[test.task] = _moved_pairs(methods, task, folder, loader, pairs)
+        return cls(methods=methods, tests=tests, packaged=packaged, moves=moves)
+
+    @property
+    def rows(self) -> opt.Rows:
+        """A row for each task, for people."""
+        return [self._row(test) for test in self.tests]
+
+    def _row(self, test: PairedTest) -> dict[str, Any]:
+        first, second = self.methods
+        row: dict[str, Any] = {
+            "task": test.task,
+            "score": test.metric,
+            first: test.first,
+            second: test.second,
+            "difference": f"{test.difference:+.2f}",
+            "95 % interval": "",
+            "p": "",
+            "p (Holm)": "",
+            "result": ANSWERS[test.differs],
+            "packaged": ", ".join(self.packaged[test.task]),
+        }
+        if not test.missing:
+            row["95 % interval"] = f"{test.low:+.2f} to {test.high:+.2f}"
+            row["p"] = f"{test.p:.4f}"
+            row["p (Holm)"] = f"{test.p_holm:.4f}"
+        return row
+
+    def facts(self, with_pairs: bool) -> opt.Rows:
+        """A row for each task, for programs."""
+        rows = []
+        for test in self.tests:
+            row = {**asdict(test), "differs": test.differs, "packaged": self.packaged[test.task]}
+            if with_pairs:
+                row["pairs"] = self.moves.get(test.task, [])
+            rows.append(row)
+        return rows
+
+    @property
+    def untested(self) -> Sequence[PairedTest]:
+        """The tests that lack similarities of pairs."""
+        return [test for test in self.tests if test.missing]
+
+    def remedy(self, results: Path) -> str:
+        """The command that makes the missing similarities."""
+        methods = dict.fromkeys(name for test in self.untested for name in test.missing)
+        tasks = " ".join(test.task for test in self.untested)
+        return (
+            "not tested where similarities of pairs are missing: harness run "
+            f"-m {' '.join(methods)} -t {tasks} -o {results} makes them"
+        )
+
+
+def _moved_pairs(
+    methods: tuple[str, str], task: Task, results: ResultsFolder, loader: TaskLoader, count: int
+) -> opt.Rows:
+    """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
+    first, second = (results.similarities(Cell(method, task.name)) for method in methods)
+    if first is None or second is None:
+        return []
+    pairs = loader.texts(task).pairs
+    return [
+        {
+            "pair": move.pair,
+            "gold": float(pairs.gold[move.pair - 1]),
+            "similarity": f"{move.committed:.4f} -> {move.measured:.4f}",
+            "rank": f"{move.committed_rank:g} -> {move.measured_rank:g}",
+            "first sentence": pairs.a[move.pair - 1],
+            "second sentence": pairs.b[move.pair - 1],
+        }
+        for move in most_moved(first, second, count)
+    ]

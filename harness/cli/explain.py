@@ -1,0 +1,125 @@
+"""`harness explain` and `harness cite`: why a number differs, and how it is cited."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from harness.cli import options as opt
+from harness.registry import look_up
+from harness.report.cite import answer as citation
+from harness.report.diagnosis import answer_lines, diagnosis_facts
+from harness.report.sentences import choice_facts, choice_tables, render_explanation
+from harness.results.folder import ResultsFolder
+
+
+def explain_command(
+    cell: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE[/ROW[/COLUMN]]",
+            help="Published number (harness list cells TABLE); a table alone lists its rows.",
+        ),
+    ],
+    sources: opt.Sources,
+    mine: Annotated[
+        str | None,
+        opt.option(
+            metavar="SCORE",
+            help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="All notes, explanations and sources.")
+    ] = False,
+    every_choice: Annotated[
+        bool,
+        typer.Option("--all", help="What each choice was measured to do, post-processing too."),
+    ] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Show why a published number is not reproduced.
+
+    With --mine an answer of ten lines: whether your number is printed elsewhere, is one of several
+    seeds, or has a known cause. Without, every choice of the number's protocol (pooling, text,
+    split, metric, aggregation, length, post-processing) with its measured effect on a score.
+    """
+    folder = sources.folder
+    if mine is not None and as_json:
+        diagnosis = folder.diagnose(cell, mine)
+        opt.say(json.dumps(diagnosis_facts(diagnosis, folder.causes, folder.registry)))
+    elif mine is not None:
+        _explain_difference(folder, cell, mine, verbose=verbose, every_choice=every_choice)
+    elif cell.count("/") < 2:
+        _list_rows(folder, cell, as_json)
+    else:
+        _explain_protocol(folder, cell, as_json)
+
+
+def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
+    """The rows of a published table, or one of them, with their columns."""
+    table, _, name = place.partition("/")
+    rows = folder.table(table).rows
+    if name:
+        rows = (look_up(f"row of {table}", name, {row.id: row for row in rows}),)
+    opt.say_rows(
+        [
+            {"row": f"{table}/{row.id}", "is": row.name, "columns": ", ".join(row.values)}
+            for row in rows
+        ],
+        as_json,
+    )
+
+
+def _explain_difference(
+    folder: ResultsFolder, place: str, mine: str, *, verbose: bool, every_choice: bool
+) -> None:
+    """Why a reader's numbers differ from published ones."""
+    diagnosis = folder.diagnose(place, mine)
+    lines = answer_lines(diagnosis, folder.causes, folder.registry, verbose=verbose)
+    opt.say("\n".join(lines))
+    if not every_choice:
+        return
+    for number in diagnosis.numbers:
+        if number.cell.task and not number.cell.why_not:
+            explanation = folder.explain(number.cell.id, number.points)
+            tables = choice_tables(explanation, folder.traps, opt.terminal_width())
+            opt.say("\n".join(["", number.cell.id, "", "\n\n".join(tables)]))
+
+
+def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
+    """What each other choice of a published number's protocol was measured to do."""
+    explanation = folder.explain(cell)
+    if not as_json:
+        opt.say(
+            render_explanation(explanation, folder.registry, folder.traps, opt.terminal_width())
+        )
+        return
+    facts = {
+        "cell": cell,
+        "published": explanation.reproduction.cell.points,
+        "measured": explanation.reproduction.measured,
+        "evidence": explanation.reproduction.cell.evidence,
+        "confirmed_by": explanation.confirmed_by and explanation.confirmed_by.program,
+        "verdict": str(explanation.reproduction.state),
+        "nearest": [asdict(row) | {"score": score} for row, score in explanation.nearest.items()],
+        "choices": [choice_facts(choice) for choice in explanation.choices],
+    }
+    opt.say(json.dumps(facts))
+
+
+def cite_command(
+    sources: opt.Sources,
+    table: Annotated[
+        str | None, typer.Option(help="Published table (harness list papers).")
+    ] = None,
+    cell: Annotated[str | None, typer.Option(help="Published cell: TABLE/ROW/COLUMN.")] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Method id.")] = None,
+) -> None:
+    """Print BibTeX and a sentence that states the protocol of a number."""
+    subject = {"table": table, "cell": cell, "method": method}
+    for text in citation(subject, sources.folder):
+        opt.say(text)

@@ -1,0 +1,68 @@
+"""`harness report`: the generated pages of a results folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import options as opt
+from harness.core.errors import HarnessError
+from harness.report.build import MEASURED_PAGES, stale_files, write_files
+from harness.results.folder import ResultsFolder
+from harness.results.layout import OWN, reading_order, readme_of
+
+
+def report_command(
+    results: Annotated[Path, typer.Option(help="Folder with records to write into.")] = OWN,
+    readme: Annotated[
+        Path | None,
+        opt.option(
+            help="README with a generated part.  [default: README.md for results, none for others]"
+        ),
+    ] = None,
+    papers: opt.Papers = Path("results/papers"),
+    encoder: opt.Encoders = None,
+    plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    check: Annotated[bool, typer.Option(help="Only report whether anything would change.")] = False,
+    only_own: opt.OnlyOwn = False,
+) -> None:
+    """Write the leaderboard, tables and web pages from records.
+
+    Packaged results follow those of your own `results`, whose README has a generated part, too.
+    """
+    opt.require_folder("--results", results)
+    readme = readme or readme_of(results)
+    order = reading_order(results, only_own=only_own)
+    folder = ResultsFolder(results, opt.Sources(encoder=encoder).registry, papers, folders=order)
+    if check:
+        _require_current(folder, readme)
+        opt.say("all generated files are up to date")
+        return
+    written = write_files(folder, readme)
+    if written:
+        opt.say(f"{len(written)} generated files changed under {results}")
+    else:
+        opt.say("nothing changed")
+
+
+def _require_current(folder: ResultsFolder, readme: Path | None) -> None:
+    """Print the generated files that would change; raise HarnessError if there are any."""
+    stale = stale_files(folder, readme)
+    for path in stale:
+        opt.say(f"would change: {path}")
+    if stale:
+        raise HarnessError(f"{len(stale)} generated files are stale: run {_writers(stale)}")
+
+
+def _writers(stale: Sequence[Path]) -> str:
+    """The commands that write these files."""
+    measured_pages = [path for path in stale if path.name in MEASURED_PAGES]
+    commands = []
+    if len(measured_pages) < len(stale):
+        commands.append("harness report")
+    if measured_pages:
+        commands.append("python tools/measured_pages.py")
+    return " and ".join(commands)
