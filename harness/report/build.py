@@ -16,7 +16,7 @@ from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers, footer
 from harness.report.pages import examples_part, first_screen, published_counts
 from harness.report.paper_tables import CONTENTS, contents, paper_page
-from harness.report.site import page as site
+from harness.report.site.page import SITE_PAGE, made_from, site_page
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS, digest_of_measured
@@ -84,9 +84,7 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     drawn = pictures(folder)
     for name, picture in drawn.items():
         due[folder.path / name] = Slow(picture.made_from, partial(getattr, picture, "svg"))
-    due[folder.path / site.PAGE] = Slow(
-        site.made_from(folder, drawn), partial(site.site_page, folder, drawn)
-    )
+    due[folder.path / SITE_PAGE] = Slow(made_from(folder, drawn), partial(site_page, folder, drawn))
     if readme is not None and readme.exists():
         text = readme.read_text(encoding="utf-8")
         due[readme] = between_markers(text, "leaderboard", first_screen(folder))
