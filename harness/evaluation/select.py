@@ -9,8 +9,9 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.interfaces import EncoderConfig, Packaged, Trained
+from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained
 from harness.core.types import Method, Task
+from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob
 from harness.results.records import Cell
 from harness.tasks.loader import OWN_TEXTS
@@ -169,16 +170,24 @@ def _is_meant_for(method: Method, task: Task) -> bool:
 
 # Profiles
 
-PROFILES = ("all", "embedded", "standard", "papers")
+PROFILES = ("first", "all", "embedded", "standard", "papers")
 EMBEDDED_ASSET = "embedded"  # comes with the harness
+# What a first run brings: small, public, and enough for published numbers of a small model.
+FIRST_ASSETS = ("sts-raw", "sick-raw", "sts-senteval")
+SMOKE_TEST_TASK = "mini-sts"
 
 
 def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
     """The cells of a profile, embedded encoders first.
 
-    `embedded` reads nothing but what the harness carries, `standard` is every registered method on
-    every task, `papers` every published cell that has a method here, `all` is both of the last two.
+    `first` is what a new machine measures in minutes: the published numbers that small public
+    files allow, and a smoke test of each kind of method. `embedded` reads nothing but what the
+    harness carries, `standard` is every registered method on every task, `papers` every published
+    cell that has a method here, `all` is both of the last two.
     """
+    if name == "first":
+        first = (*_smoke_test(registry), *_quick_published_cells(registry, papers))
+        return tuple(sorted(first, key=_run_order))
     if name == "papers":
         registered: tuple[PlannedCell, ...] = ()
     else:
@@ -188,6 +197,44 @@ def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[Pl
     published = () if name == "standard" else _published_cells(registry, papers, seeds)
     cells_by_address = {cell.address: cell for cell in (*registered, *published)}
     return tuple(sorted(cells_by_address.values(), key=_run_order))
+
+
+def _quick_published_cells(registry: Registry, papers: Path) -> tuple[PlannedCell, ...]:
+    """The cells of published numbers that need small public files, no fit and one seed.
+
+    Their encoders are those that set-up installs as packages.
+    """
+    cells = {
+        cell.address: cell
+        for cell in _published_cells(registry, papers, seeds=1)
+        if cell.task.asset in FIRST_ASSETS
+        and not cell.method.post
+        and isinstance(cell.encoder.source, Hub)
+        and cell.encoder.source.package is not None
+    }
+    return tuple(cells.values())
+
+
+def _smoke_test(registry: Registry) -> tuple[PlannedCell, ...]:
+    """One cell of each kind of method on a generated task, and of word vectors on all of them.
+
+    The kind of a method is its encoder and the classes of its post-processors. The cells read
+    nothing but what the harness carries, and need no training.
+    """
+    cells = profile(registry, "embedded", Path(), seeds=1)
+    ready = [cell for cell in cells if not isinstance(cell.method.encoder.source, Trained)]
+    chosen: dict[Cell, PlannedCell] = {}
+    kinds: set[tuple[str, ...]] = set()
+    for cell in ready:
+        method = cell.method
+        if cell.task.name == SMOKE_TEST_TASK:
+            kind = (method.encoder.name, *(type(post).__name__ for post in method.post))
+            if kind not in kinds:
+                chosen[cell.address] = cell
+            kinds.add(kind)
+        elif isinstance(method.encoder, StaticConfig) and not method.post:
+            chosen[cell.address] = cell
+    return tuple(chosen.values())
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:

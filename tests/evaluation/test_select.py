@@ -8,6 +8,7 @@ import pytest
 from harness.core.errors import UsageError
 from harness.evaluation.select import PROFILES, is_embedded, planned_cells, profile, select_cells
 from harness.registry import load_registry
+from harness.results.published import load_tables
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 
@@ -75,3 +76,25 @@ def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
     assert {cell.method.id for cell in every} == chosen | dropped
     assert message == ""
     assert select_cells(found, None, tasks, 1)[1] == ""
+
+
+def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_method(chosen):
+    first = chosen["first"]
+    published, smoke = [], []
+    for planned in first:
+        (smoke if is_embedded(planned.method.encoder) else published).append(planned)
+    named = {(planned.method.id, planned.task.name) for planned in published}
+    numbers = [
+        cell
+        for table in load_tables(PAPERS, load_registry())
+        for cell in table.cells
+        if (cell.method, cell.task) in named
+    ]
+    assert len(numbers) >= 28
+    assert len(smoke) <= 60
+    assert {planned.seed for planned in first} == {0}
+    embedded = chosen["embedded"]
+    assert cells(smoke) <= cells(embedded)
+    assert {p.task.name for p in smoke} == {p.task.name for p in embedded}
+    kinds = {type(post) for p in embedded for post in p.method.post}
+    assert {type(post) for p in smoke for post in p.method.post} == kinds
