@@ -8,7 +8,7 @@ import pytest
 from harness.core.errors import UsageError
 from harness.evaluation.select import PROFILES, is_embedded, planned_cells, profile, select_cells
 from harness.registry import load_registry
-from harness.results.published import load_tables
+from harness.results.published_tables import load_tables
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 
