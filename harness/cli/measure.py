@@ -204,9 +204,10 @@ def reproduce_command(
 
 
 def _for_devices(execution: opt.Execution, device: str) -> opt.Execution:
-    """With a process for each of several devices, unless options say how many."""
-    several = "," in device and execution.jobs is None and execution.scheduler is None
-    return replace(execution, jobs=device.count(",") + 1) if several else execution
+    """With one process on a GPU, unless options say how many: each would load the weights."""
+    if device.startswith("cpu") or execution.jobs is not None or execution.scheduler is not None:
+        return execution
+    return replace(execution, jobs=1)
 
 
 def _execute(

@@ -31,7 +31,7 @@ from harness.results.folder import ResultsFolder
 from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed
 from harness.results.reproduction import MIN_COVERAGE
 
-DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?|(cpu|cuda):\d+(,(cpu|cuda):\d+)+")
+DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?")
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -133,18 +133,18 @@ def split_commas(values: Sequence[str] | None) -> list[str] | None:
     return [part for value in values for part in value.split(",") if part]
 
 
-def usable_devices(device: str) -> str:
-    """A device that is here, or several for several processes. Raises UsageError for another."""
-    here = [f"cuda:{number}" for number in range(hardware.cuda_devices())]
-    given = ",".join(here) or "cuda" if device == "cuda:all" else device
-    if not DEVICE.fullmatch(given):
-        wanted = "cpu, cuda, cuda:1, cuda:0,cuda:1, cuda:all or mps"
-        raise UsageError(f"--device {device}: wanted {wanted}")
-    if "cuda" in given and not here:
+def usable_device(device: str) -> str:
+    """A device that is here. Raises UsageError for another, and for several."""
+    if not DEVICE.fullmatch(device):
+        remedy = ""
+        if "," in device or device.endswith(":all"):
+            remedy = "; several GPUs share a run by --shard, each process with CUDA_VISIBLE_DEVICES"
+        raise UsageError(f"--device {device}: wanted cpu, cuda, cuda:1 or mps{remedy}")
+    if device.startswith("cuda") and not hardware.cuda_devices():
         raise UsageError(f"--device {device}: found no CUDA device here; take --device cpu")
     if device.startswith("mps") and sys.platform != "darwin":
         raise UsageError(f"--device {device}: only macOS has it; take --device cpu")
-    return given
+    return device
 
 
 def possible_seeds(seeds: int) -> int:
@@ -241,9 +241,7 @@ Limit = Annotated[
 Device = Annotated[
     str,
     typer.Option(
-        callback=usable_devices,
-        help="Where transformers encode: cpu, cuda, cuda:1 or mps; of cuda:0,cuda:1 or cuda:all "
-        "each process takes one.",
+        callback=usable_device, help="Where transformers encode: cpu, cuda, cuda:1 or mps."
     ),
 ]
 Jobs = Annotated[
@@ -254,7 +252,7 @@ Jobs = Annotated[
         min=1,
         envvar="HARNESS_JOBS",
         help="Parallel processes with one thread each; 1: no further process.  "
-        "[default: the cores, if memory allows; of several devices, one each]",
+        "[default: the cores, if memory allows; 1 on a GPU]",
     ),
 ]
 Output = Annotated[

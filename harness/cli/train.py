@@ -71,7 +71,7 @@ class Recipe(ABC):
     dtype: Annotated[
         str, typer.Option(help="Precision of products: float32, bfloat16; on a GPU float16.")
     ] = "float32"
-    device: Annotated[str, typer.Option(callback=opt.usable_devices, help="cpu or cuda.")] = "cpu"
+    device: Annotated[str, typer.Option(callback=opt.usable_device, help="cpu or cuda.")] = "cpu"
     batch_tokens: Annotated[
         int | None,
         opt.option(

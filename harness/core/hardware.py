@@ -7,14 +7,8 @@ A precision below float32 moves scores, so an encoder in it is another one, and 
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import count
-from pathlib import Path
-from socket import gethostname
+from dataclasses import dataclass
 
 from harness.core.errors import UsageError
 
@@ -27,8 +21,7 @@ class Hardware:
     """The device and the precision that an encoder runs with.
 
     Args:
-        device: A torch device: `cpu`, `cuda`, `cuda:1`, `mps`; of several (`cuda:0,cuda:1`) a
-            worker process takes one.
+        device: A torch device: `cpu`, `cuda`, `cuda:1`, `mps`.
         dtype: The precision of weights and states: float32, bfloat16 or float16.
         batch_tokens: Tokens of a batch, padding included; None is the device's own.
 
@@ -52,28 +45,9 @@ class Hardware:
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise UsageError(f"wanted 1 token or more in a batch, found {self.batch_tokens}")
 
-    def in_worker(self, cache: Path) -> Hardware:
-        """This, on the one device of this process, where several are named."""
-        if "," not in self.device:
-            return self
-        devices = self.device.split(",")  # workers take one after the other, then from the first
-        return replace(self, device=devices[worker_number(cache.absolute()) % len(devices)])
-
-
-@lru_cache
-def worker_number(folder: Path) -> int:
-    """The lowest number from 0 that no other process of this machine has, as long as it lives."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = os.open(folder / f".workers-{gethostname()}", os.O_CREAT | os.O_RDWR, 0o600)
-    for number in count():
-        with suppress(BlockingIOError, PermissionError):  # another has it
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-            return number
-    raise AssertionError("numbers do not end")
-
 
 def cuda_devices() -> int:
-    """How many CUDA devices are here, by the driver: to import torch takes seconds."""
+    """How many CUDA devices the driver shows this process: to import torch takes seconds."""
     number = ctypes.c_int(0)
     with suppress(OSError):
         driver = ctypes.CDLL("libcuda.so.1")

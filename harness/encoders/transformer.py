@@ -128,7 +128,7 @@ class TransformerConfig(BaseConfig):
 
         `cache` keeps the safetensors form of a pickled checkpoint.
         """
-        key, hardware = self.identify(path).key, self.hardware.in_worker(cache)
+        key = self.identify(path).key
         path = transformer_folder(path)
         tensors = read_tensors(path, cache)
 
@@ -136,15 +136,17 @@ class TransformerConfig(BaseConfig):
 
         length = maximum_length(self.name, path, self.max_length)
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
-        plain = plain.on(hardware)
+        plain = plain.on(self.hardware)
         kernel: Kernel = plain
         choice = PLAIN
         if not self.plain_pass:
             [ids] = tokenizer([GOLDEN_SENTENCE])
-            kernel, choice = choose_pass(plain, ids, hardware.dtype)
-        if hardware.batch_tokens:
-            choice = replace(choice, tokens=hardware.batch_tokens)
-        return TransformerEncoder(self.name, key, tokenizer, kernel, plain, shape, choice, hardware)
+            kernel, choice = choose_pass(plain, ids, self.hardware.dtype)
+        if self.hardware.batch_tokens:
+            choice = replace(choice, tokens=self.hardware.batch_tokens)
+        return TransformerEncoder(
+            self.name, key, tokenizer, kernel, plain, shape, choice, self.hardware
+        )
 
 
 @dataclass(frozen=True, eq=False)

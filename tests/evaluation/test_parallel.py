@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +15,6 @@ from tiny_models import rest_slow
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
-from harness.core.hardware import Hardware
 from harness.core.provenance import packages
 from harness.evaluation import parallel
 from harness.evaluation.engines import (
@@ -308,35 +305,3 @@ def test_a_scheduler_that_is_not_there_is_refused(scheduler):
     pytest.importorskip("distributed", reason="the dask extra is not installed")
     with pytest.raises(UsageError, match=f"--scheduler {scheduler}: "):
         Cluster.connect(scheduler)
-
-
-HOLDS_A_NUMBER = """
-import sys
-from pathlib import Path
-from harness.core.hardware import Hardware
-print(Hardware("cuda:0,cuda:1").in_worker(Path(sys.argv[1])).device, flush=True)
-input()
-"""
-
-
-def test_each_worker_takes_a_device_that_no_other_has(tmp_path):
-    """On stand-ins: no device is opened."""
-    assert Hardware("mps").in_worker(tmp_path).device == "mps"
-
-    def started():
-        process = subprocess.Popen(
-            [sys.executable, "-c", HOLDS_A_NUMBER, tmp_path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        return process, process.stdout.readline().strip()
-
-    (first, one), (second, other) = started(), started()
-    assert (one, other) == ("cuda:0", "cuda:1")
-    first.kill()
-    first.communicate()
-    third, again = started()
-    assert again == "cuda:0"
-    for process in (second, third):
-        process.communicate("")
