@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import processes
@@ -62,7 +62,13 @@ class Dask:
 
     def scheduler(self):
         where = ("--host", "127.0.0.1", "--port", str(self.port))
-        return self.start("dask_scheduler", *where, "--no-dashboard")
+        made = self.start("dask_scheduler", *where, "--no-dashboard")
+        end = time.monotonic() + 120
+        while True:  # a run waits ten seconds for it, which a busy machine may need to start it
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return made
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
     def worker(self, *words, **how):
         words = words or ("--no-nanny",)
