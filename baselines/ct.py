@@ -4,7 +4,8 @@ Carlsson et al. 2021 (ICLR). The released checkpoints were trained after the pap
 settings than it states (their repository's README). The mean over the last layer's tokens is how
 its authors read them; SimCSE, whose Table 5 scores them again, does not state a pooling. On STS-B
 the README has 73.31 and 81.47 where SimCSE has 74.31 and 81.46. The hub's names are those that
-the README links; no revision is published.
+the README links. Of one checkpoint a page of the hub names the commit; the hub states no licence,
+and the MIT licence of the code names another author, whose template it came from.
 """
 
 from harness.core.types import Method
@@ -15,21 +16,29 @@ from .bert import ABOUT
 CITE = "carlsson2021ct"
 
 
-def ct_checkpoint(name: str, repository: str, trained_on: str) -> TransformerConfig:
+def ct_checkpoint(
+    name: str, repository: str, trained_on: str, revision: str | None = None
+) -> TransformerConfig:
     """One checkpoint of the authors' organisation."""
     return TransformerConfig(
         name,
         repo=f"Contrastive-Tension/{repository}",
+        revision=revision,
         about=ABOUT["bert-base"],
         trained_on=trained_on,
         cite=CITE,
-        licence="MIT",
+        licence="none stated for the weights",
     )
 
 
 ENCODERS = (
     ct_checkpoint("ct-bert-base", "BERT-Base-CT", "Wikipedia, unlabelled"),
-    ct_checkpoint("ct-sbert-base", "BERT-Base-NLI-CT", "NLI, labelled; Wikipedia, unlabelled"),
+    ct_checkpoint(
+        "ct-sbert-base",
+        "BERT-Base-NLI-CT",
+        "NLI, labelled; Wikipedia, unlabelled",
+        revision="643434b3007f7b101bf30e353dacd939daa58a0c",
+    ),
 )
 
 METHODS = tuple(Method(encoder, MEAN, cite=CITE) for encoder in ENCODERS)

@@ -1,7 +1,7 @@
 """DeCLUTR: RoBERTa tuned so that neighbouring spans of a document agree.
 
 Giorgi et al. 2021, arXiv 2006.03659. Its authors average the last layer's tokens; SimCSE, whose
-Table 5 scores the checkpoint again, does not state a pooling. No revision is published.
+Table 5 scores the checkpoint again, does not state a pooling.
 """
 
 from harness.core.types import Method
@@ -13,6 +13,7 @@ CITE = "giorgi2021declutr"
 DECLUTR = TransformerConfig(
     "declutr-base",
     repo="johngiorgi/declutr-base",
+    revision="2d2698d26e937f401f44b2f1b93760555d53df95",
     about=ABOUT["roberta-base"],
     trained_on="OpenWebText, unlabelled",
     cite=CITE,

@@ -17,11 +17,20 @@ DECAY = "0.4.0: the learning rate decays from the end of the warm-up"  # `Family
 BERT, ROBERTA = "sbert-nli", "sroberta-nli"
 
 
+# Commits that public pages of the hub name in full. Weights are those of 2021; both have them as
+# safetensors, which came in 2024.
+REVISIONS = {
+    "bert-base-nli-mean-tokens": "50a3c8e8e115748c99fa4bc49e35758e9a5bb598",
+    "bert-large-nli-mean-tokens": "2bedbfb0e573301e8c415062447215018081b198",
+}
+
+
 def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
     """One checkpoint of the sentence-transformers organisation."""
     return TransformerConfig(
         name,
         repo=f"sentence-transformers/{repository}",
+        revision=REVISIONS.get(repository),
         fingerprint=BERT_UNCASED if name.startswith(BERT) else None,
         about=ABOUT[repository.removesuffix("-nli-mean-tokens")],
         trained_on="SNLI and MNLI, labelled",

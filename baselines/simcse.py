@@ -14,8 +14,14 @@ from harness.transforms.pooling import CLS, POOLER
 from .bert import ABOUT
 
 CITE = "gao2021simcse"
-# Where a published revision could be verified; the others are recorded on first use.
-REVISIONS = {"sup-simcse-roberta-large": "96d164d9950b72f4ce179cb1eb3414de0910953f"}
+# Commits that public pages of the hub name in full; the others are recorded on first use.
+REVISIONS = {
+    "unsup-simcse-bert-base-uncased": "6504ae026e02a1464538d443b15e36afc318e034",
+    "unsup-simcse-bert-large-uncased": "6a11fcd509ae87b1726516bd2878eea981c6d772",
+    "sup-simcse-bert-large-uncased": "0828c45dc0f620fc68940c2ecfb3b8f80c04d93d",
+    "sup-simcse-roberta-base": "4bf73c6b5df517f74188c5e9ec159b2208c89c08",
+    "sup-simcse-roberta-large": "96d164d9950b72f4ce179cb1eb3414de0910953f",
+}
 TRAINED_ON = {
     "unsup": "1 M Wikipedia sentences, unlabelled; checkpoint chosen on STS-B dev",
     "sup": "SNLI and MNLI, labelled; checkpoint chosen on STS-B dev",
@@ -33,7 +39,7 @@ def released(kind: str, model: str, backbone: str) -> TransformerConfig:
         about=ABOUT[model],
         trained_on=TRAINED_ON[kind],
         cite=CITE,
-        licence="MIT",
+        licence="none stated for the weights; MIT is the code's",
     )
 
 

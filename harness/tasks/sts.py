@@ -107,7 +107,7 @@ def year(held: int, text: Text) -> Task:
         text=text,
         graded=SCALE,
         cite=f"agirre20{held}sts",
-        licence="per source; StackExchange texts CC BY-SA with attribution",
+        licence="none stated by the publishers; StackExchange texts CC BY-SA with attribution",
     )
 
 

@@ -264,7 +264,7 @@ def test_a_file_of_pins_that_is_damaged_or_leads_elsewhere_is_refused(tmp_path, 
         Pins(tmp_path / "pins.json").check("a", {})
 
 
-LOOSE = FOUND.encoders["simcse-unsup-bert-base"]
+LOOSE = FOUND.encoders["simcse-sup-bert-base"]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ LOOSE = FOUND.encoders["simcse-unsup-bert-base"]
         ("bert-base.cls", ()),
         ("bert-base.mean+sn@target", ()),
         ("bert-base.mean+sn@enwiki-10k", ()),
-        ("simcse-unsup-bert-base.cls", (f"simcse-unsup-bert-base: {LOOSE.source}",)),
+        ("simcse-sup-bert-base.pooler", (f"simcse-sup-bert-base: {LOOSE.source}",)),
         ("bert-base.mean+sn@nli", ()),
     ],
 )

@@ -173,9 +173,9 @@ def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch
 
 
 def test_what_has_no_download_says_where_to_put_it(call):
-    answer = call("fetch", "snli-18k", "--data-dir", "data")
+    answer = call("fetch", "snli-triplets", "--data-dir", "data")
     assert answer.status == 3
-    assert answer.complaint.endswith("put snli_18k/train.csv into DATA_DIR/nli")
+    assert "put snli_triplets_for_simcse.csv into DATA_DIR/nli: it is public" in answer.complaint
 
 
 # Plans
