@@ -22,7 +22,8 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from harness.core.arrays import Float, Int64
 from harness.core.errors import DataError, UsageError
-from harness.encoders.checkpoint import read_tensors
+from harness.core.files import digest_of_files, one_reading
+from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.kernels.padded import filled
 from harness.training.datasets import Batches
 from harness.training.encoder import (
@@ -342,8 +343,11 @@ def mask(
     return masked.reshape(ids.shape), places
 
 
+@one_reading()
 def open_mlm_head(name: str, folder: Path, cache: Path, encoder: SentenceEncoder) -> MaskedLMHead:
-    """The masked-LM head that the checkpoint in a folder holds."""
+    """The masked-LM head that the checkpoint in a folder holds, of which the encoder was opened."""
+    if digest_of_files(weights_files(folder)) != encoder.start_sha256:
+        raise DataError(f"{folder}: its weights changed while it was opened; run again")
     tensors = read_tensors(folder, cache)
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:

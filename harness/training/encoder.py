@@ -21,8 +21,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Float32, Int, Int64
 from harness.core.errors import ScoreError, UsageError
+from harness.core.files import digest_of_files, one_reading
 from harness.core.interfaces import Pooling
-from harness.encoders.checkpoint import maximum_length, read_tensors
+from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint, padded_states
 from harness.transforms.pooling import CLS, Cls, Mean
 
@@ -180,6 +181,7 @@ class SentenceEncoder(nn.Module):
 
     `tokenizer` truncates to the setup's length, `reader` to the checkpoint's own. `padding` is the
     padding token's id and `summary` the place of the summary token ([CLS]; -1 is the last token).
+    `start_sha256` is the digest of the weights that it was opened with, where it was opened.
     `transformer` is what a checkpoint stores: its pooler is the head that is kept, or absent.
     """
 
@@ -195,6 +197,7 @@ class SentenceEncoder(nn.Module):
         rng: np.random.Generator,
     ) -> None:
         super().__init__()
+        self.start_sha256 = ""
         self.transformer, self.setup = transformer, setup
         self.tokenizer, self.reader = tokenizer, reader
         self.padding, self.summary, self.noise = padding, summary, Noise()
@@ -316,15 +319,20 @@ def token_chunks(rows: TokenIds, tokens: int) -> list[slice]:
     return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(rows)], strict=True) if b > a]
 
 
+@one_reading()
 def open_encoder(name: str, folder: Path, cache: Path, setup: Setup, seed: int) -> SentenceEncoder:
-    """A folder's checkpoint as an encoder to train; the seed draws the weights of a new head."""
+    """A folder's checkpoint as an encoder to train; the seed draws the weights of a new head.
+
+    Its `start_sha256` is of the bytes that the weights were read from.
+    """
     if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"{name}: wanted to train on {setup.device}, found no CUDA device here")
+    start_sha256 = digest_of_files(weights_files(folder))
     tensors = read_tensors(folder, cache)
     length = maximum_length(name, folder, setup.max_length)
     tokenizer, kernel, _ = open_checkpoint(name, folder, tensors, length)
     whole = maximum_length(name, folder)
-    return SentenceEncoder(
+    encoder = SentenceEncoder(
         kernel.model,
         tokenizer,
         CuttingTokenizer(name, tokenizer.tokenizer, whole),
@@ -333,6 +341,8 @@ def open_encoder(name: str, folder: Path, cache: Path, setup: Setup, seed: int) 
         summary=kernel.summary,
         rng=np.random.default_rng((seed, 2)),
     )
+    encoder.start_sha256 = start_sha256
+    return encoder
 
 
 # The gradient of a batch that does not fit in memory, or that underflows in 16 bits

@@ -68,14 +68,15 @@ def finetune(
     unfinished, encoder = out / "unfinished", task.encoder
     schedule = task.settings.schedule(task.batches.count)
     identity = json.loads(json.dumps(asdict(task.settings), default=repr))
-    identity |= {"recipe": recipe_of(command), "seed": seed, **start.digests(), **data}
+    weights = {start.name: encoder.start_sha256}  # of what was read, whatever is there by now
+    identity |= {"recipe": recipe_of(command), "seed": seed, **weights, **data}
     identity |= {"dev": dev.name if dev else "none"}
     scorer = partial(dev.score, encoder) if dev else None
     every = dev.every if dev else 1
     policy = loop.CheckpointPolicy(unfinished, scorer, every, identity)
     curve = loop.train(task, schedule, seed, progress, policy)
     described = identity | {"schedule": asdict(schedule)}
-    info = loop.TrainingInfo(command, described, seed, data, curve, start.digests())
+    info = loop.TrainingInfo(command, described, seed, data, curve, weights)
     pooling, length = encoder.setup.pooling, encoder.reader.max_length
     loop.write_checkpoint(
         out, encoder.transformer, start.folder, pooling, length, info, half, encoder.summary

@@ -1,16 +1,21 @@
 """A sentence encoder with gradients: same vectors, no padding, repeatable dropout."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tiny_models
 import torch
 from gradients import assert_same_gradients, gradients
+from safetensors.torch import load_file, save_file
 from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 from torch import nn
 
 from harness.core.errors import ScoreError, UsageError
+from harness.core.files import read_sha256
 from harness.encoders.transformer import TransformerConfig
+from harness.training import encoder as training_encoder
 from harness.training.encoder import (
     LOSS_SCALES,
     PACKED,
@@ -213,3 +218,26 @@ def test_an_overflow_at_any_factor_is_said():
     weight, _, run = passes(0.5)
     with pytest.raises(ScoreError, match="take bf16 or float32"):
         with_loss_scaling(run, [weight], half=True)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_training_states_the_weights_that_it_read(checkpoint, tmp_path, monkeypatch, moment):
+    """Others take their place while they are read, or while it trains."""
+    folder = tmp_path / "start"
+    shutil.copytree(checkpoint("bert"), folder)
+    weights = folder / "model.safetensors"
+    true, read = read_sha256(weights), training_encoder.read_tensors
+
+    def replaced(*arguments):
+        tensors = read(*arguments) if moment == "after" else None
+        save_file({n: x + 1 for n, x in load_file(weights).items()}, weights.with_suffix(".new"))
+        weights.with_suffix(".new").rename(weights)
+        return read(*arguments) if tensors is None else tensors
+
+    monkeypatch.setattr(training_encoder, "read_tensors", replaced)
+    encoder = open_encoder("start", folder, tmp_path, Setup(), seed=0)
+    assert encoder.start_sha256 == true
+    key = "embeddings.word_embeddings.weight"
+    whole = load_file(checkpoint("bert") / "model.safetensors")
+    torch.testing.assert_close(encoder.transformer.state_dict()[key], whole[key])
+    assert read_sha256(weights) != true
