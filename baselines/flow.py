@@ -19,8 +19,9 @@ occurrence, arithmetic is float64, and a coordinate that hardly varies in the co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -32,14 +33,18 @@ from .minilm import MINILM
 from .sbert import NLI as SBERT_NLI
 
 if TYPE_CHECKING:
-    from harness.transforms.flows import FittedFlow, Start
+    from harness.transforms.flows import FittedFlow
 
 WIDTH = 32  # of the hidden layers of a coupling
 
 
 @dataclass(frozen=True)
 class Flow:
-    """`levels` of `depth` steps; `step` names the pieces of one, `first` those before all."""
+    """`levels` of `depth` steps; `step` names the pieces of one, `first` those before all.
+
+    Actnorm starts from the first batch (`data`), or from random values (`glorot`). With `dropout`
+    the flow is fitted on encodings with dropout.
+    """
 
     name: str
     levels: int = 3
@@ -48,11 +53,17 @@ class Flow:
     first: tuple[str, ...] = ()
     epochs: float = 1.0
     learning_rate: float = 1e-3
+    start: Literal["data", "glorot"] = "data"
+    dropout: bool = False
 
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
-    dropout: ClassVar[bool] = False
-    start: ClassVar[Start] = "data"
+    # The classes that variants once were, and the settings that a class was the name of.
+    FORMER_NAMES: ClassVar[Mapping[str, Mapping[str, object]]] = {
+        "DropoutFlow": {"dropout": True},
+        "GlorotFlow": {"start": "glorot"},
+        "ReleasedFlow": {"start": "glorot", "dropout": True},
+    }
 
     @property
     def share(self) -> float:
@@ -63,27 +74,16 @@ class Flow:
         """Fit on rows (n, D), in any order, which are this share of the corpus."""
         from harness.transforms.flows import Architecture, FitSettings, fit_flow
 
-        shape = (self.levels, self.depth, WIDTH, self.step, self.first)
-        settings = FitSettings(self.epochs / share, self.learning_rate, start=self.start)
-        return fit_flow(x, Architecture(*shape), settings, rng)
+        architecture = Architecture(
+            levels=self.levels, depth=self.depth, width=WIDTH, step=self.step, first=self.first
+        )
+        settings = FitSettings(
+            epochs=self.epochs / share, learning_rate=self.learning_rate, start=self.start
+        )
+        return fit_flow(x, architecture, settings, rng)
 
 
-class DropoutFlow(Flow):
-    """Fitted on encodings with dropout."""
-
-    dropout: ClassVar[bool] = True
-
-
-class GlorotFlow(Flow):
-    """Actnorm starts from random values instead of the first batch."""
-
-    start: ClassVar[Start] = "glorot"
-
-
-class ReleasedFlow(GlorotFlow, DropoutFlow):
-    """Both, as in the released code."""
-
-
+AS_RELEASED: dict[str, Any] = {"start": "glorot", "dropout": True}
 NLI_SCHEDULE: dict[str, Any] = {"epochs": 0.15, "learning_rate": 2e-5}  # Appendix B
 FLOWS = {
     flow.name: flow
@@ -91,12 +91,12 @@ FLOWS = {
         Flow("flow"),
         Flow("flow:paper", levels=2),
         Flow("flow:paper-nli", levels=2, **NLI_SCHEDULE),
-        GlorotFlow("flow:glorot"),
-        ReleasedFlow("flow:released"),
-        ReleasedFlow("flow:released-nli", **NLI_SCHEDULE),
+        Flow("flow:glorot", start="glorot"),
+        Flow("flow:released", **AS_RELEASED),
+        Flow("flow:released-nli", **AS_RELEASED, **NLI_SCHEDULE),
     )
 }
-FLOW, RELEASED, DROPOUT = FLOWS["flow"], FLOWS["flow:released"], DropoutFlow("flow-dropout")
+FLOW, RELEASED, DROPOUT = FLOWS["flow"], FLOWS["flow:released"], Flow("flow-dropout", dropout=True)
 
 
 def flow(variant: str | int | None = None) -> Flow:

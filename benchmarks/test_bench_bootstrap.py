@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from harness.core.metrics.correlation import spearman
-from harness.results.bootstrap import PairedComparison, bootstrap_scores, compare_resamples, draw_counts
+from harness.results.bootstrap import (
+    PairedComparison,
+    bootstrap_scores,
+    compare_resamples,
+    draw_counts,
+)
 
 PAIRS, RESAMPLES = 1379, 10_000  # STS-B test
 LIMIT = 2.0  # seconds, on two cores

@@ -58,9 +58,9 @@ def test_a_composition_keeps_the_written_order_and_corpus(text):
     assert method.seeded == isinstance(method.encoder.source, Trained)
 
 
-def test_registered_methods_have_their_own_repr_and_their_own_file_whatever_the_case():
+def test_registered_methods_have_their_own_identity_and_their_own_file_whatever_the_case():
     methods = FOUND.methods.values()
-    assert len({repr(method) for method in methods}) == len(methods)
+    assert len({method.identity for method in methods}) == len(methods)
     paths = {str(Store(Path()).path(Cell(m.id, "sts-b"))).lower() for m in methods}
     assert len(paths) == len(methods)
 

@@ -12,9 +12,9 @@ from harness.assets.catalogue import Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
 from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, Plugins, note, say_rows
 from harness.core.errors import UsageError
-from harness.core.files import rows_digest
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained
 from harness.core.provenance import PLUGINS
+from harness.core.types import rows_digest
 from harness.plugins import KINDS as KINDS_OF_PLUGIN
 from harness.plugins import registered
 from harness.registry import Registry, look_up

@@ -12,9 +12,8 @@ from harness.assets.places import every_asset
 from harness.contracts.requirements import refused, require, require_equal, untouched
 from harness.contracts.samples import NOWHERE, rows
 from harness.core.errors import AssetMissing, HarnessError, UsageError
-from harness.core.files import pairs_digest
 from harness.core.metrics import Metric, PairRows
-from harness.core.types import Pairs, Task
+from harness.core.types import Pairs, Task, pairs_digest
 
 # --- metrics -------------------------------------------------------------------------------------
 

@@ -12,19 +12,17 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from harness.core.errors import DataError, UsageError
-from harness.core.types import Pairs, why_no_text
 
-KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
 CHUNK = 1 << 20  # bytes that are read at a time
 LARGE = 1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
 NO_FILE = "no file"  # in the place of a digest
@@ -186,52 +184,6 @@ def digest_of(facts: Mapping[str, object]) -> str:
 def digest_of_repr(value: object) -> str:
     """The digest of a value's `repr`, for values whose `repr` tells all of them."""
     return hashlib.sha256(repr(value).encode()).hexdigest()
-
-
-class TextDigest:
-    """The digest of sentences in order, each in UTF-8 and ended by LF; `count` of them so far."""
-
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self.count = 0
-        self._sha = hashlib.sha256()
-        for text in texts:
-            self.add(text)
-
-    def add(self, text: str) -> None:
-        try:
-            self._sha.update(text.encode() + b"\n")
-        except (AttributeError, UnicodeEncodeError):
-            raise DataError(
-                f"sentence {self.count + 1}: wanted a text, {why_no_text(text)}; mend it, or leave "
-                "it out"
-            ) from None
-        self.count += 1
-
-    def hexdigest(self) -> str:
-        """The digest of the sentences so far."""
-        return self._sha.hexdigest()
-
-
-def text_digest(texts: Iterable[str]) -> str:
-    """The digest of sentences, as `TextDigest` has it."""
-    return TextDigest(texts).hexdigest()
-
-
-def pairs_digest(pairs: Pairs) -> str:
-    """The digest of scored pairs: both sentences, gold and group of each."""
-    return rows_digest(pairs, pairs.group)
-
-
-def rows_digest(pairs: Pairs, *further: Iterable[str]) -> str:
-    """The digest of rows "a TAB b TAB gold", gold as Python prints it; a label has no b."""
-    columns = (*pairs.columns, map(repr, pairs.gold.tolist()), *further)
-    return text_digest(map("\t".join, zip(*columns, strict=True)))
-
-
-@lru_cache(maxsize=2**17)  # every cell of a run asks for the same sentences again
-def sentence_key(text: str) -> bytes:
-    """The content address of a sentence."""
-    return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]
 
 
 LEASE = 30.0  # seconds without a sign of life after which another process takes a lock over

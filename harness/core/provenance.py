@@ -35,8 +35,11 @@ BESIDE = HARNESS / "beside"  # where a wheel keeps files that stand beside harne
 EXAMPLES = BESIDE / "templates" if FROM_WHEEL else ROOT / "examples" / "plugins" / "templates"
 
 SOURCES = (".py", ".toml", ".txt")
-# What a wheel has in other places than a checkout, and data that have digests of their own.
-NO_SOURCES = (BESIDE, HARNESS / "assets" / "committed", HARNESS / "assets" / "embedded")
+# What decides a score, from the texts of a task to the record of a cell. Not `assets`: whatever
+# file it finds or fetches, an identity holds the digest of what was read.
+COMPUTING = ("core", "tasks", "transforms", "encoders", "training", "registry.py", "evaluation")
+# Modules of these rooms that decide none: what is to be measured, and what is made of scores.
+NOT_COMPUTING = ("evaluation/compare.py", "evaluation/plan.py", "evaluation/select.py")
 
 # The libraries that a score may depend on.
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
@@ -73,19 +76,28 @@ def _libraries() -> Any:
 
 @cache
 def code_digest() -> str:
-    """The sha256 of the sources of harness and baselines: a result of other code is `stale`.
+    """The sha256 of the sources that compute: a cell measured by other code is measured again.
 
-    The lists and tables that they read are sources, too; data sets and models are not.
-
+    These are the rooms from texts to scores, and the baselines; the lists and tables that they read
+    are sources, too. Pages, messages of commands and comparisons of records are not among them.
     A wheel has the digest of the checkout that it was built from.
     """
     digest = hashlib.sha256()
-    for folder in (HARNESS, BASELINES):
-        for path in sorted(file for file in folder.rglob("*") if file.suffix in SOURCES):
-            if folder is BASELINES or not {BASELINES, *NO_SOURCES} & {*path.parents}:
-                name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
-                digest.update(name.encode() + b"\0" + path.read_bytes())
+    for name, path in sorted(_computing_sources().items()):
+        digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def _computing_sources() -> dict[str, Path]:
+    """The files of the code that computes, by their names in a checkout."""
+    sources = {}
+    for room in (*(HARNESS / name for name in COMPUTING), BASELINES):
+        folder = BASELINES if room == BASELINES else HARNESS
+        for path in (room, *room.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if path.suffix in SOURCES and name not in NOT_COMPUTING:
+                sources[f"{folder.name}/{name}"] = path
+    return sources
 
 
 FILES = "harness_plugins"  # the package of plug-ins that are read from files

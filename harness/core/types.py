@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, get_args
@@ -16,8 +17,10 @@ import numpy as np
 
 from harness.core.arrays import Float64, read_only
 from harness.core.errors import DataError, UsageError
+from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Trained
 from harness.core.scores import ScorePath
+from harness.core.texts import text_digest, why_no_text
 
 GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
 METHOD_ID = re.compile(
@@ -115,17 +118,6 @@ class Progress:
         """Put a short text beside the phase, such as the current loss."""
 
 
-def why_no_text(value: object) -> str | None:
-    """What keeps a value from being a text that can be encoded, in words; None for a text."""
-    if not isinstance(value, str):
-        return f"found {value!r:.40}"
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        return f"found {value[error.start]!a}, one half of a character (a lone surrogate)"
-    return None
-
-
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """P pairs of sentences with their gold scores, or P labelled sentences: these have no `b`.
@@ -192,6 +184,17 @@ class Pairs:
         )
 
 
+def pairs_digest(pairs: Pairs) -> str:
+    """The digest of scored pairs: both sentences, gold and group of each."""
+    return rows_digest(pairs, pairs.group)
+
+
+def rows_digest(pairs: Pairs, *further: Iterable[str]) -> str:
+    """The digest of rows "a TAB b TAB gold", gold as Python prints it; a label has no b."""
+    columns = (*pairs.columns, map(repr, pairs.gold.tolist()), *further)
+    return text_digest(map("\t".join, zip(*columns, strict=True)))
+
+
 def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
     """A read-only copy of gold scores. Raises DataError unless they are finite numbers."""
     given = np.asarray(gold)
@@ -216,7 +219,7 @@ def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
 class Method:
     """An encoder, a pooling, and post-processors fitted in the written order on one corpus.
 
-    Its `repr` is its identity, and stands in every record.
+    Every record holds its `identity`, the text of its settings.
 
     Attributes:
         encoder: The encoder's description.
@@ -242,9 +245,9 @@ class Method:
     pooling: Pooling
     post: tuple[PostProcessor, ...] = ()
     fit_on: str | None = None
-    cite: str = field(default="", repr=False)
-    note: str = field(default="", repr=False)
-    tasks: tuple[str, ...] = field(default=("*",), repr=False)
+    cite: str = field(default="", repr=False, metadata=NOT_IN_IDENTITY)
+    note: str = field(default="", repr=False, metadata=NOT_IN_IDENTITY)
+    tasks: tuple[str, ...] = field(default=("*",), repr=False, metadata=NOT_IN_IDENTITY)
 
     def __post_init__(self) -> None:
         if bool(self.post) != bool(self.fit_on):
@@ -258,6 +261,11 @@ class Method:
         """Its id in the grammar of `harness.core.types`."""
         post = tuple(post.name for post in self.post)
         return str(MethodId(self.encoder.name, self.pooling.name, post, self.fit_on))
+
+    @cached_property
+    def identity(self) -> str:
+        """The text of its settings, of which those at their default are left out."""
+        return identity_text(self)
 
     @property
     def transductive(self) -> bool:
@@ -395,7 +403,7 @@ class Record:
     Attributes:
         schema: The version of this list.
         method: The method's id.
-        repr: The method's `repr`, every setting included.
+        identity: The method's identity: the text of its settings, without those at their default.
         task: The task's name.
         seed: The seed of the fits; of a family, that of the training.
         scores: In points (x100) except alignment and uniformity; None is undefined, as the rank
@@ -410,7 +418,7 @@ class Record:
 
     schema: int
     method: str
-    repr: str
+    identity: str
     task: str
     seed: int
     scores: Mapping[str, Any]

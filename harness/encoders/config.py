@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, Hardware
+from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import EncoderConfig
 
 Base = TypeVar("Base", bound="BaseConfig")
@@ -35,9 +36,9 @@ class BaseConfig:
 
     name: str
     _: KW_ONLY
-    trained_on: str = field(default="", repr=False)
-    cite: str = field(default="", repr=False)
-    licence: str = field(default="", repr=False)
+    trained_on: str = field(default="", repr=False, metadata=NOT_IN_IDENTITY)
+    cite: str = field(default="", repr=False, metadata=NOT_IN_IDENTITY)
+    licence: str = field(default="", repr=False, metadata=NOT_IN_IDENTITY)
 
     def __post_init__(self) -> None:
         length = getattr(self, "max_length", None)

@@ -13,6 +13,7 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.errors import ScoreError
 from harness.core.files import digest_of
+from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import GOLDEN_SENTENCE
 from harness.encoders.config import BaseConfig
@@ -51,7 +52,7 @@ class FunctionConfig(BaseConfig):
         [[6.0, 1.0], [8.0, 1.0]]
     """
 
-    function: Function = field(repr=False)
+    function: Function = field(repr=False, metadata=NOT_IN_IDENTITY)
 
     source: ClassVar[Source] = LocalFiles()
 

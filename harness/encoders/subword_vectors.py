@@ -23,6 +23,7 @@ from safetensors.numpy import load
 from harness.core.arrays import Num
 from harness.core.errors import DataError
 from harness.core.files import digest_of, one_reading, read_bytes
+from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
 from harness.core.json_text import parse_json
 from harness.encoders.checkpoint import (
@@ -82,7 +83,7 @@ class SubwordConfig(BaseConfig):
     revision: str | None = None
     max_length: int | None = None
     weights_sha256: str | None = None
-    about: int | None = field(default=None, repr=False)
+    about: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
 
     @property
     def source(self) -> Source:

@@ -16,6 +16,7 @@ from typing import NoReturn
 from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of
 from harness.core.hardware import Hardware, base_name, in_precision
+from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import Identity, Trained
 from harness.encoders.checkpoint import read_settings
 from harness.encoders.config import BaseConfig
@@ -24,6 +25,8 @@ from harness.encoders.transformer import TransformerConfig
 TRAINING = "training.json"
 # Options that do not tell one family from another.
 OF_A_MEMBER = {"--seed", "--threads"}
+# Settings of the start that the name of a family's folder has always been a digest of.
+NAMED = ("repo", "revision", "max_length", "weights_sha256")
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,17 @@ class FamilyConfig(BaseConfig):
     recipe: str
     start: TransformerConfig
     max_length: int | None = None
-    hardware: Hardware = field(default=Hardware(), repr=False)
-    on_the_spot: bool = field(default=False, repr=False)
-    version: str = field(default="", repr=False)
+    hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
+    on_the_spot: bool = field(default=False, repr=False, metadata=NOT_IN_IDENTITY)
+    version: str = ""
 
     @property
     def source(self) -> Trained:
         """The training; another recipe or start has another folder, another length has not."""
         family = base_name(self.name)
         version = {"version": self.version} if self.version else {}
-        digest = digest_of({"recipe": self.recipe, "start": repr(self.start), **version})
+        start = identity_text(self.start, written=NAMED)
+        digest = digest_of({"recipe": self.recipe, "start": start, **version})
         folder = f"{family}-{digest[:12]}"
         return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)
 

@@ -19,6 +19,7 @@ from harness.core.arrays import Float32
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import digest_of, one_reading
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
+from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
 from harness.encoders.architectures import facts_of
 from harness.encoders.checkpoint import (
@@ -82,12 +83,12 @@ class TransformerConfig(BaseConfig):
     revision: str | None = None
     max_length: int | None = None
     weights_sha256: str | None = None
-    fingerprint: Fingerprint | None = field(default=None, repr=False)
-    package: str | None = field(default=None, repr=False)
-    asset: str | None = field(default=None, repr=False)
-    about: int | None = field(default=None, repr=False)
-    plain_pass: bool = field(default=False, repr=False)
-    hardware: Hardware = field(default=Hardware(), repr=False)
+    fingerprint: Fingerprint | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    asset: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    about: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    plain_pass: bool = field(default=False, repr=False, metadata=NOT_IN_IDENTITY)
+    hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()

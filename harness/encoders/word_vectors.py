@@ -37,6 +37,7 @@ from harness.core.files import (
     sha256_of,
     write_atomically,
 )
+from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import (
     Encoding,
     Hub,
@@ -92,6 +93,8 @@ class AverageEncoder(ABC):
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"
 MAPS_VERSION = "1: maps of float32 vectors, fitted in float64, kept in float32"
+# Settings of tokenisers and maps that keys have always been digests of, at their default, too.
+NAMED = ("strip", "stop_words", "a", "by_count", "k", "centred")
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class StaticConfig(BaseConfig):
     repo: str | None = None
     revision: str | None = None
     weights_sha256: str | None = None
-    package: str | None = field(default=None, repr=False)
+    package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
 
     @property
     def source(self) -> Source:
@@ -141,7 +144,7 @@ class StaticConfig(BaseConfig):
         file = self._file(path)
         weights = sha256_of(file)
         require_weights(self.name, file, self.weights_sha256, weights)
-        facts = {"version": ENCODING_VERSION, "tokeniser": repr(self.tokeniser)}
+        facts = {"version": ENCODING_VERSION, "tokeniser": identity_text(self.tokeniser, NAMED)}
         facts |= getattr(self.tokeniser, "list_digests", {})  # a plug-in's may have none
         return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
 
@@ -183,7 +186,7 @@ class CountedConfig(StaticConfig):
     Args:
         counts: The file of word counts, in the data folder.
         maps: What is done to the vectors of the vocabulary, in this order: frozen dataclasses,
-            whose `repr` tells all settings.
+            whose identity is part of the key.
         counts_sha256: The digest that the counts must have, if given.
 
     Raises:
@@ -204,12 +207,16 @@ class CountedConfig(StaticConfig):
         return VectorFile(str(self.file), self.weights_sha256, self.counts)
 
     def identify(self, path: Path) -> Identity:
-        """The key and digests, those of the counts and the `repr` of the maps included."""
+        """The key and digests, those of the counts and the settings of the maps included."""
         plain = super().identify(path)
         counts = self._counts_file(path)
         digests = {**plain.digests, "counts": sha256_of(counts)}
         require_weights(self.name, counts, self.counts_sha256, digests["counts"])
-        facts = {"version": MAPS_VERSION, "plain": plain.key, "maps": repr(self.maps)}
+        facts = {
+            "version": MAPS_VERSION,
+            "plain": plain.key,
+            "maps": identity_text(self.maps, NAMED),
+        }
         return Identity(digest_of({**facts, "counts": digests["counts"]}), digests)
 
     @one_reading()

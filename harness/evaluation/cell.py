@@ -110,7 +110,7 @@ class Measurement:
         return Record(
             schema=SCHEMA,
             method=cell.method.id,
-            repr=repr(cell.method),
+            identity=cell.method.identity,
             task=cell.task.name,
             seed=cell.seed,
             scores=self.scores,

@@ -18,10 +18,10 @@ import numpy as np
 from harness.assets.places import Places
 from harness.core.arrays import Float, Float32
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
-from harness.core.files import text_digest
 from harness.core.interfaces import Encoder, Transform
 from harness.core.provenance import one_blas_thread
-from harness.core.types import Method, Progress, Record, Task, why_no_text
+from harness.core.texts import text_digest, why_no_text
+from harness.core.types import Method, Progress, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.cell import fit, fit_cell
 from harness.evaluation.embeddings import (

@@ -22,10 +22,12 @@ import numpy as np
 
 from harness.core.arrays import Float, Float32, read_only, read_only_view
 from harness.core.errors import DataError, is_interruption
-from harness.core.files import digest_of_repr, naming, text_digest
+from harness.core.files import naming
+from harness.core.identity import identity_digest
 from harness.core.interfaces import Encoding, Pooling, Transform
 from harness.core.provenance import code_of, plugins_of
 from harness.core.tensors import TensorFile, write_tensors
+from harness.core.texts import text_digest
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import (
     SHARD,
@@ -202,7 +204,7 @@ def _pooling_name(pooling: Pooling) -> str:
     if pooling in POOLINGS or type(pooling) is Native:
         return pooling.name
     code = list(code_of(pooling).values())
-    return f"{pooling.name}.{digest_of_repr((pooling, code))[:DIGEST_DIGITS]}"
+    return f"{pooling.name}.{identity_digest((pooling, code))[:DIGEST_DIGITS]}"
 
 
 # One pass

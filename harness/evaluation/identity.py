@@ -24,7 +24,7 @@ def identity_of(cell: PlannedCell, texts: CellTexts, encoder_key: str) -> dict[s
 def identity_without_fit(cell: PlannedCell, texts: CellTexts, encoder_key: str) -> dict[str, str]:
     """The identity of a cell without the sentences of its fit: a plan reads no corpus."""
     identity = {
-        "method": repr(cell.method),
+        "method": cell.method.identity,
         "data": texts.digests["data"],
         "encoding": encoder_key,
         "code": code_digest(),

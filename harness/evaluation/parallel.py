@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import sentence_key
 from harness.core.interfaces import EncoderConfig, Identity
 from harness.core.provenance import code_digest, one_blas_thread, packages
+from harness.core.texts import sentence_key
 from harness.core.types import Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess, Job, Processes, WorkersLost, run_jobs

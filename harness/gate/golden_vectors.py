@@ -18,11 +18,12 @@ import numpy as np
 from harness.assets.places import Places
 from harness.core.arrays import Float32
 from harness.core.errors import DataError
-from harness.core.files import file_name, text_digest
+from harness.core.files import file_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.metrics import directions
 from harness.core.provenance import code_digest, environment, with_code
 from harness.core.tensors import TensorFile, write_tensors
+from harness.core.texts import text_digest
 from harness.core.types import MethodId
 from harness.gate.drift import platform
 from harness.gate.outcome import PROMOTE, Checked, State

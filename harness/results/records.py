@@ -29,7 +29,10 @@ from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import AGGREGATIONS, Record
 from harness.results.layout import QUICK, RECORDS
 
-SCHEMA = 1
+SCHEMA = 2
+# Records of schema 1 hold the method's `repr` in the place of its identity, and are still read.
+FIRST_SCHEMA = 1
+FORMER_IDENTITY = "repr"
 
 # In points. Two runs of the same code, weights and data agree this far on one platform.
 SAME_PLATFORM = 1e-3
@@ -41,7 +44,7 @@ CELL = "cell"  # of a sidecar: the cell that its similarities are of
 
 # Fields that the cells of an encoder have in common: more than half of what its records hold.
 # `encoder` holds those facts of a record that describe its encoder; they are a record's last facts.
-SHARED = ("repr", "digests", "environment", "encoder")
+SHARED = ("identity", FORMER_IDENTITY, "digests", "environment", "encoder")
 ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")
 
 ID_DIGITS = 12  # of an id, hexadecimal
@@ -251,12 +254,12 @@ def sidecar_metadata(path: Path) -> Mapping[str, str]:
 
 def encode(record: Record) -> bytes:
     """A record as a line of JSON, as digests take it: stable field order, no NaN."""
-    return f"{_json(vars(record))}\n".encode()
+    return f"{_json(_stored(record))}\n".encode()
 
 
 def seal(record: Record) -> bytes:
     """A run's file: the record, one value a line, and as its last field the sha256 of `encode`."""
-    sealed = {**vars(record), SEAL: hashlib.sha256(encode(record)).hexdigest()}
+    sealed = {**_stored(record), SEAL: hashlib.sha256(encode(record)).hexdigest()}
     return (json.dumps(sealed, indent=1, allow_nan=False) + "\n").encode()
 
 
@@ -283,8 +286,8 @@ def encode_committed(records: Iterable[Record]) -> bytes:
         own = {name: facts[name] for name in facts if name not in ENCODER_FACTS}
         shared = {name: facts[name] for name in ENCODER_FACTS if name in facts}
         scores = {name: _folded(name, score) for name, score in record.scores.items()}
-        fields = {**vars(record), "scores": scores, "facts": own, "encoder": shared}
-        for name in SHARED:
+        fields = {**_stored(record), "scores": scores, "facts": own, "encoder": shared}
+        for name in (name for name in SHARED if name in fields):
             text = _json(fields[name])
             fields[name] = _digest(text)
             values[name, fields[name]] = text
@@ -375,14 +378,28 @@ def _whole(name: str, score: Any) -> Any:
     return score
 
 
+def _stored(record: Record) -> dict[str, Any]:
+    """The fields of a record by the names that its schema has for them."""
+    fields = vars(record)
+    if record.schema != FIRST_SCHEMA:
+        return fields
+    return {FORMER_IDENTITY if n == "identity" else n: value for n, value in fields.items()}
+
+
 def _record(place: object, fields: Any, remedy: str) -> Record:
+    """The record of fields as they are stored. Raises DataError, naming the place."""
+    if isinstance(fields, dict) and fields.get("schema") == FIRST_SCHEMA:
+        fields = {"identity" if n == FORMER_IDENTITY else n: v for n, v in fields.items()}
     try:
         record = Record(**fields)
     except TypeError as error:
         [why, *_] = str(error).splitlines()
         raise DataError(f"{place} is no record ({why}); {remedy}") from None
-    if record.schema != SCHEMA:
-        raise DataError(f"{place}: wanted schema {SCHEMA}, found {record.schema}; run it again")
+    if record.schema not in (FIRST_SCHEMA, SCHEMA):
+        raise DataError(
+            f"{place}: wanted schema {FIRST_SCHEMA} or {SCHEMA}, found {record.schema}; run it "
+            "again, or read it with the version that wrote it"
+        )
     return record
 
 
@@ -407,7 +424,7 @@ def _json(value: Any) -> str:
 
 def same_measurement(old: Record, new: Record) -> bool:
     """Whether two records say the same of the same data, weights and configuration."""
-    before, after = ((r.repr, r.pairs, {**r.digests, "code": ""}) for r in (old, new))
+    before, after = ((r.identity, r.pairs, {**r.digests, "code": ""}) for r in (old, new))
     return before == after and largest_move_of_scores(old, new) <= SAME_PLATFORM
 
 

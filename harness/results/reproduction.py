@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from harness.core.errors import HarnessError
+from harness.core.identity import describes
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Method, MethodId, Record
 from harness.registry import Registry
@@ -115,8 +116,10 @@ def composed(identifier: str | None, registry: Registry) -> Method | None:
 
 def is_stale(records: Iterable[Record], method: Method | None) -> bool:
     """Whether a record was measured with other settings than the method has now."""
-    described = repr(method)
-    return method is not None and any(record.repr != described for record in records)
+    if method is None:
+        return False
+    identities = {record.identity for record in records}
+    return not all(describes(identity, method) for identity in identities)
 
 
 def seed_scores(

@@ -80,7 +80,7 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
     if method is None:
         return None
     facts = {**record.facts, MEASURED_AS: record.method}
-    return replace(record, method=identifier, repr=repr(method), facts=facts)
+    return replace(record, method=identifier, identity=method.identity, facts=facts)
 
 
 def with_registered(results: Results, registry: Registry) -> Results:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.files import TextDigest
+from harness.core.texts import TextDigest
 from harness.core.types import Corpus
 from harness.tasks.readers import body, fields, lines, locate, published
 

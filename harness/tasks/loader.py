@@ -16,9 +16,9 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
-from harness.core.files import TextDigest, pairs_digest
 from harness.core.metrics import labelled_splits
-from harness.core.types import Corpus, Pairs, Task
+from harness.core.texts import TextDigest
+from harness.core.types import Corpus, Pairs, Task, pairs_digest
 
 
 @dataclass(frozen=True)

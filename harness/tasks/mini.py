@@ -28,7 +28,7 @@ import numpy as np
 from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import EMBEDDED
 from harness.core.errors import DataError
-from harness.core.files import text_digest
+from harness.core.texts import text_digest
 from harness.core.types import Corpus, LeaderboardColumn, Pairs, Task
 from harness.tasks.lexical import legend
 from harness.tasks.readers import fields, known_split, lines

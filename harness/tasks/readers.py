@@ -26,9 +26,8 @@ from typing import Literal
 import numpy as np
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import rows_digest
 from harness.core.toml import read_rows
-from harness.core.types import Pairs
+from harness.core.types import Pairs, rows_digest
 
 Text = Literal["raw", "senteval"]
 ScoredPair = tuple[str, str, float]  # two sentences and their gold

@@ -14,8 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 from harness.assets.places import Places
 from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
-from harness.core.files import pairs_digest
-from harness.core.types import Task
+from harness.core.types import Task, pairs_digest
 from harness.training.contrastive import info_nce
 from harness.training.datasets import LABELS, Batches, Columns, Labelled
 from harness.training.encoder import SentenceEncoder, Setup, backward_in_chunks, with_loss_scaling

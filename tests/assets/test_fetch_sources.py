@@ -20,8 +20,7 @@ from harness.assets.fetch import http, sources
 from harness.assets.fetch.batch import Fetcher
 from harness.assets.places import Pins, Places
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import rows_digest
-from harness.core.types import Pairs
+from harness.core.types import Pairs, rows_digest
 from harness.tasks.readers import checked, number, read_scored_pairs
 
 COMMIT = "c" * 40

@@ -32,7 +32,8 @@ STS = CELLS["mteb.1-12-75/minilm/sts-b"]
 def measured(method, task, score, **facts):
     """The outcome of a cell with this score, of the method as it is registered."""
     scores = {"spearman": {"all": score}, "pearson": {"all": score - 1}}
-    made = made_record(method, task, scores, repr=repr(load_registry().parse(method)), facts=facts)
+    identity = load_registry().parse(method).identity
+    made = made_record(method, task, scores, identity=identity, facts=facts)
     return Outcome(cell=cell_of(made), status="measured", record=made)
 
 

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.core import files, provenance
+from harness.core import files
 from harness.core.errors import DataError
 from harness.core.files import (
     digest_of,
@@ -16,15 +16,12 @@ from harness.core.files import (
     digest_of_repr,
     one_reading,
     open_bytes,
-    pairs_digest,
     read_bytes,
     remembering,
-    rows_digest,
-    sentence_key,
     sha256_of,
-    text_digest,
 )
-from harness.core.types import Pairs
+from harness.core.texts import sentence_key, text_digest
+from harness.core.types import Pairs, pairs_digest, rows_digest
 
 PAIRS = Pairs(("a b", "é"), ("c", "d"), np.array([0.1, 5.0]), ("x", "y"))
 
@@ -175,19 +172,3 @@ def test_no_note_is_taken_for_true_within_a_reading(noted):
     with remembering(note.parent), one_reading():
         sha256_of(file)
     assert read == [file]
-
-
-def test_a_list_that_the_code_reads_is_a_part_of_the_code(tmp_path, monkeypatch):
-    """Words that are left out, digests of data: they move a score as a line of code does."""
-    folders = {"HARNESS": tmp_path / "harness", "BASELINES": tmp_path / "baselines"}
-    for name, folder in folders.items():
-        folder.mkdir()
-        monkeypatch.setattr(provenance, name, folder)
-    digests = set()
-    for name in ("rule.py", "words.txt", "table.toml"):
-        for text in ("one", "two"):
-            (folders["HARNESS"] / name).write_text(text)
-            digests.add(provenance.code_digest.__wrapped__())
-    assert len(digests) == 6
-    (folders["HARNESS"] / "page.css").write_text("one")
-    assert provenance.code_digest.__wrapped__() in digests

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harness.core.errors import DataError
-from harness.core.files import text_digest
+from harness.core.texts import text_digest
 from harness.core.types import Pairs, Task
 
 A, B = ("A man eats.", "A dog runs.", "A cat sleeps."), ("Someone eats.", "It rains.", "A cat.")

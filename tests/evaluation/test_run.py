@@ -116,7 +116,7 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
     [(cell, outcome)] = run(tmp_path, planned_cells([METHODS[3]], [TOY], seeds=1)).items()
     record = outcome.record
     assert (record.method, record.task, record.seed) == (cell.method, cell.task, cell.seed)
-    assert record.repr == repr(METHODS[3])
+    assert record.identity == METHODS[3].identity
     assert set(record.scores) == {*CORRELATION_SCORES, "alignment", "uniformity"}
     assert set(record.scores["spearman"]) == {"all", "mean", "wmean", "groups"}
     assert set(record.scores["spearman"]["groups"]) == {"left", "right"}

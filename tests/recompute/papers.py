@@ -60,7 +60,7 @@ def measured(table: Fields, row: Fields, column: Fields, records: Records) -> Me
     found = [records.get((method, task), ()) for task in tasks]
     if not all(found):
         return None
-    seeded = any(word in rs[0]["repr"] for rs in found for word in SEEDED)
+    seeded = any(word in rs[0]["identity"] for rs in found for word in SEEDED)
     count = min(map(len, found)) if seeded else 1
     seeds = [[at(rs[n]["scores"], path) for rs in found] for n in range(count)]
     if any(score is None for seed in seeds for score in seed):

@@ -22,7 +22,7 @@ SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
 LABELS = [task.upper() for task in SEVEN]
 ENOUGH = 5  # seeds for a verdict
 LEVEL = 0.05
-# What the `repr` of a method says where another seed gives another score.
+# What the identity of a method says where another seed gives another score.
 SEEDED = ("Flow(", "FamilyConfig(")
 
 
@@ -51,7 +51,7 @@ def read_records(results: Path) -> Records:
                 [(name, value)] = ((k, v) for k, v in fields.items() if k != "id")
                 shared[name, fields["id"]] = value
             else:
-                fields["repr"] = shared["repr", fields["repr"]]
+                fields["identity"] = shared["identity", fields["identity"]]
                 fields["facts"] |= shared["encoder", fields["encoder"]]
                 for score in fields["scores"].values():
                     if isinstance(score, dict) and [*score] == ["groups"]:  # one, as all are
@@ -105,7 +105,7 @@ class Side:
 def side(records: Records, method: str, task: str, path: Sequence[str]) -> Side:
     """The scores of a cell."""
     rows = records.get((method, task), ())
-    seeded = len(rows) > 1 or any(word in row["repr"] for row in rows for word in SEEDED)
+    seeded = len(rows) > 1 or any(word in row["identity"] for row in rows for word in SEEDED)
     return Side({row["seed"]: at(row["scores"], path) for row in rows}, seeded)
 
 

@@ -135,7 +135,7 @@ AVERAGE = "toy.t1/fake.mean-stretch-target/avg"
 
 def record(one, task, seed=0, score=70.0, **change):
     scores = {"spearman": {"all": score, "mean": score, "wmean": score, "groups": {"g": score}}}
-    fields = {"scores": scores, "repr": repr(one), "environment": ENVIRONMENT} | change
+    fields = {"scores": scores, "identity": one.identity, "environment": ENVIRONMENT} | change
     return made_record(one.id, task, fields.pop("scores"), seed, **fields)
 
 
@@ -171,7 +171,7 @@ def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
 UNDEFINED = {"spearman": {"all": None, "mean": None, "wmean": None, "groups": {}}}
 UNMEASURED = {
     "not run": (PLAIN_TOY, []),
-    "stale": (PLAIN_TOY, [record(PLAIN, "toy", repr="Method(other)")]),
+    "stale": (PLAIN_TOY, [record(PLAIN, "toy", identity="Method(other)")]),
     "undefined": (PLAIN_TOY, [record(PLAIN, "toy", scores=UNDEFINED)]),
     "quoted": ("toy.t1/quoted/toy", [record(PLAIN, "toy")]),
     "an average with a hole": ("toy.t1/fake.mean/avg", [record(PLAIN, "toy")]),
@@ -206,7 +206,7 @@ def test_citations_are_golden():
         made = [record(SEEDED, "toy", i, environment=e) for i, e in enumerate(environments)]
         citations[what] = cite_cell(SEEDED_TOY, folder_of(results_of(*made)))
     made = [record(PLAIN, task, score=60.5) for task in ("toy", OTHER.name)]
-    folder = folder_of(results_of(*made, record(SEEDED, "toy", repr="Method(other)")))
+    folder = folder_of(results_of(*made, record(SEEDED, "toy", identity="Method(other)")))
     citations["a table"] = cite_table("toy.t1", folder)
     citations["a method"] = cite_method("fake.mean", folder)
     citations["a stale method"] = cite_method(SEEDED.id, folder)

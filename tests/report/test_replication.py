@@ -91,7 +91,9 @@ def claim(tmp_path) -> Claim:
 def records(method: str, task: str, *scores: float | None, written: str = "") -> list[Record]:
     """One a seed, under `wmean`; under `all` there is another number, which is not asked for."""
     return [
-        made_record(method, task, {"spearman": {"wmean": score, "all": 1.0}}, seed, repr=written)
+        made_record(
+            method, task, {"spearman": {"wmean": score, "all": 1.0}}, seed, identity=written
+        )
         for seed, score in enumerate(scores)
     ]
 
@@ -102,7 +104,7 @@ def judge(*every: list[Record], intervals=None) -> ClaimTests:
 
 def fixed(method: str, *scores: float | None) -> list[Record]:
     """A score on each task, of a method without seeds, as the registry describes it."""
-    written, every = repr(REGISTRY.parse(method)), zip(SEVEN, scores, strict=False)
+    written, every = REGISTRY.parse(method).identity, zip(SEVEN, scores, strict=False)
     return [r for task, score in every for r in records(method, task, score, written=written)]
 
 
@@ -238,7 +240,7 @@ def test_a_record_of_other_settings_is_a_hole(claim):
 )
 def test_a_seeded_method_of_one_seed_decides_nothing(method):
     """By its post-processor, or by its encoder, which is trained once a seed."""
-    measured = records(method, "sts12", 90.0, written=repr(REGISTRY.parse(method)))
+    measured = records(method, "sts12", 90.0, written=REGISTRY.parse(method).identity)
     side = judge(measured).scores(method, ("sts12", WMEAN))
     assert str(side) == "90.00 (k=1)"
     assert decide(side, one(10.0)).basis == "too few seeds"
@@ -259,7 +261,7 @@ def judged_by(tmp_path, ps: dict[str, float], differences: dict[str, float], mor
             contrast, difference, difference, difference, p=p, by=ITEMS, resamples=9, seed=0
         )
         for method, score in (("fake.mean", 50 + difference), ("fake.cls", 50.0)):
-            written = repr(REGISTRY.parse(method))
+            written = REGISTRY.parse(method).identity
             every.append(records(method, task, score, written=written))
     return judge(*every, intervals=intervals).test(claim)
 

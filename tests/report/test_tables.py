@@ -50,7 +50,9 @@ def correlations(every: float | None, wmean: float | None = None) -> Mapping[str
 def record(
     method: str, task: str, scores: Mapping[str, Any], seed: int = 0, **facts: float
 ) -> Record:
-    return made_record(method, task, scores, seed, repr=repr(REGISTRY.parse(method)), facts=facts)
+    return made_record(
+        method, task, scores, seed, identity=REGISTRY.parse(method).identity, facts=facts
+    )
 
 
 def seeds(method: str, task: str, spread: float, *means: float, k: int = 5) -> list[Record]:
@@ -64,7 +66,7 @@ def measured() -> list[Record]:
     """The records under the table: each number is the printed one and what its word asks for."""
     gold = {"gold_edit_distance": -24.61, "edit_distance": -20.0}
     words = {"word statistic": {"wmean": 1.5}}
-    old = replace(record(CLS, "sts12", correlations(74.0, 64.0)), repr="another description")
+    old = replace(record(CLS, "sts12", correlations(74.0, 64.0)), identity="another description")
     return [
         record(PLAIN, "sts12", correlations(70.004, 60.04), coverage=0.98),  # exact, match
         record(PLAIN, "sts-b", correlations(80.45) | words, coverage=0.46),  # close
@@ -91,7 +93,7 @@ def seven(method: str, first: float, *but: str) -> list[Record]:
     """The seven tasks of the leaderboard but some, each a point above the one before it."""
     scores = {task: correlations(first + i, first + i - 5) for i, task in enumerate(SEVEN)}
     return [
-        replace(record(method, SIMCSE.task(task), score), repr="")
+        replace(record(method, SIMCSE.task(task), score), identity="")
         for task, score in scores.items()
         if task not in but
     ]
@@ -165,7 +167,7 @@ def test_leaderboard_is_golden(folder):
         for one in (*seven(PLAIN, 60.0), *seven(CLS, 60.1))
     ]
     complete = [*timed, *seven(CENTRED, 65.0)]
-    raw = [replace(record(PLAIN, t, correlations(50.0, 40.0)), repr="") for t in SEVEN]
+    raw = [replace(record(PLAIN, t, correlations(50.0, 40.0)), identity="") for t in SEVEN]
     records = [*complete, *raw, *holes, *seven("fake.last2", 55.0, "sick-r"), stray, undefined]
     neighbours = (
         Neighbours(CENTRED, CLS, -5.0, -4.0, p=0.001, p_holm=0.002),

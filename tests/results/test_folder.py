@@ -39,7 +39,7 @@ def test_a_folder_without_questions_asks_nothing(tmp_path):
 
 def test_a_record_of_other_settings_is_stale_and_no_number(tmp_path):
     folder, record = ResultsFolder(tmp_path), next(Store(COMMITTED).records())
-    folder.store.promote([replace(record, repr="of an older version")])
+    folder.store.promote([replace(record, identity="of an older version")])
     value = folder.records.value(record.method, record.task, *main_path(record.scores))
     assert (value.mean, value.state) == (None, "stale")
     assert {row.state for row in score_rows(folder.records, (), folder.registry)} == {"stale"}

@@ -4,6 +4,7 @@ Of a run, a file each; committed, a line each of their encoder's file.
 """
 
 import hashlib
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.results.records import (
+    FIRST_SCHEMA,
     SAME_PLATFORM,
     SCHEMA,
     Cell,
@@ -111,7 +113,7 @@ def test_a_line_holds_equal_aggregations_of_another_similarity_once(store):
     [
         {"digests": {"data": "other", "weights": "w", "code": "c"}},
         {"digests": {"data": "d", "weights": "w", "code": "c", "fit": "f"}},
-        {"repr": "Method(other)"},
+        {"identity": "Method(other)"},
         {"pairs": 6},
         {"scores": scores(None)},
         {"scores": {"auc": 70.0}},
@@ -241,7 +243,7 @@ def test_a_record_that_was_cut_is_refused_by_name(tmp_path_factory, length):
         (SEALED.replace(b"pairs", b"other"), NO_RECORD),
         (encode(record()), r" is no record \(KeyError\('sha256'\)\)"),
         (SEALED.replace(b"70.0", b"70.1"), ": wanted content with sha256 .*run again"),
-        (seal(record(schema=SCHEMA + 1)), f": wanted schema {SCHEMA}, found"),
+        (seal(record(schema=SCHEMA + 1)), f": wanted schema 1 or {SCHEMA}, found"),
         (SEALED.replace(b"{", b'{"pairs": 6, ', 1), " is no record .*'pairs' is there twice"),
         (SEALED.replace(b'"\n}', b'",\n "scores": {}}'), " is no record .*'scores' is there twice"),
     ],
@@ -251,6 +253,28 @@ def test_what_is_no_record_of_this_schema_is_refused_by_name(store, content, com
     for read in (lambda: store.read(CELL), lambda: list(store.records())):
         with pytest.raises(DataError, match=rf"seed-3\.json{complaint}"):
             read()
+
+
+def test_a_record_of_the_first_schema_is_read_and_written_by_its_own_names(store):
+    """It holds `repr` where later ones hold `identity`, and its digest is over that name."""
+    old = record(schema=FIRST_SCHEMA, identity="Method(post=(Whitening(k=None),))")
+    fields = {"schema": 1, "method": CELL.method, "repr": old.identity, "task": CELL.task}
+    fields |= {
+        name: value for name, value in vars(old).items() if name not in (*fields, "identity")
+    }
+    digest = hashlib.sha256(f"{json.dumps(fields)}\n".encode()).hexdigest()
+    file = f"{json.dumps({**fields, 'sha256': digest}, indent=1)}\n".encode()
+    assert seal(old) == file
+    path = written(store)
+    path.write_bytes(file)
+    assert store.read(CELL) == old
+    committed = Store(store.folder / "committed")
+    assert committed.promote([record(seed=4), old]) == 2
+    assert committed.read(CELL) == old
+    lines = committed.committed_path(CELL.encoder).read_text()
+    assert '"repr": "Method(post=(Whitening(k=None),))"' in lines
+    assert '"schema": 1' in lines
+    assert '"schema": 2' in lines
 
 
 # Committed
@@ -273,9 +297,10 @@ CELLS = st.builds(
 )
 RECORDS = st.lists(
     st.builds(
-        lambda cell, repr_, **fields: record(**vars(cell), repr=repr_, **fields),
+        lambda cell, identity, **fields: record(**vars(cell), identity=identity, **fields),
         CELLS,
         TEXT,
+        schema=st.sampled_from([FIRST_SCHEMA, SCHEMA]),
         scores=st.dictionaries(TEXT, TREES | GROUPED, max_size=3),
         digests=st.sampled_from([{"data": "d"}, {"data": "e"}, {}]),
         environment=FIELDS,
@@ -375,14 +400,14 @@ def last(change):
         ),
         (last(lambda row: b"[]\n"), ":8 is damaged"),
         (last(lambda row: b"\xff\n"), ":8 is damaged"),
-        (last(lambda row: re.sub(rb'"repr": "\w+"', b'"repr": []', row)), ":8 is damaged"),
+        (last(lambda row: re.sub(rb'"identity": "\w+"', b'"identity": []', row)), ":8 is damaged"),
         (last(lambda row: re.sub(rb', "sha256": "\w+"', b"", row)), ":8 is damaged"),
         (last(lambda row: row.replace(b"70.0", b"NaN")), ":8 is damaged"),
         (last(lambda row: row.replace(b"70.0", b"70.1")), ":8 is damaged"),
         (last(lambda row: row.replace(b"groups", b"wroups")), ":8 is damaged"),
         (last(lambda row: changed(row, "pairs", "other")), ":8 is no record"),
         (last(lambda row: changed(row, "fake:8", "fake:9")), ":8: fake:9"),
-        (last(lambda row: changed(row, '"schema": 1', '"schema": 2')), ":8: wanted schema 1"),
+        (last(lambda row: changed(row, '"schema": 2', '"schema": 3')), ":8: wanted schema 1 or 2"),
     ],
 )
 def test_a_damaged_committed_file_is_refused_by_name_and_line(store, lines, damage, complaint):

@@ -38,9 +38,9 @@ def test_a_reference_has_a_tolerance_for_its_cells_that_have_none():
 
 
 def record(score, method=MEAN, task="sts12.senteval", description=None):
-    written = repr(REGISTRY.parse(method)) if description is None else description
+    written = REGISTRY.parse(method).identity if description is None else description
     spearman = {"all": score, "groups": {"a": score, "b": score}}
-    return made_record(method, task, {"spearman": spearman}, repr=written)
+    return made_record(method, task, {"spearman": spearman}, identity=written)
 
 
 @pytest.mark.parametrize(

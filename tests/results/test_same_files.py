@@ -32,7 +32,7 @@ def tables():
 @pytest.fixture
 def copy(committed):
     """The record of a copy of the folder under another name."""
-    return replace(committed, method="mine.mean", repr="of another name")
+    return replace(committed, method="mine.mean", identity="of another name")
 
 
 def published(tables):

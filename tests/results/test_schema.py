@@ -39,7 +39,7 @@ def test_every_committed_record_keeps_it_as_a_runs_file_does(hold):
         {"timings": {"encode": None}},
         {"digests": {"data": 1}},
         {"other": 1},
-        {"repr": ...},  # left out
+        {"identity": ...},  # left out
     ],
     ids=str,
 )

@@ -29,7 +29,7 @@ def record(method="minilm.mean", task="sts-b", seed=0, **change):
         task,
         SCORES,
         seed,
-        repr=repr(REGISTRY.parse(method)),
+        identity=REGISTRY.parse(method).identity,
         timings={"encode": 1.5, "score": 0.25},
         environment={"device": "cpu", "threads": 2, "harness": "0.3.0", "commit": None},
         facts={"encoding": [{"dtype": "float32"}] * 2},

@@ -241,7 +241,7 @@ def registry(encoder: FakeConfig, *corpora: Corpus) -> Registry:
 
 def made_record(method: str, task: str, scores: Mapping, seed: int = 0, **fields) -> Record:
     """A record of 30 pairs that holds scores and these fields alone."""
-    empty = {"repr": "", "pairs": 30, "timings": {}, "digests": {}, "environment": {}}
+    empty = {"identity": "", "pairs": 30, "timings": {}, "digests": {}, "environment": {}}
     facts = {"method": method, "task": task, "scores": scores, "seed": seed}
     return Record(SCHEMA, **(empty | facts | fields))
 

@@ -34,6 +34,7 @@ from harness.core.interfaces import Encoding, Identity
 from harness.core.json_text import parse_json
 from harness.core.provenance import packages
 from harness.core.tensors import TensorFile, write_tensors
+from harness.core.texts import KEY_BYTES, sentence_key
 
 PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
 TOKENS = "tokens"  # how many there are of each sentence, and how many have a vector
@@ -42,7 +43,7 @@ SENTENCE = 60  # letters of a sentence, about
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
     """Keys that are stored as the rows of a matrix, in its order."""
-    whole = np.dtype((np.void, files.KEY_BYTES))
+    whole = np.dtype((np.void, KEY_BYTES))
     keys: list[bytes] = np.ascontiguousarray(rows).view(whole)[:, 0].tolist()
     return keys
 
@@ -122,7 +123,7 @@ class EncoderCache:
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The distinct texts that are not cached, in first-seen order."""
-        return [t for t in dict.fromkeys(texts) if files.sentence_key(t) not in self.place]
+        return [t for t in dict.fromkeys(texts) if sentence_key(t) not in self.place]
 
     def add(
         self,
@@ -134,7 +135,7 @@ class EncoderCache:
         """Store one shard, complete or not at all, its seconds, and the encoder's facts."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.hold()
-        tensors = {"keys": np.array([list(files.sentence_key(t)) for t in texts], dtype=np.uint8)}
+        tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = encoding.mean[:, i]
         tensors |= {name: array for name, array in encoding.arrays.items() if name != "mean"}
@@ -153,7 +154,7 @@ class EncoderCache:
 
     def paid(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts."""
-        counts = Counter([self.place[files.sentence_key(t)][0] for t in texts])
+        counts = Counter([self.place[sentence_key(t)][0] for t in texts])
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
         seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
         ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
@@ -201,7 +202,7 @@ class EncoderCache:
         return Encoding(layers, self.depth, mean, **rest)
 
     def _places(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
-        return np.array([self.place[files.sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
+        return np.array([self.place[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
 
     def _gather(self, name: str, places: Int[np.ndarray, "N 2"]) -> Float32[np.ndarray, "N D"]:
         width = self.shards[places[0, 0]].tensors[name]["shape"][1]

@@ -1,0 +1,327 @@
+"""The identity of a method, for every configuration of the registry; and of the code that computes.
+
+A setting at its default is left out, so a new one changes no identity. `defaults.txt` holds the
+defaults: one that changed would make an old result look like one of the new setting.
+"""
+
+import os
+import re
+import shutil
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from baselines.flow import Flow
+from baselines.natsv import Natsv
+from baselines.whitening import Whitening
+from harness.core import provenance
+from harness.core.identity import NOT_IN_IDENTITY, describes, identity_text
+from harness.core.provenance import Plugin
+from harness.core.types import Method
+from harness.encoders.transformer import TransformerConfig
+from harness.registry import load_registry
+from harness.results.records import Store
+from harness.transforms.pooling import MEAN
+
+ROOT = Path(__file__).resolve().parents[2]
+DEFAULTS = Path(__file__).with_name("defaults.txt")
+METHODS = tuple(load_registry().methods.values())
+MINILM = load_registry().encoders["minilm"]
+
+
+def settings_of(kind):
+    return [f for f in fields(kind) if f.compare and f.metadata.get("identity", True)]
+
+
+def parts_of(value):
+    """A configuration and all configurations in it."""
+    if is_dataclass(value):
+        yield value
+        for setting in settings_of(type(value)):
+            yield from parts_of(getattr(value, setting.name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from parts_of(item)
+
+
+CONFIGURATIONS = {part: None for method in METHODS for part in parts_of(method)}
+CLASSES = sorted({type(part) for part in CONFIGURATIONS}, key=lambda kind: kind.__name__)
+
+
+def grown(part, **new):
+    """The same configuration of a class with the same name and a setting more."""
+    kind = type(part)
+    number = ("newer", int, field(default=0, kw_only=True))
+    larger = make_dataclass(kind.__name__, [number], bases=(kind,), frozen=True)
+    given = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
+    return larger(**given, **new)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_new_setting_with_a_default_changes_no_identity(kind):
+    for part in (part for part in CONFIGURATIONS if type(part) is kind):
+        assert identity_text(grown(part)) == identity_text(part)
+        assert identity_text(grown(part, newer=1)) != identity_text(part)
+        assert describes(identity_text(part), grown(part))
+        assert not describes(identity_text(part), grown(part, newer=1))
+
+
+def test_a_new_setting_of_a_part_changes_no_identity_of_a_method():
+    for method in METHODS:
+        newer = replace(
+            method,
+            encoder=grown(method.encoder),
+            pooling=grown(method.pooling),
+            post=tuple(grown(post) for post in method.post),
+        )
+        assert newer.identity == method.identity
+
+
+def changed(value):
+    """Another setting of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return value + "x"
+        case None:
+            return 7
+        case tuple():
+            return (*value, *value, 1)
+    return "something else"
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_configurations_that_differ_in_a_setting_differ_in_identity(kind):
+    part = next(part for part in CONFIGURATIONS if type(part) is kind)
+    for setting in settings_of(kind):
+        other = object.__new__(kind)  # whatever the class says of the value
+        other.__dict__.update(vars(part))
+        other.__dict__.pop("identity", None)
+        other.__dict__[setting.name] = changed(getattr(part, setting.name))
+        assert identity_text(other) != identity_text(part), setting.name
+        assert not describes(identity_text(part), other), setting.name
+
+
+def test_registered_methods_have_an_identity_each():
+    assert len({method.identity for method in METHODS}) == len(METHODS)
+
+
+def test_what_is_said_of_a_method_is_not_in_its_identity():
+    method = Method(MINILM, MEAN, (Whitening(64),), "target")
+    told = replace(method, cite="other2020", note="A note.", tasks=("sts-b",))
+    encoder = replace(MINILM, cite="other2020", licence="MIT", trained_on="other texts", about=1)
+    assert told.identity == method.identity == replace(method, encoder=encoder).identity
+    assert "cite" not in method.identity
+
+
+def test_an_identity_is_short():
+    assert identity_text(Whitening()) == "Whitening()"
+    assert identity_text(Natsv(6)) == "Natsv(k=6)"
+    flow = Flow("flow:released", start="glorot", dropout=True)
+    assert identity_text(flow) == "Flow(name='flow:released', start='glorot', dropout=True)"
+
+
+# Defaults
+
+
+def written_defaults():
+    """`Class.setting = default`, for every setting that an identity can leave out."""
+    lines = set()
+    for kind in CLASSES:
+        for setting in settings_of(kind):
+            if setting.default is not MISSING:
+                lines.add(f"{kind.__name__}.{setting.name} = {identity_text(setting.default)}\n")
+            elif setting.default_factory is not MISSING:
+                default = identity_text(setting.default_factory())
+                lines.add(f"{kind.__name__}.{setting.name} = {default}\n")
+    return sorted(lines)
+
+
+def test_no_default_of_a_setting_has_changed():
+    """Records leave defaults out. Another default needs another name of the setting."""
+    if os.environ.get("GOLDEN") == "write":
+        DEFAULTS.write_text("".join(written_defaults()), encoding="utf-8")
+    assert "".join(written_defaults()) == DEFAULTS.read_text(encoding="utf-8")
+
+
+# Identities of earlier versions
+
+FORMER = (
+    "Method(encoder=TransformerConfig(name='minilm', repo='sentence-transformers/all-MiniLM-L6-v2',"
+    " revision='8b3219a92973c328a8e22fadcfa821b5dc75636a', max_length=None, weights_sha256="
+    "'53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'),"
+    " pooling=Mean(name='mean', layers=(-1,)), post=({}), fit_on='target')"
+)
+FORMER_FLOW = (
+    "(name='{}', levels=3, depth=3, step=('actnorm', 'reversal', 'additive'), first=(),"
+    " epochs=1.0, learning_rate=0.001),"
+)
+
+
+@pytest.mark.parametrize(
+    ("post", "method"),
+    [
+        ("Whitening(k=None),", "minilm.mean+whitening@target"),
+        ("SN(), Natsv(k=6, centred=False)", "minilm.mean+sn+natsv:6@target"),
+        ("Flow" + FORMER_FLOW.format("flow"), "minilm.mean+flow@target"),
+        ("GlorotFlow" + FORMER_FLOW.format("flow:glorot"), "minilm.mean+flow:glorot@target"),
+        ("DropoutFlow" + FORMER_FLOW.format("flow-dropout"), "minilm.mean+flow-dropout@target"),
+        ("ReleasedFlow" + FORMER_FLOW.format("flow:released"), "minilm.mean+flow:released@target"),
+    ],
+)
+def test_the_identity_of_an_earlier_version_is_known_again(post, method):
+    registry = load_registry()
+    text = FORMER.format(post)
+    others = (m for m in METHODS if m.encoder.name == "minilm" and m.id != method)
+    assert describes(text, registry.parse(method))
+    assert not any(describes(text, other) for other in others)
+
+
+def test_a_class_that_was_a_setting_describes_that_setting_alone():
+    text = "GlorotFlow(name='mine', levels=3)"
+    assert describes(text, Flow("mine", start="glorot"))
+    assert not describes(text, Flow("mine"))
+    assert not describes(text, Flow("mine", start="glorot", dropout=True))
+    assert not describes("OtherFlow(name='mine')", Flow("mine"))
+
+
+NO_TEXTS_OF_IT = (
+    *("", "Method(", "Method", "Method()", "1 + 1", "Natsv(6)", "Natsv(k=6, other=1)", "(" * 500),
+    *("Whitening(k=6)", "Natsv(k=6.0)", "Natsv(k=True)", "x.Natsv(k=6)", "exit()"),
+)
+
+
+@pytest.mark.parametrize("text", NO_TEXTS_OF_IT)
+def test_a_text_that_is_not_the_configuration_s_describes_nothing(text):
+    assert not describes(text, Natsv(6))
+
+
+def test_every_committed_record_has_the_identity_of_its_method():
+    registry = load_registry()
+    stored = {(record.method, record.identity) for record in Store(ROOT / "results").records()}
+    assert all(registry.parse(method).identity == identity for method, identity in stored)
+
+
+# Settings of other kinds
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A configuration of a plug-in."""
+
+    value: object = None
+    hidden: object = field(default=None, metadata=NOT_IN_IDENTITY)
+    log: object = field(default=None, compare=False)
+
+
+def test_settings_of_every_kind_tell_values_apart_and_are_the_same_in_another_process():
+    values = [
+        *(1, 1.0, True, "1", None, b"1", (), (1,), ((1,),), {1, 2}, {1: 2}, {"a": Natsv(1)}),
+        *(np.arange(3), np.arange(5000), np.arange(5000)[::-1], Path("a"), Natsv, np.mean, len),
+    ]
+    texts = [identity_text(Settings(value)) for value in values]
+    assert len({*texts}) == len(values)
+    assert not any("0x" in text for text in texts)
+    assert identity_text(np.float64(0.1)) == "0.1"
+    assert identity_text(Settings(frozenset("ba"))) == "Settings(value={'a', 'b'})"
+
+
+def test_what_cannot_be_written_down_is_no_other_s():
+    functions = [lambda: 1, lambda: 2, partial(min, 1), object(), "a".upper, "b".upper]
+    texts = [identity_text(Settings(value)) for value in functions]
+    assert len({*texts}) == len(functions)
+    assert not any(describes(text, Settings(lambda: 1)) for text in texts)
+
+
+def test_fields_that_are_declared_out_are_out():
+    assert identity_text(Settings(1, hidden=2, log=3)) == "Settings(value=1)"
+
+
+def test_settings_of_a_plugin_s_class_are_all_written(monkeypatch):
+    """No test holds its defaults: one that changes must be seen."""
+    plugin = Plugin("mine", "mine.py", "1", "0" * 64, Settings.__module__)
+    monkeypatch.setitem(provenance.PLUGINS, "mine", plugin)
+    assert identity_text(Settings()) == "Settings(value=None)"
+    assert identity_text(Natsv(6)) == "Natsv(k=6)"
+
+
+def test_settings_that_old_digests_hold_are_written_at_their_default():
+    config = TransformerConfig("bert", "google-bert/bert-base-uncased")
+    written = ("repo", "revision", "max_length", "weights_sha256")
+    assert identity_text(config, written) == repr(config)
+
+
+# The code that computes
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A copy of the code, of which the digest is taken."""
+    for name, constant in (("harness", "HARNESS"), ("baselines", "BASELINES")):
+        leave = shutil.ignore_patterns("__pycache__", "embedded", "committed")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=leave)
+        monkeypatch.setattr(provenance, constant, tmp_path / name)
+    return tmp_path
+
+
+def digest_with_a_comment(checkout, name):
+    """The digest of the code with a line more in one of its files."""
+    path = checkout / name
+    before = path.read_bytes()
+    path.write_bytes(before + b"# A comment.\n")
+    try:
+        return provenance.code_digest.__wrapped__()
+    finally:
+        path.write_bytes(before)
+
+
+def test_a_comment_makes_cells_stale_in_the_rooms_that_compute_alone(checkout):
+    before = provenance.code_digest.__wrapped__()
+    rooms = {True: set(), False: set()}
+    for path in sorted([*checkout.glob("harness/**/*.py"), *checkout.glob("baselines/*.py")]):
+        name = path.relative_to(checkout).as_posix()
+        moved = digest_with_a_comment(checkout, name) != before
+        rooms[moved].add(name)
+    assert {"harness/transforms/affine.py", "harness/core/metrics/correlation.py"} <= rooms[True]
+    assert {"baselines/sn.py", "harness/evaluation/evaluate.py"} <= rooms[True]
+    top = {name.split("/")[1] for name in rooms[True] if name.startswith("harness/")}
+    assert top == {*provenance.COMPUTING}
+    without = {name.split("/")[1] for name in rooms[False] if name.startswith("harness/")}
+    assert {"cli", "report", "results", "gate", "interop", "assets", "resolve.py"} <= without
+    assert {f"harness/{name}" for name in provenance.NOT_COMPUTING} <= rooms[False]
+
+
+def test_the_page_on_identity_says_which_files_compute(checkout):
+    """Each row of its table: a line more in a file, and whether cells are measured again."""
+    shutil.copytree(ROOT / "docs", checkout / "docs")
+    before = provenance.code_digest.__wrapped__()
+    page = (ROOT / "docs/identity.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w./]+)` \| (yes|no) \|$", page, re.MULTILINE)
+    assert len(rows) > 10
+    for name, again in rows:
+        moved = digest_with_a_comment(checkout, name) != before
+        assert moved == (again == "yes"), name
+
+
+def test_a_list_that_the_code_reads_is_a_part_of_the_code(checkout):
+    """Words that are left out, digests of data: they move a score as a line of code does."""
+    before = provenance.code_digest.__wrapped__()
+    assert digest_with_a_comment(checkout, "harness/encoders/english_stop_words.txt") != before
+    assert digest_with_a_comment(checkout, "harness/tasks/published_rows.toml") != before
+    assert digest_with_a_comment(checkout, "harness/report/drawing.css") == before
+    assert digest_with_a_comment(checkout, "harness/report/texts.toml") == before
+
+
+def test_a_file_that_moves_or_is_new_changes_the_digest_of_the_code(checkout):
+    before = provenance.code_digest.__wrapped__()
+    path = checkout / "harness/transforms/affine.py"
+    path.rename(path.with_name("linear.py"))
+    moved = provenance.code_digest.__wrapped__()
+    (checkout / "baselines/new.py").write_text("")
+    assert len({before, moved, provenance.code_digest.__wrapped__()}) == 3
