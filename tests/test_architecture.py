@@ -50,7 +50,7 @@ NAMED = {
     "tasks.corpora": {"simcse"},  # a file's own name
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
     "tasks.lexical": {"flow"},  # a paper, whose number stands beside the task's
-    "results.protocols": {"simcse", "sbert", "flow", "whitening"},  # called by who set it
+    "results.scorings": {"simcse", "sbert", "flow", "whitening"},  # called by who set it
     "results.reproduction": {"simcse"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
     "report.figures": {"simcse"},  # the same

@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from harness import Places
 from harness.results.folder import ResultsFolder
-from harness.results.protocols import SEVEN
+from harness.results.scorings import SEVEN
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ResultsFolder(ROOT / "results")

@@ -39,13 +39,12 @@ from harness.results.comparisons import Comparisons, Neighbours, rounded
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, column_value, methods_by_encoder
 from harness.results.intervals import ITEMS, SEEDS_AND_ITEMS, Interval, Intervals
-from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell
+from harness.results.scorings import COMPARED_SCORINGS, SEVEN, Scoring, averages
 from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 SEED = 0
-SCORINGS = (SIMCSE, WHITENING)  # of the leaderboard tables whose rows are compared
 HERE = InProcess()
 
 # The scores that a resample can compute again, and what similarities (or classes) are scored by.
@@ -237,11 +236,12 @@ def compare_tables(
     registry, results = resampler.results.registry, resampler.results.records
     due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
-        for scoring in SCORINGS:
+        for scoring in COMPARED_SCORINGS:
             if not {*map(scoring.task, SEVEN)} <= registry.tasks.keys():
                 continue
-            path = (scoring.correlation, scoring.aggregation)
-            scores = tuple((registry.tasks[task], path) for task in map(scoring.task, SEVEN))
+            scores = tuple(
+                (registry.tasks[task], scoring.path) for task in map(scoring.task, SEVEN)
+            )
             # A committed record without its per-pair similarities cannot be resampled.
             here = [
                 m for m in methods if resampler.has_similarities(over_seeds((m,), scores, results))

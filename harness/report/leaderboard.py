@@ -17,13 +17,13 @@ from harness.registry import Registry
 from harness.report.coverage import coverage_notes
 from harness.report.markdown import Page, escape, table, texts
 from harness.report.sentences import origin_in_words
-from harness.results import protocols
+from harness.results import scorings
 from harness.results.comparisons import Comparisons
 from harness.results.costs import milliseconds, shared_the_machine
 from harness.results.index import CellName, Results, Value
 from harness.results.origins import origin_of_encoder
-from harness.results.protocols import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.reproduction import composed
+from harness.results.scorings import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.verdict import CellState
 
 # The headings of the sections beside the seven tasks; `texts.toml` has what to know of some.
@@ -74,24 +74,24 @@ class Board:
 
 def sts_board(results: Results, methods: Sequence[str], protocol: Scoring) -> Board | None:
     """The seven tasks and their average; None where no method has any of them."""
-    every = ((method, protocols.row(results, method, protocol)) for method in methods)
+    every = ((method, scorings.seven_values(results, method, protocol)) for method in methods)
     rows = [line for line in every if any(value.mean is not None for value in line[1])]
-    rows = protocols.best_first(rows, column=-1)
-    tasks = protocols.columns_by_label(protocol)
+    rows = scorings.best_first(rows, column=-1)
+    tasks = protocol.tasks_by_label
     coverage = coverage_notes(results, [method for method, _ in rows], tasks)
     path = (protocol.correlation, protocol.aggregation)
     columns = [BoardColumn(heading, task, path) for heading, task in tasks.items()]
     columns.append(BoardColumn("Avg."))
-    return Board(protocol.id, protocol.title, "", coverage, columns, rows) if rows else None
+    return Board(protocol.id, title_of(protocol), "", coverage, columns, rows) if rows else None
 
 
 def section_board(
     name: Section, results: Results, registry: Registry, methods: Sequence[str]
 ) -> Board | None:
     """A section beside the seven tasks; None where no method has a value."""
-    columns = protocols.columns_of(name, registry.tasks.values())
-    rows = protocols.rows_of(columns, results, methods)
-    rows = rows if name == "other" else protocols.best_first(rows, column=0)
+    columns = scorings.columns_of_section(name, registry.tasks.values())
+    rows = scorings.rows_of_columns(columns, results, methods)
+    rows = rows if name == "other" else scorings.best_first(rows, column=0)
     if not rows:
         return None
     tasks = {column.heading: task.name for task, column in columns}
@@ -180,11 +180,17 @@ def method_notes(registry: Registry, methods: Sequence[str]) -> list[str]:
     return [f"{', '.join(names)}: {escape(note)}." for note, names in noted.items()]
 
 
+def title_of(scoring: Scoring) -> str:
+    """The heading of a table: `` Spearman, `all`, SentEval text ``."""
+    text = "SentEval text" if scoring.text == "senteval" else "raw text"
+    return f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
+
+
 def cost_of(results: Results, method: str, protocol: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
     cost = milliseconds(results, method, protocol)
     if cost is None:
-        tasks = protocols.columns_by_label(protocol).values()
+        tasks = protocol.tasks_by_label.values()
         ran = any((method, task) in results.by_cell for task in tasks)
         return NOT_TIMED if ran else CellState.NOT_RUN
     shared = BESIDE if shared_the_machine(results, method, protocol) else ""
@@ -205,7 +211,7 @@ def leaderboard(
             return []
         shown.append(board)
         costs = {method: cost_of(results, method, protocol) for method in methods}
-        averages = protocols.averages(results, methods, protocol)
+        averages = scorings.averages(results, methods, protocol)
         compared = comparisons.get(table_id)
         tested = compared is not None and compared.hold_for(averages)
         ties = compared.indistinguishable if compared and tested else ()
@@ -217,7 +223,7 @@ def leaderboard(
             ]
         return parts if len(averages) < 2 else [*parts, texts()["not-compared"]]
 
-    complete = protocols.complete_encoders(results)
+    complete = scorings.complete_encoders(results)
     for encoder, methods in complete.items():
         parts.append(f"### {escape(encoder)}")
         config = registry.encoders.get(encoder.partition(":")[0])

@@ -16,10 +16,10 @@ from harness.results.claim_tests import ClaimOutcome, ClaimResult
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder
-from harness.results.protocols import LABELS, SCORINGS, SEVEN
 from harness.results.questions import Trap
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, count
+from harness.results.scorings import LABELS, SCORINGS, SEVEN
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 PAGE = "conformance.md"

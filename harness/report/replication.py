@@ -13,9 +13,9 @@ from harness.report.sentences import aggregation, metric, number_of, signed
 from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, ClaimTests, Finding
 from harness.results.claims import Claim, Claims
 from harness.results.index import NOT_MEASURED, value
-from harness.results.protocols import LABELS
 from harness.results.published import Table
 from harness.results.questions import Search
+from harness.results.scorings import LABELS
 from harness.results.verdict import TOLERANCES
 
 PAGE = "replication-in-miniature.md"

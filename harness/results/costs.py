@@ -6,7 +6,7 @@ import math
 
 from harness.core.types import Record
 from harness.results.index import Results
-from harness.results.protocols import SEVEN, Scoring
+from harness.results.scorings import SEVEN, Scoring
 
 
 def milliseconds(results: Results, method: str, scoring: Scoring) -> float | None:

@@ -1,8 +1,8 @@
-"""Scores as rows of a data frame, each beside the number that is published for it."""
+"""Scores as rows of a data frame, each with the number that is published for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,14 +19,8 @@ from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
 from harness.results.same_files import with_registered
 from harness.results.verdict import CellState
 
-# What a row takes over from a record under the same name.
-STEPS = ("encode", "fit", "apply", "score")
-FACTS = ("coverage", "sentences_per_second", "peak_memory_mb")
-ENVIRONMENT = ("device", "threads", "harness", "commit")
-DIGESTS = ("data", "weights")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreRow:
     """One score of one method on one task with one seed.
 
@@ -133,63 +127,73 @@ def score_rows(
     source: str = "own",
     published_too: bool = False,
 ) -> list[ScoreRow]:
-    """The main score of every record, or every score of it, in the order of the records.
+    """The rows of records, in the order of the records.
 
-    Beside it stands the number that is published for its method, task and path. Where there are
-    several, it is that with the best known protocol. With `published_too`, scores of another metric
-    or aggregation that a number is published for have rows as well.
+    Args:
+        results: The records.
+        tables: The published tables that scores are compared with.
+        registry: Methods and tasks by name.
+        every_score: One row for each score of a record, and not for its main score alone.
+        source: What the rows have in the column `source`.
+        published_too: Scores that are not the main one have rows, too, if a number is published
+            for them.
     """
-    published: dict[tuple[str, ...], Reproduction] = {}
-    named = with_registered(results, registry)
-    evidence = [*EVIDENCE, None]
-    cells = (cell for table in tables for cell in table.cells)
-    for cell in sorted(cells, key=lambda cell: evidence.index(cell.evidence)):
-        records = named.by_cell.get((str(cell.method), str(cell.task)), ())
-        if records and cell.published:
-            identifier = str(records[0].facts.get(MEASURED_AS, cell.method))
-            path = (identifier, str(cell.task), *score_path(cell.metric, cell.aggregation))
-            if path not in published:
-                published[path] = reproduce(cell, named, registry)
+    published = _published_by_score(results, tables, registry)
     rows = []
-    for names, records in results.by_cell.items():
+    for (method, task), records in results.by_cell.items():
+        is_stale = (method, task) in results.stale
         for record in records:
             main = main_path(record.scores)
-            chosen = [
-                path
-                for path in score_paths(record.scores)
-                if every_score or path == main or (published_too and (*names, *path) in published)
-            ]
-            rows += [
-                _row(record, path, published.get((*names, *path)), source, names in results.stale)
-                for path in (chosen if main in chosen else [main, *chosen])
-            ]
+            for path in _paths(record, main):
+                reproduction = published.get((method, task, path))
+                is_published = published_too and reproduction is not None
+                if every_score or is_published or path == main:
+                    rows.append(_row(record, path, reproduction, source, is_stale))
     return rows
+
+
+def _paths(record: Record, main: ScorePath) -> list[ScorePath]:
+    """The paths of a record's scores; the main one is first where it is not among the scores."""
+    paths = [*score_paths(record.scores)]
+    return paths if main in paths else [main, *paths]
+
+
+def _published_by_score(
+    results: Results, tables: Iterable[Table], registry: Registry
+) -> Mapping[tuple[str, str, ScorePath], Reproduction]:
+    """The published number of each method, task and path: of several the best known protocol."""
+    named = with_registered(results, registry)
+    evidence = [*EVIDENCE, None]
+    cells = [cell for table in tables for cell in table.cells]
+    cells.sort(key=lambda cell: evidence.index(cell.evidence))
+    published: dict[tuple[str, str, ScorePath], Reproduction] = {}
+    for cell in cells:
+        records = named.records(str(cell.method), str(cell.task))
+        if not records or not cell.published:
+            continue
+        identifier = str(records[0].facts.get(MEASURED_AS, cell.method))
+        score = (identifier, str(cell.task), score_path(cell.metric, cell.aggregation))
+        if score not in published:
+            published[score] = reproduce(cell, named, registry)
+    return published
 
 
 def plugins_behind(record: Record) -> str | None:
     """The plug-ins of a record by name and version, and whether they are loaded in this process."""
-    named = [
-        f"{name} {version}".strip() + ("" if name in PLUGINS else " (not loaded)")
-        for name, version in record.facts.get("plugins", {}).items()
-    ]
+    named = []
+    for name, version in record.facts.get("plugins", {}).items():
+        plugin = f"{name} {version}".strip()
+        named.append(plugin if name in PLUGINS else f"{plugin} (not loaded)")
     return ", ".join(named) or None
 
 
 def _row(
-    record: Record, path: ScorePath, published: Reproduction | None, source: str, stale: bool
+    record: Record, path: ScorePath, published: Reproduction | None, source: str, is_stale: bool
 ) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
-    facts, score = record.facts, score_at(record.scores, path)
-    state = str(CellState.STALE) if stale else "measured"
-    taken_over: dict[str, Any] = {
-        **{f"{step}_seconds": record.timings.get(step) for step in STEPS},
-        **{name: facts.get(name) for name in FACTS},
-        **{name: record.environment.get(name) for name in ENVIRONMENT},
-        **{name: record.digests.get(name) for name in DIGESTS},
-    }
-    if score is None:
-        why = facts.get("undefined") if path == main_path(record.scores) else None
-        state = f"{CellState.UNDEFINED}: {why}" if why else str(CellState.UNDEFINED)
+    score = score_at(record.scores, path)
+    facts, timings, environment = record.facts, record.timings, record.environment
+    dtypes = dict.fromkeys(encoding["dtype"] for encoding in facts.get("encoding", []))
     return ScoreRow(
         method=record.method,
         encoder=parts.encoder,
@@ -201,19 +205,41 @@ def _row(
         seed=record.seed,
         metric=path[0],
         aggregation="/".join(name for name in path[1:] if name != "groups"),
-        state=state,
+        state=_state(record, path, score, is_stale),
         score=score,
+        coverage=facts.get("coverage"),
         pairs=record.pairs,
         published=published.cell.points if published else None,
         published_in=published.cell.id if published else None,
         evidence=published.cell.evidence if published else None,
         difference=published.verdict.difference if published else None,
         verdict=str(published.state) if published else None,
-        dtype=", ".join(dict.fromkeys(way["dtype"] for way in facts.get("encoding", []))) or None,
+        encode_seconds=timings.get("encode"),
+        fit_seconds=timings.get("fit"),
+        apply_seconds=timings.get("apply"),
+        score_seconds=timings.get("score"),
+        sentences_per_second=facts.get("sentences_per_second"),
+        peak_memory_mb=facts.get("peak_memory_mb"),
+        device=environment.get("device"),
+        dtype=", ".join(dtypes) or None,
+        threads=environment.get("threads"),
+        harness=environment.get("harness"),
+        commit=environment.get("commit"),
+        data=record.digests.get("data"),
+        weights=record.digests.get("weights"),
         plugin=plugins_behind(record),
         source=source,
-        **taken_over,
     )
+
+
+def _state(record: Record, path: ScorePath, score: float | None, is_stale: bool) -> str:
+    """`measured`, or why a score is none to use."""
+    if score is not None:
+        return str(CellState.STALE) if is_stale else "measured"
+    reason = record.facts.get("undefined")
+    if reason and path == main_path(record.scores):
+        return f"{CellState.UNDEFINED}: {reason}"
+    return str(CellState.UNDEFINED)
 
 
 # The types of a column by that of its field; a column of whole numbers may have holes.

@@ -24,10 +24,10 @@ from harness.report.leaderboard import cost_of
 from harness.results.costs import milliseconds
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.protocols import SEVEN, SIMCSE, Scoring
 from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
+from harness.results.scorings import SEVEN, SIMCSE, Scoring
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 PAPERS = RESULTS / "papers"

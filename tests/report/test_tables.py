@@ -23,11 +23,11 @@ from harness.report.paper_tables import paper_latex, paper_page
 from harness.report.sentences import render_explanation
 from harness.results.comparisons import Comparisons, Neighbours
 from harness.results.index import Results
-from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published_tables import load_table
 from harness.results.questions import Trap
 from harness.results.records import Cell, Store
 from harness.results.reproduction import LOW_COVERAGE
+from harness.results.scorings import SEVEN, SIMCSE
 from harness.results.verdict import CellState
 
 GOLDEN = Path(__file__).parent / "golden"

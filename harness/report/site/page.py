@@ -23,9 +23,9 @@ from harness.report.paper_tables import MARKS, Sheet, sheet
 from harness.report.site.dialogs import Dialogs
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value
-from harness.results.protocols import SCORINGS
 from harness.results.published import Table
 from harness.results.reproduction import count
+from harness.results.scorings import SCORINGS
 from harness.results.verdict import VERDICTS, CellState
 
 SITE_PAGE = "site/index.html"

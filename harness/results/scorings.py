@@ -1,0 +1,121 @@
+"""Ways to score the seven STS tasks, and the columns of the leaderboard's other sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.metrics import metric_of
+from harness.core.scores import ScorePath
+from harness.core.types import LeaderboardColumn, Section, Task
+from harness.results.index import Results, Value, average, methods_by_encoder
+
+# The papers' own column order (SBERT, SimCSE).
+SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
+LABELS = {task: task.upper() for task in SEVEN}
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A way to score the seven tasks: text form, correlation, aggregation."""
+
+    text: str
+    correlation: str
+    aggregation: str
+
+    @property
+    def id(self) -> str:
+        """As a file name: `senteval-spearman-all`."""
+        return f"{self.text}-{self.correlation}-{self.aggregation}"
+
+    @property
+    def path(self) -> ScorePath:
+        """The path of the score in a record."""
+        return self.correlation, self.aggregation
+
+    def task(self, base: str) -> str:
+        """The task's name in this text form."""
+        return f"{base}.senteval" if self.text == "senteval" else base
+
+    @property
+    def tasks_by_label(self) -> Mapping[str, str]:
+        """The seven tasks by the headings of their columns."""
+        return {label: self.task(task) for task, label in LABELS.items()}
+
+
+# SBERT's and SimCSE's: SentEval's files, a year's subsets concatenated.
+SIMCSE = Scoring("senteval", "spearman", "all")
+# BERT-whitening's, whose released code reads SentEval's files too. BERT-flow's but for one column:
+# its released code scores STS12-16 by SentEval and reads SICK from SentEval's file, and STS-B from
+# GLUE's, which are raw text.
+WHITENING = Scoring("senteval", "spearman", "wmean")
+COMPARED_SCORINGS = (SIMCSE, WHITENING)  # of the tables whose rows are compared
+SCORINGS = (
+    *COMPARED_SCORINGS,
+    Scoring("raw", "spearman", "all"),
+    Scoring("raw", "spearman", "wmean"),
+    Scoring("raw", "spearman", "mean"),
+    Scoring("raw", "pearson", "all"),
+)
+
+
+def seven_values(results: Results, method: str, scoring: Scoring) -> list[Value]:
+    """The seven values of a method, and their average, which exists only if all of them do."""
+    values = [results.value(method, scoring.task(task), *scoring.path) for task in SEVEN]
+    return [*values, average(values)]
+
+
+def averages(results: Results, methods: Sequence[str], scoring: Scoring) -> dict[str, float]:
+    """The averages of the methods that have one, best first."""
+    means: dict[str, float] = {}
+    for method in methods:
+        mean = seven_values(results, method, scoring)[-1].mean
+        if mean is not None:
+            means[method] = mean
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
+    """The encoders with a method that has an average under SimCSE's or BERT-whitening's scoring."""
+    return {
+        encoder: methods
+        for encoder, methods in methods_by_encoder(results.methods).items()
+        if any(averages(results, methods, scoring) for scoring in COMPARED_SCORINGS)
+    }
+
+
+# A row of a board: a method and its values, in the order of the columns.
+MethodRow = tuple[str, list[Value]]
+Columns = Sequence[tuple[Task, LeaderboardColumn]]
+
+
+def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
+    """Rows by their value in a column; those without a value come last, in their order."""
+    with_value, without_value = [], []
+    for row in rows:
+        mean = row[1][column].mean
+        if mean is None:
+            without_value.append(row)
+        else:
+            with_value.append((mean, row))
+    with_value.sort(key=lambda pair: -pair[0])
+    return [row for _, row in with_value] + without_value
+
+
+def columns_of_section(section: Section, tasks: Iterable[Task]) -> Columns:
+    """The columns that tasks ask for in a section: main scores first, then others."""
+    columns = [
+        (task, column) for task in tasks for column in task.columns if column.section == section
+    ]
+    return sorted(columns, key=lambda pair: bool(pair[1].score))
+
+
+def rows_of_columns(columns: Columns, results: Results, methods: Sequence[str]) -> list[MethodRow]:
+    """Methods with their values; those that have none are left out."""
+    scores = [(task.name, column.score or metric_of(task).main_score) for task, column in columns]
+    rows = []
+    for method in methods:
+        values = [results.value(method, task, *path) for task, path in scores]
+        if any(value.mean is not None for value in values):
+            rows.append((method, values))
+    return rows
