@@ -18,7 +18,7 @@ from harness.gate.outcome import Checked, State
 from harness.registry import Registry
 from harness.report.coverage import percentage
 from harness.report.paper_tables import printed
-from harness.report.replication import PAGE
+from harness.report.replication import CLAIMS_PAGE
 from harness.results.claim_tests import ClaimOutcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results, main_path, main_score, value
@@ -189,7 +189,7 @@ def claims_that_hold(measured: ResultsFolder, committed: ResultsFolder) -> list[
         tested = [c for c in claimed if c.outcome != ClaimOutcome.NOT_MEASURED]
         if tested:
             holding = sum(claim.outcome == ClaimOutcome.HOLDS for claim in tested)
-            by = f"{folder.path}/records: {folder.path}/tables/{PAGE}"
+            by = f"{folder.path}/records: {folder.path}/tables/{CLAIMS_PAGE}"
             return [f"{holding} of {len(tested)} measured claims of papers hold by {by}"]
     return []
 

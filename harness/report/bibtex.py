@@ -12,47 +12,62 @@ from harness.registry import Registry, nearest
 from harness.results.published import Table
 
 HARNESS = "sentence-embedding-harness"  # the key of the harness's own entry
-REFERENCES = Path(__file__).with_name("references.bib")
+BIB_FILE = Path(__file__).with_name("references.bib")
 
-BEGINNING = re.compile(r"^[ \t]*(?=@)", re.MULTILINE)
-KEY = re.compile(r"@\w+\s*\{\s*([^\s,={}]+)\s*,")
+ENTRY_START = re.compile(r"^[ \t]*(?=@)", re.MULTILINE)
+ENTRY_KEY = re.compile(r"@\w+\s*\{\s*([^\s,={}]+)\s*,")
 
 
-def entries(path: Path = REFERENCES) -> dict[str, str]:
-    """Every entry of a .bib file, by key. DataError: a key stands twice, or one is not closed."""
+def entries(path: Path = BIB_FILE) -> dict[str, str]:
+    """Every entry of a .bib file, by key.
+
+    Raises:
+        DataError: Two entries have one key, or an entry is not closed.
+    """
     by_key: dict[str, str] = {}
-    for text in BEGINNING.split(path.read_text(encoding="utf-8")):
-        if match := KEY.match(text):
-            key, entry = match[1], text[: text.rfind("}") + 1]
-            if not entry or entry.count("{") != entry.count("}"):
-                raise DataError(f"{path.name}: the entry {key!r} has no closing brace; add it")
-            if key in by_key:
-                raise DataError(f"{path.name}: the key {key!r} stands twice; remove one entry")
-            by_key[key] = entry
+    for text in ENTRY_START.split(path.read_text(encoding="utf-8")):
+        match = ENTRY_KEY.match(text)
+        if match is None:
+            continue
+        key = match[1]
+        entry = text[: text.rfind("}") + 1]
+        if not entry or entry.count("{") != entry.count("}"):
+            raise DataError(f"{path.name}: the entry {key!r} has no closing brace; add it")
+        if key in by_key:
+            raise DataError(f"{path.name}: two entries have the key {key!r}; remove one")
+        by_key[key] = entry
     return by_key
 
 
 def entries_with(papers: Path | None) -> dict[str, str]:
     """The harness's entries, and those of `references.bib` in a folder of published tables."""
-    ours, path = entries(), (papers or Path()) / REFERENCES.name
-    theirs = entries(path) if papers and path.is_file() else {}
-    if twice := sorted(theirs.keys() & ours):
-        raise DataError(f"{path}: the harness has the key {twice[0]!r} too; remove this entry")
-    return ours | theirs
+    harness_entries = entries()
+    path = papers / BIB_FILE.name if papers is not None else None
+    if path is None or not path.is_file():
+        return harness_entries
+    papers_entries = entries(path)
+    common = sorted(papers_entries.keys() & harness_entries)
+    if common:
+        raise DataError(f"{path}: the harness has the key {common[0]!r} too; remove this entry")
+    return harness_entries | papers_entries
 
 
 def bib_keys(cites: Iterable[str]) -> tuple[str, ...]:
     r"""The keys of several `cite` texts, each once: "a, b" names two, as LaTeX's \cite does."""
-    every = (key.strip() for cite in cites for key in cite.split(","))
-    return tuple(dict.fromkeys(filter(None, every)))
+    keys: dict[str, None] = {}
+    for cite in cites:
+        keys |= dict.fromkeys(key.strip() for key in cite.split(","))
+    return tuple(filter(None, keys))
 
 
 def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    every, wanted = entries_with(papers), bib_keys(cites)
-    if missing := [key for key in wanted if key not in every]:
-        raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
-    return "\n\n".join(every[key] for key in wanted)
+    known = entries_with(papers)
+    wanted = bib_keys(cites)
+    for key in wanted:
+        if key not in known:
+            raise DataError(f"{BIB_FILE.name}: wanted an entry {key!r}, found none; add it")
+    return "\n\n".join(known[key] for key in wanted)
 
 
 def software() -> str:
@@ -63,32 +78,32 @@ def software() -> str:
 
 def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None:
     """Refuse a table whose `cite` is no key of references.bib, with the nearest ones."""
-    every = entries_with(papers)
+    known = entries_with(papers)
     for table in tables:
-        if table.cite not in every:
-            near = nearest(table.cite, every)
+        if table.cite not in known:
+            near = nearest(table.cite, known)
+            remedy = f"{near} Else add" if near else "add"
             raise DataError(
-                f"{table.id}.toml: cite: wanted a key of {REFERENCES.name} of the harness, or of "
-                f"{papers or 'the tables'}/{REFERENCES.name}, found {table.cite!r}; "
-                f"{near + ' Else ' if near else ''}add its entry to the latter"
+                f"{table.id}.toml: cite: wanted a key of {BIB_FILE.name} of the harness, or of "
+                f"{papers or 'the tables'}/{BIB_FILE.name}, found {table.cite!r}; "
+                f"{remedy} its entry to the latter"
             )
 
 
 def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
-    """The method's paper, its encoder's, and those that its post-processors come from.
+    """The keys of the papers of a method, of its encoder and of its post-processors.
 
-    A post-processor comes from the paper of the registered method that brings it, the first that
-    cites another than its encoder's, and from that of its own `cite`.
+    The paper of a post-processor is that of the first registered method that has it and cites
+    another paper than its encoder does; a post-processor may name another one by `cite`.
     """
     if method is None:
         return ()
-    brought_by = {
-        type(post): other.cite
-        for other in reversed(tuple(registry.methods.values()))
-        for post in other.post
-        if other.cite != other.encoder.cite
-    }
+    papers_of_posts: dict[type, str] = {}
+    for other in registry.methods.values():
+        if other.cite != other.encoder.cite:
+            for post in other.post:
+                papers_of_posts.setdefault(type(post), other.cite)
     cites = [method.cite, method.encoder.cite]
     for post in method.post:
-        cites += [brought_by.get(type(post), ""), getattr(post, "cite", "")]
+        cites += [papers_of_posts.get(type(post), ""), getattr(post, "cite", "")]
     return bib_keys(cites)

@@ -9,14 +9,23 @@ from functools import partial
 from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
-from harness.report import pages, replication, threads
 from harness.report.bibtex import require_entries
 from harness.report.figures import pictures
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers, footer
-from harness.report.pages import examples_part, first_screen, published_counts
+from harness.report.pages import (
+    CONFORMANCE_PAGE,
+    TRAPS_PAGE,
+    conformance_page,
+    examples_part,
+    first_screen,
+    published_counts,
+    traps_page,
+)
 from harness.report.paper_tables import CONTENTS, contents, paper_page
+from harness.report.replication import CLAIMS_PAGE, claims_page
 from harness.report.site.page import SITE_PAGE, made_from, site_page
+from harness.report.threads import THREADS_PAGE, threads_page
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS, digest_of_measured
@@ -29,16 +38,19 @@ MEASURED_PAGES = {
     "moved-pairs.md": "moved_pairs.toml",
 }
 # In a checkout of the harness: records of the example plug-ins, and the page with their table.
-EXAMPLES, GUIDE = Path("examples", "plugins", "results"), Path("docs", "how-to", "plugin.md")
+EXAMPLE_RECORDS = Path("examples", "plugins", "results")
+GUIDE = Path("docs", "how-to", "plugin.md")
 # The digests of generated files that a check does not make anew, as `sha256sum --check` reads them.
-DIGESTS = "tables/sha256.txt"
+DIGESTS_FILE = "tables/sha256.txt"
 
 
 @dataclass(frozen=True)
 class Slow:
-    """A file that takes long to make: the line that it carries of what it is made from.
+    """A file that takes long to make.
 
-    Without `make` it is made elsewhere.
+    Attributes:
+        made_from: The line in it that says what it is made from.
+        make: Makes its text; None where another program makes it.
     """
 
     made_from: str
@@ -49,75 +61,105 @@ Pages = Mapping[Path, "str | Slow"]
 
 
 def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
-    """Every generated file under a results folder, and the README, with what is due to it.
+    """Every generated file of a results folder and of the README, by its path.
 
-    Beside the README of the harness, that is the guide to plug-ins, too.
+    With the README of the harness goes the guide to plug-ins.
 
-    Raises DataError where a file that was measured has changed since.
+    Raises:
+        DataError: A file that was measured has changed since.
     """
     require_sealed(folder.path)
     require_entries(folder.tables, folder.papers)
-    records, registry, tables = folder.records, folder.registry, folder.path / "tables"
-    due: dict[Path, str | Slow] = {tables / "papers" / CONTENTS: contents(folder.tables)}
+    return _pages(folder) | _slow_pages(folder) | _parts_of_documents(folder, readme)
+
+
+def _pages(folder: ResultsFolder) -> dict[Path, str]:
+    """The pages of Markdown, and the counts of published numbers.
+
+    A page without its file of questions, or without references, is not made.
+    """
+    tables = folder.path / "tables"
+    counts = published_counts(folder)
+    made = {
+        folder.path / "LEADERBOARD.md": leaderboard(
+            folder.records, folder.registry, counts, folder.comparisons
+        )
+    }
     for table in folder.tables:
-        cells, behind = folder.reproductions(table), folder.records_of_table(table)
-        due[tables / "papers" / f"{table.id}.md"] = paper_page(table, cells, registry, behind).text
-    made = leaderboard(records, registry, published_counts(folder), folder.comparisons)
-    due[folder.path / "LEADERBOARD.md"] = made.text
-    for encoder, methods in methods_by_encoder(records.methods).items():
-        page = encoder_page(records, registry, encoder, methods)
-        due[tables / f"{file_name(encoder)}.md"] = page.text
-    # Without its file of questions, or references, a page is not due.
+        made[tables / "papers" / f"{table.id}.md"] = paper_page(
+            table, folder.reproductions(table), folder.registry, folder.records_of_table(table)
+        )
+    for encoder, methods in methods_by_encoder(folder.records.methods).items():
+        page = encoder_page(folder.records, folder.registry, encoder, methods)
+        made[tables / f"{file_name(encoder)}.md"] = page
     if folder.traps:
-        due[tables / "protocols.md"] = pages.traps_page(records, folder.traps).text
+        made[tables / TRAPS_PAGE] = traps_page(folder.records, folder.traps)
     if folder.claims:
-        page = replication.claims_page(folder.claims, folder.claim_tests, folder.searches)
-        due[tables / replication.PAGE] = page.text
+        claims = claims_page(folder.claims, folder.claim_tests, folder.searches)
+        made[tables / CLAIMS_PAGE] = claims
     if folder.compared:
-        due[tables / pages.PAGE] = pages.conformance_page(folder.compared, records).text
+        made[tables / CONFORMANCE_PAGE] = conformance_page(folder.compared, folder.records)
     if folder.threads:
-        due[tables / threads.PAGE] = threads.threads_page(folder).text
+        made[tables / THREADS_PAGE] = threads_page(folder)
+    texts = {path: page.text for path, page in made.items()}
+    texts[tables / "papers" / CONTENTS] = contents(folder.tables)
+    return texts
+
+
+def _slow_pages(folder: ResultsFolder) -> dict[Path, Slow]:
+    """What takes long to make: pages of other measurements, pictures, the page of results."""
+    made = {}
     for name, question in MEASURED_PAGES.items():
         path = folder.path / QUESTIONS / question
         if path.exists():
-            due[tables / name] = Slow(footer(digest_of_measured(path)))
+            made[folder.path / "tables" / name] = Slow(footer(digest_of_measured(path)))
     drawn = pictures(folder)
     for name, picture in drawn.items():
-        due[folder.path / name] = Slow(picture.made_from, partial(getattr, picture, "svg"))
-    due[folder.path / SITE_PAGE] = Slow(made_from(folder, drawn), partial(site_page, folder, drawn))
-    if readme is not None and readme.exists():
-        text = readme.read_text(encoding="utf-8")
-        due[readme] = between_markers(text, "leaderboard", first_screen(folder))
-        guide, examples = readme.parent / GUIDE, readme.parent / EXAMPLES
-        if guide.exists() and examples.is_dir():
-            text = guide.read_text(encoding="utf-8")
-            shown = examples_part(Store(examples), registry)
-            due[guide] = between_markers(text, "examples", shown)
-    return due
+        made[folder.path / name] = Slow(picture.made_from, partial(getattr, picture, "svg"))
+    site = Slow(made_from(folder, drawn), partial(site_page, folder, drawn))
+    made[folder.path / SITE_PAGE] = site
+    return made
 
 
-def _strays(folder: ResultsFolder, due: Pages) -> list[Path]:
+def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path, str]:
+    """The README and the guide to plug-ins, with their generated parts made anew."""
+    if readme is None or not readme.exists():
+        return {}
+    text = readme.read_text(encoding="utf-8")
+    made = {readme: between_markers(text, "leaderboard", first_screen(folder))}
+    guide = readme.parent / GUIDE
+    examples = readme.parent / EXAMPLE_RECORDS
+    if guide.exists() and examples.is_dir():
+        part = examples_part(Store(examples), folder.registry)
+        made[guide] = between_markers(guide.read_text(encoding="utf-8"), "examples", part)
+    return made
+
+
+def _strays(folder: ResultsFolder, made: Pages) -> list[Path]:
+    """The files among the tables that nothing calls for any more."""
     tables = folder.path / "tables"
-    called_for = {*due, *(tables / name for name in MEASURED_PAGES), folder.path / DIGESTS}
-    return [path for path in sorted(tables.rglob("*.*")) if path not in called_for]
+    measured = [tables / name for name in MEASURED_PAGES]
+    wanted = {*made, *measured, folder.path / DIGESTS_FILE}
+    return [path for path in sorted(tables.rglob("*.*")) if path not in wanted]
 
 
 def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     """Files that writing would change, and table files that no record calls for any more."""
-    due, digests = generated(folder, readme), read_digests(folder.path)
-    changed = [path for path, made in due.items() if not _is_up_to_date(path, made, digests)]
-    return changed + _strays(folder, due)
+    made = generated(folder, readme)
+    digests = read_digests(folder.path)
+    changed = [path for path, content in made.items() if not _is_written(path, content, digests)]
+    return changed + _strays(folder, made)
 
 
-def _is_up_to_date(path: Path, due: str | Slow, digests: Mapping[Path, str]) -> bool:
-    """Whether a file holds what is due; a slow one, what it held when its digest was noted."""
+def _is_written(path: Path, content: str | Slow, digests: Mapping[Path, str]) -> bool:
+    """Whether a file has this content; a slow one, whether it is as it was when it was made."""
     if not path.exists():
         return False
     written = path.read_bytes()
-    if isinstance(due, str):
-        return written == due.encode()
+    if isinstance(content, str):
+        return written == content.encode()
     is_as_written = digests.get(path) == hashlib.sha256(written).hexdigest()
-    return is_as_written and due.made_from.encode() in written
+    return is_as_written and content.made_from.encode() in written
 
 
 def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
@@ -125,35 +167,48 @@ def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
 
     Pages that are made elsewhere stay as they are, and so do their digests.
     """
-    due = generated(folder, readme)
-    texts = {path: made for path, made in due.items() if isinstance(made, str)}
-    slow = {path: made.make() for path, made in due.items() if isinstance(made, Slow) and made.make}
-    every = texts | slow
-    changed = [path for path, text in every.items() if not _is_up_to_date(path, text, {})]
+    made = generated(folder, readme)
+    texts: dict[Path, str] = {}
+    slow: list[Path] = []
+    for path, content in made.items():
+        if isinstance(content, str):
+            texts[path] = content
+        elif content.make is not None:
+            texts[path] = content.make()
+            slow.append(path)
+    changed = [path for path, text in texts.items() if not _is_written(path, text, {})]
     for path in changed:
-        write_atomically(path, every[path].encode())
-    strays = _strays(folder, due)
+        write_atomically(path, texts[path].encode())
+    strays = _strays(folder, made)
     for path in strays:
         path.unlink()
-    noted = note_digests(folder.path, slow)
-    return changed + strays + [folder.path / DIGESTS] * noted
+    if note_digests(folder.path, slow):
+        changed.append(folder.path / DIGESTS_FILE)
+    return changed + strays
 
 
 def read_digests(results: Path) -> Mapping[Path, str]:
     """The digests of slow files when they were written; none without the file that notes them."""
-    path = results / DIGESTS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    noted = (line.partition("  ") for line in lines)
-    return {results / name: digest for digest, _, name in noted}
+    path = results / DIGESTS_FILE
+    if not path.exists():
+        return {}
+    digests = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        digests[results / name] = digest
+    return digests
 
 
 def note_digests(results: Path, written: Iterable[Path]) -> bool:
-    """Note the digests of files as they are, beside those of others; whether one is new."""
+    """Note the digests of written files, and keep those of others; whether one is new."""
     before = read_digests(results)
-    noted = {path: digest for path, digest in before.items() if path.exists()}
-    noted |= {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in written}
-    if noted == before:
+    digests = {path: digest for path, digest in before.items() if path.exists()}
+    for path in written:
+        digests[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digests == before:
         return False
-    lines = (f"{noted[path]}  {path.relative_to(results).as_posix()}\n" for path in sorted(noted))
-    write_atomically(results / DIGESTS, "".join(lines).encode())
+    lines = []
+    for path in sorted(digests):
+        lines.append(f"{digests[path]}  {path.relative_to(results).as_posix()}\n")
+    write_atomically(results / DIGESTS_FILE, "".join(lines).encode())
     return True

@@ -1,7 +1,7 @@
 """Citations: BibTeX, and the sentence that pins a number's protocol, seeds, code and records.
 
-The digest in a sentence is sha256 over the records behind the number, each as JSON, one after the
-other in the order of their paths. Of a single record it is the `sha256` that ends a run's file.
+The digest in a sentence is sha256 over the records behind the number, each as JSON, in the order of
+their paths. For a single record it is the `sha256` that ends a run's file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from harness.results.index import Results, value
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, composed, is_stale, reproduce
 
-NOTHING = "nothing was measured here"
-COMMITS = 3  # more are counted, not listed; the records name their own
+NOT_MEASURED_HERE = "nothing was measured here"
+MOST_COMMITS = 3  # more are counted, not listed; the records name their own
 
 
 @dataclass(frozen=True)
@@ -37,64 +37,74 @@ def answer(options: Mapping[str, str | None], folder: ResultsFolder) -> Iterator
 
     `options` may name one published `table`, `cell` or `method`; without any it is the harness.
     """
-    named = [f"--{kind}" for kind, name in options.items() if name is not None]
+    named = {kind: name for kind, name in options.items() if name is not None}
     if len(named) > 1:
-        raise UsageError(f"one thing is cited at a time, found {' and '.join(named)}")
+        found = " and ".join(f"--{kind}" for kind in named)
+        raise UsageError(f"one thing is cited at a time, found {found}")
     if not folder.path.is_dir():
         raise UsageError(f"--results {folder.path}: there is no such folder")
-    cited = [CITE[kind](name, folder) for kind, name in options.items() if name is not None]
-    [citation] = cited or [cite_harness(folder)]
-    yield bibtex(filter(None, [HARNESS, *citation.keys]), folder.papers)
+    citation = cite_harness(folder)
+    for kind, name in named.items():
+        citation = CITATIONS[kind](name, folder)
+    yield bibtex([HARNESS, *filter(None, citation.keys)], folder.papers)
     for sentence in citation.sentences:
-        yield from ("", sentence)
+        yield ""
+        yield sentence
 
 
 def cite_harness(folder: ResultsFolder) -> Citation:
-    """The harness itself, with every record there is."""
-    tables, results = folder.tables, folder.records
-    numbers = sum(len(table.cells) for table in tables)
-    measured = NOTHING
+    """The harness itself, with every record."""
+    results = folder.records
+    numbers = sum(len(table.cells) for table in folder.tables)
+    tables = number_of(len(folder.tables), "table")
+    measured = NOT_MEASURED_HERE
     if results.by_cell:
-        measured = f"{len(results.by_cell)} measured cells ({len(results.methods)} methods, "
-        measured += f"{len(results.by_task)} tasks) {_made(results)}"
-    sentence = f"{numbers} numbers published in {number_of(len(tables), 'table')}; {measured}."
-    return Citation([sentence])
+        measured = (
+            f"{len(results.by_cell)} measured cells ({len(results.methods)} methods, "
+            f"{len(results.by_task)} tasks) {_made_with(results)}"
+        )
+    return Citation([f"{numbers} numbers published in {tables}; {measured}."])
 
 
 def cite_table(name: str, folder: ResultsFolder) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
     table, registry = folder.table(name), folder.registry
-    cells, results = folder.reproductions(table).values(), folder.records_of_table(table)
+    cells = folder.reproductions(table).values()
+    protocol = filter(None, [metric(table.metric), aggregation(table.aggregation)])
+    sentence = (
+        f"{table.paper}, {table.title}; {', '.join(protocol)}; {len(cells)} numbers published"
+    )
     run = [cell for cell in cells if cell.scores]
-    words = ", ".join(filter(None, (metric(table.metric), aggregation(table.aggregation))))
-    sentence = f"{table.paper}, {table.title}; {words}; {len(cells)} numbers published"
     if run:
         states = Counter(str(cell.state) for cell in run)
-        verdicts = ", ".join(f"{n} {state}" for state, n in states.items())
-        most = max(len(cell.scores) for cell in run)
-        seeds = f", up to {most} seeds a number" if most > 1 else ""
-        sentence += f", {len(run)} of them measured ({verdicts}{seeds}) {_made(results)}."
+        counts = [f"{number} {state}" for state, number in states.items()]
+        most_seeds = max(len(cell.scores) for cell in run)
+        if most_seeds > 1:
+            counts.append(f"up to {most_seeds} seeds a number")
+        made_with = _made_with(folder.records_of_table(table))
+        sentence += f", {len(run)} of them measured ({', '.join(counts)}) {made_with}."
     else:
-        sentence += f"; {NOTHING}."
-    methods = (composed(cell.cell.method, registry) for cell in cells)
-    keys = [table.cite, *(key for m in methods for key in keys_of(m, registry))]
-    keys += [registry.tasks[task].cite for cell in cells for task in cell.cell.tasks]
+        sentence += f"; {NOT_MEASURED_HERE}."
+    keys = [table.cite]
+    for cell in cells:
+        keys += keys_of(composed(cell.cell.method, registry), registry)
+    for cell in cells:
+        keys += [registry.tasks[task].cite for task in cell.cell.tasks]
     return Citation([sentence], keys)
 
 
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell, registry = folder.cell(name), folder.registry
+    method = composed(cell.method, registry)
+    reproduction = reproduce(cell, folder.records, registry)
     records = folder.records.select(cell.measured_cells)
-    method, reproduction = (
-        composed(cell.method, registry),
-        reproduce(cell, folder.records, registry),
-    )
-    measured = _measured(reproduction, method, records)
-    of_tasks = (registry.tasks[task].cite for task in cell.tasks)
-    keys = [cell.table.cite, *keys_of(method, registry), *of_tasks]
-    notes = (f"Note: {note}" for note in cell.notes)
-    return Citation([f"{published_sentence(cell, registry)}; {measured}.", *notes], keys)
+    measured = _measured_in_words(reproduction, method, records)
+    sentence = f"{published_sentence(cell, registry)}; {measured}."
+    notes = [f"Note: {note}" for note in cell.notes]
+    keys = [cell.table.cite, *keys_of(method, registry)]
+    keys += [registry.tasks[task].cite for task in cell.tasks]
+    return Citation([sentence, *notes], keys)
 
 
 def cite_method(name: str, folder: ResultsFolder) -> Citation:
@@ -105,73 +115,94 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
     except UsageError:
         if name not in results.methods:
             raise
-        method = None  # of an encoder by hand, whose records are here
-    here = [task for task in registry.tasks.values() if (name, task.name) in results.by_cell]
-    fresh = [task for task in here if not is_stale(results.records(name, task.name), method)]
-    tasks = ", ".join(task.name for task in fresh)
-    records = results.select((name, task.name) for task in fresh)
-    measured = f"measured on {tasks} {_made(records)}" if fresh else NOTHING
+        method = None  # its encoder was given by hand, and its records are here
+    tasks = []
+    for task in registry.tasks.values():
+        records = results.records(name, task.name)
+        if records and not is_stale(records, method):
+            tasks.append(task)
+    measured = NOT_MEASURED_HERE
+    if tasks:
+        behind = results.select((name, task.name) for task in tasks)
+        names = ", ".join(task.name for task in tasks)
+        measured = f"measured on {names} {_made_with(behind)}"
+    sentences = [f"{name}: {measured}."]
+    if method is not None:
+        sentences.insert(0, _description(method))
     keys = [*keys_of(method, registry)]
-    keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells)]
-    keys += [task.cite for task in fresh]
-    return Citation([*([_about(method)] if method else []), f"{name}: {measured}."], keys)
+    for table in folder.tables:
+        if any(cell.method == name for cell in table.cells):
+            keys.append(table.cite)
+    keys += [task.cite for task in tasks]
+    return Citation(sentences, keys)
 
 
-CITE = {"table": cite_table, "cell": cite_cell, "method": cite_method}
+CITATIONS = {"table": cite_table, "cell": cite_cell, "method": cite_method}
+
+
+# Sentences
 
 
 def published_sentence(cell: PublishedCell, registry: Registry) -> str:
-    """A cell's row, column and protocol; the number as printed, in points, and where it stands."""
-    tasks, *words = protocol_of(cell, registry)
-    about = f" ({'mean of ' if cell.average_of else ''}{tasks})" if tasks else ""
-    protocol = ", ".join(filter(None, (cell.row.name, f"{cell.column.label}{about}", *words)))
-    spread = "" if cell.sd is None else f", sd {cell.sd:g}"
-    statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
-    runs = "" if cell.row.n is None else f" ({statistic} of {cell.row.n} runs{spread})"
-    return f"{protocol}: published {cell.in_points or cell.value}{runs} in {cell.place}"
+    """A cell's row, column and protocol; the number as printed, in points, and its place."""
+    tasks, *protocol = protocol_of(cell, registry)
+    column = cell.column.label
+    if tasks:
+        column += f" (mean of {tasks})" if cell.average_of else f" ({tasks})"
+    runs = ""
+    if cell.row.n is not None:
+        statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
+        spread = "" if cell.sd is None else f", sd {cell.sd:g}"
+        runs = f" ({statistic} of {cell.row.n} runs{spread})"
+    what = ", ".join(filter(None, [cell.row.name, column, *protocol]))
+    return f"{what}: published {cell.in_points or cell.value}{runs} in {cell.place}"
 
 
-def _measured(reproduction: Reproduction, method: Method | None, behind: Results) -> str:
-    state = reproduction.state
+def _measured_in_words(reproduction: Reproduction, method: Method | None, records: Results) -> str:
+    """The measured score with seeds, verdict and origin; or why there is none."""
+    state = str(reproduction.state)
     if not reproduction.scores:
-        why = reproduction.cell.why_not
-        return f"{NOTHING} ({state}{f': {why.explanation}' if why else ''})"
-    score, difference = value(reproduction.scores), reproduction.verdict.difference
-    by = "" if difference is None else f"{difference:+.2f}, "
-    return (
-        f"measured {score} {_seeds(method, score.seeds)} ({by}{state}) "
-        f"{f'by {method.id} ' if method else ''}{_made(behind)}"
-    )
+        why_not = reproduction.cell.why_not
+        reason = f"{state}: {why_not.explanation}" if why_not else state
+        return f"{NOT_MEASURED_HERE} ({reason})"
+    score = value(reproduction.scores)
+    difference = reproduction.verdict.difference
+    verdict = state if difference is None else f"{difference:+.2f}, {state}"
+    maker = f"by {method.id} " if method else ""
+    seeds = _seeds_in_words(method, score.seeds)
+    return f"measured {score} {seeds} ({verdict}) {maker}{_made_with(records)}"
 
 
-def _about(method: Method) -> str:
+def _description(method: Method) -> str:
     """Training data, fit corpus and deviations of a method: they decide what it compares with."""
-    fitted = f"; fitted on {method.fit_on}" if method.fit_on else ""
-    scored = ", the sentences that are scored, no labels seen" if method.transductive else ""
-    note = f"; {method.note}" if method.note else ""
-    return f"{method.id}: encoder trained on {method.encoder.trained_on}{fitted}{scored}{note}."
+    text = f"{method.id}: encoder trained on {method.encoder.trained_on}"
+    if method.fit_on:
+        text += f"; fitted on {method.fit_on}"
+    if method.transductive:
+        text += ", the sentences that are scored, no labels seen"
+    if method.note:
+        text += f"; {method.note}"
+    return f"{text}."
 
 
-def _seeds(method: Method | None, count: int) -> str:
+def _seeds_in_words(method: Method | None, count: int) -> str:
     if count == 1 and not (method and method.seeded):
         return "in one run"
-    return f"over {count} seed{'s' if count > 1 else ''}"
+    return f"over {number_of(count, 'seed')}"
 
 
-def _made(results: Results) -> str:
-    """With which code and at which commit these records were measured, and their digest."""
+def _made_with(results: Results) -> str:
+    """With which version and at which commit these records were measured, and their digest."""
     records = [record for cell in sorted(results.by_cell) for record in results.by_cell[cell]]
-    versions = dict.fromkeys(
-        record.environment.get("harness") or "of unknown version" for record in records
-    )
-    commits = dict.fromkeys(map(_commit, records))
-    named = ", ".join(commits) if len(commits) <= COMMITS else f"{len(commits)} commits"
+    environments = [record.environment for record in records]
+    versions = dict.fromkeys(one.get("harness") or "of unknown version" for one in environments)
+    commits = dict.fromkeys(map(_commit_in_words, records))
+    named = ", ".join(commits) if len(commits) <= MOST_COMMITS else f"{len(commits)} commits"
     noun = "record" if len(records) == 1 else "records"
-    made_with = f"with {HARNESS} {' and '.join(versions)}"
-    return f"{made_with}, {named}, {noun} sha256 {results.digest()}"
+    return f"with {HARNESS} {' and '.join(versions)}, {named}, {noun} sha256 {results.digest()}"
 
 
-def _commit(record: Record) -> str:
-    commit, dirty = record.environment.get("commit"), record.environment.get("dirty")
+def _commit_in_words(record: Record) -> str:
+    commit = record.environment.get("commit")
     name = f"commit {commit[:12]}" if commit else "an unknown commit"
-    return f"{name} with uncommitted changes" if dirty else name
+    return f"{name} with uncommitted changes" if record.environment.get("dirty") else name

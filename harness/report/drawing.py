@@ -37,8 +37,12 @@ Numbers = Sequence[int | float]
 class Figure:
     """Title, caption and size of a picture, read from `figures.toml`.
 
-    It is `inches` tall: so many, and so many more for each row of a panel. `heights` are the
-    relative heights of its panels. `sides` are the shares of the width at which they begin and end.
+    Attributes:
+        about: What it shows, for those who do not see it.
+        notes: Lines below the title.
+        inches: Its height without rows, and for each row of its panel; 0 is the usual height.
+        heights: The relative heights of its panels.
+        sides: The shares of the width at which its panels begin and end.
     """
 
     title: str
@@ -53,7 +57,7 @@ class Figure:
 class Series:
     """Points of one kind, in its colour and marker, or in a colour of their own.
 
-    `hint` shows over them.
+    `hint` is shown when a reader points at them.
     """
 
     kind: str
@@ -65,10 +69,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """What a panel plots; `axes` is what Matplotlib's `Axes.set` takes.
+    """What a panel plots.
 
-    Guides are thin lines of x and y. Shades lie on both sides of 0, and the scale is linear within
-    the least of them. Rows have names on the left, and words beside them on the right.
+    Attributes:
+        axes: What Matplotlib's `Axes.set` takes.
+        joined: Whether the points of a series are joined by a line.
+        guides: Thin lines, each by its x and y.
+        shades: Bounds of bands on both sides of 0; the scale is linear within the first.
+        rows: The names of rows, on the left.
+        row_labels: Texts on the right of the rows.
     """
 
     series: Sequence[Series]
@@ -77,18 +86,19 @@ class Panel:
     guides: Sequence[tuple[Numbers, Numbers]] = ()
     shades: Sequence[float] = ()
     rows: Sequence[str] = ()
-    beside: Sequence[str] = ()
+    row_labels: Sequence[str] = ()
 
 
 def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
-    """The text of a picture's file; `about` is for machines."""
+    """The text of a picture's file; `about` is its description in the metadata."""
     import matplotlib
 
     with matplotlib.rc_context(fname=Path(__file__).with_suffix(".mplstyle")):
-        drawn, every = laid_out(figure, panels)
-        hints = _draw(every, panels)
+        drawn, axes = laid_out(figure, panels)
+        hints = _draw(axes, panels)
         metadata = {"Title": figure.title, "Description": about, "Date": None, "Creator": None}
-        drawn.savefig(buffer := io.StringIO(), format="svg", metadata=metadata)
+        buffer = io.StringIO()
+        drawn.savefig(buffer, format="svg", metadata=metadata)
     text = PLACED.sub(lambda place: FINER.sub(r"\1", place[0]), buffer.getvalue())
     rules = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     text = text.replace("</style>", f"{rules}</style>", 1)
@@ -103,33 +113,36 @@ def laid_out(figure: Figure, panels: Sequence[Panel]) -> tuple[MatplotlibFigure,
     from matplotlib.figure import Figure as MatplotlibFigure
 
     drawn = MatplotlibFigure()
-    usual, left = drawn.get_figheight(), drawn.subplotpars.left
-    base, each = figure.inches
-    drawn.set_figheight(base + each * len(panels[0].rows) or usual)
-    edges = usual / drawn.get_figheight()
-    drawn.suptitle(figure.title, x=left, y=1 - 0.02 * edges, horizontalalignment="left")
-    notes, under = "\n".join(figure.notes), 1 - 0.065 * edges
-    drawn.text(left, under, notes, color="#59636e", verticalalignment="top")
-    below = drawn.subplotpars.bottom * edges
-    drawn.subplots_adjust(bottom=below, top=1 - (0.07 + 0.075 * len(figure.notes)) * edges)
+    left = drawn.subplotpars.left
+    usual_height = drawn.get_figheight()
+    height, height_of_row = figure.inches
+    drawn.set_figheight(height + height_of_row * len(panels[0].rows) or usual_height)
+    # Shares of the height are of the usual one.
+    scale = usual_height / drawn.get_figheight()
+    drawn.suptitle(figure.title, x=left, y=1 - 0.02 * scale, horizontalalignment="left")
+    notes = "\n".join(figure.notes)
+    drawn.text(left, 1 - 0.065 * scale, notes, color="#59636e", verticalalignment="top")
+    drawn.subplots_adjust(
+        bottom=drawn.subplotpars.bottom * scale, top=1 - (0.07 + 0.075 * len(figure.notes)) * scale
+    )
     drawn.subplots_adjust(left=figure.sides[0], right=figure.sides[1])
     axes = drawn.subplots(len(panels), height_ratios=figure.heights, squeeze=False)
     return drawn, list(axes.flat)
 
 
-def _draw(every: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
-    """Draw panels, left to right and down; returns what shows over an element, by its gid."""
-    from matplotlib.lines import Line2D
-
-    looks = looks_of(s.kind for panel in panels for s in panel.series if not s.color)
+def _draw(all_axes: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
+    """Draw the panels in their order; returns the hint of each element by its gid."""
+    kinds = [series.kind for panel in panels for series in panel.series if not series.color]
+    looks = looks_of(kinds)
     hints: dict[str, str] = {}
-    for number, (axes, panel) in enumerate(zip(every, panels, strict=True)):
+    for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
         _draw_ground(axes, panel)
-        for place, series in enumerate(panel.series):
-            gid = f"points-{number}-{place}"
+        for index, series in enumerate(panel.series):
+            gid = f"points-{number}-{index}"
             hints[gid] = series.hint
             look = {"color": series.color, "marker": "o"} if series.color else looks[series.kind]
-            line, size = "-" if panel.joined else "", 6.5 if panel.joined or panel.rows else None
+            line = "-" if panel.joined else ""
+            size = 6.5 if panel.joined or panel.rows else None
             axes.plot(series.x, series.y, gid=gid, ls=line, ms=size, zorder=3, **look)
         axes.set(**panel.axes)
         if axes.get_xscale() == "linear" and "xticks" not in panel.axes:
@@ -139,14 +152,21 @@ def _draw(every: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
                 axis.set_major_formatter("{x:g}")
                 axis.minorticks_off()
     if len(looks) > 1 and not panels[0].rows:
-        handles = [Line2D([], [], ls="", label=kind, **look) for kind, look in looks.items()]
-        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.02)}
-        every[0].legend(handles=handles, ncols=min(7, len(looks)), **above)
+        _draw_legend(all_axes[0], looks)
     return hints
 
 
+def _draw_legend(axes: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
+    """The kinds with their colours and markers, above a panel."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], ls="", label=kind, **look) for kind, look in looks.items()]
+    columns = min(7, len(looks))
+    axes.legend(handles=handles, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.02))
+
+
 def _draw_ground(axes: Axes, panel: Panel) -> None:
-    """What lies under the points: guides, shades, and the names of rows."""
+    """What is under the points: guides, shades, and the names of rows."""
     for x, y in panel.guides:
         axes.plot(x, y, marker="", color=GREY, lw=0.8, alpha=0.6, zorder=1)
     for bound, alpha in zip(panel.shades, (0.30, 0.20, 0.12), strict=False):
@@ -156,8 +176,8 @@ def _draw_ground(axes: Axes, panel: Panel) -> None:
     if panel.rows:
         axes.set_yticks(range(len(panel.rows)), labels=panel.rows)
         axes.set_ylim(len(panel.rows) - 0.4, -0.6)
-    for place, words in enumerate(panel.beside):
-        axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center")
+    for row, label in enumerate(panel.row_labels):
+        axes.text(1.02, row, label, transform=axes.get_yaxis_transform(), va="center")
 
 
 @cache
@@ -168,7 +188,10 @@ def known_looks() -> Mapping[str, tuple[str, str]]:
 
 def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What Matplotlib draws each kind with; those that are not listed take the spare looks."""
-    listed, wanted = known_looks(), sorted(set(kinds))
-    spares = cycle(look for name, look in listed.items() if name.startswith(SPARE))
-    looks = {kind: listed.get(kind) or next(spares) for kind in wanted}
-    return {kind: {"color": color, "marker": marker} for kind, (color, marker) in looks.items()}
+    listed = known_looks()
+    spare_looks = cycle(look for name, look in listed.items() if name.startswith(SPARE))
+    looks = {}
+    for kind in sorted(set(kinds)):
+        color, marker = listed[kind] if kind in listed else next(spare_looks)
+        looks[kind] = {"color": color, "marker": marker}
+    return looks

@@ -87,34 +87,61 @@ def figures() -> Mapping[str, Figure]:
 
 def published_against_measured(cells: Sequence[Reproduction]) -> Plot | None:
     """Published numbers against measured ones; below, differences in the bands of the verdicts."""
-    points, differences = [], []
+    points: list[Series] = []
+    differences: list[Series] = []
     shown_cells: list[CellName] = []
     for cell in cells:
         published, measured = cell.cell.points, cell.measured
         if published is None or measured is None:
             continue
         shown_cells += cell.cell.measured_cells
-        hint = f"published {cell.cell.in_points}, measured {measured:.4f}, {cell.state}"
-        kind = post_processing(cell.cell.method or "")
-        points.append(Series(kind, [published], [measured], f"{cell.cell.id}: {hint}"))
-        differences.append(replace(points[-1], y=[measured - published]))
+        point = Series(
+            kind=post_processing(cell.cell.method or ""),
+            x=[published],
+            y=[measured],
+            hint=(
+                f"{cell.cell.id}: published {cell.cell.in_points}, measured {measured:.4f}, "
+                f"{cell.state}"
+            ),
+        )
+        points.append(point)
+        differences.append(replace(point, y=[measured - published]))
     if not points:
         return None
-    ends = [edge(v for point in points for v in (*point.x, *point.y)) for edge in (min, max)]
+    counts = count(cells)
+    words = {
+        "run": counts["run"],
+        "published": counts["published"],
+        "held": _verdicts_in_words(counts),
+    }
+    panels = [_panel_of_scores(points), _panel_of_differences(differences)]
+    return Plot(panels=panels, words=words, cells=shown_cells)
+
+
+def _verdicts_in_words(counts: Mapping[str, int]) -> str:
+    """`45 exact, 2 match, 0 differs`: each verdict that a number has, and in any case `differs`."""
+    shown = [verdict for verdict in VERDICTS if counts[verdict] or verdict is CellState.DIFFERS]
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)
+
+
+def _panel_of_scores(points: Sequence[Series]) -> Panel:
+    """Measured scores over published ones, with the diagonal."""
+    numbers = [number for point in points for number in (*point.x, *point.y)]
+    ends = [min(numbers), max(numbers)]
+    return Panel(points, axes={"ylabel": "measured, points"}, guides=[(ends, ends)])
+
+
+def _panel_of_differences(differences: Sequence[Series]) -> Panel:
+    """Differences over published scores, in bands as wide as the tolerances of verdicts."""
     bounds = (TOLERANCES.exact, TOLERANCES.match, TOLERANCES.close)
     furthest = max(1.0, *(abs(point.y[0]) * 1.5 for point in differences))
-    below = {
+    axes = {
         "xlabel": "published, points",
         "ylabel": "difference",
         "ylim": (-furthest, furthest),
         "yticks": sorted([0, *bounds, *(-bound for bound in bounds)]),
     }
-    counts = count(cells)
-    held = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v] or v is CellState.DIFFERS)
-    words = {"run": counts["run"], "published": counts["published"], "held": held}
-    above = Panel(points, {"ylabel": "measured, points"}, guides=[(ends, ends)])
-    panels = [above, Panel(differences, below, shades=bounds)]
-    return Plot(panels=panels, words=words, cells=shown_cells)
+    return Panel(differences, axes=axes, shades=bounds)
 
 
 @dataclass(frozen=True)
@@ -132,33 +159,44 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
         return None
     steps = read_typed(Steps, path)
     cell = next((c.cell for c in cells if c.cell.id == steps.cell), None)
-    measured = [results.value(row.method, row.task, *row.score).mean for row in steps.rows]
-    values = [value for value in measured if value is not None]
-    if cell is None or cell.points is None or len(values) < len(measured):
+    if cell is None or cell.points is None:
         return None
-    rows, values = ["published", *(row.what for row in steps.rows)], [cell.points, *values]
-    series = [Series("", values[:1], [0], f"published: {values[0]:.2f}", color=GREY)]
-    beside = [f"{values[0]:.2f}"]
-    for place, (before, value) in enumerate(pairwise(values), start=1):
-        color = GREEN if value > before else RED
-        hint = f"{rows[place]}: {value:.2f}"
-        series.append(Series("", [before, value], [place] * 2, hint, color=color))
-        beside.append(f"{value:.2f} ({signed(value - before)})")
-    down = [([value] * 2, [place, place + 1]) for place, value in enumerate(values[:-1])]
-    listed = (f"{what} {value:.2f}" for what, value in zip(rows, values, strict=True))
+    scores = [cell.points]
+    for row in steps.rows:
+        score = results.value(row.method, row.task, *row.score).mean
+        if score is None:
+            return None
+        scores.append(score)
+    names = ["published", *(row.what for row in steps.rows)]
+    listed = [f"{name} {score:.2f}" for name, score in zip(names, scores, strict=True)]
     words = {
         "title": steps.title,
-        "first": values[0],
-        "last": values[-1],
+        "first": scores[0],
+        "last": scores[-1],
         "listed": "; ".join(listed),
         "row": cell.row.name,
         "column": cell.column.label,
         "paper": cell.table.paper,
     }
-    axes = {"xlabel": "points"}
-    panel = Panel(series, axes, joined=True, guides=down, rows=rows, beside=beside)
     shown_cells = [(row.method, row.task) for row in steps.rows]
-    return Plot(panels=[panel], words=words, cells=shown_cells)
+    return Plot(panels=[_panel_of_steps(names, scores)], words=words, cells=shown_cells)
+
+
+def _panel_of_steps(names: Sequence[str], scores: Sequence[float]) -> Panel:
+    """A row for each score: a bar from the score before it, in the colour of its direction."""
+    first = scores[0]
+    series = [Series("", x=[first], y=[0], hint=f"published: {first:.2f}", color=GREY)]
+    labels = [f"{first:.2f}"]
+    guides = []
+    for row, (before, score) in enumerate(pairwise(scores), start=1):
+        color = GREEN if score > before else RED
+        hint = f"{names[row]}: {score:.2f}"
+        series.append(Series("", x=[before, score], y=[row, row], hint=hint, color=color))
+        labels.append(f"{score:.2f} ({signed(score - before)})")
+        guides.append(([before, before], [row - 1, row]))
+    return Panel(
+        series, axes={"xlabel": "points"}, joined=True, guides=guides, rows=names, row_labels=labels
+    )
 
 
 def post_processing(method: str) -> str:

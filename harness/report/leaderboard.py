@@ -6,13 +6,13 @@ A `Board` is one of its tables, for the Markdown here and for the page of result
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.files import file_name
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
-from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
+from harness.core.types import LeaderboardColumn, Record, Section, Task, is_transductive
 from harness.registry import Registry
 from harness.report.coverage import coverage_notes
 from harness.report.markdown import Page, escape, table, texts
@@ -26,7 +26,7 @@ from harness.results.reproduction import composed
 from harness.results.scorings import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.verdict import CellState
 
-# The headings of the sections beside the seven tasks; `texts.toml` has what to know of some.
+# The headings of the sections apart from the seven tasks; `texts.toml` has what to know of some.
 SECTIONS: Mapping[Section, str] = {
     "other": "Other tasks",
     "transfer": "Transfer (accuracy)",
@@ -34,7 +34,7 @@ SECTIONS: Mapping[Section, str] = {
 }
 COST = "ms / sentence"
 NOT_TIMED = "not timed"
-BESIDE = " ‡"
+SHARED_MACHINE = " ‡"  # the mark of a cost that other processes may have raised
 
 
 @dataclass(frozen=True)
@@ -72,47 +72,55 @@ class Board:
         return [*shown, *self.legend_cells]
 
 
-def sts_board(results: Results, methods: Sequence[str], protocol: Scoring) -> Board | None:
+def sts_board(results: Results, methods: Sequence[str], scoring: Scoring) -> Board | None:
     """The seven tasks and their average; None where no method has any of them."""
-    every = ((method, scorings.seven_values(results, method, protocol)) for method in methods)
-    rows = [line for line in every if any(value.mean is not None for value in line[1])]
-    rows = scorings.best_first(rows, column=-1)
-    tasks = protocol.tasks_by_label
-    coverage = coverage_notes(results, [method for method, _ in rows], tasks)
-    path = (protocol.correlation, protocol.aggregation)
-    columns = [BoardColumn(heading, task, path) for heading, task in tasks.items()]
-    columns.append(BoardColumn("Avg."))
-    return Board(protocol.id, title_of(protocol), "", coverage, columns, rows) if rows else None
+    measured = []
+    for method in methods:
+        values = scorings.seven_values(results, method, scoring)
+        if any(value.mean is not None for value in values):
+            measured.append((method, values))
+    if not measured:
+        return None
+    tasks = scoring.tasks_by_label
+    columns = [BoardColumn(heading, task, scoring.path) for heading, task in tasks.items()]
+    rows = scorings.best_first(measured, column=-1)
+    return Board(
+        id=scoring.id,
+        title=title_of(scoring),
+        about="",
+        coverage=coverage_notes(results, [method for method, _ in rows], tasks),
+        columns=[*columns, BoardColumn("Avg.")],
+        rows=rows,
+    )
 
 
 def section_board(
     name: Section, results: Results, registry: Registry, methods: Sequence[str]
 ) -> Board | None:
-    """A section beside the seven tasks; None where no method has a value."""
+    """A section apart from the seven tasks; None where no method has a value."""
     columns = scorings.columns_of_section(name, registry.tasks.values())
     rows = scorings.rows_of_columns(columns, results, methods)
-    rows = rows if name == "other" else scorings.best_first(rows, column=0)
     if not rows:
         return None
-    tasks = {column.heading: task.name for task, column in columns}
-    coverage = coverage_notes(results, [method for method, _ in rows], tasks)
+    if name != "other":
+        rows = scorings.best_first(rows, column=0)
     about = [texts()[name]] if name in texts() else []
     legend_cells = []
+    board_columns = []
     for task, column in columns:
+        path = column.score or metric_of(task).main_score
+        board_columns.append(BoardColumn(column.heading, task.name, path))
         method = _method_of_legend(results, task, column)
         if method is not None:
             about.append(_legend(results, method, task, column))
             legend_cells.append((method, task.name))
-    shown = [
-        BoardColumn(column.heading, task.name, column.score or metric_of(task).main_score)
-        for task, column in columns
-    ]
+    tasks = {column.heading: task.name for task, column in columns}
     return Board(
         id=name,
         title=SECTIONS[name],
         about=" ".join(about),
-        coverage=coverage,
-        columns=shown,
+        coverage=coverage_notes(results, [method for method, _ in rows], tasks),
+        columns=board_columns,
         rows=rows,
         legend_cells=legend_cells,
     )
@@ -135,119 +143,180 @@ def _legend(results: Results, method: str, task: Task, column: LeaderboardColumn
     return column.legend.format(**values)
 
 
-def label(method: str) -> str:
-    """The method's id, marked where it was fitted on what is scored."""
-    return f"`{method}`" + (" †" if is_transductive(method) else "")
-
-
-def board_parts(
-    board: Board,
-    heading: str,
-    marks: Mapping[str, str] | None = None,
-    costs: Mapping[str, str] | None = None,
-) -> list[str]:
-    """A board under its heading; `marks` stand behind methods, `costs` in a last column."""
-    head = ["method", *(column.heading for column in board.columns), *([COST] if costs else [])]
-    lines = [
-        [label(m) + (marks or {}).get(m, ""), *values, *([costs[m]] if costs else [])]
-        for m, values in board.rows
-    ]
-    parts = heading.format(board.title), board.about, table(head, lines), board.coverage
-    return list(filter(None, parts))
-
-
-def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
-    """Which methods were measured here, where others are packaged, and which by plug-ins."""
-    here = ", ".join(f"`{m}`" for m in methods if m not in results.packaged)
-    note = f"Measured here, at least in part: {here or 'none'}. All others come with the harness."
-    by_plugin: dict[str, dict[str, None]] = {}
-    for (method, _), records in results.by_cell.items():
-        plugins = records[0].facts.get("plugins", {}) if method in methods else {}
-        for name, version in plugins.items():
-            by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = None
-    named = (f"{escape(name)} ({', '.join(chosen)})" for name, chosen in by_plugin.items())
-    plugins_note = f"By plug-ins, which do not come with the harness: {'; '.join(named)}."
-    return [note] * bool(results.packaged) + [plugins_note] * bool(by_plugin)
-
-
-def method_notes(registry: Registry, methods: Sequence[str]) -> list[str]:
-    """What is to be known of methods, each note with those that have it."""
-    noted: dict[str, list[str]] = {}
-    for name in methods:
-        method = composed(name, registry)
-        if method is not None and method.note:
-            noted.setdefault(method.note, []).append(f"`{name}`")
-    return [f"{', '.join(names)}: {escape(note)}." for note, names in noted.items()]
-
-
 def title_of(scoring: Scoring) -> str:
     """The heading of a table: `` Spearman, `all`, SentEval text ``."""
     text = "SentEval text" if scoring.text == "senteval" else "raw text"
     return f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
 
 
-def cost_of(results: Results, method: str, protocol: Scoring) -> str:
+def records_of_boards(boards: Iterable[Board], results: Results) -> Results:
+    """The records that some boards show."""
+    return results.select(cell for board in boards for cell in board.cells)
+
+
+# A board in Markdown
+
+
+def label(method: str) -> str:
+    """The method's id, marked where it was fitted on what is scored."""
+    return f"`{method}` †" if is_transductive(method) else f"`{method}`"
+
+
+def board_parts(
+    board: Board, heading: str, tied: Collection[str] = (), costs: Mapping[str, str] | None = None
+) -> list[str]:
+    """A board under its heading, with what to know of it.
+
+    Args:
+        board: The board.
+        heading: The heading in Markdown, with `{}` for the board's title.
+        tied: Methods that are not distinguishable from the row above.
+        costs: The cost of each method, for a last column; none without it.
+    """
+    head = ["method", *(column.heading for column in board.columns)]
+    if costs is not None:
+        head.append(COST)
+    rows = []
+    for method, values in board.rows:
+        name = f"{label(method)} ≈" if method in tied else label(method)
+        row: list[object] = [name, *values]
+        if costs is not None:
+            row.append(costs[method])
+        rows.append(row)
+    parts = [heading.format(board.title), board.about, table(head, rows), board.coverage]
+    return list(filter(None, parts))
+
+
+def timed_parts(
+    board: Board, results: Results, scoring: Scoring, comparisons: Comparisons | None
+) -> list[str]:
+    """A board of the seven tasks with costs, and the rows that are not distinguishable.
+
+    `comparisons` were stored for the board; those of other averages are not shown.
+    """
+    averages = {method: row[-1].mean for method, row in board.rows if row[-1].mean is not None}
+    costs = {method: cost_of(results, method, scoring) for method, _ in board.rows}
+    heading = "**{}**"
+    if comparisons is not None and comparisons.hold_for(averages):
+        note = "compared-over-seeds" if comparisons.over_seeds else "compared-seed-0"
+        tied = comparisons.indistinguishable
+        return [*board_parts(board, heading, tied, costs), texts()[note]]
+    parts = board_parts(board, heading, costs=costs)
+    if len(averages) > 1:
+        parts.append(texts()["not-compared"])
+    return parts
+
+
+def cost_of(results: Results, method: str, scoring: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
-    cost = milliseconds(results, method, protocol)
+    cost = milliseconds(results, method, scoring)
     if cost is None:
-        tasks = protocol.tasks_by_label.values()
-        ran = any((method, task) in results.by_cell for task in tasks)
-        return NOT_TIMED if ran else CellState.NOT_RUN
-    shared = BESIDE if shared_the_machine(results, method, protocol) else ""
-    return f"{cost:.{max(0, 1 - math.floor(math.log10(cost)))}f}{shared}"
+        tasks = scoring.tasks_by_label.values()
+        is_measured = any((method, task) in results.by_cell for task in tasks)
+        return NOT_TIMED if is_measured else CellState.NOT_RUN
+    decimals = max(0, 1 - math.floor(math.log10(cost)))
+    mark = SHARED_MACHINE if shared_the_machine(results, method, scoring) else ""
+    return f"{cost:.{decimals}f}{mark}"
+
+
+# Notes above boards
+
+
+def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
+    """Which methods were measured here, if others are packaged, and which by plug-ins."""
+    notes = []
+    if results.packaged:
+        own = [f"`{method}`" for method in methods if method not in results.packaged]
+        measured = ", ".join(own) or "none"
+        notes.append(
+            f"Measured here, at least in part: {measured}. All others come with the harness."
+        )
+    by_plugin = _methods_by_plugin(results, methods)
+    if by_plugin:
+        named = [f"{escape(name)} ({', '.join(group)})" for name, group in by_plugin.items()]
+        notes.append(f"By plug-ins, which do not come with the harness: {'; '.join(named)}.")
+    return notes
+
+
+def _methods_by_plugin(results: Results, methods: Collection[str]) -> Mapping[str, Iterable[str]]:
+    """The methods that were measured by each plug-in, as code."""
+    by_plugin: dict[str, dict[str, None]] = {}
+    for (method, _), records in results.by_cell.items():
+        if method in methods:
+            for name, version in records[0].facts.get("plugins", {}).items():
+                by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = None
+    return by_plugin
+
+
+def method_notes(registry: Registry, methods: Sequence[str]) -> list[str]:
+    """The notes of methods, such as a deviation from the paper; methods with one note share it."""
+    names: dict[str, list[str]] = {}
+    for name in methods:
+        method = composed(name, registry)
+        if method is not None and method.note:
+            names.setdefault(method.note, []).append(f"`{name}`")
+    return [f"{', '.join(group)}: {escape(note)}." for note, group in names.items()]
+
+
+def _weights_note(
+    encoder: str, methods: Sequence[str], results: Results, registry: Registry
+) -> str:
+    """Where the weights of an encoder come from, what they were trained on, and their licence."""
+    config = registry.encoders.get(encoder.partition(":")[0])
+    if config is None:
+        return "Weights: by hand, unpinned."
+    records: list[Record] = []
+    for (method, _), measured in results.by_cell.items():
+        if method in methods:
+            records += measured
+    origin = origin_in_words(origin_of_encoder(config, records))
+    return (
+        f"Weights: {escape(origin)}. Trained on: {escape(config.trained_on)}. "
+        f"Licence: {escape(config.licence)}. "
+        f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
+    )
+
+
+# Pages
 
 
 def leaderboard(
     results: Results, registry: Registry, counts: str, comparisons: Mapping[str, Comparisons]
 ) -> Page:
-    """The whole page: how much of the papers was reproduced, then every encoder."""
+    """The whole page: how much of the papers was reproduced, then every encoder.
+
+    Args:
+        results: All records.
+        registry: Methods and tasks by name.
+        counts: The counts of published numbers, in Markdown.
+        comparisons: The stored comparisons of neighbouring rows, by the name of their table.
+    """
     parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
     parts += [texts()["how-to-read"], texts()["cost"], *origin_notes(results, results.methods)]
-    shown: list[Board] = []
-
-    def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
-        board = sts_board(results, methods, protocol)
-        if board is None:
-            return []
-        shown.append(board)
-        costs = {method: cost_of(results, method, protocol) for method in methods}
-        averages = scorings.averages(results, methods, protocol)
-        compared = comparisons.get(table_id)
-        tested = compared is not None and compared.hold_for(averages)
-        ties = compared.indistinguishable if compared and tested else ()
-        parts = board_parts(board, "**{}**", dict.fromkeys(ties, " ≈"), costs)
-        if compared is not None and tested:
-            return [
-                *parts,
-                texts()[f"compared-{'over-seeds' if compared.over_seeds else 'seed-0'}"],
-            ]
-        return parts if len(averages) < 2 else [*parts, texts()["not-compared"]]
-
+    boards: list[Board] = []
     complete = scorings.complete_encoders(results)
     for encoder, methods in complete.items():
         parts.append(f"### {escape(encoder)}")
-        config = registry.encoders.get(encoder.partition(":")[0])
-        records = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
-        if config is None:
-            parts.append("Weights: by hand, unpinned.")
-        else:
-            parts.append(
-                f"Weights: {escape(origin_in_words(origin_of_encoder(config, records)))}. "
-                f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
-                f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
-            )
+        parts.append(_weights_note(encoder, methods, results, registry))
         parts += method_notes(registry, methods)
-        for protocol in (SIMCSE, WHITENING):
-            parts += timed(methods, protocol, f"{encoder}.{protocol.id}")
-    rest = [method for method in results.methods if method.partition(".")[0] not in complete]
-    if rows := timed(rest, SIMCSE):
-        parts += ["### On some tasks only", *rows]
-    for name in ("transfer", "embedded"):
-        board = section_board(name, results, registry, results.methods)
+        for scoring in (SIMCSE, WHITENING):
+            board = sts_board(results, methods, scoring)
+            if board is not None:
+                boards.append(board)
+                stored = comparisons.get(f"{encoder}.{scoring.id}")
+                parts += timed_parts(board, results, scoring, stored)
+    others = [method for method in results.methods if method.partition(".")[0] not in complete]
+    board = sts_board(results, others, SIMCSE)
+    if board is not None:
+        boards.append(board)
+        parts.append("### On some tasks only")
+        parts += timed_parts(board, results, SIMCSE, comparisons=None)
+    for section in ("transfer", "embedded"):
+        board = section_board(section, results, registry, results.methods)
         if board is not None:
-            shown.append(board)
+            boards.append(board)
             parts += board_parts(board, "### {}")
-    return Page("Leaderboard", parts, records_of_boards(shown, results))
+    return Page(title="Leaderboard", parts=parts, records=records_of_boards(boards, results))
 
 
 def encoder_page(
@@ -256,14 +325,9 @@ def encoder_page(
     """Every protocol of one encoder, then the other sections."""
     parts = [texts()["how-to-read"], *origin_notes(results, methods)]
     parts += method_notes(registry, methods)
-    boards = [sts_board(results, methods, protocol) for protocol in SCORINGS]
-    boards += [section_board(name, results, registry, methods) for name in SECTIONS]
-    shown = [board for board in boards if board is not None]
-    for board in shown:
+    candidates = [sts_board(results, methods, scoring) for scoring in SCORINGS]
+    candidates += [section_board(section, results, registry, methods) for section in SECTIONS]
+    boards = [board for board in candidates if board is not None]
+    for board in boards:
         parts += board_parts(board, "## {}")
-    return Page(encoder, parts, records_of_boards(shown, results))
-
-
-def records_of_boards(boards: Iterable[Board], results: Results) -> Results:
-    """The records that some boards show."""
-    return results.select(cell for board in boards for cell in board.cells)
+    return Page(title=encoder, parts=parts, records=records_of_boards(boards, results))

@@ -22,9 +22,10 @@ from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import LABELS, SCORINGS, SEVEN
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
-PAGE = "conformance.md"
-HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
-SUMMARY = ("reference", "program of", "scores", "compared", "equal", "largest difference")
+CONFORMANCE_PAGE = "conformance.md"
+TRAPS_PAGE = "protocols.md"
+SCORE_HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
+REFERENCE_HEAD = ("reference", "program of", "scores", "compared", "equal", "largest difference")
 
 
 def conformance_page(
@@ -51,7 +52,7 @@ def conformance_page(
         ]
         sections += [f"## {reference.file}", "\n".join(about), comparison_table(compared)]
     introduction = texts()["conformance"].format(**counts, tolerance=TOLERANCE, verdicts=TOLERANCES)
-    parts = [introduction, table(SUMMARY, summary, words=2), *sections]
+    parts = [introduction, table(REFERENCE_HEAD, summary, words=2), *sections]
     compared_cells = (score.cell.what for _, compared in references for score in compared)
     return Page("Conformance", parts, results.select(compared_cells))
 
@@ -69,7 +70,7 @@ def comparison_table(compared: Sequence[ReferenceScore]) -> str:
             ours = [f"{score.ours:.4f}", difference, tolerance, f"{score.state}{outside}"]
         named = [f"`{method}`", f"`{task}`" if task else "training", score.score]
         lines.append([*named, f"{score.theirs:.4f}", *ours])
-    return table(HEAD, lines, words=3)
+    return table(SCORE_HEAD, lines, words=3)
 
 
 def traps_page(results: Results, traps: Sequence[Trap]) -> Page:

@@ -18,12 +18,12 @@ from harness.results.questions import Search
 from harness.results.scorings import LABELS
 from harness.results.verdict import TOLERANCES
 
-PAGE = "replication-in-miniature.md"
-TEMPLATE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
+CLAIMS_PAGE = "replication-in-miniature.md"
+OPENING_FILE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
 NO_NUMBER = "–"
 APART = "tests on encoders of which no paper claims anything"
 LEAST_P = 0.001  # that a table prints
-HEAD = (
+FINDING_HEAD = (
     *("task", "published: better", "worse", "difference"),
     *("measured: better", "worse", "difference", "95 %", "p (Holm)"),
     *("verdict", "decided by"),
@@ -34,7 +34,7 @@ SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> Page:
     """Summary, table of claims, effect sizes, one section a claim, searches."""
     results = [tests.test(claim) for claim in claims.resolved]
-    opening = TEMPLATE.read_text(encoding="utf-8").format(
+    opening = OPENING_FILE.read_text(encoding="utf-8").format(
         about=claims.about,
         summary=_summary(results),
         tolerances=TOLERANCES,
@@ -179,7 +179,13 @@ def _section(result: ClaimResult) -> list[str]:
     )
     notes = _notes(claim)
     rows = [_line(finding) for finding in result.all_findings]
-    return [f"## {claim.id}", about, *([notes] if notes else []), verdict, table(HEAD, rows)]
+    return [
+        f"## {claim.id}",
+        about,
+        *([notes] if notes else []),
+        verdict,
+        table(FINDING_HEAD, rows),
+    ]
 
 
 def _line(finding: Finding) -> list[str]:

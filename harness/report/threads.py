@@ -11,8 +11,8 @@ from harness.report.markdown import Page, escape, table, texts
 from harness.results.folder import ResultsFolder
 from harness.results.threads import UNKNOWN, Thread, rank_of_cause
 
-PAGE = "threads.md"
-HEAD = ("thread", "published row", "the reader's numbers", "cause", "place of the cause")
+THREADS_PAGE = "threads.md"
+THREAD_HEAD = ("thread", "published row", "the reader's numbers", "cause", "place of the cause")
 NO_ROW = "no such row"
 ABSENT = "not named"
 
@@ -71,7 +71,7 @@ def threads_page(folder: ResultsFolder) -> Page:
         ]
         for answered in threads
     ]
-    parts = [texts()["threads"], summary(threads), table(HEAD, rows, words=len(HEAD))]
+    parts = [texts()["threads"], summary(threads), table(THREAD_HEAD, rows, words=len(THREAD_HEAD))]
     for answered in threads:
         if answered.lines:
             parts += _section(answered)

@@ -12,7 +12,7 @@ from refusals import REFUSALS
 from harness.core.types import LeaderboardColumn
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
-from harness.report.pages import PAGE
+from harness.report.pages import CONFORMANCE_PAGE
 from harness.report.paper_tables import CONTENTS
 from harness.results.folder import ResultsFolder
 
@@ -34,14 +34,21 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     (tmp_path / "references" / "theirs.json").write_text(REFUSALS["files"]["reference"]["whole"])
     paper = tables / "papers" / "specimen.t1.md"
     listed, board = tables / "papers" / CONTENTS, tmp_path / "LEADERBOARD.md"
-    due = {paper, listed, board, tables / PAGE, tmp_path / "site" / "index.html", readme}
+    due = {
+        paper,
+        listed,
+        board,
+        tables / CONFORMANCE_PAGE,
+        tmp_path / "site" / "index.html",
+        readme,
+    }
     assert set(stale_files(ResultsFolder(tmp_path), readme)) == due
     write_files(ResultsFolder(tmp_path), readme)
     assert stale_files(ResultsFolder(tmp_path), readme) == []
     assert "73 published numbers from 3 tables of 3 works" in readme.read_text()
     assert "Mine (2026)" in board.read_text()
     assert "58.40" in paper.read_text()
-    assert "not run" in (tables / PAGE).read_text()
+    assert "not run" in (tables / CONFORMANCE_PAGE).read_text()
     counts = [line.split()[1:] for line in listed.read_text().splitlines()[1:]]
     assert counts[-2:] == [["1", "specimen.t1"], ["73", "all"]]
 

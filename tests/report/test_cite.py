@@ -77,7 +77,7 @@ def test_entries_are_read_as_programs_export_them(entry, tmp_path):
     with pytest.raises(DataError, match=r"references\.bib: the entry 'b' has no closing brace"):
         entries(own)
     own.write_text("@misc{a,\n}\n\n@misc{a,\n}\n")
-    with pytest.raises(DataError, match=r"references\.bib: the key 'a' stands twice"):
+    with pytest.raises(DataError, match=r"references\.bib: two entries have the key 'a'"):
         entries(own)
     with pytest.raises(DataError, match="wanted an entry 'nobody1999', found none"):
         bibtex(["nobody1999"])

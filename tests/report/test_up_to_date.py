@@ -8,7 +8,14 @@ import pytest
 from fakes import snapshot
 
 from harness.core.errors import DataError
-from harness.report.build import DIGESTS, EXAMPLES, GUIDE, MEASURED_PAGES, stale_files, write_files
+from harness.report.build import (
+    DIGESTS_FILE,
+    EXAMPLE_RECORDS,
+    GUIDE,
+    MEASURED_PAGES,
+    stale_files,
+    write_files,
+)
 from harness.results.folder import ResultsFolder
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -22,7 +29,7 @@ def copied(tmp_path_factory):
     shutil.copy(RESULTS.parent / "README.md", folder)
     (folder / GUIDE).parent.mkdir(parents=True)
     shutil.copy(RESULTS.parent / GUIDE, folder / GUIDE)
-    shutil.copytree(RESULTS.parent / EXAMPLES, folder / EXAMPLES)
+    shutil.copytree(RESULTS.parent / EXAMPLE_RECORDS, folder / EXAMPLE_RECORDS)
     shutil.copytree(RESULTS, folder / "results")
     return folder / "results"
 
@@ -41,7 +48,7 @@ def test_every_generated_file_with_a_digit_changed_is_stale(copied):
         path
         for path in files
         if path.relative_to(copied).parts[0] not in (*WRITTEN, "records")
-        and path != copied / DIGESTS
+        and path != copied / DIGESTS_FILE
         and path.name != "CONTENTS.txt"  # it holds no digit of a number
     ]
     parts = {readme: b"<!-- leaderboard -->", copied.parent / GUIDE: b"<!-- examples -->"}
@@ -59,7 +66,7 @@ def test_every_generated_file_with_a_digit_changed_is_stale(copied):
 
 def test_a_file_and_the_digest_that_was_noted_of_it_belong_together(copied):
     """One page lacks its digest, one has another, and one is gone."""
-    noted, pages = copied / DIGESTS, [copied / "tables" / name for name in MEASURED_PAGES]
+    noted, pages = copied / DIGESTS_FILE, [copied / "tables" / name for name in MEASURED_PAGES]
     before, gone = noted.read_text(), pages[2].read_bytes()
     lines = {line.split()[1]: line for line in before.splitlines(keepends=True)}
     del lines["tables/speed.md"]
