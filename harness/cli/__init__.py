@@ -22,6 +22,7 @@ from harness.cli import (
     measure,
     new,
     report,
+    reproduce,
     show,
     table,
     train,
@@ -65,7 +66,7 @@ app = typer.Typer(
 app.command("list")(listing.list_command)
 app.command("plan", cls=SeveralValues)(flattened(measure.plan_command))
 app.command("run", cls=SeveralValues)(flattened(measure.run_command))
-app.command("reproduce", cls=SeveralValues)(flattened(measure.reproduce_command))
+app.command("reproduce", cls=SeveralValues)(flattened(reproduce.reproduce_command))
 app.command("show", cls=SeveralValues)(flattened(show.show_command))
 app.command("compare", cls=SeveralValues)(flattened(compare.compare_command))
 app.command("table", cls=SeveralValues)(flattened(table.table_command))

@@ -1,11 +1,11 @@
-"""What commands that measure print: each score as it comes, a table of all, what to do next."""
+"""What a run prints: each score as it comes with its published numbers, and a table of all."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -14,14 +14,10 @@ from harness.cli.options import say, terminal_width
 from harness.core.terminal import text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
-from harness.gate.outcome import Checked, State
 from harness.registry import Registry
 from harness.report.coverage import percentage
 from harness.report.paper_tables import printed
-from harness.report.replication import CLAIMS_PAGE
-from harness.results.claim_tests import ClaimOutcome
-from harness.results.folder import ResultsFolder
-from harness.results.index import NOT_MEASURED, Results, main_path, main_score, value
+from harness.results.index import Results, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.records import Store
 from harness.results.reproduction import MEASURED_AS, Reproduction, low_coverage, reproduce
@@ -29,13 +25,22 @@ from harness.results.same_files import as_registered, with_registered
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
-HEAD = ("method", "task", "metric", "measured", "published", "verdict", "published cell")
-SHOWN = 3  # published numbers behind one score; the table has all
+HEADER = ("method", "task", "metric", "measured", "published", "verdict", "published cell")
+NUMBERS_SHOWN = 3  # published ones in the line of a score; the table has all
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Printer:
-    """Prints outcomes as they come, beside the published numbers of their methods and tasks."""
+    """Prints outcomes as they come, with the published numbers of their methods and tasks.
+
+    Attributes:
+        store: The records of the run.
+        registry: The methods and tasks.
+        tables: The published tables.
+        as_json: Whether a program reads the lines.
+        quiet: Whether only the table is printed.
+        records: The records so far, by method and task.
+    """
 
     store: Store
     registry: Registry
@@ -53,34 +58,41 @@ class Printer:
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet:
-            same = as_registered(record, self.registry)
-            names = [record.method] if same is None else [record.method, same.method]
-            cells = [self._published.get((name, record.task), ()) for name in names]
-            judged = self._judged(chain.from_iterable(cells))
-            judged.sort(key=lambda r: _other_score(record, r) != "")  # first those of this score
-            beside = [
-                f"{_other_score(record, r)}published {printed(r.cell)}, {r.state} ({r.cell.id})"
-                for r in judged[:SHOWN]
-            ]
-            beside += [f"{len(judged) - SHOWN} more below"] if len(judged) > SHOWN else []
             path = self.store.path(cell)
             place = path if path.exists() else self.store.committed_path(cell.encoder)
-            say(f"{cell}: {'; '.join([shown_score(record), *beside])} -> {place}")
+            say(f"{cell}: {'; '.join([shown_score(record), *self._numbers(record)])} -> {place}")
+
+    def _numbers(self, record: Record) -> list[str]:
+        """The published numbers of a record's cell in words, first those of its main score."""
+        same_files = as_registered(record, self.registry)
+        names = [record.method] if same_files is None else [record.method, same_files.method]
+        cells = [self._published.get((name, record.task), ()) for name in names]
+        judged = self._judged(chain.from_iterable(cells))
+        judged.sort(key=lambda r: _other_score(record, r) != "")
+        numbers = [
+            f"{_other_score(record, number)}published {printed(number.cell)}, {number.state} "
+            f"({number.cell.id})"
+            for number in judged[:NUMBERS_SHOWN]
+        ]
+        if len(judged) > NUMBERS_SHOWN:
+            numbers.append(f"{len(judged) - NUMBERS_SHOWN} more below")
+        return numbers
 
     def table(self) -> str:
         """Every score of the run: each published number for it on a row, or a row without one."""
         published = {cell.id: cell for cells in self._published.values() for cell in cells}
         judged = self._judged(published.values())
-        beside = {(self._measured_as(r.cell), r.cell.task) for r in judged}
+        with_number = {(self._measured_as(r.cell), r.cell.task) for r in judged}
         rows = [self._published_row(reproduction) for reproduction in judged]
         for name, records in self.records.items():
-            if name not in beside:
+            if name not in with_number:
                 scores = [main_score(record.scores) for record in records]
                 score = value([score for _, score in scores])
                 rows.append((*name, scores[0][0], f"{score}{_remarks(records)}", "", "", ""))
         rows.sort(key=lambda row: row[:2])
-        width = len(HEAD) if judged else HEAD.index("published")
-        return text_table([row[:width] for row in rows], HEAD[:width], terminal_width())
+        columns = len(HEADER) if judged else HEADER.index("published")
+        shown = [row[:columns] for row in rows]
+        return text_table(shown, HEADER[:columns], terminal_width())
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured
@@ -151,10 +163,11 @@ def _other_score(record: Record, reproduction: Reproduction) -> str:
 
 
 def _remarks(records: Sequence[Record]) -> str:
-    """What stands behind a score: why it is undefined, and that too little has a vector."""
-    share = low_coverage(records)
+    """What is said after a score: why it is undefined, and that few tokens have a vector."""
     remarks = [str(record.facts["undefined"]) for record in records if "undefined" in record.facts]
-    remarks += [] if share is None else [f"{percentage(share)} of tokens known"]
+    share = low_coverage(records)
+    if share is not None:
+        remarks.append(f"{percentage(share)} of tokens known")
     return f" ({', '.join(dict.fromkeys(remarks))})" if remarks else ""
 
 
@@ -164,84 +177,5 @@ def shown_score(record: Record) -> str:
     if score is None:
         why = record.facts.get("undefined")
         return f"{CellState.UNDEFINED}: {why}" if why else CellState.UNDEFINED
-    return f"{'Spearman' if metric == 'spearman' else metric} {score:.2f}{_remarks([record])}"
-
-
-# The end of a reproduction
-
-
-LINES = 12  # shown of what may be hundreds
-
-# The verdicts in a person's words; every other word is a number that was not measured.
-GROUPS = {
-    "reproduced": (CellState.EXACT, CellState.MATCH, CellState.CONSISTENT),
-    "close": (CellState.CLOSE,),
-    "differ": (CellState.DIFFERS,),
-    "undecided": (CellState.INCONCLUSIVE, CellState.TOO_FEW_SEEDS),
-    NOT_MEASURED: tuple(state for state in CellState if not state.is_verdict),
-}
-
-
-def claims_that_hold(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
-    """How many claims of the papers hold by the run's own records, else by the committed ones."""
-    for folder in (measured, committed):
-        claimed = [c for c in folder.claim_results if c.claim.of_paper]
-        tested = [c for c in claimed if c.outcome != ClaimOutcome.NOT_MEASURED]
-        if tested:
-            holding = sum(claim.outcome == ClaimOutcome.HOLDS for claim in tested)
-            by = f"{folder.path}/records: {folder.path}/tables/{CLAIMS_PAGE}"
-            return [f"{holding} of {len(tested)} measured claims of papers hold by {by}"]
-    return []
-
-
-def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list[str]:
-    """How many published numbers the run's records reproduce, and which of them differ."""
-    lacking = {(o.cell.method, o.cell.task) for o in outcomes if o.status == "asset missing"}
-    states = Counter(_state(cell, lacking) for cell in measured.reproduced)
-    lines = [f"{len(measured.reproduced):,} published numbers:"]
-    for group, members in GROUPS.items():
-        counts = [f"{states[state]:,} {state}" for state in members if states[state]]
-        detail = f" ({', '.join(counts)})" if counts and len(members) > 1 else ""
-        lines.append(f"  {sum(states[state] for state in members):,} {group}{detail}")
-    differing = [
-        f"differs: {cell.cell.id}: {points:+.2f} points; "
-        f"why: harness explain {cell.cell.id} --results {measured.path}"
-        for cell in measured.reproduced
-        if cell.state is CellState.DIFFERS and (points := cell.verdict.difference) is not None
-    ]
-    return lines + _first(differing, f"{measured.path}/tables/papers")
-
-
-def _state(cell: Reproduction, lacking: Container[tuple[str | None, str | None]]) -> CellState:
-    """The verdict's word; `asset missing` for a cell that this run lacked a file for."""
-    tasks = cell.cell.average_of or (cell.cell.task,)
-    away = any((cell.cell.method, task) in lacking for task in tasks)
-    return CellState.ASSET_MISSING if cell.state is CellState.NOT_RUN and away else cell.state
-
-
-def against_committed(checks: Sequence[Checked], committed: ResultsFolder) -> list[str]:
-    """How many cells agree with their committed records, and which of them moved."""
-    compared = [check for check in checks if check.state is not State.NO_BASELINE]
-    moved = [check for check in checks if check.moved]
-    lines = []
-    if compared:
-        agree = len(compared) - len(moved)
-        lines.append(f"{agree:,} of {len(compared):,} agree with {committed.path}/records")
-    if new := len(checks) - len(compared):
-        lines.append(f"{new:,} have no committed record to agree with (--update makes them)")
-    return lines + [f"  moved: {check.name}: {check.why}" for check in moved]
-
-
-def not_run(outcomes: Iterable[Outcome]) -> list[str]:
-    """Lines about cells that did not run: how to get a missing asset, or the failure's message."""
-    why = Counter((o.status, o.get or o.message) for o in outcomes if o.record is None)
-    lines = [f"{n:,} {status}: {reason}" for (status, reason), n in why.most_common()]
-    further = _first(lines, "harness plan names every asset, harness list assets where it is from")
-    return [f"{why.total():,} cells did not run:", *further] if why else []
-
-
-def _first(lines: Sequence[str], further: str) -> list[str]:
-    """The first few lines, and where the others are found."""
-    shown = [f"  {line}" for line in lines[:LINES]]
-    left = len(lines) - len(shown)
-    return [*shown, f"  and {left:,} more: {further}"] if left else shown
+    name = "Spearman" if metric == "spearman" else metric
+    return f"{name} {score:.2f}{_remarks([record])}"

@@ -8,8 +8,8 @@ import pytest
 from fakes import made_record, results_of
 
 from harness.assets.places import Places
-from harness.cli.measure import _promote
 from harness.cli.printing import Printer
+from harness.cli.reproduce import promote
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
@@ -43,7 +43,7 @@ def printed(tmp_path, capsys):
 
     def of(*outcomes):
         store = Store(tmp_path)
-        printer = Printer(store, load_registry(), TABLES)
+        printer = Printer(store=store, registry=load_registry(), tables=TABLES)
         for outcome in outcomes:
             store.write(outcome.record, np.zeros(3), {})
             printer.outcome(outcome)
@@ -172,5 +172,5 @@ def test_a_partial_run_replaces_no_wider_comparison_of_rows_that_are_there(measu
     for folder, rows in ((old, "ab"), (new, "a")):
         write_comparisons(folder.path, Comparisons("e", "p", 9, 0, dict.fromkeys(rows, 1.0), pair))
     old.records = results_of(*(made_record(method, "t", {}) for method in measured))
-    _promote([], new, old)
+    promote([], new, old)
     assert "".join(read_comparisons(old.path)["e.p"].averages) == measured

@@ -18,7 +18,13 @@ from fakes import (
     snapshot,
 )
 
-from harness.cli.printing import LINES, against_committed, against_papers, claims_that_hold, not_run
+from harness.cli.summary import (
+    LINES_SHOWN,
+    against_committed,
+    against_papers,
+    claims_that_hold,
+    not_run,
+)
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.gate.outcome import Checked, State
@@ -105,12 +111,12 @@ def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
         Outcome(
             cell=Cell("a.mean", f"task-{i}-{j}"), status="asset missing", get=f"harness fetch {i}"
         )
-        for i in range(LINES + 3)
+        for i in range(LINES_SHOWN + 3)
         for j in range(i + 1)
     ]
     head, first, *_, last = not_run(many)
     assert head == f"{len(many):,} cells did not run:"
-    assert first == f"  {LINES + 3} asset missing: harness fetch {LINES + 2}"
+    assert first == f"  {LINES_SHOWN + 3} asset missing: harness fetch {LINES_SHOWN + 2}"
     assert last.startswith("  and 3 more: harness plan")
 
 

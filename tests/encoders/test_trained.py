@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from baselines.sbert import NLI
 from harness.assets.places import Places
 from harness.cli import app
-from harness.cli.measure import on_the_spot
+from harness.cli.execution import on_the_spot
 from harness.cli.plan_text import plan_text
 from harness.cli.train import RECIPES, Recipe, command_line
 from harness.core import hardware

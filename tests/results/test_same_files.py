@@ -80,7 +80,7 @@ def test_each_published_number_is_judged_by_the_copy(copy, tables):
 def test_rows_and_a_run_show_what_is_published(copy, tables):
     [row] = score_rows(Results({("mine.mean", TASK): [copy]}), tables, REGISTRY)
     assert (row.method, row.verdict) == ("mine.mean", "exact")
-    printer = Printer(Store(COMMITTED), REGISTRY, tables)
+    printer = Printer(store=Store(COMMITTED), registry=REGISTRY, tables=tables)
     printer.records[copy.method, copy.task] = [copy]
     lines = printer.table().splitlines()[2:]
     assert len(lines) == len(published(tables))

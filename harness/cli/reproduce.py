@@ -1,0 +1,121 @@
+"""`harness reproduce`: measure, compare with the baseline, write tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import options as opt
+from harness.cli.execution import execute_and_print, exit_status_of, for_devices
+from harness.cli.measure import Profile, print_plan, profile_cells
+from harness.cli.printing import Printer
+from harness.cli.selection import Selected, records_folder, select
+from harness.cli.summary import claims_that_hold, run_summary
+from harness.core.errors import AssetMissing, HarnessError, UsageError
+from harness.core.progress import progress_on
+from harness.core.types import Record
+from harness.evaluation.compare import Resampler, compare_claims, compare_tables
+from harness.evaluation.run import Outcome
+from harness.gate.drift import compare_record
+from harness.gate.rules import read_rules
+from harness.report.build import write_files
+from harness.results.comparisons import write_comparisons
+from harness.results.folder import ResultsFolder
+from harness.results.intervals import write_intervals
+from harness.results.layout import readme_of, require_own
+
+
+def reproduce_command(
+    selection: opt.Selection,
+    folders: opt.Folders,
+    execution: opt.Execution,
+    profile_name: Profile = None,
+    limit: opt.Limit = None,
+    baseline: opt.Baseline = Path("results"),
+    update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
+    strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
+) -> None:
+    """Measure everything possible, compare with the baseline, write tables."""
+    opt.require_folder("--baseline", baseline)
+    if update:
+        require_own("--baseline", baseline)
+    if limit is not None and update:
+        raise UsageError("--limit and --update exclude each other: what is limited is no baseline")
+    execution = for_devices(execution, selection.device)
+    cells_of_profile = profile_cells(profile_name, selection, baseline)
+    chosen = select(selection, folders, limit, cells_of_profile, execution.quiet)
+    committed = ResultsFolder(baseline, chosen.registry)
+    output = records_folder(execution.output, limit)
+    runs = committed.reopened(output)
+
+    if not execution.quiet:
+        measured = None if execution.overwrite else runs.store
+        print_plan(chosen, measured)
+    printer = Printer(
+        store=runs.store, registry=chosen.registry, tables=runs.tables, quiet=execution.quiet
+    )
+    outcomes = execute_and_print(chosen, printer, execution, planned=True)
+
+    if limit is None:
+        _compare_rows(chosen, runs, committed, execution)
+    records = [outcome.record for outcome in outcomes if outcome.record]
+    rules = read_rules(baseline)
+    checks = [compare_record(record, committed.records, rules) for record in records]
+    measured_runs = committed.reopened(output)
+    promoted = promote(records, measured_runs, committed) if update else None
+    compared = committed.reopened(baseline) if update else committed
+
+    lines = claims_that_hold(measured_runs, compared)
+    lines += run_summary(outcomes, checks, measured_runs, compared)
+    lines += _written_pages(outcomes, measured_runs, compared, promoted)
+    for line in lines:
+        opt.say(line)
+    moved = any(check.moved for check in checks) and not update
+    status = int(moved) or exit_status_of(outcomes)
+    raise typer.Exit(0 if status == AssetMissing.exit_status and not strict else status)
+
+
+def _compare_rows(
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: opt.Execution
+) -> None:
+    """Bring the comparisons of rows and claims up to date; committed ones that hold are kept."""
+    try:
+        with progress_on(sys.stderr) as progress:
+            resampler = Resampler(runs, chosen.loader, progress, execution.engine)
+            if committed.claims is not None:
+                stored = {**committed.intervals, **runs.intervals}
+                intervals = compare_claims(committed.claims, resampler, stored)
+                write_intervals(runs.path, intervals)
+            compared = {**committed.comparisons, **runs.comparisons}
+            for table in compare_tables(resampler, compared):
+                write_comparisons(runs.path, table)
+    except HarnessError as error:
+        opt.note(f"harness: rows were not compared: {error}")
+
+
+def promote(records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder) -> int:
+    """Write what was measured to the committed folder; records that agree stay as they are."""
+    for name, new in runs.comparisons.items():
+        old = committed.comparisons.get(name)
+        if old is None or old.averages.keys() & {*committed.records.methods} <= new.averages.keys():
+            write_comparisons(committed.path, new)
+    write_intervals(committed.path, runs.intervals)
+    return committed.store.promote(records)
+
+
+def _written_pages(
+    outcomes: Sequence[Outcome], runs: ResultsFolder, committed: ResultsFolder, promoted: int | None
+) -> list[str]:
+    """Write the run's pages, and those of the committed folder after a promotion; say where."""
+    lines = []
+    if any(outcome.status in ("measured", "done") for outcome in outcomes):
+        write_files(runs, None)
+        lines.append(f"tables: {runs.path}/LEADERBOARD.md, {runs.path}/tables, {runs.path}/site")
+    if promoted is not None:
+        written = write_files(committed, readme_of(committed.path))
+        lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
+    return lines
