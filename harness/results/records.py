@@ -48,7 +48,9 @@ SHARED = ("identity", FORMER_IDENTITY, "digests", "environment", "encoder")
 ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")
 
 ID_DIGITS = 12  # of an id, hexadecimal
+SHARED_LINE = '{"id": '  # how the line of a shared value begins
 LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
+SharedName = tuple[str, str]  # of a shared value: its field and its id
 CONFLICT_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")  # of a merge by git
 
 # What reading a damaged file raises.
@@ -279,81 +281,147 @@ def read_record(path: Path) -> Record:
 
 def encode_committed(records: Iterable[Record]) -> bytes:
     """The records of an encoder as JSON lines, in order, whatever order they come in."""
-    values: dict[tuple[str, str], str] = {}
-    lines = []
+    shared_values: dict[SharedName, str] = {}
+    rows = []
     for record in sorted(records, key=lambda record: cell_of(record).names):
-        facts = record.facts
-        own = {name: facts[name] for name in facts if name not in ENCODER_FACTS}
-        shared = {name: facts[name] for name in ENCODER_FACTS if name in facts}
-        scores = {name: _folded(name, score) for name, score in record.scores.items()}
-        fields = {**_stored(record), "scores": scores, "facts": own, "encoder": shared}
-        for name in (name for name in SHARED if name in fields):
-            text = _json(fields[name])
-            fields[name] = _digest(text)
-            values[name, fields[name]] = text
-        line = _json(fields)[:-1]
-        lines.append(_sealed_line(line))
-    table = [f'{{"id": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
-    return "".join(f"{line}\n" for line in [_json({"rows": len(lines)}), *table, *lines]).encode()
+        fields = _fields_of_row(record)
+        for name in SHARED:
+            if name in fields:
+                text = _json(fields[name])
+                fields[name] = _digest(text)
+                shared_values[name, fields[name]] = text
+        rows.append(_sealed_line(_json(fields).removesuffix("}")))
+    lines = [_count_line(len(rows))]
+    lines += [_shared_line(name, shared_values[name]) for name in sorted(shared_values)]
+    lines += rows
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _fields_of_row(record: Record) -> dict[str, Any]:
+    """The fields of a row, those that rows share with their values."""
+    facts = {name: fact for name, fact in record.facts.items() if name not in ENCODER_FACTS}
+    encoder = {name: record.facts[name] for name in ENCODER_FACTS if name in record.facts}
+    scores = {name: _folded(name, score) for name, score in record.scores.items()}
+    return {**_stored(record), "scores": scores, "facts": facts, "encoder": encoder}
 
 
 def read_committed(path: Path) -> dict[Cell, Record]:
     """The committed records of an encoder, none without a file. DataError names a bad line."""
     if not path.exists():
         return {}
-    values: dict[tuple[str, str], Any] = {}
+    shared_values: dict[SharedName, Any] = {}
     records: dict[Cell, Record] = {}
-    count: Any = "a count of"
+    count = None
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         place = f"{path}:{number}"
-        if line.startswith(CONFLICT_MARKERS):
-            raise DataError(
-                f"{place}: wanted the lines of a merged file, found a conflict marker of git; to "
-                "keep both sides, delete the markers and write the number of rows into line 1"
-            )
+        _require_no_conflict(place, line)
         try:
             text = line.decode()
-            fields = parse_json(text)
             if number == 1:
-                count = fields["rows"]
-                _require(text, _json({"rows": count}))
+                count = _read_count(text)
                 continue
-            if "id" in fields:
-                key = fields.pop("id")
-                [(name, value)] = fields.items()
-                shared = text.partition(f'"{name}": ')[2][:-1]
-                _require(text, f'{{"id": "{_digest(shared)}", "{name}": {shared}}}')
-                values[name, key] = value
+            if text.startswith(SHARED_LINE):
+                name, value = _read_shared(text)
+                shared_values[name] = value
                 continue
-            body = text.rpartition(LINE_SEAL)[0]
-            _require(text, _sealed_line(body))
-            del fields[SEAL]
-            fields |= {name: values[name, fields[name]] for name in SHARED if name in fields}
-            fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
-            scores = fields["scores"].items()
-            fields["scores"] = {name: _whole(name, score) for name, score in scores}
+            fields = _read_row(text, shared_values)
         except DAMAGED as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
         record = _record(place, fields, "restore the file")
         cell = cell_of(record)
-        if cell in records:
-            raise DataError(
-                f"{place}: {cell} has another line, as after a merge of two branches that both "
-                "measured it; delete one of the two, and write the number of rows into line 1"
-            )
-        if f"{file_name(cell.encoder)}.jsonl" != path.name:
-            raise DataError(f"{place}: {cell} belongs to another file; restore the file")
+        _require_place(place, cell, path, records)
         records[cell] = record
-    found = len(records)
+    _require_count(path, len(records), count)
+    return records
+
+
+def _require_no_conflict(place: str, line: bytes) -> None:
+    """Raise DataError for a line by which git marks the two sides of a merge."""
+    if line.startswith(CONFLICT_MARKERS):
+        raise DataError(
+            f"{place}: wanted the lines of a merged file, found a conflict marker of git; to "
+            "keep both sides, delete the markers and write the number of rows into line 1"
+        )
+
+
+def _require_place(place: str, cell: Cell, path: Path, records: Mapping[Cell, Record]) -> None:
+    """Raise DataError for a cell that has another line, or belongs to another file."""
+    if cell in records:
+        raise DataError(
+            f"{place}: {cell} has another line, as after a merge of two branches that both "
+            "measured it; delete one of the two, and write the number of rows into line 1"
+        )
+    if f"{file_name(cell.encoder)}.jsonl" != path.name:
+        raise DataError(f"{place}: {cell} belongs to another file; restore the file")
+
+
+def _require_count(path: Path, found: int, count: int | None) -> None:
+    """Raise DataError for a file with more or fewer rows than its first line says."""
     if found == count:
-        return records
+        return
+    wanted = "a count of" if count is None else count
     remedy = "restore the file"
-    if isinstance(count, int) and found > count:  # a cut file has less
+    if count is not None and found > count:  # a cut file has less
         remedy = (
             "all of them whole, as after a merge of two branches that added rows each; to keep the "
-            f'rows of both, write {{"rows": {found}}} as line 1'
+            f"rows of both, write {_count_line(found)} as line 1"
         )
-    raise DataError(f"{path}: wanted {count} rows, as line 1 says, found {found}; {remedy}")
+    raise DataError(f"{path}: wanted {wanted} rows, as line 1 says, found {found}; {remedy}")
+
+
+# The three kinds of lines. Each is read only if it is, letter by letter, as it was written.
+
+
+def _count_line(count: int) -> str:
+    """The first line: `{"rows": 12}`."""
+    return _json({"rows": count})
+
+
+def _read_count(text: str) -> int:
+    count = parse_json(text)["rows"]
+    _require(text, _count_line(count))
+    return int(count)
+
+
+def _shared_line(name: SharedName, value: str) -> str:
+    """The line of a shared value, a text of JSON."""
+    field, identifier = name
+    return f'{SHARED_LINE}"{identifier}", "{field}": {value}}}'
+
+
+def _read_shared(text: str) -> tuple[SharedName, Any]:
+    """The field and id of a shared value, and the value."""
+    fields = parse_json(text)
+    identifier = fields.pop("id")
+    [(field, value)] = fields.items()
+    written = _json(value)
+    _require(identifier, _digest(written))
+    _require(text, _shared_line((field, identifier), written))
+    return (field, identifier), value
+
+
+def _sealed_line(body: str) -> str:
+    """A row's line of JSON but for its last bracket, with the digest of all of that at its end."""
+    return f'{body}{LINE_SEAL}{_digest(body)}"}}'
+
+
+def _read_row(text: str, shared_values: Mapping[SharedName, Any]) -> dict[str, Any]:
+    """The fields of a record, whole as they were before they were shared and folded."""
+    body = text.rpartition(LINE_SEAL)[0]
+    _require(text, _sealed_line(body))
+    fields: dict[str, Any] = parse_json(f"{body}}}")
+    for name in SHARED:
+        if name in fields:
+            fields[name] = shared_values[name, fields[name]]
+    fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
+    fields["scores"] = {name: _whole(name, score) for name, score in fields["scores"].items()}
+    return fields
+
+
+def _require(text: str, written: str) -> None:
+    """Raise ValueError for a text that is not, from its first to its last letter, as written."""
+    if text != written:
+        raise ValueError("its content has another digest than it states")
 
 
 def _folded(name: str, score: Any) -> Any:
@@ -403,17 +471,6 @@ def _record(place: object, fields: Any, remedy: str) -> Record:
     return record
 
 
-def _sealed_line(body: str) -> str:
-    """A row's line of JSON but for its last bracket, with the digest of all of that at its end."""
-    return f'{body}{LINE_SEAL}{_digest(body)}"}}'
-
-
-def _require(text: str, written: str) -> None:
-    """Raise ValueError for a line that is not, from its first to its last letter, as written."""
-    if text != written:
-        raise ValueError("its content has another digest than it states")
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
@@ -424,8 +481,12 @@ def _json(value: Any) -> str:
 
 def same_measurement(old: Record, new: Record) -> bool:
     """Whether two records say the same of the same data, weights and configuration."""
-    before, after = ((r.identity, r.pairs, {**r.digests, "code": ""}) for r in (old, new))
-    return before == after and largest_move_of_scores(old, new) <= SAME_PLATFORM
+    return _inputs(old) == _inputs(new) and largest_move_of_scores(old, new) <= SAME_PLATFORM
+
+
+def _inputs(record: Record) -> tuple[Any, ...]:
+    """What a record was measured from, whatever the code that measured it."""
+    return record.identity, record.pairs, {**record.digests, "code": ""}
 
 
 def largest_move_of_scores(old: Record, new: Record) -> float:
