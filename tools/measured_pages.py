@@ -28,7 +28,7 @@ from harness.core.files import rewrite, write_atomically
 from harness.core.json_text import sealed, write_sealed
 from harness.core.toml import read_rows, read_sealed
 from harness.report.build import MEASURED_PAGES, note_digests
-from harness.report.markdown import between_markers, escape, page, table
+from harness.report.markdown import between_markers, escape, page_text, table
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
 
@@ -207,7 +207,7 @@ def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
     if measured_so:
         notes = (f"* {', '.join(whats)}: {how}." for how, whats in measured_so.items())
         parts.append("\n".join(notes))
-    return page("Speed", parts, benchmarks.digest)
+    return page_text("Speed", parts, benchmarks.digest)
 
 
 RELIABILITY_INTRODUCTION = (
@@ -237,7 +237,7 @@ def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
         ["Rows of several parts, with the tries of each:\n\n" + "\n".join(sums)] if sums else []
     )
     made_at = [f"Commit {', '.join(sorted(commits))}."] if commits else []
-    return page("Reliability", [RELIABILITY_INTRODUCTION, *shown, *made_at], attacks.digest)
+    return page_text("Reliability", [RELIABILITY_INTRODUCTION, *shown, *made_at], attacks.digest)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.gate.drift import most_moved
 from harness.registry import Registry, load_registry
-from harness.report.markdown import escape, page, table
+from harness.report.markdown import escape, page_text, table
 from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
 from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader
@@ -133,7 +133,7 @@ def moved_pairs_page(path: Path) -> str:
             ]
             shown = table([*head, "gold", "rank before", "rank after"], lines, words=len(head))
             parts += [f"### {task}: {found.pairs:,} pairs", shown]
-    return page("Pairs that a choice moves most", parts, digest_of_measured(path))
+    return page_text("Pairs that a choice moves most", parts, digest_of_measured(path))
 
 
 def main() -> None:

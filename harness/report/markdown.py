@@ -62,8 +62,12 @@ class Page:
     @property
     def text(self) -> str:
         """Title, parts, and the digest of the records."""
-        lines = [f"# {escape(self.title)}", GENERATED, *self.parts, footer(self.records.digest())]
-        return "\n\n".join(lines) + "\n"
+        return page_text(self.title, self.parts, self.records.digest())
+
+
+def page_text(title: str, parts: Sequence[str], digest: str) -> str:
+    """A generated page: title, parts in Markdown, and the digest of what it was made from."""
+    return "\n\n".join([f"# {escape(title)}", GENERATED, *parts, footer(digest)]) + "\n"
 
 
 def footer(digest: str) -> str:
