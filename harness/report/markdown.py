@@ -26,12 +26,14 @@ START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[#>])|(?=[-+=](?:[\s=-]|$)))")
 
 def escape(text: str) -> str:
     """A text from data as one line of Markdown that shows it; `code` stays code."""
-    parts = CODE.split(SPACE.sub(" ", text).strip())
-    parts[::2] = [_plain(part) for part in parts[::2]]
+    parts = []
+    for part in CODE.split(SPACE.sub(" ", text).strip()):
+        parts.append(part if CODE.fullmatch(part) else _plain(part))
     return START.sub(r"\1\\", "".join(parts))
 
 
 def _plain(text: str) -> str:
+    """A text without code, in which nothing is markup."""
     entities = re.sub(r"&(?=#?\w+;)", "&amp;", text).replace("<", "&lt;")
     return MARKUP.sub(r"\\\g<0>", entities)
 
@@ -39,7 +41,7 @@ def _plain(text: str) -> str:
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], words: int = 1) -> str:
     """A Markdown table, its first columns words; numbers stay as they were formatted."""
     cells = [[_in_a_cell(cell) for cell in row] for row in rows]
-    sides = ["left" if n < words else "right" for n in range(len(head))]
+    sides = ["left"] * words + ["right"] * (len(head) - words)
     headings = [_in_a_cell(heading) for heading in head]
     return tabulate(cells, headings, "pipe", colalign=sides, disable_numparse=True)
 
@@ -82,7 +84,7 @@ def between_markers(text: str, name: str, generated: str) -> str:
         raise HarnessError(f"no part between <!-- {name} --> and <!-- /{name} --> to write into")
     if f"<!-- /{name} -->" in generated:
         raise HarnessError(
-            f"<!-- /{name} --> stands in the part that it ends; rename what holds it"
+            f"<!-- /{name} --> is in the text of the part that it ends; rename what holds it"
         )
     return pattern.sub(lambda match: f"{match[1]}{generated}\n{match[2]}", text)
 

@@ -11,7 +11,13 @@ from harness.core.hardware import base_name
 from harness.registry import Registry
 from harness.report.markdown import Page, escape, table, texts
 from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.report.replication import APART, apart, caveats, of_papers, outcomes_by_encoder
+from harness.report.replication import (
+    TESTS_OF_NO_PAPER,
+    caveats,
+    claims_of_no_paper,
+    claims_of_papers,
+    outcomes_by_encoder,
+)
 from harness.results.claim_tests import ClaimOutcome, ClaimResult
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
@@ -48,8 +54,9 @@ def conformance_page(
             f"* Program: {reference.program}{version}",
             f"* Scores: {reference.what}",
             f"* Command: `{reference.command}`",
-            *([f"* Tolerance: {reference.reason}"] if reference.reason else []),
         ]
+        if reference.reason:
+            about.append(f"* Tolerance: {reference.reason}")
         sections += [f"## {reference.file}", "\n".join(about), comparison_table(compared)]
     introduction = texts()["conformance"].format(**counts, tolerance=TOLERANCE, verdicts=TOLERANCES)
     parts = [introduction, table(REFERENCE_HEAD, summary, words=2), *sections]
@@ -58,7 +65,7 @@ def conformance_page(
 
 
 def comparison_table(compared: Sequence[ReferenceScore]) -> str:
-    """A line for each score; of one that was not measured its state stands in place of ours."""
+    """A line for each score; one that was not measured has its state in place of ours."""
     lines = []
     for score in compared:
         method, task = score.cell.what
@@ -88,7 +95,7 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
 
 
 def examples_part(store: Store, registry: Registry) -> str:
-    """A table of each encoder: the example plug-ins beside what comes with the harness.
+    """A table of each encoder: the example plug-ins, and what comes with the harness.
 
     Its columns are those of the first table of the leaderboard.
     """
@@ -107,10 +114,10 @@ def examples_part(store: Store, registry: Registry) -> str:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many of how many, and of what."""
+    """A count, the number that it is out of (`of 88`, or nothing), and what is counted."""
 
     number: str
-    of: str
+    total: str
     what: str
 
 
@@ -124,10 +131,12 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
     what += f": {', '.join(verdicts)}" if verdicts else ""
     yield Tally(f"{counts['run']:,}", f"of {counts['published']:,}", what)
     tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
-    if of_papers(tested):
-        yield claims_tally("claims of the papers hold here", of_papers(tested))
-    if others := apart(tested):
-        yield claims_tally(f"{APART} hold here", others)
+    of_papers = claims_of_papers(tested)
+    if of_papers:
+        yield claims_tally("claims of the papers hold here", of_papers)
+    of_no_paper = claims_of_no_paper(tested)
+    if of_no_paper:
+        yield claims_tally(f"{TESTS_OF_NO_PAPER} hold here", of_no_paper)
     compared = [s for _, scores in folder.compared for s in scores if s.agrees is not None]
     for what, by_authors in (
         ("programs that papers' authors released", True),
@@ -148,30 +157,30 @@ def claims_tally(what: str, tested: Sequence[ClaimResult]) -> Tally:
     """How many of these claims hold, what became of the others, and on which encoders."""
     outcomes = Counter(claim.outcome for claim in tested)
     fails, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
-    words = (
-        f"{fails} do not hold, {undecided} undecided.{caveats(tested)}{outcomes_by_encoder(tested)}"
-    )
+    words = f"{fails} do not hold, {undecided} undecided."
+    words += caveats(tested) + outcomes_by_encoder(tested)
     return Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", f"{what}; {words}")
 
 
 def equal_scores(scores: Sequence[ReferenceScore]) -> str:
     """How many scores of which encoder agree within which tolerance; no paper prints them."""
-    counts: Counter[tuple[str, float]] = Counter()
+    counts: Counter[str] = Counter()
     for score in scores:
         encoder = base_name(score.cell.method.partition(".")[0])
-        of = f"of `{encoder}`" if encoder else "of trainings"
-        counts[of, score.reference.tolerance_of(score.cell)] += 1
-    return ", ".join(f"{n} {of} within {points:g} points" for (of, points), n in counts.items())
+        subject = f"`{encoder}`" if encoder else "trainings"
+        tolerance = score.reference.tolerance_of(score.cell)
+        counts[f"of {subject} within {tolerance:g} points"] += 1
+    return ", ".join(f"{number} {words}" for words, number in counts.items())
 
 
 def different_scores(cells: Collection[Reproduction]) -> int:
-    """How many scores stand beside published numbers; two papers may publish the same one."""
+    """How many scores the published numbers are compared with; two papers may publish one."""
     run = (reproduction.cell for reproduction in cells if reproduction.scores)
     return len({(c.method, tuple(c.tasks), c.metric, c.aggregation) for c in run})
 
 
 def first_screen(folder: ResultsFolder) -> str:
-    """What README says first: the counts, and the papers of which something was measured."""
+    """What the README says first: the counts, and the papers with measured numbers."""
     cells, works = folder.reproduced, len({table.cite for table in folder.tables})
     counts = count(cells)
     runnable = counts["runnable"]
@@ -183,9 +192,10 @@ def first_screen(folder: ResultsFolder) -> str:
         f"{inferred:,} rest on an inferred protocol; {len(cells) - runnable:,} name the reason why "
         "none can."
     )
-    bullets = (
-        f"* **{' '.join(filter(None, (t.number, t.of)))}** {t.what}" for t in tallies(folder)
-    )
+    bullets = []
+    for tally in tallies(folder):
+        number = f"{tally.number} {tally.total}" if tally.total else tally.number
+        bullets.append(f"* **{number}** {tally.what}")
     return "\n\n".join([published, "\n".join(bullets), published_counts(folder, measured=True)])
 
 
@@ -199,7 +209,7 @@ def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
 
 
 def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
-    """The counts of each paper, of which something was `measured` or of every one; then of all."""
+    """The counts of each paper, then of all; `measured` leaves out papers without a score."""
     counts = counts_by_paper(folder) | {"all": count(folder.reproduced)}
     columns = ["run", *(str(v) for v in VERDICTS if counts["all"][v]), "runnable", "published"]
     rows = [
@@ -207,9 +217,11 @@ def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
         for paper, of_paper in counts.items()
         if of_paper["run"] or paper == "all" or not measured
     ]
-    words, last = "not rehearsed", folder.rehearsal
-    if last:
-        code = f"with the code of commit {last.commit[:12]}"
-        code += ", with uncommitted changes" if last.dirty else ""
-        words = f"{last.numbers:,} numbers rehearsed {code}, on stand-ins of the weights"
+    words = "not rehearsed"
+    rehearsal = folder.rehearsal
+    if rehearsal is not None:
+        code = f"with the code of commit {rehearsal.commit[:12]}"
+        if rehearsal.dirty:
+            code += ", with uncommitted changes"
+        words = f"{rehearsal.numbers:,} numbers rehearsed {code}, on stand-ins of the weights"
     return f"{table(['paper', *columns], rows)}\n\n`runnable`: {words}."

@@ -1,4 +1,4 @@
-"""The page of claims, and of searches and ablations, beside what is published."""
+"""The page of claims, searches and ablations, with the numbers that are published for them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,20 @@ from harness.results.verdict import TOLERANCES
 CLAIMS_PAGE = "replication-in-miniature.md"
 OPENING_FILE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
 NO_NUMBER = "–"
-APART = "tests on encoders of which no paper claims anything"
+TESTS_OF_NO_PAPER = "tests on encoders of which no paper claims anything"
 LEAST_P = 0.001  # that a table prints
 FINDING_HEAD = (
-    *("task", "published: better", "worse", "difference"),
-    *("measured: better", "worse", "difference", "95 %", "p (Holm)"),
-    *("verdict", "decided by"),
+    "task",
+    "published: better",
+    "worse",
+    "difference",
+    "measured: better",
+    "worse",
+    "difference",
+    "95 %",
+    "p (Holm)",
+    "verdict",
+    "decided by",
 )
 SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 
@@ -41,47 +49,55 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
         claims=_overview(results),
         effects=_effects(results),
     )
-    parts = [opening.strip(), *(part for result in results for part in _section(result))]
+    parts = [opening.strip()]
+    for result in results:
+        parts += _section(result)
     if searches:
         parts.append("## Searches and ablations")
-    parts += [part for search in searches for part in search_parts(search, claims.tables)]
+    for search in searches:
+        parts += search_parts(search, claims.tables)
     records = tests.results.select(cell for result in results for cell in result.cells)
     return Page("Replication in miniature", parts, records)
 
 
 def _summary(results: Sequence[ClaimResult]) -> str:
-    groups = [
-        f"**Of {_what(group)} {_counts(Counter(result.outcome for result in group))}.**"
-        f"{caveats(group)}{outcomes_by_encoder(group)} {_task_counts(group)}"
-        for group in (of_papers(results), apart(results))
-        if group
-    ]
-    links = {
-        outcome: ", ".join(_link(result) for result in results if result.outcome == outcome)
-        for outcome in ClaimOutcome
-    }
-    listed = "\n".join(f"- {outcome}: {claims}" for outcome, claims in links.items() if claims)
-    return "\n\n".join([*groups, listed])
+    """How many claims hold, do not hold and are undecided, and the links to them."""
+    paragraphs = []
+    for group in (claims_of_papers(results), claims_of_no_paper(results)):
+        if group:
+            outcomes = _counts(Counter(result.outcome for result in group))
+            paragraphs.append(
+                f"**Of {_group_in_words(group)} {outcomes}.**"
+                f"{caveats(group)}{outcomes_by_encoder(group)} {_task_counts(group)}"
+            )
+    lines = []
+    for outcome in ClaimOutcome:
+        links = [_link(result) for result in results if result.outcome == outcome]
+        if links:
+            lines.append(f"- {outcome}: {', '.join(links)}")
+    return "\n\n".join([*paragraphs, "\n".join(lines)])
 
 
-def of_papers(results: Sequence[ClaimResult]) -> list[ClaimResult]:
-    """Those that a paper claims."""
+def claims_of_papers(results: Sequence[ClaimResult]) -> list[ClaimResult]:
+    """The claims that a paper makes of the encoder on which they are tested."""
     return [result for result in results if result.claim.of_paper]
 
 
-def apart(results: Sequence[ClaimResult]) -> list[ClaimResult]:
-    """Those on an encoder of which no paper claims anything."""
+def claims_of_no_paper(results: Sequence[ClaimResult]) -> list[ClaimResult]:
+    """The tests on an encoder of which no paper claims anything."""
     return [result for result in results if not result.claim.of_paper]
 
 
-def _what(group: Sequence[ClaimResult]) -> str:
+def _group_in_words(group: Sequence[ClaimResult]) -> str:
     """`32 claims`, or `11 tests on encoders of which no paper claims anything`."""
-    noun = "claims" if group[0].claim.of_paper else APART
+    noun = "claims" if group[0].claim.of_paper else TESTS_OF_NO_PAPER
     return f"{len(group)} {noun}"
 
 
 def _task_counts(group: Sequence[ClaimResult]) -> str:
-    by_task = Counter(outcome for result in group for outcome in result.outcomes)
+    by_task: Counter[ClaimOutcome] = Counter()
+    for result in group:
+        by_task.update(result.outcomes)
     return f"Claim by task, of {by_task.total()}: {_counts(by_task)}."
 
 
@@ -103,12 +119,13 @@ def caveats(results: Sequence[ClaimResult]) -> str:
     """How many claims are parts of one sentence."""
     counts: dict[str, Counter[ClaimOutcome]] = {}
     for result in results:
-        if sentence := result.claim.part_of:
-            counts.setdefault(sentence, Counter())[result.outcome] += 1
-    return "".join(
-        f" {n.total()} claims ({_counts(n, n)}) are parts of {sentence}."
-        for sentence, n in counts.items()
-    )
+        if result.claim.part_of:
+            counts.setdefault(result.claim.part_of, Counter())[result.outcome] += 1
+    text = ""
+    for sentence, outcomes in counts.items():
+        number, words = outcomes.total(), _counts(outcomes, outcomes)
+        text += f" {number} claims ({words}) are parts of {sentence}."
+    return text
 
 
 def _counts(
@@ -121,36 +138,36 @@ def _counts(
 
 
 def _overview(results: Sequence[ClaimResult]) -> str:
+    """A line for each claim: on how many tasks it has each outcome, here and in the paper."""
     head = ["claim", "", "tested on", "published in", *ClaimOutcome]
     head += ["tasks", "in the paper", "verdict"]
-    rows = [
-        [
-            _link(result),
-            result.claim.claim,
-            _encoders(result.claim),
-            _place(result.claim.table),
-            *(result.outcomes.count(outcome) for outcome in ClaimOutcome),
-            len(result.findings),
-            result.in_paper if result.claim.better.values else NO_NUMBER,
-            f"**{result.outcome}**",
-        ]
-        for result in results
-    ]
+    rows: list[list[object]] = []
+    for result in results:
+        claim = result.claim
+        counts = [result.outcomes.count(outcome) for outcome in ClaimOutcome]
+        in_paper = result.in_paper if claim.better.values else NO_NUMBER
+        named = [_link(result), claim.claim, _encoders(claim), _place(claim.table)]
+        rows.append([*named, *counts, len(result.findings), in_paper, f"**{result.outcome}**"])
     return table(head, rows, words=4)
 
 
 def _effects(results: Sequence[ClaimResult]) -> str:
+    """The difference of each claim on each task, as published and as measured."""
     labels = dict.fromkeys([*LABELS.values(), AVERAGE])
-    labels |= {finding.label: None for result in results for finding in result.findings}
+    for result in results:
+        labels |= dict.fromkeys(finding.label for finding in result.findings)
     rows = []
     for result in results:
-        row = {f.label: f for f in result.findings}
-        row |= {AVERAGE: result.average} if result.average else {}
-        rows.append([_link(result), *(_effect(row[n]) if n in row else "" for n in labels)])
+        findings = {finding.label: finding for finding in result.findings}
+        if result.average is not None:
+            findings[AVERAGE] = result.average
+        effects = [_effect(findings[label]) if label in findings else "" for label in labels]
+        rows.append([_link(result), *effects])
     return table(["claim", *map(escape, labels)], rows)
 
 
 def _effect(finding: Finding) -> str:
+    """`+1.25, +0.80`: the published difference, then the measured one."""
     claimed, decision = finding.claimed, finding.decision
     published = NO_NUMBER if claimed is None else signed(claimed)
     measured = decision.outcome if decision.difference is None else signed(decision.difference)
@@ -179,21 +196,18 @@ def _section(result: ClaimResult) -> list[str]:
     )
     notes = _notes(claim)
     rows = [_line(finding) for finding in result.all_findings]
-    return [
-        f"## {claim.id}",
-        about,
-        *([notes] if notes else []),
-        verdict,
-        table(FINDING_HEAD, rows),
-    ]
+    parts = [f"## {claim.id}", about, notes, verdict, table(FINDING_HEAD, rows)]
+    return list(filter(None, parts))
 
 
 def _line(finding: Finding) -> list[str]:
+    """A task of a claim: the published numbers, the measured ones, and the decision."""
     decision, claimed = finding.decision, finding.claimed
-    published = [NO_NUMBER] * 3
+    published = [NO_NUMBER, NO_NUMBER, NO_NUMBER]
     if finding.published is not None and claimed is not None:
-        published = [*(f"{points:.2f}" for points in finding.published), signed(claimed)]
-    interval = " to ".join(map(signed, decision.interval or ()))
+        better, worse = finding.published
+        published = [f"{better:.2f}", f"{worse:.2f}", signed(claimed)]
+    interval = " to ".join(signed(bound) for bound in decision.interval or ())
     difference = "" if decision.difference is None else signed(decision.difference)
     measured = [*map(str, finding.sides), difference, interval, p_value(decision.p_holm)]
     return [escape(finding.label), *published, *measured, str(decision.outcome), decision.basis]
@@ -208,21 +222,31 @@ def p_value(p: float | None) -> str:
 
 def _notes(claim: Claim) -> str:
     """Why the claim is not fully tested, its note; rows of another text form or with other maps."""
-    part = f"This is part of {claim.part_of}." if claim.part_of else ""
-    none = "" if claim.of_paper else "No paper claims this of the encoder that was tested."
-    every = "It claims every column, so it holds only if all hold." if claim.conjunction else ""
-    notes = [*filter(None, (part, none, every, claim.note))]
+    notes = []
+    if claim.part_of:
+        notes.append(f"This is part of {claim.part_of}.")
+    if not claim.of_paper:
+        notes.append("No paper claims this of the encoder that was tested.")
+    if claim.conjunction:
+        notes.append("It claims every column, so it holds only if all hold.")
+    if claim.note:
+        notes.append(claim.note)
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
         label = escape(row.label)
-        chains = ((name or method).partition("+")[2] for name in (row.method, method))
-        published, here = (f"`+{c}`" if c else "no post-processing" for c in chains)
-        if published != here:
-            notes.append(f"{label} has {published} in the paper, and {here} here.")
+        published, tested = _chain(row.method or method), _chain(method)
+        if published != tested:
+            notes.append(f"{label} has {published} in the paper, and {tested} here.")
         other = [row.tasks[c.id] for c in claim.columns if row.tasks.get(c.id, c.task) != c.task]
         if other:
             names = ", ".join(f"`{name}`" for name in other)
             notes.append(f"{label} is published on {names}, another text form than here.")
     return " ".join(notes)
+
+
+def _chain(method: str) -> str:
+    """The post-processors of a method in words."""
+    chain = method.partition("+")[2]
+    return f"`+{chain}`" if chain else "no post-processing"
 
 
 def _link(result: ClaimResult) -> str:
@@ -235,13 +259,15 @@ def _place(published: Table) -> str:
 
 def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
     """Title, caption and table of one search; its published table is one of `tables`."""
-    how = f"Each row is `harness train {search.recipe}` with its options; `before` and `best` "
-    how += "are Spearman in points on the development set that the recipe names."
+    how = (
+        f"Each row is `harness train {search.recipe}` with its options; `before` and `best` "
+        "are Spearman in points on the development set that the recipe names."
+    )
     lines = []
     for row in search.rows:
         options = f"`{row.options}`" if row.options else ""
         trials = search.trials.get(search.command(row), ())
-        numbers = [*[NOT_MEASURED] * 4, ""]
+        numbers = [NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, ""]
         if trials:
             numbers = [
                 _spread([trial.before for trial in trials]),

@@ -26,7 +26,7 @@ AGGREGATION_WORDS: Mapping[str, str] = {
     "mean": "mean over the subsets (mean)",
     "wmean": "subsets weighted by their pairs (wmean)",
 }
-TEXTS = {"raw": "raw text", "senteval": "SentEval text"}
+TEXT_FORMS = {"raw": "raw text", "senteval": "SentEval text"}
 # How the protocol of a row is known, by its `evidence`.
 EVIDENCE_WORDS: Mapping[str, str] = {
     "confirmed": "confirmed",
@@ -36,10 +36,12 @@ EVIDENCE_WORDS: Mapping[str, str] = {
 }
 
 
-def metric(name: str, of: str = "cosine") -> str:
-    """A metric in words, `of` a similarity; one that no record has keeps its name."""
-    words = {key: text for kind in metrics().values() for key, text in kind.words.items()}
-    return words.get(name, name).format(of)
+def metric(name: str, similarity: str = "cosine") -> str:
+    """A metric of a similarity in words; one that no record has keeps its name."""
+    for kind in reversed([*metrics().values()]):  # those of plug-ins come last
+        if name in kind.words:
+            return kind.words[name].format(similarity)
+    return name
 
 
 def aggregation(word: str | None) -> str:
@@ -47,17 +49,18 @@ def aggregation(word: str | None) -> str:
     return AGGREGATION_WORDS.get(word or "", word or "")
 
 
-def on(task: Task) -> str:
+def task_in_words(task: Task) -> str:
     """`sts-b, test, raw text`."""
-    return f"{task.name}, {'+'.join(task.scored)}, {TEXTS[task.text]}"
+    return f"{task.name}, {'+'.join(task.scored)}, {TEXT_FORMS[task.text]}"
 
 
 def protocol_of(cell: PublishedCell, registry: Registry) -> tuple[str, ...]:
     """A published cell's tasks with split and text form, metric, and aggregation, in words."""
-    tasks = "; ".join(on(registry.tasks[name]) for name in cell.tasks if name in registry.tasks)
+    known = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
+    tasks = "; ".join(map(task_in_words, known))
     level = cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
-    of = "gold" if cell.row.model_free else "cosine"
-    return tasks, metric(cell.metric, of), aggregation(level)
+    similarity = "gold" if cell.row.model_free else "cosine"
+    return tasks, metric(cell.metric, similarity), aggregation(level)
 
 
 def trained_on(row: Row, method: Method | None) -> str:
@@ -79,7 +82,7 @@ def fitted_on(row: Row, method: Method | None) -> str:
 
 
 def evidence_of(cell: PublishedCell, confirmed_by: Reference | None) -> str:
-    """How a cell's protocol is known, and the program whose scores ours equal; empty: it is not."""
+    """How a cell's protocol is known, and the program whose scores equal ours; may be empty."""
     words = EVIDENCE_WORDS[cell.evidence] if cell.evidence else ""
     if cell.evidence != "confirmed":
         return words
@@ -104,9 +107,8 @@ def notes_on_origin(reproduction: Reproduction) -> list[str]:
 
 def chosen(fields: Mapping[str, str]) -> str:
     """Choices of a protocol with their values: `pooling mean, fit on none`."""
-    return ", ".join(
-        f"{name.replace('_', ' ')} {value or 'none'}" for name, value in fields.items()
-    )
+    choices = [f"{name.replace('_', ' ')} {value or 'none'}" for name, value in fields.items()]
+    return ", ".join(choices)
 
 
 def choice_cells(choice: OtherChoice) -> list[str]:
@@ -178,64 +180,85 @@ def render_explanation(
     width: int | None = None,
 ) -> str:
     """The published cell, what it needs and what was measured, then what each choice does to it."""
-    reproduction, wanted = explanation.reproduction, explanation.protocol
-    cell = reproduction.cell
+    lines = _lines_on_cell(explanation)
+    if not explanation.reproduction.cell.why_not:
+        lines += _lines_on_score(explanation, registry)
+    text = "\n".join(wrapped(line, width) for line in lines)
+    if explanation.protocol is None:
+        return text
+    return "\n\n".join([text, *choice_tables(explanation, traps, width)])
+
+
+def _lines_on_cell(explanation: Explanation) -> list[str]:
+    """What is published, its source and notes, and what it needs or why nothing reproduces it."""
+    cell, protocol = explanation.reproduction.cell, explanation.protocol
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
         f"source: {cell.source}",
         *(f"note: {note}" for note in cell.notes),
     ]
     if cell.why_not:
-        lines.append(f"{cell.why_not.state}: {cell.why_not.explanation}")
-        return "\n".join(wrapped(line, width) for line in lines)
+        return [*lines, f"{cell.why_not.state}: {cell.why_not.explanation}"]
     lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
-    if evidence := evidence_of(cell, explanation.confirmed_by):
+    evidence = evidence_of(cell, explanation.confirmed_by)
+    if evidence:
         lines.append(f"evidence: {evidence}")
-    if wanted:
-        scored = f"split {wanted.split}, {wanted.score} {wanted.aggregation}".rstrip()
-        lines.append(f"protocol: {wanted.text} text, {scored}")
-    measured, difference = reproduction.measured, reproduction.verdict.difference
-    if measured is None:
-        lines += [f"measured: {reproduction.state}", f"run: {command_of(cell, registry)}"]
+    if protocol is not None:
+        scored = f"split {protocol.split}, {protocol.score} {protocol.aggregation}".rstrip()
+        lines.append(f"protocol: {protocol.text} text, {scored}")
+    return lines
+
+
+def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
+    """What was measured, or the command that measures it; the nearest rows that were measured."""
+    reproduction, protocol = explanation.reproduction, explanation.protocol
+    lines = []
+    if reproduction.measured is None:
+        lines.append(f"measured: {reproduction.state}")
+        lines.append(f"run: {command_of(reproduction.cell, registry)}")
     else:
-        lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {reproduction.state})")
-        share = reproduction.coverage
-        covered = "" if share is None else coverage_note({cell.column.label: share})
-        lines += [f"word vectors: {covered}"] if covered else []
-    if wanted:
-        nearest = nearest_in_words(wanted, explanation.nearest)
+        verdict = f"{reproduction.verdict.difference:+.4f}, {reproduction.state}"
+        lines.append(f"measured: {reproduction.measured:.4f} ({verdict})")
+        if reproduction.coverage is not None:
+            note = coverage_note({reproduction.cell.column.label: reproduction.coverage})
+            if note:
+                lines.append(f"word vectors: {note}")
+    if protocol is not None:
+        nearest = nearest_in_words(protocol, explanation.nearest)
         lines += [f"nearest row measured: {row}" for row in nearest]
-    text = "\n".join(wrapped(line, width) for line in lines)
-    return "\n\n".join([text, *choice_tables(explanation, traps, width)]) if wanted else text
+    return lines
+
+
+CHOICE_HEAD = ("change", "moves the score by", "measured at", "on all rows", "set by", "trap")
+MOST_CHOICES = 25  # that an explanation shows
 
 
 def choice_tables(
     explanation: Explanation, traps: Sequence[Trap], width: int | None
 ) -> Iterator[str]:
     """The choices of a protocol by their effects, those near a gap, and the traps behind them."""
-    gap, shown = explanation.gap, explanation.choices[:MOST]
-    tables = {"What each other choice was measured to do": shown}
+    gap, choices = explanation.gap, explanation.choices[:MOST_CHOICES]
+    tables = {"What each other choice was measured to do": choices}
     if gap is not None:
         side = "above" if gap > 0 else "below"
-        yield f"Your number lies {abs(gap):.2f} points {side} the published one."
+        yield f"Your number is {abs(gap):.2f} points {side} the published one."
         move = f"that were measured to move a score by about {signed(gap)}"
-        tables = {f"Single choices {move}": shown, f"Pairs of choices {move}": explanation.pairs}
-    for title, choices in tables.items():
-        rows = [choice_cells(choice) for choice in choices]
-        head = ["change", "moves the score by", "measured at", "on all rows", "set by", "trap"]
-        yield f"{title}:\n\n{text_table(rows, head, width)}" if rows else f"{title}: none"
+        tables = {f"Single choices {move}": choices, f"Pairs of choices {move}": explanation.pairs}
     cell = explanation.reproduction.cell
-    applying = {n for n, trap in enumerate(traps, start=1) if trap.applies_to(cell)}
-    applying |= {n for choices in tables.values() for choice in choices for n in choice.traps}
+    applying = {number for number, trap in enumerate(traps, start=1) if trap.applies_to(cell)}
+    for title, shown in tables.items():
+        rows = [choice_cells(choice) for choice in shown]
+        yield f"{title}:\n\n{text_table(rows, CHOICE_HEAD, width)}" if rows else f"{title}: none"
+        for choice in shown:
+            applying.update(choice.traps)
     if applying:
-        links = (f"  {n}. {traps[n - 1].title}: {trap_link(n, traps)}" for n in sorted(applying))
-        yield "\n".join(["Traps that apply:", *links])
+        lines = ["Traps that apply:"]
+        for number in sorted(applying):
+            lines.append(f"  {number}. {traps[number - 1].title}: {trap_link(number, traps)}")
+        yield "\n".join(lines)
 
 
 def trap_link(number: int, traps: Sequence[Trap]) -> str:
     """Where the page of traps shows one: `results/tables/protocols.md#7-sick-r-has-two-sizes`."""
     words = re.sub(r"[^\w -]", "", f"{number} {traps[number - 1].title.lower()}")
     return f"results/tables/protocols.md#{words.replace(' ', '-')}"
-
-
-MOST = 25  # choices that an explanation shows

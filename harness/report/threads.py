@@ -61,21 +61,22 @@ def summary(threads: Sequence[AnsweredThread]) -> str:
 def threads_page(folder: ResultsFolder) -> Page:
     """A table of the threads, then each with its answer."""
     threads = answered_threads(folder)
-    rows = [
-        [
-            escape(answered.thread.source),
-            f"`{answered.thread.row}`" if answered.thread.row else "–",
-            f"`{answered.thread.mine}`" if answered.thread.row else escape(answered.thread.mine),
-            escape(answered.thread.cause),
-            answered.place,
-        ]
-        for answered in threads
-    ]
+    rows = [_row(answered) for answered in threads]
     parts = [texts()["threads"], summary(threads), table(THREAD_HEAD, rows, words=len(THREAD_HEAD))]
     for answered in threads:
         if answered.lines:
             parts += _section(answered)
-    return Page("Public threads and their answers", parts, folder.records)
+    title = "Public threads and their answers"
+    return Page(title=title, parts=parts, records=folder.records)
+
+
+def _row(answered: AnsweredThread) -> list[str]:
+    """A line of the table; the numbers of a thread without a row here are in its own words."""
+    thread = answered.thread
+    row, mine = "–", escape(thread.mine)
+    if thread.row:
+        row, mine = f"`{thread.row}`", f"`{thread.mine}`"
+    return [escape(thread.source), row, mine, escape(thread.cause), answered.place]
 
 
 def _section(answered: AnsweredThread) -> list[str]:

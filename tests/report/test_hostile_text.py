@@ -110,7 +110,7 @@ def test_a_text_is_no_command_of_latex(text):
 
 
 def test_a_part_that_would_end_itself_is_refused():
-    with pytest.raises(HarnessError, match="stands in the part that it ends"):
+    with pytest.raises(HarnessError, match="is in the text of the part that it ends"):
         md.between_markers("<!-- x -->\n<!-- /x -->", "x", "a <!-- /x --> b")
 
 

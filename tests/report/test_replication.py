@@ -17,7 +17,7 @@ from scipy import stats
 from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.report.bibtex import entries
-from harness.report.replication import APART, claims_page
+from harness.report.replication import TESTS_OF_NO_PAPER, claims_page
 from harness.results.claim_tests import ClaimOutcome, ClaimTests, Decision, decide
 from harness.results.claims import Claim, Claims, address, read_claims, scored
 from harness.results.index import SeedScores, mean_over_tasks
@@ -370,7 +370,7 @@ def test_a_test_that_no_paper_claims_is_counted_apart_and_names_its_encoder(tmp_
     [claimed, apart] = re.findall(r"^\*\*Of .*$", page, re.MULTILINE)
     assert claimed.startswith("**Of 1 claims ")
     assert "Tested on `fake` (1 not measured)" in claimed
-    assert apart.startswith(f"**Of 1 {APART} ")
+    assert apart.startswith(f"**Of 1 {TESTS_OF_NO_PAPER} ")
     assert "No paper claims this of the encoder that was tested." in page.split("## in-words")[1]
 
 

@@ -47,9 +47,9 @@ def test_programs_of_authors_and_libraries_are_counted_apart(tmp_path):
     folder = results_folder(tmp_path, registry(FakeConfig()), Results({}))
     folder.compared = COMPARED
     _, authors, libraries, _ = tallies(folder)
-    assert (authors.number, authors.of) == ("1", "of 2")
+    assert (authors.number, authors.total) == ("1", "of 2")
     assert "authors" in authors.what
-    assert (libraries.number, libraries.of) == ("1", "of 1")
+    assert (libraries.number, libraries.total) == ("1", "of 1")
     assert "libraries" in libraries.what
 
 
