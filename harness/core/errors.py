@@ -57,6 +57,18 @@ class DataError(HarnessError):
     """A file that is not what it should be: names file, line, wanted and found."""
 
 
+class OtherData(DataError):
+    """Rows of no known version of a data set, with the scores of the published one.
+
+    Attributes:
+        pairs: The rows as they were read, `Pairs`.
+    """
+
+    def __init__(self, message: str, pairs: object) -> None:
+        super().__init__(message)
+        self.pairs = pairs
+
+
 class ScoreError(HarnessError):
     """Numbers that cannot be scored: not finite, degenerate, or of the wrong shape."""
 

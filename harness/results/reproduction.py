@@ -17,6 +17,7 @@ from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
+from harness.tasks.releases import OTHER, release_of
 
 # General files have a vector for 88 to 99 % of the tokens of the STS, transfer and embedded tasks
 # (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for another task for 46 to 79 %.
@@ -129,6 +130,8 @@ def seed_scores(
     records, method = results.records(identifier, task), composed(identifier, registry)
     if is_stale(records, method):
         return SeedScores({}, state=CellState.STALE)
+    if any(release_of(task, record.digests.get("data")) == OTHER for record in records):
+        return SeedScores({}, state=CellState.OTHER_DATA)
     seeded = len(records) > 1 or (method is not None and method.seeded)
     return SeedScores({record.seed: score_at(record.scores, path) for record in records}, seeded)
 
@@ -141,6 +144,8 @@ def _why_no_score(
         return CellState.NO_METHOD
     states = {scores.state for scores in measured if not scores.scores}
     if measured and CellState.NOT_RUN not in states:
+        if CellState.OTHER_DATA in states:
+            return CellState.OTHER_DATA
         return CellState.STALE if states else None
     if _has_other_corpus(cell, results):
         return CellState.OTHER_CORPUS

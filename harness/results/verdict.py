@@ -35,6 +35,7 @@ class CellState(StrEnum):
     NOT_PUBLISHED = "not published"
     OTHER_PROTOCOL = "other protocol"
     OTHER_CORPUS = "other corpus"
+    OTHER_DATA = "other data"
     NO_EVIDENCE = "no evidence"
     STALE = "stale"
     UNDEFINED = "undefined"

@@ -6,16 +6,18 @@ table can hold, so no score of it is ever compared with a published one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.errors import UsageError
+from harness.core.errors import OtherData, UsageError
 from harness.core.metrics import labelled_splits
 from harness.core.texts import TextDigest
 from harness.core.types import Corpus, Pairs, Task, pairs_digest
@@ -29,7 +31,12 @@ class _Rows:
     limit: int
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
-        pairs = self.load(data_dir, split)
+        try:
+            return self._some_of(self.load(data_dir, split))
+        except OtherData as other:
+            raise OtherData(str(other), self._some_of(cast(Pairs, other.pairs))) from None
+
+    def _some_of(self, pairs: Pairs) -> Pairs:
         rows = np.linspace(0, len(pairs) - 1, min(self.limit, len(pairs))).round().astype(int)
 
         def some(column: tuple[str, ...]) -> tuple[str, ...]:
@@ -64,6 +71,8 @@ def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
         published=False,
     )
 
+
+LOG = logging.getLogger(__name__)
 
 # What `@` may name other than a corpus: the sentences of the task itself.
 TARGETS = {
@@ -143,6 +152,15 @@ def distinct_sentences(texts: Iterable[CellTexts]) -> frozenset[str]:
     return frozenset().union(*(cell_texts.sentences for cell_texts in set(texts)))
 
 
+def load_split(task: Task, data_dir: Path, split: str) -> Pairs:
+    """A split of a task; one of other data too, with a line that says so: it gets no verdict."""
+    try:
+        return task.load(data_dir, split)
+    except OtherData as other:
+        LOG.warning("harness: %s; scores of it have the state `other data`", other)
+        return cast(Pairs, other.pairs)
+
+
 @dataclass
 class TaskLoader:
     """Reads the files of tasks and corpora, once for all cells of a run."""
@@ -199,5 +217,5 @@ class TaskLoader:
     def _split(self, task: Task, split: str) -> Pairs:
         data_dir = self.places.require_data(task.asset)
         if (task.load, split) not in self.splits:
-            self.splits[task.load, split] = task.load(data_dir, split)
+            self.splits[task.load, split] = load_split(task, data_dir, split)
         return task.checked(self.splits[task.load, split], split)

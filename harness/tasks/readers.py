@@ -25,7 +25,8 @@ from typing import Literal
 
 import numpy as np
 
-from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.errors import AssetMissing, DataError, OtherData, UsageError
+from harness.core.texts import text_digest
 from harness.core.toml import read_rows
 from harness.core.types import Pairs, rows_digest
 
@@ -68,12 +69,21 @@ def own() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class PublishedRows:
-    """The scored pairs of a published file: their number, and their digest in each text form."""
+    """The scored pairs of a published file: their number, and their digest in each text form.
+
+    `sha256` also holds the digest of another public version, `retokenised`, and that of the `gold`
+    scores alone.
+    """
 
     family: str
     name: str
     pairs: int
     sha256: Mapping[str, str]
+
+    def versions(self, text: Text) -> tuple[str, ...]:
+        """The digests of all public versions of a text form."""
+        names = (text, "retokenised") if text == "senteval" else (text,)
+        return tuple(self.sha256[name] for name in names if name in self.sha256)
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ class PublishedSet:
             raise DataError(f"{empty}: wanted {rows.pairs} scored pairs, found 0 bytes; {AGAIN}")
         with published():
             pairs = self.parse(*paths)
-        return checked(pairs, paths[0], rows.pairs, rows.sha256[self.text])
+        return known_version(pairs, paths[0], rows, self.text)
 
 
 @cache
@@ -242,6 +252,25 @@ def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
     )
 
 
+def known_version(pairs: Pairs, path: Path, rows: PublishedRows, text: Text) -> Pairs:
+    """The pairs, after a check that they are a public version of a text form.
+
+    Raises OtherData for rows of SentEval's form that are of no known version but have its scores,
+    DataError for any others that are not the published ones.
+    """
+    digest = rows_digest(pairs)
+    if digest in rows.versions(text):
+        return pairs
+    if text == "senteval" and gold_digest(pairs) == rows.sha256.get("gold"):
+        raise OtherData(
+            f"{path}: other data: the scores are the published ones, the texts are of no known "
+            f"version; please report rows {digest} of {rows.family} {rows.name}, and where the "
+            "file is from, in an issue of the project",
+            pairs,
+        )
+    return checked(pairs, path, rows.pairs, rows.sha256[text])
+
+
 def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
     """The pairs, after a check of their number and digest. Raises DataError."""
     digest = rows_digest(pairs)
@@ -252,3 +281,8 @@ def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
     if digest != sha256:
         raise DataError(f"{path}: wanted rows with sha256 {sha256[:16]}…, found {digest}; {AGAIN}")
     return pairs
+
+
+def gold_digest(pairs: Pairs) -> str:
+    """The digest of the gold scores, one a line, as Python prints them."""
+    return text_digest(map(repr, pairs.gold.tolist()))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
-from harness.core.errors import DataError
+from harness.core.errors import DataError, OtherData
 from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import (
     FOLDERS,
@@ -43,7 +44,18 @@ class StsYear:
     def __call__(self, data_dir: Path, split: str) -> Pairs:
         known_split(split, ("test",))
         subsets = published_rows(f"sts{self.year}")
-        return Pairs.concatenate(*(self._subset(data_dir, name) for name in subsets))
+        read: list[Pairs] = []
+        other: OtherData | None = None
+        for name in subsets:
+            try:
+                read.append(self._subset(data_dir, name))
+            except OtherData as error:
+                read.append(cast(Pairs, error.pairs))
+                other = error
+        pairs = Pairs.concatenate(*read)
+        if other is not None:
+            raise OtherData(str(other), pairs)
+        return pairs
 
     def _subset(self, data_dir: Path, name: str) -> Pairs:
         folder = f"STS/STS{self.year}-en-test"

@@ -19,7 +19,7 @@ from harness.assets.catalogue import Asset, AssetPart, Download, KnownFile, RowF
 from harness.assets.fetch import http, sources
 from harness.assets.fetch.batch import Fetcher
 from harness.assets.places import Pins, Places
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError, OtherData
 from harness.core.types import Pairs, rows_digest
 from harness.tasks.readers import checked, number, read_scored_pairs
 
@@ -435,3 +435,23 @@ def test_a_fetch_that_is_killed_leaves_nothing_in_its_place(host, data, monkeypa
     assert not (data / PLACE).exists()
     assert "50 pairs checked" in brought(asset_of(host, "publisher"), data, monkeypatch)
     assert not Path(data / ".harness/waiting").exists()
+
+
+@pytest.mark.parametrize("also_known", [True, False])
+def test_other_data_serve_only_where_no_source_has_known_ones(host, data, monkeypatch, also_known):
+    """A third version of SentEval's form is scored, but never in the place of a known one."""
+
+    def load_versions(self, data_dir, split):
+        try:
+            return load(data_dir, split)
+        except DataError:
+            raise OtherData("other data: please report them", PAIRS) from None
+
+    monkeypatch.setattr(Reads, "load", load_versions)
+    host.files["plain/pairs.tsv"] = OTHER
+    asset = asset_of(host, "plain", *(["publisher"] if also_known else []))
+    line = brought(asset, data, monkeypatch)
+    assert (data / PLACE).read_bytes() == (TEXT if also_known else OTHER)
+    assert ("please report them" in line.partition("; all from")[0]) == (not also_known)
+    assert "50 pairs checked" in line
+    assert brought(asset, data, monkeypatch).startswith("already here")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from harness.assets.catalogue import FILES, WHEELS, Asset, AssetPart
 from harness.assets.fetch import hub
@@ -14,12 +15,13 @@ from harness.assets.fetch.sources import Arrivals, bring_part, require_plausible
 from harness.assets.fetch.wheels import unpack_wheels
 from harness.assets.places import Places, first_seen, revision_of
 from harness.assets.snapshots import snapshot_at
-from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
+from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub
-from harness.core.types import Corpus, Task
+from harness.core.types import Corpus, Pairs, Task
 
 Thing = Asset | EncoderConfig
+Load = Callable[[Path, str], Pairs]
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Fetcher:
                     part,
                     arrivals,
                     check=partial(self._check_part, asset, part),
+                    check_other=partial(self._check_part, asset, part, strict=False),
                     check_pins=partial(pins.check, asset.name) if loose else lambda _: None,
                     commit=pins.of(asset.name).get("revision") if loose else None,
                 )
@@ -140,19 +143,35 @@ class Fetcher:
                 return False
         return True
 
-    def _check_part(self, asset: Asset, part: AssetPart, folder: Path) -> None:
-        """Raise DataError unless a folder holds a part as it should be."""
+    def _check_part(self, asset: Asset, part: AssetPart, folder: Path, strict: bool = True) -> None:
+        """Raise DataError unless a folder holds a part as it should be.
+
+        Without `strict`, other data will do.
+        """
         if not asset.rows:
             for path in part.paths:
                 if path not in FILES:
                     require_plausible(folder / path, path)
                 elif (found := sha256_of(folder / path)) != (wanted := FILES[path].sha256):
                     raise DataError(f"{path}: wanted sha256 {wanted}, found {found}")
-        counts = self._read_rows(asset, folder)
+        counts = self._read_rows(asset, folder, None if strict else [])
         if asset.rows and not any(counts.values()):
             raise DataError(f"{asset.name}, {part.name}: wanted its rows, found none")
 
-    def _read_rows(self, asset: Asset, folder: Path) -> dict[str, int]:
+    @staticmethod
+    def _count(load: Load, folder: Path, split: str, others: list[str] | None) -> int:
+        """The pairs of a split. Other data are refused, or noted among `others` if given."""
+        try:
+            return len(load(folder, split))
+        except OtherData as other:
+            if others is None:
+                raise
+            others.append(str(other))
+            return len(cast(Pairs, other.pairs))
+
+    def _read_rows(
+        self, asset: Asset, folder: Path, others: list[str] | None = None
+    ) -> dict[str, int]:
         """Read all that tasks and corpora take from what a folder holds of an asset.
 
         Returns the number of pairs and of sentences; what the folder does not hold is left out.
@@ -163,7 +182,7 @@ class Fetcher:
         counts = {"pairs": 0, "sentences": 0}
         for load, split in splits:
             with suppress(AssetMissing):
-                counts["pairs"] += len(load(folder, split))
+                counts["pairs"] += self._count(load, folder, split, others)
         for corpus in corpora:
             with suppress(AssetMissing):
                 counts["sentences"] += sum(1 for _ in corpus.sentences(folder))
@@ -193,12 +212,13 @@ class Fetcher:
         self._check_pins(asset, data_dir)
         tasks = [task for task in self.tasks if task.asset == asset.name]
         splits = {(task.load, split) for task in tasks for split in task.splits}
-        pairs = sum(len(load(data_dir, split)) for load, split in splits)
+        others: list[str] = []
+        pairs = sum(self._count(load, data_dir, split, others) for load, split in splits)
         corpora = [corpus for corpus in self.corpora if corpus.asset == asset.name]
         sentences = sum(1 for corpus in corpora for _ in corpus.sentences(data_dir))
         counts = {"pairs": pairs, "sentences": sentences}
         checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
-        return ", ".join(checked) or "stored"
+        return "; ".join((", ".join(checked) or "stored", *sorted(set(others))))
 
 
 def _require_all(asset: Asset, data_dir: Path) -> None:

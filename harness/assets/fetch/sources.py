@@ -20,7 +20,7 @@ from harness.assets.fetch import http, hub
 from harness.assets.fetch.archives import DAMAGE, unpack_archive
 from harness.assets.fetch.tables import unpack_table
 from harness.assets.places import Pin, every_asset
-from harness.core.errors import AssetMissing, DataError, HarnessError
+from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData
 from harness.core.files import digest_of, safe, sha256_of
 
 UNFINISHED = ".harness/downloads"  # under the data folder
@@ -133,25 +133,32 @@ def bring_part(
     part: AssetPart,
     arrivals: Arrivals,
     check: Check,
+    check_other: Check,
     check_pins: Callable[[Pin], None],
     commit: str | None,
 ) -> tuple[str, Pin]:
     """Bring a part of an asset into its place from the first source that has it.
 
-    Returns what is to be told of it, and the digests that were seen. Raises DataError where a
-    source had something else and none had it, AssetMissing where none had anything; the message
-    names every source that was asked and how to place the files by hand.
+    Where no source has a known version of the data, the first with other data serves, after
+    `check_other`. Returns what is to be told of it, and the digests that were seen. Raises
+    DataError where a source had something else and none had it, AssetMissing where none had
+    anything; the message names every source that was asked and how to place the files by hand.
     """
     refused: dict[str, HarnessError] = {}
+    others: list[Source] = []
     for source in arrivals.order(part.sources):
         try:
             seen = _bring_from(source, asset, part, arrivals, check, check_pins, commit)
         except (AssetMissing, DataError) as error:
             refused[source.name] = error
+            others += [source] if isinstance(error, OtherData) else []
         else:
             before = (f"{name} ({_short(error)})" for name, error in refused.items())
             told = f"{part.name} from {source.name}, after {', '.join(before)}" if refused else ""
             return told, seen
+    if others:  # no source has a known version
+        seen = _bring_from(others[0], asset, part, arrivals, check_other, check_pins, commit)
+        return f"{part.name} from {others[0].name}", seen
     tried = "; ".join(f"{name}: {_short(error)}" for name, error in refused.items())
     if len(refused) == 1:
         tried = _short(*refused.values())
