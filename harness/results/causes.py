@@ -51,7 +51,7 @@ class Cause:
             raise ValueError(f"gap: wanted two numbers in ascending order, found {self.gap}")
 
     def fits(self, row: str, method: str, gaps: Mapping[str, float]) -> bool:
-        """Whether a row, `TABLE/ROW`, and its differences by column are those of this cause."""
+        """Whether a row, `TABLE/ROW`, and its differences by column fit this cause."""
         lowest, highest = self.gap
         is_looked_for = _matches(row, self.rows) or _matches(method, self.rows)
         columns_fit = all(_matches(column, self.columns) for column in gaps)

@@ -100,7 +100,7 @@ def decide(better: SeedScores, worse: SeedScores, stored: Interval | None = None
 def _moved_to(difference: float, stored: Interval) -> tuple[tuple[float, float], float]:
     """A stored interval and its p, shifted to the difference of seeds that were fitted anew.
 
-    The shifted p is the larger of the stored one and that of a normal distribution.
+    The shifted p is the larger of the stored p and the p of a normal distribution.
     """
     shift = difference - stored.difference
     if abs(shift) <= MOVED:

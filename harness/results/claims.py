@@ -22,11 +22,11 @@ class ClaimEntry:
         table: The id of the published table.
         better: The id of the row that is claimed to be better, or words where no row prints it.
         worse: The id of the other row, or words.
-        methods: The methods that are compared for this claim; by default those of the rows.
+        methods: The methods that are compared for this claim; by default the methods of the rows.
         columns: The ids of the columns that it is claimed for; by default all scores of one task.
         note: What has to be known of the claim.
         part_of: What several claims are parts of.
-        of_paper: False for a test on an encoder of which no paper claims anything.
+        of_paper: False for a test on an encoder about which no paper claims anything.
         conjunction: Whether every column is claimed, and not most of them.
     """
 

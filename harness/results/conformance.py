@@ -30,7 +30,7 @@ from harness.results.verdict import CellState, Measured, Published, verdict
 
 TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
 SCORE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
-TRIAL_SCORES = ("before", "best", "loss")  # those of a training, as a search keeps them
+TRIAL_SCORES = ("before", "best", "loss")  # what a search keeps of a training
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class ReferenceScore:
 def compare_reference(
     reference: Reference, results: Results, trials: Trials, registry: Registry
 ) -> tuple[ReferenceScore, ...]:
-    """Every score of a reference beside ours, in the file's order."""
+    """Every score of a reference with our score, in the order of the file."""
     compared = []
     for cell in reference.cells:
         for name, theirs in cell.scores.items():
@@ -202,15 +202,22 @@ def confirmed(
     refuted: set[Protocol] = set()
     for score in compared:
         method, task = score.cell.what
-        if task in registry.tasks and score.ours is not None:
-            path = score_path_of(score.score)
-            protocol = Protocol.of(method, registry.tasks[task], *path)
-            if protocol is not None:
-                procedure = protocol.procedure(len(results.subsets(task)))
-                known = references.setdefault(procedure, [])
-                known += [] if score.reference in known else [score.reference]
-                refuted |= set() if score.agrees else {procedure}
-    return {procedure: known for procedure, known in references.items() if procedure not in refuted}
+        if task not in registry.tasks or score.ours is None:
+            continue
+        protocol = Protocol.of(method, registry.tasks[task], *score_path_of(score.score))
+        if protocol is None:
+            continue
+        procedure = protocol.procedure(len(results.subsets(task)))
+        confirming = references.setdefault(procedure, [])
+        if score.reference not in confirming:
+            confirming.append(score.reference)
+        if not score.agrees:
+            refuted.add(procedure)
+    return {
+        procedure: confirming
+        for procedure, confirming in references.items()
+        if procedure not in refuted
+    }
 
 
 def confirmed_by(
@@ -218,7 +225,7 @@ def confirmed_by(
 ) -> Reference | None:
     """The reference that confirms the protocol of a published cell; None if there is none.
 
-    Of several, it is that of a program by the authors of the cell's table, if there is one.
+    Of several, a program by the authors of the cell's table is taken, if there is one.
     """
     protocols = zip(cell.tasks, protocols_of(cell, registry), strict=False)
     by_task = [

@@ -133,7 +133,7 @@ def diagnose(
     causes: Causes,
     measured: Iterable[OtherChoice] = (),
 ) -> Diagnosis:
-    """Explain how a reader's numbers differ from those of one published row.
+    """Explain how a reader's numbers differ from the numbers of one published row.
 
     Args:
         numbers: The reader's numbers, all of one row, one a column.
@@ -264,7 +264,7 @@ def _published_effects(
     rows: Iterable[RowNumbers],
     published: Mapping[str, PublishedNumber],
 ) -> Iterator[Suggestion]:
-    """Single choices of which a published row of this encoder shows most of the difference."""
+    """Single choices by which a published row of this encoder explains most of the difference."""
     found: list[tuple[int, float, Suggestion]] = []
     gap = fmean(abs(number.gap) for number in numbers)
     for row in rows:
@@ -322,7 +322,7 @@ def neighbours_of(
 def _spreads(
     numbers: Sequence[ReportedNumber], rows: Iterable[RowNumbers]
 ) -> list[tuple[ReportedNumber, SeedSpread]]:
-    """The reader's numbers of which the spread over seeds is published, the average first."""
+    """The reader's numbers whose spread over seeds is published, the average first."""
     statistics: dict[tuple[str, str, str], dict[str, PublishedCell]] = {}
     for row in rows:
         for published in row.values():
@@ -359,7 +359,7 @@ def _another_seed(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> Itera
 
 
 def _far_outside(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> SeedSpread | None:
-    """The spread of which a number is so far outside that another seed does not explain it."""
+    """The spread that a number is so far outside that another seed does not explain it."""
     for number, spread in spreads:
         if abs(spread.deviations(number.points)) > FAR:
             return spread

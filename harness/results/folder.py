@@ -1,8 +1,8 @@
 """A results folder as one object: each of its files is read once, when it is first asked for.
 
-Records, intervals and comparisons are those of the folder. What people wrote (published tables,
-questions, references) is that of the folder that holds the published tables: another one where a
-run is compared with the tables that come with the harness.
+Records, intervals and comparisons are read from the folder itself. What people wrote (published
+tables, questions, references) is read from the folder that holds the published tables, which is
+another one where a run is compared with the tables that come with the harness.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class ResultsFolder:
     Args:
         path: The folder.
         registry: Methods and tasks; by default what comes with the harness.
-        papers: The folder of the published tables; by default that of the results folder, or
-            that which comes with the harness where it has none.
-        folders: The folders whose records are read. A cell, a method on a task, is that of the
-            first that has it, with all its seeds. By default the `reading_order` of the folder.
+        papers: The folder of the published tables; by default `papers` of the results folder, or
+            the tables that come with the harness where it has none.
+        folders: The folders whose records are read. A cell, a method on a task, is read with all
+            its seeds from the first that has it. By default the `reading_order` of the folder.
         literature: What people wrote, where another object has read it; it takes the place of
             `papers`.
     """
@@ -109,7 +109,7 @@ class ResultsFolder:
 
     @cached_property
     def _cells_by_folder(self) -> Mapping[Path, Mapping[CellName, Sequence[Record]]]:
-        """The records of each folder, but for those of cells that a folder before it has."""
+        """The records of each folder, without the cells that a folder before it has."""
         cells_by_folder: dict[Path, Mapping[CellName, Sequence[Record]]] = {}
         taken: set[CellName] = set()
         for folder in self.folders:
@@ -164,7 +164,7 @@ class ResultsFolder:
 
     @cached_property
     def records_by_files(self) -> Results:
-        """Its records, those of a registered encoder's files under other names among its own."""
+        """The records, with those under another name for the files of a registered encoder."""
         return with_registered(self.records, self.registry)
 
     # What people wrote
@@ -276,7 +276,7 @@ class ResultsFolder:
     def compared(
         self,
     ) -> tuple[tuple[conformance.Reference, tuple[conformance.ReferenceScore, ...]], ...]:
-        """Each reference with its scores beside ours."""
+        """Each reference with its scores and ours."""
         return tuple(
             (
                 reference,
@@ -299,7 +299,7 @@ class ResultsFolder:
         )
 
     def diagnose(self, place: str, mine: str) -> Diagnosis:
-        """Why a reader's numbers differ from those of a published row.
+        """Why a reader's numbers differ from the numbers of a published row.
 
         Args:
             place: `TABLE/ROW/COLUMN`, or `TABLE/ROW` for numbers of several columns.

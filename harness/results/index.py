@@ -71,7 +71,7 @@ class Results:
     by_cell: Mapping[CellName, Sequence[Record]]
     packaged: frozenset[str] = frozenset()  # methods of which all records come with the harness
     stale: frozenset[CellName] = frozenset()  # measured with settings of an older version
-    # The bytes of cells of which a digest was taken: pages share them with the whole folder.
+    # The bytes of cells whose digest was taken: pages share them with the whole folder.
     encoded: dict[CellName, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod

@@ -40,14 +40,14 @@ def own_or_committed(folder: Path) -> Path:
 
 
 def is_packaged(folder: Path) -> bool:
-    """Whether a folder is that of the results that come with the harness."""
+    """Whether a folder holds the results that come with the harness."""
     return folder.is_dir() and COMMITTED.is_dir() and folder.samefile(COMMITTED)
 
 
 def reading_order(
     folder: Path, *, with_runs: bool = False, with_packaged: bool = False, only_own: bool = False
 ) -> tuple[Path, ...]:
-    """The folders that are read when one is opened: a cell is that of the first that has it.
+    """The folders that are read when one is opened: a cell comes from the first that has it.
 
     `results` of the current folder comes before the packaged results; any other folder is read
     alone. In a checkout of the harness, `results` are the packaged results.
@@ -76,7 +76,7 @@ def reading_order(
 
 
 def require_own(option: str, folder: Path) -> None:
-    """Raise UsageError, naming the option, for packaged results that are not those of here."""
+    """Raise UsageError, naming the option, for packaged results that are not in a checkout."""
     if folder == COMMITTED and (FROM_WHEEL or not is_packaged(OWN)):
         raise UsageError(
             f"{option}: wanted a results folder of your own (with gate.toml, papers or records); "
@@ -96,10 +96,10 @@ def papers_of(results: Path) -> Path:
 
 
 def measured_for(question: Path) -> Path:
-    """Where that stands, but for the suffix, which was measured for a file of questions.
+    """The path of what was measured for a file of questions, but for its suffix.
 
-    `results/questions/speed.toml` -> `results/records/speed.toml`; a file of questions that lies
-    elsewhere has its measurements beside it.
+    `results/questions/speed.toml` -> `results/records/speed.toml`; for a file that is in no folder
+    of questions, the path of the file itself.
     """
     for folder in question.parents:
         if folder.name == QUESTIONS:

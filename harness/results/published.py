@@ -89,7 +89,7 @@ class Row:
 
     `n` runs with the standard deviations `sd`, which another row of the table may print
     (`sd_row`). `statistic` says what a row prints over the runs, if not one run's score.
-    `evidence` is one of `EVIDENCE` and stands before the table's. `group` is the heading under
+    `evidence` is one of `EVIDENCE` and is taken before the table's. `group` is the heading under
     which the paper prints the row.
     """
 
@@ -124,7 +124,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The label with the heading that it stands under, which may tell it from another row."""
+        """The label with the heading above it, which may tell it from another row."""
         return f"{self.label} ({self.group})" if self.group else self.label
 
 

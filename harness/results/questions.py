@@ -1,7 +1,7 @@
-"""What pages ask beside published numbers, and what was measured for them.
+"""What pages ask in addition to published numbers, and what was measured for them.
 
 A file of `results/questions` asks: searches for hyper-parameters, traps of protocols. What was
-measured lies in `results/records`, under the same name.
+measured is in `results/records`, under the same name.
 """
 
 from __future__ import annotations
@@ -144,9 +144,9 @@ class Trap:
         return any(fnmatchcase(name, pattern) for name in names for pattern in self.published)
 
     def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
-        """Every row with its score, and how far that lies from the first of its task and score.
+        """Every row with its score, and its difference from the first of its task and score.
 
-        Where the trap is about which score is taken, it lies so far from the first of its task.
+        Where the trap is about which score is taken, from the first of its task.
         """
         first: dict[tuple[str, ScorePath], Value] = {}
         between_scores = {"aggregation", "metric"} & {*self.about}

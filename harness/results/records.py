@@ -1,11 +1,11 @@
 """Records on disk, one a cell: a method on a task with a seed.
 
 A run's record is a file of its own. The committed records of an encoder are JSON lines in which a
-value that many rows share stands once: the first line counts the rows, then each shared value has
-a line, `{"id": "5f0c...", "environment": {...}}`, and each row one that names shared values by
-their ids. An id is the beginning of the value's sha256, so that a new row moves no other line; a
-row ends with that of what stands before. Pairs of one group have one score a correlation: `all` and
-the means, which equal it, are left out.
+value that many rows share is written once: the first line counts the rows, then each shared value
+has a line, `{"id": "5f0c...", "environment": {...}}`, and each row has one that names shared values
+by their ids. An id is the beginning of the value's sha256, so that a new row moves no other line; a
+row ends with the sha256 of what is before it. Pairs of one group have one score a correlation:
+`all` and the means, which equal it, are left out.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Store:
     folder: Path
 
     def path(self, cell: Cell) -> Path:
-        """Where a run's record of the cell stands or would stand."""
+        """The path of a run's record of the cell."""
         return self.folder.joinpath(RECORDS, *cell.names)
 
     def quick_path(self, cell: Cell) -> Path:
@@ -146,7 +146,7 @@ class Store:
         moved = stored is None or not same_measurement(stored, record)
         lacks_scores = stored is not None and stored.scores.keys() < record.scores.keys()
         if moved and stored is not None and not path.exists():
-            self._commit(cell.encoder, [record])  # a cell stays where it stands
+            self._commit(cell.encoder, [record])  # a cell stays in its file
         elif moved or (lacks_scores and path.exists()):
             write_atomically(path, seal(record))
         sidecar = path.with_suffix(".safetensors")
@@ -191,11 +191,12 @@ class Store:
     def note_encoder(self, name: str, path: Path) -> None:
         """Remember where an encoder given by hand is, for a later check of its files.
 
-        By its place beside this folder, which may be moved with it; else by its absolute path.
+        By its path from this folder if both are in one folder, which may be moved; else by its
+        absolute path.
         """
         folder = self.folder.absolute()
-        beside = path.is_relative_to(folder.parent)
-        place = os.path.relpath(path, folder) if beside else str(path)
+        is_neighbour = path.is_relative_to(folder.parent)
+        place = os.path.relpath(path, folder) if is_neighbour else str(path)
 
         def with_place() -> bytes:
             """The places that are noted now, and this one."""
@@ -425,7 +426,7 @@ def _require(text: str, written: str) -> None:
 
 
 def _folded(name: str, score: Any) -> Any:
-    """A score without the aggregations that equal that of its only group, or `all`."""
+    """A score without the aggregations that equal the score of its only group, or `all`."""
     match score:
         case {"groups": {**groups}} if len(groups) == 1:
             folded = {"groups": groups}

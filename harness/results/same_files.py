@@ -1,8 +1,8 @@
-"""Encoders under another name whose files are those of a registered encoder.
+"""Encoders under another name that have the files of a registered encoder.
 
 A folder given by hand whose weights and tokenizer are byte-identical to a registered encoder's is
 that encoder: what is published for the one is published for the other. The digests of registered
-encoders are those of the records that come with the harness.
+encoders are in the records that come with the harness.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import cache
 from harness.core.hardware import base_name
 from harness.core.types import MethodId, Record
 from harness.registry import Registry, load_registry
-from harness.results.index import Results
+from harness.results.index import CellName, Results
 from harness.results.layout import COMMITTED
 from harness.results.records import Store
 from harness.results.reproduction import MEASURED_AS, composed
 
-OF_FILES = ("weights", "tokenizer", "counts")  # digests that say which encoder it is
+FILE_DIGESTS = ("weights", "tokenizer", "counts")  # digests that say which encoder it is
 
 Files = tuple[str | None, ...]
 
@@ -34,7 +34,7 @@ class Registered:
 
 def files_of(record: Record) -> Files | None:
     """The digests of an encoder's files in a record; None where it holds none."""
-    digests = tuple(record.digests.get(name) for name in OF_FILES)
+    digests = tuple(record.digests.get(name) for name in FILE_DIGESTS)
     return digests if digests[0] else None
 
 
@@ -84,14 +84,18 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
 
 
 def with_registered(results: Results, registry: Registry) -> Results:
-    """The records, and those of encoders with a registered one's files under its ids, too.
+    """The records; those with a registered encoder's files are there under its ids, too.
 
     A cell that has records of its own keeps these; of several encoders with the same files the
-    first stands for them.
+    first is taken.
     """
-    added: dict[tuple[str, str], list[Record]] = {}
+    added: dict[CellName, list[Record]] = {}
     for records in results.by_cell.values():
-        renamed = [same for record in records if (same := as_registered(record, registry))]
-        if renamed and (cell := (renamed[0].method, renamed[0].task)) not in results.by_cell:
+        under_registered = [as_registered(record, registry) for record in records]
+        renamed = [record for record in under_registered if record is not None]
+        if not renamed:
+            continue
+        cell = renamed[0].method, renamed[0].task
+        if cell not in results.by_cell:
             added.setdefault(cell, renamed)
     return replace(results, by_cell={**results.by_cell, **added}) if added else results

@@ -32,7 +32,7 @@ class ScoreRow:
         fit_on: The corpus that they are fitted on; empty without any.
         transductive: Whether that holds the very sentences that are scored.
         task: The task.
-        seed: The seed of the fits; of a family, that of the training.
+        seed: The seed of the fits; of a family, the seed of the training.
         metric: The metric: `spearman`, `pearson`, `auc`, `accuracy` and others.
         aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of a subset;
             empty for a metric without any. Of quartiles and word frequency the names of both
@@ -44,7 +44,7 @@ class ScoreRow:
         pairs: How many pairs, or labelled sentences, were scored.
         published: The number that is published under this protocol, in points. Where there are
             several, the one whose protocol is known best, then the first by its table's name.
-        published_in: Where it stands: TABLE/ROW/COLUMN, as `harness explain` takes it.
+        published_in: Its TABLE/ROW/COLUMN, as `harness explain` takes it.
         evidence: How its protocol is known: confirmed, code, paper or inferred.
         difference: Measured minus published, in points, over all seeds.
         verdict: The verdict on it, over all seeds.
@@ -242,7 +242,7 @@ def _state(record: Record, path: ScorePath, score: float | None, is_stale: bool)
     return str(CellState.UNDEFINED)
 
 
-# The types of a column by that of its field; a column of whole numbers may have holes.
+# The type of a column by the type of its field; a column of whole numbers may have holes.
 COLUMN_TYPES = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
 
 
