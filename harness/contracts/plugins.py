@@ -66,7 +66,7 @@ def _require_posts_in_methods(plugin: Plugin) -> None:
     used = {post.name.partition(":")[0] for m in registry.methods.values() for post in m.post}
     if unused := sorted(registry.posts.keys() - used):
         raise UsageError(
-            f"{plugin.origin}: +{unused[0]} stands in no method; add one, as in METHODS = "
+            f"{plugin.origin}: +{unused[0]} is in no method; add one, as in METHODS = "
             f'("bert-mini.mean+{unused[0]}@target",)'
         )
 

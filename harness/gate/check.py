@@ -186,7 +186,7 @@ class Gate:
     def _check_golden(self, name: str, keys: Collection[str | None]) -> Checked | None:
         """The golden vectors of a run against the committed ones.
 
-        `keys` are those of the encodings that the cells of the run were measured with.
+        `keys` are the keys of the encodings that the cells of the run were measured with.
         """
         committed = read_golden(self.committed.path, name)
         measured = read_golden(self.runs.path, name)
@@ -209,7 +209,7 @@ class Gate:
     # Cells
 
     def _check_cell(self, cell: Cell, encoder: Checked | None, margin: float | None) -> Checked:
-        """The check of a cell, with that of its encoder."""
+        """The check of a cell, given the check of its encoder."""
         missing = "" if cell in self.records else f"{self.runs.path} holds no record"
         failure = self.failures.get(str(cell), missing)
         if failure:
@@ -294,6 +294,6 @@ class Gate:
 def _is_current(golden: Golden, keys: Collection[str | None]) -> bool:
     """Whether golden vectors are by this code and of the encodings of the run's records.
 
-    Those of older files do not say by which code they are.
+    Older files do not say by which code they were made.
     """
     return golden.code in ("", code_digest()) and (not keys or golden.key in keys)

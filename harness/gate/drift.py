@@ -65,7 +65,7 @@ class Move:
 
     def __str__(self) -> str:
         if self.is_lost:
-            return "a score stands on one side only, or is undefined there"
+            return "a score is on one side only, or is undefined there"
         note = f" ({self.note})" if self.note else ""
         return f"{self.points:.4f} points, tolerance {self.tolerance:.4g}{note}"
 

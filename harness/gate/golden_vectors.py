@@ -114,7 +114,9 @@ def read_golden(results: Path, encoder: str) -> Golden | None:
         raise DataError(f"{path} holds no golden vectors (it was cut or changed); delete it")
     golden = Golden(**file.metadata, vectors=vectors)
     if golden.encoder != encoder:
-        raise DataError(f"{path}: wanted those of {encoder}, found {golden.encoder}'s; delete it")
+        raise DataError(
+            f"{path}: wanted the vectors of {encoder}, found {golden.encoder}'s; delete it"
+        )
     return golden
 
 

@@ -69,7 +69,7 @@ class Checked:
             difference of a coordinate; None where there is nothing to compare.
         tolerance: How far it may be, in the same unit.
         inputs: The inputs that are not the committed ones.
-        before: A cell's committed main score, that of the same seed, else the mean over seeds;
+        before: The committed main score of the same seed, or else the mean over seeds;
             None where it is undefined.
         after: A cell's main score in the run.
         notable: Whether the tolerance is one that needs a reason.

@@ -752,7 +752,7 @@ BROKEN = {
 WORDS = {
     "imports what is not there": "cannot be imported: ModuleNotFoundError: No module named",
     "takes a registered name": "two files register the post-processor 'whitening': rename one",
-    "registers a word that no method has": '+mine stands in no method; add one, as in METHODS = ("',
+    "registers a word that no method has": '+mine is in no method; add one, as in METHODS = ("',
     "breaks a law": "mine fails a contract test: a deterministic fit draws nothing: wanted nothing "
     "drawn, found draws. baselines/whitening.py keeps it. pytest",
     "gives float32": "mine fails a contract test: a map gives finite float64 of one width: wanted "

@@ -466,7 +466,8 @@ def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
 
 def test_golden_vectors_of_another_encoder_are_refused_by_name(committed):
     golden_path(committed, "fake").rename(golden_path(committed, "other"))
-    with pytest.raises(DataError, match=r"other\.safetensors: wanted those of other, found fake's"):
+    words = r"other\.safetensors: wanted the vectors of other, found fake's"
+    with pytest.raises(DataError, match=words):
         read_golden(committed, "other")
 
 
