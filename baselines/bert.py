@@ -13,7 +13,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, SECOND_LAST, STATIC_LAST
 
 # What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and a little.
-ABOUT = {
+DOWNLOAD_SIZES = {
     "bert-base": 440_000_000,
     "bert-large": 1_340_000_000,
     "roberta-base": 500_000_000,
@@ -32,7 +32,7 @@ def pretrained(repo: str, revision: str, name: str) -> TransformerConfig:
         name,
         repo=f"{'google-bert' if bert else 'FacebookAI'}/{repo}",
         revision=revision,
-        about=ABOUT[name],
+        download_size=DOWNLOAD_SIZES[name],
         fingerprint=BERT_UNCASED if bert else None,
         trained_on=TRAINED_ON["bert" if bert else "roberta"],
         cite="devlin2019bert" if bert else "liu2019roberta",

@@ -11,7 +11,7 @@ and the MIT licence of the code names another author, whose template it came fro
 from harness.core.types import Method
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
-from .bert import ABOUT
+from .bert import DOWNLOAD_SIZES
 
 CITE = "carlsson2021ct"
 
@@ -24,7 +24,7 @@ def ct_checkpoint(
         name,
         repo=f"Contrastive-Tension/{repository}",
         revision=revision,
-        about=ABOUT["bert-base"],
+        download_size=DOWNLOAD_SIZES["bert-base"],
         trained_on=trained_on,
         cite=CITE,
         licence="none stated for the weights",

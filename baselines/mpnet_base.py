@@ -25,7 +25,7 @@ MPNET = TransformerConfig(
     fingerprint=Fingerprint(
         "df165b03d71497fc57b85f245331cd31ccf05acbb539b6b57dce1dd461b11a30", max_length=384
     ),
-    about=438_000_000,
+    download_size=438_000_000,
     trained_on="about a billion pairs from the web, labelled ones among them",
     cite="song2020mpnet, reimers2019sbert",  # the model, and the library that tuned it
     licence="Apache-2.0",

@@ -54,7 +54,7 @@ class Family:
         facts: dict[str, Any] = {
             "repo": model.repo,
             "revision": model.revision,
-            "about": model.megabytes * 1_000_000,
+            "download_size": model.megabytes * 1_000_000,
             "trained_on": self.trained_on,
             "cite": self.cite,
             "licence": self.licence,

@@ -10,7 +10,7 @@ from harness.core.types import Method
 from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
-from .bert import ABOUT
+from .bert import DOWNLOAD_SIZES
 
 CITE = "reimers2019sbert"
 DECAY = "0.4.0: the learning rate decays from the end of the warm-up"  # `FamilyConfig.version`
@@ -32,7 +32,7 @@ def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
         repo=f"sentence-transformers/{repository}",
         revision=REVISIONS.get(repository),
         fingerprint=BERT_UNCASED if name.startswith(BERT) else None,
-        about=ABOUT[repository.removesuffix("-nli-mean-tokens")],
+        download_size=DOWNLOAD_SIZES[repository.removesuffix("-nli-mean-tokens")],
         trained_on="SNLI and MNLI, labelled",
         cite=CITE,
         licence="Apache-2.0",
@@ -40,14 +40,14 @@ def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
 
 
 def general(
-    name: str, repo: str, revision: str, about: int, cite: str, licence: str = "Apache-2.0"
+    name: str, repo: str, revision: str, download_size: int, cite: str, licence: str = "Apache-2.0"
 ) -> TransformerConfig:
     """A later general-purpose encoder at the revision that MTEB's results name."""
     return TransformerConfig(
         name,
         repo=repo,
         revision=revision,
-        about=about,
+        download_size=download_size,
         trained_on="about a billion pairs from the web, labelled ones among them",
         cite=cite,
         licence=licence,

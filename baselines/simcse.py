@@ -11,7 +11,7 @@ from harness.core.types import Method
 from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
-from .bert import ABOUT
+from .bert import DOWNLOAD_SIZES
 
 CITE = "gao2021simcse"
 # Commits that public pages of the hub name in full; the others are recorded on first use.
@@ -36,7 +36,7 @@ def released(kind: str, model: str, backbone: str) -> TransformerConfig:
         repo=f"princeton-nlp/{repository}",
         revision=REVISIONS.get(repository),
         fingerprint=BERT_UNCASED if backbone.startswith("bert") else None,
-        about=ABOUT[model],
+        download_size=DOWNLOAD_SIZES[model],
         trained_on=TRAINED_ON[kind],
         cite=CITE,
         licence="none stated for the weights; MIT is the code's",

@@ -142,7 +142,7 @@ class Asset:
         sha256: The digest of a single file without a download.
         cite: BibTeX keys.
         size: Bytes on disk, as measured.
-        about: Roughly the bytes, where they cannot be measured.
+        estimated_size: Roughly the bytes, where they cannot be measured.
         parts: What `harness fetch` brings, each from the first of its sources that has it.
 
     Examples:
@@ -162,7 +162,7 @@ class Asset:
     sha256: str | None = None
     cite: tuple[str, ...] = ()
     size: int | None = None
-    about: int | None = None
+    estimated_size: int | None = None
     parts: tuple[AssetPart, ...] = field(default=(), repr=False)
 
     @property
@@ -184,7 +184,11 @@ class Asset:
         first = {d for part in self.every_part for d in part.downloads_of(part.sources[0])}
         sizes = [size for _, size in {(d.address, d.size) for d in first}]
         stated = [size for size in sizes if size]
-        return sum(stated) if stated and len(stated) == len(sizes) else self.size or self.about
+        return (
+            sum(stated)
+            if stated and len(stated) == len(sizes)
+            else self.size or self.estimated_size
+        )
 
     @property
     def pinned(self) -> str:

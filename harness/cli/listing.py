@@ -148,7 +148,7 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
         "source": f"package {package}" if package else str(source),
         "sources": f"hub {hub.repo}" if hub else "",
         "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(hub.repo) if hub else {}),
-        "bytes": _size(places.encoder(encoder.member(0))) if here else hub and hub.about,
+        "bytes": _size(places.encoder(encoder.member(0))) if here else hub and hub.download_size,
         "licence": encoder.licence,
         "cite": encoder.cite,
         "get": f"harness {command} {encoder.name}",

@@ -282,10 +282,10 @@ def replacing(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[
     process left in the folder goes an hour later. An OSError names the file itself.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f"{SCRATCH}*.tmp"):
+    for unfinished in path.parent.glob(f"{SCRATCH}*.tmp"):
         with suppress(FileNotFoundError):
-            if time.time() - left.stat().st_mtime > SECONDS_TO_WRITE:
-                left.unlink()
+            if time.time() - unfinished.stat().st_mtime > SECONDS_TO_WRITE:
+                unfinished.unlink()
     with naming(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=SCRATCH, suffix=".tmp")
         os.close(handle)

@@ -24,7 +24,7 @@ from harness.core.provenance import PLUGINS
 # from, how they are checked, and what moves a score by no more than rounding.
 NOT_IN_IDENTITY: Mapping[str, Any] = {"identity": False}
 
-PLAIN = (type(None), bool, int, float, str)  # types whose `repr` says all of a value
+PLAIN_TYPES = (type(None), bool, int, float, str)  # types whose `repr` says all of a value
 
 
 def identity_text(value: Any, written: Collection[str] = ()) -> str:
@@ -44,7 +44,7 @@ def identity_text(value: Any, written: Collection[str] = ()) -> str:
         >>> identity_text(MEAN)
         "Mean(name='mean', layers=(-1,))"
     """
-    if type(value) in PLAIN:
+    if type(value) in PLAIN_TYPES:
         return repr(value)
     match value:
         case Enum():

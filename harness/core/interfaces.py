@@ -31,7 +31,7 @@ class Hub:
     sha256: str | None = None  # of the weights, where it is known
     package: str | None = None  # a folder in it carries the same files and goes first
     asset: str | None = None  # the name that `harness fetch` takes, if not the encoder's
-    about: int | None = None  # roughly how many bytes there are to get
+    download_size: int | None = None  # roughly, in bytes
 
     def __str__(self) -> str:
         return f"{self.repo}@{self.revision[:12]}" if self.revision else f"{self.repo}, unpinned"

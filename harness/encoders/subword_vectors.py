@@ -68,7 +68,7 @@ class SubwordConfig(BaseConfig):
         revision: The pinned commit; None is unpinned.
         max_length: Sub-words that texts are cut to; None is the folder's own (`config.json`).
         weights_sha256: The digest that `model.safetensors` must have, if given.
-        about: Roughly the bytes that are fetched.
+        download_size: Roughly the bytes that are downloaded.
 
     Raises:
         UsageError: The maximum length is below 1.
@@ -83,13 +83,15 @@ class SubwordConfig(BaseConfig):
     revision: str | None = None
     max_length: int | None = None
     weights_sha256: str | None = None
-    about: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    download_size: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
 
     @property
     def source(self) -> Source:
         """The hub repository that its files come from."""
         if self.repo:
-            return Hub(self.repo, self.revision, self.weights_sha256, about=self.about)
+            return Hub(
+                self.repo, self.revision, self.weights_sha256, download_size=self.download_size
+            )
         return LocalFiles(self.weights_sha256)
 
     def identify(self, path: Path) -> Identity:
@@ -283,7 +285,7 @@ class StaticTable(AverageEncoder):
 
     tokenizer: Any = field(repr=False)  # tokenizers.Tokenizer
 
-    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
+    def token_rows(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
         for ids in _pieces(self.tokenizer, texts):
             yield ids, len(ids)
 

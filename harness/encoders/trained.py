@@ -26,7 +26,7 @@ TRAINING = "training.json"
 # Options that do not tell one family from another.
 OF_A_MEMBER = {"--seed", "--threads"}
 # Settings of the start that the name of a family's folder has always been a digest of.
-NAMED = ("repo", "revision", "max_length", "weights_sha256")
+SETTINGS_IN_FOLDERS = ("repo", "revision", "max_length", "weights_sha256")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class FamilyConfig(BaseConfig):
         """The training; another recipe or start has another folder, another length has not."""
         family = base_name(self.name)
         version = {"version": self.version} if self.version else {}
-        start = identity_text(self.start, written=NAMED)
+        start = identity_text(self.start, written=SETTINGS_IN_FOLDERS)
         digest = digest_of({"recipe": self.recipe, "start": start, **version})
         folder = f"{family}-{digest[:12]}"
         return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)

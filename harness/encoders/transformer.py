@@ -62,7 +62,7 @@ class TransformerConfig(BaseConfig):
         package: A folder in an installed package that carries the files; its code is never
             imported.
         asset: The name that `harness fetch` takes, if not `name`.
-        about: Roughly the bytes that are fetched.
+        download_size: Roughly the bytes that are downloaded.
         plain_pass: Whether to keep to the model's own forward pass, whatever the device's rule.
         hardware: The device, precision and size of batches; `on` sets them, and the name.
         trained_on: The texts that its weights have seen.
@@ -86,7 +86,7 @@ class TransformerConfig(BaseConfig):
     fingerprint: Fingerprint | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     asset: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
-    about: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    download_size: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     plain_pass: bool = field(default=False, repr=False, metadata=NOT_IN_IDENTITY)
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
 
@@ -100,8 +100,14 @@ class TransformerConfig(BaseConfig):
     def source(self) -> Source:
         """The hub repository, or the package alone, that its files come from."""
         if self.repo:
-            pins = (self.revision, self.weights_sha256)
-            return Hub(self.repo, *pins, self.package, self.asset, self.about)
+            return Hub(
+                repo=self.repo,
+                revision=self.revision,
+                sha256=self.weights_sha256,
+                package=self.package,
+                asset=self.asset,
+                download_size=self.download_size,
+            )
         if self.package:
             return Packaged(self.package, sha256=self.weights_sha256)
         return LocalFiles(self.weights_sha256)

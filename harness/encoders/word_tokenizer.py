@@ -76,7 +76,7 @@ class Tokeniser:
                 return vocabulary[form]
         return None
 
-    def look_up(self, text: str, vocabulary: Mapping[str, int]) -> tuple[list[int], int]:
+    def token_rows(self, text: str, vocabulary: Mapping[str, int]) -> tuple[list[int], int]:
         """The rows for the words of a text, in order, and the number of its words without stops."""
         rows = [self.row(token, vocabulary) for token in self.words(text)]
         words = [row for row in rows if row != STOP_WORD]

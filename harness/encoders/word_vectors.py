@@ -61,7 +61,8 @@ Vectors = tuple[Sequence[str], Float32[np.ndarray, "V D"]]  # words and a row fo
 class AverageEncoder(ABC):
     """A loaded table of vectors. One kept layer, no summary token, no pooler.
 
-    A subclass looks up the tokens of texts in `look_up`; `unit` scales averages to length 1.
+    A subclass finds the rows of the tokens of texts in `token_rows`; `unit` scales averages to
+    length 1.
     """
 
     key: str
@@ -71,7 +72,7 @@ class AverageEncoder(ABC):
     facts: ClassVar[Mapping[str, object]] = {}
 
     @abstractmethod
-    def look_up(self, texts: Sequence[str]) -> Iterable[tuple[Sequence[int], int]]:
+    def token_rows(self, texts: Sequence[str]) -> Iterable[tuple[Sequence[int], int]]:
         """The rows of the table for each text, repetitions included, and how many tokens it has."""
 
     def encode(self, texts: Sequence[str]) -> Encoding:
@@ -82,7 +83,7 @@ class AverageEncoder(ABC):
         """
         mean = np.zeros((len(texts), 1, self.vectors.shape[1]), np.float32)
         tokens = np.zeros((len(texts), 2), np.float32)
-        for number, (rows, count) in enumerate(self.look_up(texts)):
+        for number, (rows, count) in enumerate(self.token_rows(texts)):
             tokens[number] = count, len(rows)
             if rows:
                 vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
@@ -94,7 +95,7 @@ class AverageEncoder(ABC):
 ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"
 MAPS_VERSION = "1: maps of float32 vectors, fitted in float64, kept in float32"
 # Settings of tokenisers and maps that keys have always been digests of, at their default, too.
-NAMED = ("strip", "stop_words", "a", "by_count", "k", "centred")
+SETTINGS_IN_KEYS = ("strip", "stop_words", "a", "by_count", "k", "centred")
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,10 @@ class StaticConfig(BaseConfig):
         file = self._file(path)
         weights = sha256_of(file)
         require_weights(self.name, file, self.weights_sha256, weights)
-        facts = {"version": ENCODING_VERSION, "tokeniser": identity_text(self.tokeniser, NAMED)}
+        facts = {
+            "version": ENCODING_VERSION,
+            "tokeniser": identity_text(self.tokeniser, SETTINGS_IN_KEYS),
+        }
         facts |= getattr(self.tokeniser, "list_digests", {})  # a plug-in's may have none
         return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
 
@@ -172,8 +176,8 @@ class StaticEncoder(AverageEncoder):
     tokeniser: Tokeniser
     vocabulary: Mapping[str, int] = field(repr=False)
 
-    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
-        return (self.tokeniser.look_up(text, self.vocabulary) for text in texts)
+    def token_rows(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
+        return (self.tokeniser.token_rows(text, self.vocabulary) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,7 @@ class CountedConfig(StaticConfig):
         facts = {
             "version": MAPS_VERSION,
             "plain": plain.key,
-            "maps": identity_text(self.maps, NAMED),
+            "maps": identity_text(self.maps, SETTINGS_IN_KEYS),
         }
         return Identity(digest_of({**facts, "counts": digests["counts"]}), digests)
 
@@ -230,8 +234,8 @@ class CountedConfig(StaticConfig):
         return replace(plain, vocabulary=vocabulary.rows, vectors=vocabulary.vectors)
 
     def _counts_file(self, path: Path) -> Path:
-        beside = self._file(path).parent / Path(self.counts).name
-        return file_at(beside, self.name, "word counts")
+        counts_file = self._file(path).parent / Path(self.counts).name
+        return file_at(counts_file, self.name, "word counts")
 
 
 @dataclass(frozen=True, eq=False)

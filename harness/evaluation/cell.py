@@ -154,7 +154,7 @@ def measure(
     metric = metric_of(task)
     if len(labelled) != len(labelled_splits(task)):
         raise ScoreError(
-            f"{task.name}: wanted {len(labelled_splits(task))} splits for its metric to learn "
+            f"{task.name}: wanted {len(labelled_splits(task))} labelled splits to learn "
             f"from, found {len(labelled)}"
         )
     start = clock()

@@ -113,7 +113,7 @@ def make_plan(
             runnable += len(texts_of_cells)
         except HarnessError as error:
             name = base_name(cells_of_encoder[0].method.encoder.name)
-            size = getattr(config.source, "about", None)
+            size = getattr(config.source, "download_size", None)
             missing[f"encoder {name}"] = MissingAsset.from_error(error, size)
             encoders.append(
                 EncoderPlan(name=config.name, cells=len(cells_of_encoder), missing=str(error))

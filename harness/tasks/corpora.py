@@ -111,12 +111,12 @@ def corpus(name: str, source: CorpusFile, licence: str, note: str, published: bo
     return Corpus(name, source, source.asset, published, licence, note, source.count)
 
 
-def all_nli(name: str, parts: Mapping[tuple[str, str], int], what: str) -> Corpus:
+def all_nli(name: str, parts: Mapping[tuple[str, str], int], description: str) -> Corpus:
     """Some parts of AllNLI, or all."""
     files = ("nli/AllNLI.tsv.gz", "nli/AllNLI.tsv")
     read = partial(all_nli_pairs, parts=parts)
     source = CorpusFile("all-nli", files, read, count=2 * sum(parts.values()))
-    note = f"{what}; checked by count: no digest is published"
+    note = f"{description}; checked by count: no digest is published"
     return corpus(name, source, "SNLI CC BY-SA 4.0, MultiNLI per source", note, published=True)
 
 

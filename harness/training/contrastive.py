@@ -265,13 +265,13 @@ class Augmentation:
         words = text.split()
         kind, amount = self.name.split(":")
         taken = 1 if amount == "one" else round(len(words) * int(amount) / 100)
-        left = max(1, len(words) - taken)
-        if left >= len(words):
+        kept_count = max(1, len(words) - taken)
+        if kept_count >= len(words):
             return text
         if kind == "crop":
-            start = int(rng.integers(len(words) - left + 1))
-            return " ".join(words[start : start + left])
-        kept = np.sort(rng.permutation(len(words))[:left])
+            start = int(rng.integers(len(words) - kept_count + 1))
+            return " ".join(words[start : start + kept_count])
+        kept = np.sort(rng.permutation(len(words))[:kept_count])
         return " ".join(words[n] for n in kept)
 
 

@@ -46,7 +46,7 @@ class Labelled:
     def columns(self) -> Columns:
         return self.premises, self.hypotheses
 
-    def of_kind(self, kind: str) -> Columns:
+    def pairs_of_kind(self, kind: str) -> Columns:
         """Premises and hypotheses of one label, or of `all`. Raises UsageError for another."""
         if kind not in (*LABELS, "all"):
             raise UsageError(f"--pairs {kind}: wanted one of {', '.join(LABELS)}, all")
@@ -63,13 +63,13 @@ class Labelled:
         """Premise, entailment and contradiction: the n-th of each kind that a premise has."""
         hypotheses: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True):
-            of_premise = hypotheses.setdefault(premise, {name: [] for name in LABELS})
-            of_premise[LABELS[label]].append(hypothesis)
-        rows = [
-            (premise, positive, negative)
-            for premise, by in hypotheses.items()
-            for positive, negative in zip(by["entailment"], by["contradiction"], strict=False)
-        ]
+            by_label = hypotheses.setdefault(premise, {name: [] for name in LABELS})
+            by_label[LABELS[label]].append(hypothesis)
+        rows = []
+        for premise, by_label in hypotheses.items():
+            positives, negatives = by_label["entailment"], by_label["contradiction"]
+            for positive, negative in zip(positives, negatives, strict=False):
+                rows.append((premise, positive, negative))
         if not rows:
             raise DataError("wanted a premise with an entailment and a contradiction, found none")
         return tuple(zip(*rows, strict=True))
@@ -116,10 +116,10 @@ def read_labelled(path: Path, held_out: bool = False) -> Labelled:
     `held_out` adds SNLI's dev and test splits to AllNLI's. Raises DataError with the line.
     """
     _, first = next(lines(path), ("", ""))
-    whole = first.split("\t") == list(ALL_NLI_HEADER)
-    if held_out and not whole:
+    is_all_nli = first.split("\t") == list(ALL_NLI_HEADER)
+    if held_out and not is_all_nli:
         raise UsageError(f"--held-out: wanted AllNLI, which names splits, found {path.name}")
-    rows = _all_nli(path, held_out) if whole else _numbered(path)
+    rows = _all_nli(path, held_out) if is_all_nli else _numbered(path)
     columns = tuple(zip(*rows, strict=True))
     if not columns:
         raise DataError(f"{path}: wanted labelled pairs, found none")
@@ -258,7 +258,7 @@ def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[Columns
     if pairs == "none":
         return open_triplets(name, places)
     labelled = open_labelled_pairs(name, places)
-    return TrainingSet(labelled.name, labelled.digest, labelled.content.of_kind(pairs))
+    return TrainingSet(labelled.name, labelled.digest, labelled.content.pairs_of_kind(pairs))
 
 
 def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> TrainingSet[Labelled]:

@@ -331,11 +331,11 @@ def open_encoder(name: str, folder: Path, cache: Path, setup: Setup, seed: int) 
     tensors = read_tensors(folder, cache)
     length = maximum_length(name, folder, setup.max_length)
     tokenizer, kernel, _ = open_checkpoint(name, folder, tensors, length)
-    whole = maximum_length(name, folder)
+    full_length = maximum_length(name, folder)
     encoder = SentenceEncoder(
         kernel.model,
         tokenizer,
-        CuttingTokenizer(name, tokenizer.tokenizer, whole),
+        CuttingTokenizer(name, tokenizer.tokenizer, full_length),
         setup,
         padding=kernel.padding,
         summary=kernel.summary,

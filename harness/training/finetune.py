@@ -42,7 +42,7 @@ class DevSet:
 
     name: str
     pairs: Pairs
-    every: int = 125  # SimCSE's
+    steps_between_scores: int = 125  # SimCSE's
 
     def score(self, encoder: SentenceEncoder) -> float | None:
         """Spearman of the cosines under the encoder's current weights, in points."""
@@ -72,8 +72,8 @@ def finetune(
     identity |= {"recipe": recipe_of(command), "seed": seed, **weights, **data}
     identity |= {"dev": dev.name if dev else "none"}
     scorer = partial(dev.score, encoder) if dev else None
-    every = dev.every if dev else 1
-    policy = loop.CheckpointPolicy(unfinished, scorer, every, identity)
+    steps_between_scores = dev.steps_between_scores if dev else 1
+    policy = loop.CheckpointPolicy(unfinished, scorer, steps_between_scores, identity)
     curve = loop.train(task, schedule, seed, progress, policy)
     described = identity | {"schedule": asdict(schedule)}
     info = loop.TrainingInfo(command, described, seed, data, curve, weights)

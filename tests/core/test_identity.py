@@ -115,7 +115,9 @@ def test_registered_methods_have_an_identity_each():
 def test_what_is_said_of_a_method_is_not_in_its_identity():
     method = Method(MINILM, MEAN, (Whitening(64),), "target")
     told = replace(method, cite="other2020", note="A note.", tasks=("sts-b",))
-    encoder = replace(MINILM, cite="other2020", licence="MIT", trained_on="other texts", about=1)
+    encoder = replace(
+        MINILM, cite="other2020", licence="MIT", trained_on="other texts", download_size=1
+    )
     assert told.identity == method.identity == replace(method, encoder=encoder).identity
     assert "cite" not in method.identity
 

@@ -197,7 +197,7 @@ def test_nothing_is_unpickled(tmp_path):
 )
 def test_rules(tokeniser, text, words):
     vocabulary = first_rows(WORDS)
-    assert [WORDS[row] for row in tokeniser.look_up(text, vocabulary)[0]] == words
+    assert [WORDS[row] for row in tokeniser.token_rows(text, vocabulary)[0]] == words
 
 
 @pytest.mark.parametrize(

@@ -137,13 +137,13 @@ def test_labelled_pairs_are_read_from_both_forms(tmp_path):
 
 def test_pairs_of_one_label_are_told_from_the_others():
     labelled = Labelled(("a", "c", "e", "g"), ("b", "d", "f", "h"), (1, 0, 1, 2))
-    assert labelled.of_kind("entailment") == (("a", "e"), ("b", "f"))
-    assert labelled.of_kind("contradiction") == (("c",), ("d",))
-    assert labelled.of_kind("all") == labelled.columns
+    assert labelled.pairs_of_kind("entailment") == (("a", "e"), ("b", "f"))
+    assert labelled.pairs_of_kind("contradiction") == (("c",), ("d",))
+    assert labelled.pairs_of_kind("all") == labelled.columns
     with pytest.raises(UsageError, match="wanted one of contradiction, entailment, neutral, all"):
-        labelled.of_kind("neutrall")
+        labelled.pairs_of_kind("neutrall")
     with pytest.raises(DataError, match="labelled pairs of neutral, found none"):
-        Labelled(("a",), ("b",), (1,)).of_kind("neutral")
+        Labelled(("a",), ("b",), (1,)).pairs_of_kind("neutral")
 
 
 def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():

@@ -38,7 +38,7 @@ class LabelledRows:
     y: Int[np.ndarray, " n"]
     classes: int
 
-    def at(self, rows: Int[np.ndarray, " m"]) -> LabelledRows:
+    def select(self, rows: Int[np.ndarray, " m"]) -> LabelledRows:
         """Some of the rows, in this order."""
         return LabelledRows(self.x[rows], self.y[rows], self.classes)
 
@@ -65,8 +65,9 @@ def predicted_classes(
         return classes.astype(np.float64), {"dev_accuracy": accuracy, "penalties": [penalty]}
     values = np.empty(len(test.y))
     accuracies, penalties = [], []
-    for left, fold in folds(test.y):
-        values[fold], accuracy, penalty = by_folds(test.at(left), test.at(fold))
+    for learned_rows, fold in folds(test.y):
+        learned_part, fold_part = test.select(learned_rows), test.select(fold)
+        values[fold], accuracy, penalty = by_folds(learned_part, fold_part)
         accuracies.append(accuracy)
         penalties.append(penalty)
     return values, {"dev_accuracy": round(float(np.mean(accuracies)), 2), "penalties": penalties}
@@ -94,8 +95,10 @@ def folds(
     """The rows to learn from and those left out, ten times; classes spread evenly over folds."""
     from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
 
-    if (least := int(np.unique(y, return_counts=True)[1].min(initial=len(y)))) < FOLDS:
-        raise ScoreError(f"wanted {FOLDS} of every class to learn from, found {least} of one")
+    _, class_sizes = np.unique(y, return_counts=True)
+    smallest = int(class_sizes.min(initial=len(y)))
+    if smallest < FOLDS:
+        raise ScoreError(f"wanted {FOLDS} of every class to learn from, found {smallest} of one")
     yield from StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(y, y)
 
 
@@ -110,14 +113,16 @@ def by_dev(learned: LabelledRows, dev: LabelledRows, test: LabelledRows) -> Pred
 def by_folds(learned: LabelledRows, test: LabelledRows) -> Prediction:
     """Choose the penalty by ten folds; a random twentieth of the rows then decides when to stop."""
     shares = []
-    for left, fold in folds(learned.y):
+    for learned_rows, fold in folds(learned.y):
         order = np.random.RandomState(SEED)
-        shares.append(train_regressions(learned.at(left), learned.at(fold), PENALTIES, order)[1])
+        learned_part, fold_part = learned.select(learned_rows), learned.select(fold)
+        _, fold_shares = train_regressions(learned_part, fold_part, PENALTIES, order)
+        shares.append(fold_shares)
     best, accuracy = _best(np.mean(shares, axis=0))
     order = np.random.RandomState(SEED)
     rows = order.permutation(len(learned.y))
     held_out = int(HELD_OUT * len(rows))
-    parts = learned.at(rows[held_out:]), learned.at(rows[:held_out])
+    parts = learned.select(rows[held_out:]), learned.select(rows[:held_out])
     weights, _ = train_regressions(*parts, (PENALTIES[best],), order)
     return predict(weights, test.x)[0], accuracy, PENALTIES[best]
 
@@ -132,7 +137,7 @@ def predict(
     weights: Float32[np.ndarray, "R C D"], x: Float32[np.ndarray, "n D"]
 ) -> Int[np.ndarray, "R n"]:
     """The class of every row, by each regression."""
-    return np.stack([np.argmax(x @ of_classes.T, axis=1) for of_classes in weights])
+    return np.stack([np.argmax(x @ class_weights.T, axis=1) for class_weights in weights])
 
 
 def train_regressions(
@@ -153,7 +158,7 @@ def train_regressions(
         for _ in range(EPOCHS):
             rows = order.permutation(len(data.y))
             for start in range(0, len(rows), BATCH):
-                optimiser.step(data.at(rows[start : start + BATCH]))
+                optimiser.step(data.select(rows[start : start + BATCH]))
         now = (predict(optimiser.weights, held_out.x) == held_out.y).mean(axis=1)
         running = waited <= TENACITY
         better = running & (now > accuracy)

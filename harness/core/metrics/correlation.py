@@ -34,11 +34,11 @@ def aggregations(
     groups = {name: correlation(values[rows], pairs.gold[rows]) for name, rows in subsets.items()}
     sizes = [rows.sum() for rows in subsets.values()]
     defined = [score for score in groups.values() if score is not None]
-    whole = 0 < len(defined) == len(groups)
+    all_defined = 0 < len(defined) == len(groups)
     return {
         "all": correlation(values, pairs.gold),
-        "mean": float(np.mean(defined)) if whole else None,
-        "wmean": float(np.average(defined, weights=sizes)) if whole else None,
+        "mean": float(np.mean(defined)) if all_defined else None,
+        "wmean": float(np.average(defined, weights=sizes)) if all_defined else None,
         "groups": groups,
     }
 

@@ -45,9 +45,10 @@ def _uniformity(
         # is symmetric.
         kernel = (4 * rows) @ unit[start:].T
         np.exp(kernel, out=kernel)
-        here = weights[start : start + BLOCK]
-        later = float(here @ (kernel @ weights[start:]))
-        total += 2 * later - float(here @ (kernel[:, : len(rows)] @ here))
+        row_weights = weights[start : start + BLOCK]
+        with_later_rows = float(row_weights @ (kernel @ weights[start:]))
+        within_block = float(row_weights @ (kernel[:, : len(rows)] @ row_weights))
+        total += 2 * with_later_rows - within_block
     ordered = total - float(repeats @ np.exp(4.0 * np.einsum("nk,nk->n", unit, unit)))
     pairs = count * (count - 1)
     return float(np.log(ordered / pairs)) - 4.0 if pairs > 0 and ordered > 0 else None

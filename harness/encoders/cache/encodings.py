@@ -154,11 +154,11 @@ class EncoderCache:
 
     def paid(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts."""
-        counts = Counter([self.place[sentence_key(t)][0] for t in texts])
+        counts = Counter(self.place[sentence_key(text)][0] for text in texts)
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
         seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
-        ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
-        how = tuple(parse_json(way) for way in sorted(ways))
+        stated_facts = {shard.metadata.get("how") for shard, _ in shares}
+        how = tuple(parse_json(facts) for facts in sorted(filter(None, stated_facts)))
         versions: dict[str, set[str]] = {}
         for stated in {shard.metadata["versions"] for shard, _ in shares}:
             for library, version in parse_json(stated).items():
@@ -241,8 +241,8 @@ def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
     try:
         content: Any = parse_json((folder / LABEL).read_text(encoding="utf-8"))
-        whole = content.pop(SEAL) == files.digest_of(content)
-        return Label(**content) if whole else Label()
+        is_sealed = content.pop(SEAL) == files.digest_of(content)
+        return Label(**content) if is_sealed else Label()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Label()
 

@@ -47,8 +47,8 @@ class CacheEntry:
 
     @property
     def called(self) -> str:
-        of = "converted weights of " if self.kind == "converted" else ""
-        return of + (", ".join(self.names) or "unknown encoder")
+        names = ", ".join(self.names) or "unknown encoder"
+        return f"converted weights of {names}" if self.kind == "converted" else names
 
     def __str__(self) -> str:
         return f"{self.called} ({self.key[:12]}), {sized(self.bytes)}"
@@ -90,14 +90,14 @@ def cache_size(root: Path) -> int:
     return sum(entry.bytes for entry in cached_entries(root))
 
 
-def shrink(root: Path, most: int) -> Iterator[tuple[CacheEntry, bool]]:
+def shrink(root: Path, max_bytes: int) -> Iterator[tuple[CacheEntry, bool]]:
     """Clear what was unused for longest until so many bytes are left; whether each could be."""
     entries = cached_entries(root)
-    left = sum(entry.bytes for entry in entries)
+    size = sum(entry.bytes for entry in entries)
     for entry in entries:
-        if left > most:
+        if size > max_bytes:
             cleared = clear(root, entry)
-            left -= entry.bytes if cleared else 0
+            size -= entry.bytes if cleared else 0
             yield entry, cleared
 
 

@@ -308,18 +308,20 @@ def _summary(kernel: PaddedKernel, ids: Sequence[int], cls_id: int | None) -> in
     In a causal model it is the last token, the one that has seen all, and in any other the CLS
     that the tokenizer puts. Causal is a model whose states of a prefix are those of it alone.
     """
-    short = ids[: max(1, len(ids) // 2)]  # its last token has neighbours behind it in the whole
-    whole, part = (kernel.states([row])[0][-1][0, len(short) - 1].float() for row in (ids, short))
-    if (whole - part).abs().max() <= UNMOVED * max(1.0, float(whole.abs().max())):
+    prefix = ids[: max(1, len(ids) // 2)]
+    last = len(prefix) - 1  # in the text, this token has neighbours behind it
+    in_text, in_prefix = (kernel.states([row])[0][-1][0, last].float() for row in (ids, prefix))
+    if (in_text - in_prefix).abs().max() <= UNMOVED * max(1.0, float(in_text.abs().max())):
         return -1
     return 0 if ids[0] == cls_id else -1 if ids[-1] == cls_id else None
 
 
 def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
     """Whether the encoding of a text shows that it was padded."""
-    short = ids[: max(1, len(ids) // 2)]
-    alone, beside = kernel([short]).mean[0], kernel([ids, short]).mean[1]
-    return not np.abs(alone - beside).max() <= TRACE * max(1.0, float(np.abs(alone).max()))
+    prefix = ids[: max(1, len(ids) // 2)]
+    unpadded = kernel([prefix]).mean[0]
+    padded = kernel([ids, prefix]).mean[1]
+    return not np.abs(unpadded - padded).max() <= TRACE * max(1.0, float(np.abs(unpadded).max()))
 
 
 class DroppingKernel:
