@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from textwrap import shorten
 
 from harness.cli.options import say, terminal_width
 from harness.core.terminal import text_table
@@ -39,6 +40,8 @@ class Printer:
         tables: The published tables.
         as_json: Whether a program reads the lines.
         quiet: Whether only the table is printed.
+        cells_left: The number of cells that are to come for each method. A method then gets one
+            line, once its last cell came; without it each cell gets one.
         records: The records so far, by method and task.
     """
 
@@ -47,17 +50,21 @@ class Printer:
     tables: Sequence[Table]
     as_json: bool = False
     quiet: bool = False
+    cells_left: Counter[str] | None = None
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
 
     def outcome(self, outcome: Outcome) -> None:
         """Print one cell as it comes; of one without a record the end tells why."""
         record, cell = outcome.record, outcome.cell
+        if record is not None:
+            self.records.setdefault((record.method, record.task), []).append(record)
+        if self.cells_left is not None:
+            self._count(outcome, self.cells_left)
         if record is None:
             return
-        self.records.setdefault((record.method, record.task), []).append(record)
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
-        elif not self.quiet:
+        elif not self.quiet and self.cells_left is None:
             path = self.store.path(cell)
             place = path if path.exists() else self.store.committed_path(cell.encoder)
             say(f"{cell}: {'; '.join([shown_score(record), *self._numbers(record)])} -> {place}")
@@ -77,6 +84,24 @@ class Printer:
         if len(judged) > NUMBERS_SHOWN:
             numbers.append(f"{len(judged) - NUMBERS_SHOWN} more below")
         return numbers
+
+    def _count(self, outcome: Outcome, cells_left: Counter[str]) -> None:
+        """Count a cell of a method; print the method's line when the last one came."""
+        method = outcome.cell.method
+        cells_left[method] -= 1
+        if cells_left[method] == 0 and not self.quiet:
+            line = self._method_line(method)
+            if line:
+                say(shorten(line, terminal_width() or len(line), placeholder=" …"))
+
+    def _method_line(self, method: str) -> str:
+        """The mean over seeds of a method's main score on each task; empty without a score."""
+        scores = []
+        for (name, task), records in self.records.items():
+            if name == method:
+                shown = value([main_score(record.scores)[1] for record in records])
+                scores.append(f"{task} {shown}")
+        return f"{method}: {', '.join(scores)}" if scores else ""
 
     def table(self) -> str:
         """Every score of the run: each published number for it on a row, or a row without one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.execution import execute_and_print, exit_status_of, for_devices
+from harness.cli.first_run import reproduced_numbers, with_small_data
 from harness.cli.measure import Profile, print_plan, profile_cells
 from harness.cli.printing import Printer
 from harness.cli.selection import Selected, records_folder, select
@@ -22,6 +24,7 @@ from harness.evaluation.compare import Resampler, compare_claims, compare_tables
 from harness.evaluation.run import Outcome
 from harness.gate.drift import compare_record
 from harness.gate.rules import read_rules
+from harness.registry import load_registry
 from harness.report.build import write_files
 from harness.results.comparisons import write_comparisons
 from harness.results.folder import ResultsFolder
@@ -38,6 +41,12 @@ def reproduce_command(
     baseline: opt.Baseline = Path("results"),
     update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
     strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="With --profile first: download nothing.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print a line for each cell.")
+    ] = False,
 ) -> None:
     """Measure everything possible, compare with the baseline, write tables."""
     opt.require_folder("--baseline", baseline)
@@ -47,6 +56,8 @@ def reproduce_command(
         raise UsageError("--limit and --update exclude each other: what is limited is no baseline")
     execution = for_devices(execution, selection.device)
     cells_of_profile = profile_cells(profile_name, selection, baseline)
+    if profile_name == "first":
+        folders = with_small_data(folders, load_registry(), offline)
     chosen = select(selection, folders, limit, cells_of_profile, execution.quiet)
     committed = ResultsFolder(baseline, chosen.registry)
     output = records_folder(execution.output, limit)
@@ -58,6 +69,8 @@ def reproduce_command(
     printer = Printer(
         store=runs.store, registry=chosen.registry, tables=runs.tables, quiet=execution.quiet
     )
+    if not verbose:
+        printer.cells_left = Counter(cell.method.id for cell in chosen.cells)
     outcomes = execute_and_print(chosen, printer, execution, planned=True)
 
     if limit is None:
@@ -72,6 +85,8 @@ def reproduce_command(
     lines = claims_that_hold(measured_runs, compared)
     lines += run_summary(outcomes, checks, measured_runs, compared)
     lines += _written_pages(outcomes, measured_runs, compared, promoted)
+    if profile_name == "first":
+        lines += reproduced_numbers(measured_runs, records)
     for line in lines:
         opt.say(line)
     moved = any(check.moved for check in checks) and not update

@@ -18,7 +18,7 @@ from harness.core.types import Record
 from harness.gate.outcome import PROMOTE, Checked, PairMove, State
 from harness.gate.rules import Override, Rules
 from harness.results.index import Results, main_score, value
-from harness.results.records import SAME_PLATFORM, cell_of, largest_move
+from harness.results.records import SAME_PLATFORM, cell_of, largest_move_of_scores
 from harness.results.verdict import prediction_half_width
 
 # In points. Another processor or another build of the libraries sums in another order.
@@ -116,7 +116,7 @@ def _move_from_seed(
     record: Record, same_seed: Record | None, committed: Record, override: Override | None
 ) -> Move:
     """The largest move of a score from the committed record of the same seed."""
-    points = math.inf if same_seed is None else largest_move(same_seed.scores, record.scores)
+    points = math.inf if same_seed is None else largest_move_of_scores(same_seed, record)
     if override is not None:
         return Move(points, override.tolerance, note=override.reason)
     same_platform = platform(committed.environment) == platform(record.environment)

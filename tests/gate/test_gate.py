@@ -19,6 +19,7 @@ from harness.assets.places import Places
 from harness.cli.check import rendered_report
 from harness.core import metrics
 from harness.core.errors import DataError, UsageError
+from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import write_tensors
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.run import RunContext, execute
@@ -790,3 +791,13 @@ def test_an_unknown_task_in_a_set_is_wrong_usage(tmp_path):
     (tmp_path / "gate.toml").write_text('quick = [{ method = "fake.mean", task = "tay" }]')
     with pytest.raises(UsageError, match="did you mean toy"):
         quick_set(registry(FakeConfig()), tmp_path)
+
+
+def test_scores_that_are_computed_since_a_record_was_committed_move_nothing():
+    made = record(50.0)
+    others = {name: {"all": 40.0} for name in OTHER_SCORES}
+    now = replace(made, scores={**made.scores, **others})
+    assert judge(now, [made]).state is AGREES
+    moved = replace(now, scores={**now.scores, "alignment": 49.0})
+    assert judge(moved, [made]).state is not AGREES
+    assert judge(made, [now]).state is not AGREES

@@ -26,12 +26,16 @@ Load = Callable[[Path, str], Pairs]
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Where files go, what reads them, and what forbids downloads, if anything does."""
+    """Where files go, what reads them, and what forbids downloads, if anything does.
+
+    With `small_first`, a source that has the files in one large download is asked last.
+    """
 
     places: Places
     tasks: Collection[Task]
     corpora: Collection[Corpus]
     switch: str | None = None
+    small_first: bool = False
     arrivals: dict[Path, Arrivals] = field(default_factory=dict, compare=False)
 
     def bring(self, thing: Thing) -> str:
@@ -97,7 +101,8 @@ class Fetcher:
         data_dir = self.places.data_dir
         if data_dir is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
-        arrivals = self.arrivals.setdefault(data_dir, Arrivals(data_dir))
+        new = Arrivals(data_dir, small_first=self.small_first)
+        arrivals = self.arrivals.setdefault(data_dir, new)
         pins, loose = self.places.data_pins, asset.pinned == "unpinned"
         seen: dict[str, str] = {}
         notes, failures = [], dict[str, HarnessError]()

@@ -26,6 +26,7 @@ from harness.core.files import digest_of, safe, sha256_of
 UNFINISHED = ".harness/downloads"  # under the data folder
 WAITING = ".harness/waiting"
 RETRY = "; check the network and run the same command again"
+LARGE = 20_000_000  # bytes of one download
 
 Check = Callable[[Path], None]  # of a folder that holds a part; raises DataError, AssetMissing
 
@@ -35,10 +36,12 @@ class Arrivals:
     """The files that arrive in one run; what several assets are taken from is asked for once.
 
     `unreachable` are the hosts that could not be reached, which are not asked again; `silent` those
-    that did not answer: their sources are asked last.
+    that did not answer: their sources are asked last. With `small_first`, so are sources that have
+    the files in one large download.
     """
 
     data_dir: Path
+    small_first: bool = False
     unreachable: set[str] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
     digests: dict[Path, Pin] = field(default_factory=dict)
@@ -83,13 +86,17 @@ class Arrivals:
         return {target.name: digest, "revision": commit}
 
     def order(self, sources: tuple[Source, ...]) -> list[Source]:
-        """The sources as they stand, those on a silent host last."""
+        """The sources as the catalogue has them, those that are asked last at the end."""
 
         def is_silent(source: Source) -> bool:
             first = source.whole(source.downloads[0])
             return http.host_of(hub.address_of(first)) in self.silent
 
-        return sorted(sources, key=is_silent)
+        def is_large(source: Source) -> bool:
+            return any((download.size or 0) > LARGE for download in source.downloads)
+
+        by_size = sorted(sources, key=is_large) if self.small_first else sources
+        return sorted(by_size, key=is_silent)
 
     def forget(self, asset: Asset, needed: Callable[[Asset], bool]) -> None:
         """Remove what an asset was taken from, unless others that are needed come from it too."""

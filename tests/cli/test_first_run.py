@@ -1,0 +1,93 @@
+"""The first run: what it brings, when it gives up, and the table that it ends with."""
+
+from pathlib import Path
+
+import pytest
+from fakes import FakeConfig, made_record, registry, results_folder
+
+from harness.assets.places import asset_named
+from harness.cli import first_run
+from harness.cli.first_run import DATA_DIR, reproduced_numbers, with_small_data
+from harness.cli.options import Folders
+from harness.core.errors import AssetMissing, DataError
+from harness.evaluation.select import FIRST_ASSETS
+from harness.results.index import Results
+from harness.results.published import Column, Row, Table
+
+REGISTRY = registry(FakeConfig())
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """The assets that were asked for; each arrives unless the test names an error for it."""
+    monkeypatch.chdir(tmp_path)
+    for switch in ("HF_HUB_OFFLINE", "HARNESS_OFFLINE", "HARNESS_DATA_DIR"):
+        monkeypatch.delenv(switch, raising=False)
+    asked: list[str] = []
+    errors: dict[str, Exception] = {}
+
+    def bring(fetcher, asset):
+        asked.append(asset.name)
+        if asset.name in errors:
+            raise errors[asset.name]
+        (fetcher.places.data_dir / asset.probe[0]).mkdir(parents=True)
+        return "here"
+
+    monkeypatch.setattr(first_run.Fetcher, "bring", bring)
+    return asked, errors
+
+
+def test_a_run_without_a_data_folder_brings_the_small_data_sets_into_one(asked, capsys):
+    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    assert asked[0] == list(FIRST_ASSETS)
+    assert folders.data_dir == DATA_DIR
+    said = capsys.readouterr().err
+    assert all(name in said for name in FIRST_ASSETS)
+    with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    assert asked[0] == list(FIRST_ASSETS), "what is there was asked for again"
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_an_offline_run_asks_for_nothing(asked, monkeypatch, capsys, by_option):
+    if not by_option:
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=by_option)
+    assert (asked[0], folders.data_dir) == ([], None)
+    assert "sts-raw" in capsys.readouterr().err
+    assert not DATA_DIR.exists()
+
+
+def test_the_first_asset_without_a_reachable_source_ends_the_downloads(asked, capsys):
+    asked[1][FIRST_ASSETS[0]] = AssetMissing("no source of it was reached")
+    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    assert (asked[0], folders.data_dir) == ([FIRST_ASSETS[0]], None)
+    assert not DATA_DIR.exists()
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"no source of it was reached; get it later: {asset_named(FIRST_ASSETS[0]).get}" in said
+
+
+def test_wrong_data_of_one_asset_do_not_keep_the_others_away(asked):
+    asked[1][FIRST_ASSETS[0]] = DataError("other rows")
+    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    assert asked[0] == list(FIRST_ASSETS)
+    assert folders.data_dir == DATA_DIR
+
+
+def test_the_end_shows_each_published_number_of_the_run_with_its_verdict(tmp_path):
+    scores = {"spearman": {"all": 50.0, "groups": {"a": 50.0}}}
+    identity = REGISTRY.methods["fake.mean"].identity
+    record = made_record("fake.mean", "toy", scores, identity=identity)
+    values = {"toy": "50.00", "other": "12.00"}
+    rows = (
+        Row("mean", "mean", "fake", "none", "none", values, method="fake.mean"),
+        Row("cls", "cls", "fake", "none", "none", values, method="fake.cls"),
+    )
+    columns = (Column("toy", "Toy", task="toy"), Column("other", "Other", task="sts-b"))
+    about = ("toys", "A paper", "Table 1", "Toys", "gao2021simcse", "nowhere", "spearman")
+    table = Table(*about, columns, rows, aggregation="all", evidence="code")
+    measured = results_folder(tmp_path, REGISTRY, Results({("fake.mean", "toy"): [record]}), table)
+    lines = reproduced_numbers(measured, [record])
+    assert lines[-1] == "1 of 1 published numbers reproduced exactly"
+    [row] = [line for line in lines[1].splitlines() if line.startswith("fake.")]
+    assert row.split() == ["fake.mean", "toy", "spearman", "all", "50.00", "50.00", "exact", "toys"]
+    assert reproduced_numbers(measured, []) == []
