@@ -37,7 +37,8 @@ class ScoreRow:
         aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of a subset;
             empty for a metric without any. Of quartiles and word frequency the names of both
             parts, as in `lower/1` and `k=3/all`.
-        state: `measured`, or why the score is undefined.
+        state: `measured`; `stale` if the method has other settings now; or why the score is
+            undefined.
         score: In points (x100), but for alignment and uniformity, and what describes the vectors
             of words or their spectrum; None is undefined.
         coverage: The share of tokens that have a vector, of word vectors; None for other encoders.
