@@ -70,6 +70,13 @@ bench: $(TESTED)  ## benchmarks: ratios measured side by side in one run, and th
 	$(BIN)/pytest -o faulthandler_timeout=0 benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
+gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into build/gpu-wheels (40 MB at most)
+	$(BIN)/python -m pip download --quiet --dest build/gpu-wheels --no-deps --only-binary=:all: \
+		--python-version 3.12 --constraint .ci/constraints.txt --requirement .ci/gpu-packages.txt
+
+gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.json (ARGS=--tiny tries it on a CPU)
+	$(PYTHON) benchmarks/gpu.py --output build/gpu $(ARGS)
+
 soak: $(TESTED)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
 	$(BIN)/pytest -o faulthandler_timeout=0 tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found

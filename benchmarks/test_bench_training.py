@@ -26,8 +26,9 @@ def wikipedia(data_dir):
     return tuple(islice(load_registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES))
 
 
-def our_steps(name, folder, cache, columns, size, precision):
-    settings = Contrastive(Setup(head="none", max_length=LENGTH, precision=precision), size)
+def our_steps(name, folder, cache, columns, size, precision, device="cpu"):
+    setup = Setup(head="none", max_length=LENGTH, precision=precision, device=device)
+    settings = Contrastive(setup, size)
     encoder = open_encoder(name, folder, cache, settings.setup, seed=0)
     task = ContrastiveTraining(settings, encoder, columns, seed=0)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
@@ -37,7 +38,7 @@ def our_steps(name, folder, cache, columns, size, precision):
         yield run.curve.losses[-1]
 
 
-def their_steps(folder, columns, size, precision):
+def their_steps(folder, columns, size, precision, device="cpu"):
     """What their trainer does in a step, without its book-keeping: the columns are encoded one
     after the other, the optimiser is the trainer's default."""
     from sentence_transformers import SentenceTransformer
@@ -46,14 +47,18 @@ def their_steps(folder, columns, size, precision):
 
     module = Transformer(str(folder), max_seq_length=LENGTH)
     pooling = Pooling(module.get_embedding_dimension(), "cls")
-    model = SentenceTransformer(modules=[module, pooling], device="cpu").train()
+    model = SentenceTransformer(modules=[module, pooling], device=device).train()
     loss_of = MultipleNegativesRankingLoss(model)
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0, fused=True)
     columns = columns if len(columns) > 1 else 2 * columns
     for start in cycle(range(0, size * BATCHES, size)):
         texts = [list(column[start : start + size]) for column in columns]
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-            loss = loss_of([dict(model.preprocess(column)) for column in texts], None)
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            features = [dict(model.preprocess(column)) for column in texts]
+            for column in features:
+                tensors = {n: x.to(device) for n, x in column.items() if torch.is_tensor(x)}
+                column.update(tensors)
+            loss = loss_of(features, None)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -25,12 +26,12 @@ from moved_pairs import CHOICES, moved_pairs_page
 
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import rewrite, write_atomically
-from harness.core.json_text import sealed, write_sealed
+from harness.core.json_text import parse_json, parse_sealed, sealed, write_sealed
 from harness.core.toml import read_rows, read_sealed
 from harness.report.build import MEASURED_PAGES, note_digests
 from harness.report.markdown import between_markers, escape, page_text, table
 from harness.results.index import NOT_MEASURED
-from harness.results.layout import QUESTIONS, digest_of_measured, measured_for
+from harness.results.layout import QUESTIONS, RECORDS, digest_of_measured, measured_for
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -179,8 +180,11 @@ def _short_of(result: BenchmarkResult) -> str:
     return " (not in every round)" if min(result.ratios) < result.wanted else ""
 
 
-def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
-    """Every ratio, then machine and facts, a line for all rows that share them."""
+def speed_page(
+    benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult],
+    cards: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> str:
+    """Every ratio, then machine and facts, a line for all rows that share them, then each GPU."""
     lines: list[list[object]] = []
     measured_so: dict[str, list[str]] = {}
     for name, row in benchmarks.rows.items():
@@ -207,7 +211,49 @@ def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
     if measured_so:
         notes = (f"* {', '.join(whats)}: {how}." for how, whats in measured_so.items())
         parts.append("\n".join(notes))
+    parts += [gpu_part(card, measured) for card, measured in cards]
     return page_text("Speed", parts, benchmarks.digest)
+
+
+GPU_RECORDS = Path(RECORDS) / "gpu"  # of a results folder: a file for each card
+GPU_HEAD = ("shape, precision, lengths", "sentences/s", "times as fast", "of the matrix rate")
+
+
+def commit_gpu(file: Path, results: Path) -> Path:
+    """Store what `make gpu` measured as the results of its card.
+
+    Raises UsageError for a trial run, and where a step failed or was left out.
+    """
+    content = parse_json(file.read_text(encoding="utf-8"))
+    unmeasured = [n for n, step in content["steps"].items() if step["state"] != "measured"]
+    if content["tiny"] or unmeasured:
+        why = "a trial (--tiny)" if content["tiny"] else f"not measured: {', '.join(unmeasured)}"
+        raise UsageError(f"{file}: wanted what `make gpu` measured of every step, found {why}")
+    name = re.sub(r"[^a-z0-9]+", "-", content["environment"]["device"].lower()).strip("-")
+    path = results / GPU_RECORDS / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    write_sealed(path, content)
+    return path
+
+
+def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """What was measured on GPUs, by the name of the card. Raises DataError for a damaged file."""
+    files = sorted((results / GPU_RECORDS).glob("*.json"))
+    measured = [parse_sealed(file, file.read_text(encoding="utf-8")) for file in files]
+    return [(content["environment"]["device"], content) for content in measured]
+
+
+def gpu_part(card: str, measured: Mapping[str, Any]) -> str:
+    """The section of one card: encoding beside sentence-transformers in one run."""
+    lines: list[list[object]] = []
+    for name, case in measured["steps"]["encoding"]["values"].items():
+        ours = case["harness"]
+        speed, share = ours["sentences_per_second"], ours["share_of_matrix_rate"]
+        lines.append([name, f"{speed:,.0f}", f"{case['times_as_fast']:.2f}", f"{share:.2f}"])
+    packages = measured["environment"]["packages"]
+    how = f"torch {packages['torch']}, transformers {packages['transformers']}; `make gpu`."
+    told = "Against the faster of two batch sizes of sentence-transformers, random weights"
+    return f"## {card}\n\n{told}; {how}\n\n{table(GPU_HEAD, lines, words=1)}"
 
 
 RELIABILITY_INTRODUCTION = (
@@ -244,12 +290,16 @@ def main() -> None:
     """Write the pages, or say which of them is stale."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is stale")
-    check, stale = parser.parse_args().check, []
+    parser.add_argument("--gpu", type=Path, help="store a gpu.json that `make gpu` wrote, first")
+    chosen = parser.parse_args()
+    check, stale = chosen.check, []
+    if chosen.gpu:
+        commit_gpu(chosen.gpu, RESULTS)
     questions, tables = RESULTS / QUESTIONS, RESULTS / "tables"
     speed, reliability, moved = (tables / name for name in MEASURED_PAGES)
     flows = FLOWS_PAGE.read_text(encoding="utf-8")
     made = {
-        speed: speed_page(read_benchmarks(questions / "speed.toml")),
+        speed: speed_page(read_benchmarks(questions / "speed.toml"), read_gpus(RESULTS)),
         reliability: reliability_page(read_attacks(questions / "reliability.toml")),
         moved: moved_pairs_page(CHOICES),
         FLOWS_PAGE: between_markers(

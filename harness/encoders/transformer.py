@@ -39,7 +39,8 @@ from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, batches, choo
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
 
 LETTERS = 5  # of a token and what is around it, about
-SLICE = 256  # texts that are tokenised at once
+SLICE = 256  # texts that are tokenised at once, or as many short ones as a batch of a GPU holds
+TOKENS_EACH = 8  # of a short text
 BATCHES_EACH = 4  # wanted of a worker, so that all end together
 LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rate
 # Of a batch with dropout: who shares one is part of the draw, so this is the same on every machine;
@@ -225,7 +226,8 @@ class TransformerEncoder:
             order = sorted(order, key=lambda row: len(texts[row]), reverse=True)
             # Few texts are a few batches for everybody, too.
             share = sum(map(len, texts)) // (LETTERS * BATCHES_EACH * self.choice.workers)
-            budget, at_once = min(budget, max(LEAST_TOKENS, share)), SLICE
+            at_once = max(SLICE, budget // TOKENS_EACH)
+            budget = min(budget, max(LEAST_TOKENS, share))
         for start in range(0, len(order), at_once):
             part = order[start : start + at_once]
             tokens = self.tokenizer([texts[row] for row in part])

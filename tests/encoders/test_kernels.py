@@ -29,7 +29,7 @@ from harness.encoders.kernels.choose import (
 from harness.encoders.kernels.packed import PackedKernel, is_packable
 from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.modules import edit_json
-from harness.encoders.transformer import TransformerConfig
+from harness.encoders.transformer import SLICE, TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
 TEXTS = ("The cat sat on the mat.", "a", "dog cat " * 60, "Hello, 42!", "the dog", "mat?", "", "a")
@@ -217,6 +217,18 @@ def test_another_precision_is_another_encoder(load):
 def test_a_device_that_torch_has_not_is_refused(load):
     with pytest.raises(UsageError, match="wanted a device that torch has, found 'zork'"):
         load("bert", device="zork")
+
+
+def test_batches_of_a_gpu_hold_as_many_short_texts_as_their_tokens_allow(load):
+    """On a CPU: the same numbers in fewer batches."""
+    encoder = load("bert")
+    texts = [f"the cat {number}" for number in range(1000)]
+    large = replace(encoder, choice=replace(encoder.choice, workers=1, threads=1, tokens=16_384))
+    small = replace(large, choice=replace(large.choice, tokens=512))
+    batches = [[len(ids) for _, ids in encoder._batches(texts)] for encoder in (large, small)]
+    assert [sum(batch) for batch in batches] == [len(texts)] * 2
+    assert max(batches[0]) > SLICE > max(batches[1])
+    assert encoding_gap(large.encode(texts), small.encode(texts)) <= 1e-5
 
 
 @pytest.mark.gpu
