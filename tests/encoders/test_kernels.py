@@ -222,7 +222,7 @@ def test_a_device_that_torch_has_not_is_refused(load):
 def test_batches_of_a_gpu_hold_as_many_short_texts_as_their_tokens_allow(load):
     """On a CPU: the same numbers in fewer batches."""
     encoder = load("bert")
-    texts = [f"the cat {number}" for number in range(1000)]
+    texts = [f"the cat {number}" for number in range(4000)]
     large = replace(encoder, choice=replace(encoder.choice, workers=1, threads=1, tokens=16_384))
     small = replace(large, choice=replace(large.choice, tokens=512))
     batches = [[len(ids) for _, ids in encoder._batches(texts)] for encoder in (large, small)]
