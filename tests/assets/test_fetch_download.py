@@ -64,6 +64,22 @@ def test_a_later_call_goes_on_where_a_digest_vouches_for_the_beginning(hub, tmp_
     assert snapshot(tmp_path).keys() == {"f"}
 
 
+def test_a_range_of_another_place_is_not_taken_for_the_rest(hub, tmp_path):
+    """A cache between here and the host may send the wrong range: the whole is asked for."""
+    (tmp_path / "f.part").write_bytes(CONTENT[:1_000])
+    hub.fail("/files/f", Fault(headers={"Content-Range": "bytes 900-2899/3000"}))
+    assert fetch(hub, tmp_path / "f", **KNOWN) == sha256(CONTENT)
+    assert [headers.get("Range") for headers in hub.got()] == ["bytes=1000-", None]
+
+
+def test_a_transfer_that_breaks_off_far_in_goes_on_at_that_byte(hub, tmp_path):
+    """Whatever the size of the blocks in which it arrives."""
+    hub.files["f"] = content = random.Random(3).randbytes(12_000_000)
+    hub.fail("/files/f", Fault(cut_after=9_000_001))
+    assert fetch(hub, tmp_path / "f", size=len(content)) == sha256(content)
+    assert [headers.get("Range") for headers in hub.got()] == [None, "bytes=9000001-"]
+
+
 def test_a_beginning_longer_than_the_file_is_thrown_away(hub, tmp_path):
     (tmp_path / "f.part").write_bytes(bytes(4_000))
     assert fetch(hub, tmp_path / "f", **KNOWN) == sha256(CONTENT)
