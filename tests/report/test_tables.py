@@ -35,8 +35,8 @@ REGISTRY = registry(FakeConfig())
 # The pages of papers are handed records for their digest: none, so that only tables are held.
 NO_RECORDS = Results({})
 LEFT = "of the tokens have a vector: a score is of what is left of the sentences"
-# Words that no published cell can get: they belong to runs and to fits.
-ELSEWHERE = {CellState.ASSET_MISSING, CellState.OTHER_CORPUS}
+# Words of runs, of fits and of other files, which have tests of their own.
+ELSEWHERE = {CellState.ASSET_MISSING, CellState.OTHER_CORPUS, CellState.OTHER_DATA}
 
 PLAIN, CENTRED, SEEDED = "fake.mean", "fake.mean+centre@target", "fake.mean+stretch@target"
 CLS, WELCH = "fake.cls", "fake.cls+stretch@target"
