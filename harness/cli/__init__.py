@@ -26,6 +26,7 @@ from harness.cli import (
     show,
     table,
     train,
+    verify,
 )
 from harness.cli.options import CommandGroup, SeveralValues, flattened, note
 from harness.cli.stopping import Stopped, end, stoppable
@@ -39,7 +40,7 @@ class Commands(CommandGroup):
     sections: ClassVar = {
         "Measure": ("plan", "run", "reproduce"),
         "Read": ("list", "show", "compare", "table", "explain", "cite"),
-        "Check": ("check", "report"),
+        "Check": ("check", "verify", "search", "report"),
         "Exchange": ("fetch", "export", "new"),
         "Train": ("train",),
         "Maintain": ("cache",),
@@ -73,6 +74,8 @@ app.command("table", cls=SeveralValues)(flattened(table.table_command))
 app.command("report")(report.report_command)
 app.command("check", cls=SeveralValues)(flattened(check.check_command))
 app.command("explain")(flattened(explain.explain_command))
+app.command("verify", cls=SeveralValues)(flattened(verify.verify_command))
+app.command("search")(flattened(verify.search_command))
 app.command("cite")(flattened(explain.cite_command))
 app.command("new")(new.new_command)
 app.command("fetch")(exchange.fetch_command)

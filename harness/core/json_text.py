@@ -56,7 +56,9 @@ def parse_json(
     decoder = _FINITE if finite else _ANY_NUMBER
     if parse_float is not None:
         decoder = json.JSONDecoder(
-            object_pairs_hook=_object, parse_constant=_no_number, parse_float=parse_float
+            object_pairs_hook=_object,
+            parse_constant=_no_number if finite else parse_float,
+            parse_float=parse_float,
         )
     try:
         return decoder.decode(text if isinstance(text, str) else text.decode())

@@ -25,7 +25,7 @@ from harness.encoders.checkpoint import (
 )
 from harness.encoders.config import DerivedConfig
 from harness.encoders.kernels.choose import multiplications
-from harness.encoders.modules import Modules, read_modules
+from harness.encoders.modules import POOLING, Modules, read_modules
 from harness.encoders.subword_vectors import SubwordConfig, open_table
 from harness.encoders.transformer import TransformerConfig
 
@@ -127,6 +127,28 @@ class NativeConfig(DerivedConfig):
                 f"{type(self.of).__name__}; name the folder as a transformer"
             )
         return self.of
+
+
+@dataclass(frozen=True)
+class RepooledConfig(NativeConfig):
+    """An encoder under its modules, but with another pooling of its tokens.
+
+    Args:
+        mode: The pooling, one of those of sentence-transformers: cls, max, mean, lasttoken...
+    """
+
+    mode: str = "mean"
+
+    def modules(self, path: Path) -> Modules:
+        """The folder's modules with this pooling in the place of theirs."""
+        modules = super().modules(path)
+        chain = tuple(
+            replace(module, settings={"pooling_mode": self.mode})
+            if module.kind == POOLING
+            else module
+            for module in modules.chain
+        )
+        return replace(modules, chain=chain)
 
 
 @dataclass(frozen=True, eq=False)

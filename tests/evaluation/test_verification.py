@@ -1,0 +1,139 @@
+"""Verification: true claims hold, each falsification is found, and a search names it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from harness.assets.places import Places
+from harness.evaluation.cell import fit_cell
+from harness.evaluation.model_choices import OWN_CHOICE, EncodingChoice, MeasuredModel
+from harness.evaluation.select import PlannedCell
+from harness.evaluation.verification import check_claims, follow_up
+from harness.interop.exported import write_model
+from harness.registry import load_registry
+from harness.report.card_check import verification_facts, verification_markdown, verification_text
+from harness.resolve import Resolver
+from harness.results.cards import Statement, understood
+from harness.results.checked_claims import Verification
+from harness.tasks.loader import TaskLoader, limited
+
+REGISTRY = load_registry()
+TASK = replace(limited(REGISTRY.tasks["mini-sts"], 80), name="mini-sts")
+FEW = replace(REGISTRY, tasks={**REGISTRY.tasks, TASK.name: TASK})
+PROMPT = "query: "
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """bert-mini as a sentence-transformers folder with a prompt that it does not use by itself."""
+    folder = tmp_path_factory.mktemp("verified")
+    places = Places(folder / "cache")
+    cell = PlannedCell(REGISTRY.parse("bert-mini.mean"), TASK, 0)
+    from harness.core.types import Progress
+
+    fitted = fit_cell(cell, TaskLoader(places, {}), Progress())
+    write_model(cell, fitted, places, folder / "made")
+    settings = folder / "made" / "config_sentence_transformers.json"
+    about = json.loads(settings.read_text()) if settings.exists() else {}
+    settings.write_text(json.dumps({**about, "prompts": {"asked": PROMPT}}))
+    resolver = Resolver.of(places, [f"made={folder / 'made'}"])
+    method = resolver.registry.parse("made.native")
+    return MeasuredModel(method, TaskLoader(resolver.places, {}))
+
+
+def claimed(value, metric="cosine_spearman", **names):
+    return understood(Statement(value, metric, data_set=TASK.name, **names), REGISTRY)
+
+
+def score(model, choice=OWN_CHOICE, name="spearman"):
+    return model.scores(choice, TASK)[name]["all"]
+
+
+def verified(model, *claims):
+    checked = tuple(check_claims(model, claims, FEW))
+    return Verification("made", model.method.id, follow_up(model, checked, FEW))
+
+
+def test_true_claims_hold_in_any_form(model):
+    points = score(model)
+    distance = score(model, name="euclidean_pearson")
+    found = verified(
+        model,
+        claimed(points / 100),
+        claimed(f"{points:.2f}"),
+        claimed(f"{points:.1f}"),
+        claimed(f"{points / 100:.4f}", "main_score"),
+        claimed(f"{distance:.3f}", "euclidean_pearson"),
+        claimed(max(score(model, name=n) for n in ("spearman", "dot_spearman",
+                "euclidean_spearman", "manhattan_spearman")), "spearman_max"),
+    )  # fmt: skip
+    assert [str(item.verdict.state) for item in found.claims] == ["exact"] * 6
+    assert found.exit_status == 0
+
+
+FALSIFIED = {
+    "a prompt of the model": EncodingChoice(prompt=PROMPT),
+    "a prompt that others use": EncodingChoice(prompt="passage: "),
+    "the pooling": EncodingChoice(pooling="cls"),
+    "the pooling among the modules": EncodingChoice(pooling="modules:max"),
+    "the maximum length": EncodingChoice(max_length=8),
+    "a prompt and the maximum length": EncodingChoice(prompt=PROMPT, max_length=8),
+}
+
+
+@pytest.mark.parametrize("what", FALSIFIED)
+def test_a_search_names_the_choice_that_was_made(model, what):
+    choice = FALSIFIED[what]
+    names = ("spearman", "pearson")
+    claims = [claimed(f"{score(model, choice, n) / 100:.6f}", f"cosine_{n}") for n in names]
+    found = verified(model, *claims)
+    assert found.exit_status == 1
+    assert {item.explanation.words for item in found.claims} == {choice.words}
+
+
+def test_a_search_names_another_score_of_the_same_vectors(model):
+    found = verified(
+        model,
+        claimed(f"{score(model) / 100:.5f}", source="one"),
+        claimed(f"{score(model, name='pearson') / 100:.5f}", source="one"),
+        claimed(f"{score(model, name='manhattan_spearman') / 100:.5f}", source="one"),
+    )
+    words = [item.explanation and item.explanation.words for item in found.claims]
+    assert words == [None, ("Pearson for Spearman",), ("manhattan for cosine",)]
+
+
+def test_a_moved_number_is_found_and_not_explained_away(model):
+    points = score(model)
+    found = verified(
+        model, claimed(f"{points + 0.4:.4f}"), claimed(score(model, name="pearson"), "pearson")
+    )
+    moved, true = found.claims
+    assert (moved.differs, true.holds, found.exit_status) == (True, True, 1)
+    assert "other numbers of the same run hold" in moved.explanation.reason
+
+
+def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
+    stated = replace(claimed(f"{score(model):.2f}"), is_doubtful="other pairs")
+    wrong = replace(claimed("1.5"), is_doubtful="other pairs")
+    found = verified(model, stated, wrong)
+    assert [item.holds for item in found.claims] == [True, False]
+    assert [item.differs for item in found.claims] == [False, False]
+    assert found.exit_status == 0
+
+
+def test_what_is_missing_is_status_3(model):
+    claim = understood(Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY)
+    found = verified(model, claim)
+    assert (found.exit_status, found.claims[0].is_missing) == (3, True)
+    assert Verification("made", "made.native").exit_status == 3
+
+
+def test_every_form_of_a_report_has_every_claim(model):
+    found = verified(model, claimed(f"{score(model) + 3:.2f}"), claimed("0.5", "accuracy"))
+    for text in (verification_text(found), verification_markdown(found, "0.0.0")):
+        assert "differs" in text
+        assert "accuracy is not measured here" in text
+    facts = verification_facts(found)
+    assert (facts["checked"], facts["hold"], len(facts["claims"])) == (1, 0, 2)
+    json.dumps(facts)

@@ -1,0 +1,221 @@
+"""Claims of cards: the forms of the hub and of mteb, and what is refused in a line."""
+
+import json
+
+import pytest
+import yaml
+
+from harness.core.errors import AssetMissing
+from harness.registry import load_registry
+from harness.results.cards import MOST_CLAIMS, correlation_of, of_model, read_claims, readings_of
+
+REGISTRY = load_registry()
+REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
+
+
+def result(value=0.7546, metric="cosine_spearman", **data_set):
+    about = {
+        "type": "mteb/sts12-sts",
+        "name": "MTEB STS12",
+        "config": "default",
+        "split": "test",
+        "revision": REVISION,
+        **data_set,
+    }
+    return {
+        "task": {"type": "STS"},
+        "dataset": about,
+        "metrics": [{"type": metric, "value": value}],
+    }
+
+
+def write_card(folder, *results, name="made", text=None):
+    index = [{"name": name, "results": list(results)}]
+    front = text if text is not None else yaml.safe_dump({"model-index": index})
+    (folder / "README.md").write_text(f"---\n{front}\n---\n# made\n")
+
+
+def claims_of(folder, *further):
+    return read_claims(folder, REGISTRY, further)
+
+
+@pytest.mark.parametrize(
+    ("metric", "meaning"),
+    {
+        "cosine_spearman": ("cosine", "spearman"),
+        "cos_sim_spearman": ("cosine", "spearman"),
+        "spearman_cosine": ("cosine", "spearman"),
+        "euclidean_pearson": ("euclidean", "pearson"),
+        "spearman_manhattan": ("manhattan", "spearman"),
+        "pearson_dot": ("dot", "pearson"),
+        "spearman_max": ("best", "spearman"),
+        "spearman": ("cosine", "spearman"),
+        "pearsonr": ("cosine", "pearson"),
+        "main_score": ("cosine", "spearman"),
+        "cosine_ap": None,
+        "accuracy": None,
+        "spearmanish_cosine": None,
+    }.items(),
+)
+def test_metrics_have_their_names_of_every_library(metric, meaning):
+    assert correlation_of(metric) == meaning
+
+
+@pytest.mark.parametrize(
+    ("value", "readings"),
+    [
+        ("75.40", ("75.40",)),
+        ("0.7546", ("75.46", "0.7546")),
+        (75, ("75",)),
+        ("75.46%", ("75.46",)),
+        (-0.25, ("-25", "-0.25")),
+        ("n/a", ()),
+        (True, ()),
+        (None, ()),
+        (float("nan"), ()),
+        (754.6, ()),
+    ],
+)
+def test_a_number_is_points_or_a_fraction_with_its_digits(value, readings):
+    assert readings_of(value) == readings
+
+
+def test_a_card_keeps_the_digits_of_its_numbers(tmp_path):
+    write_card(tmp_path, text=yaml.safe_dump({"model-index": [
+        {"name": "made", "results": [result(value=1.5)]}]}).replace("1.5", "75.40"))  # fmt: skip
+    [claim], faults = claims_of(tmp_path)
+    assert (claim.task, claim.readings, faults) == ("sts12.senteval", ("75.40",), ())
+
+
+def test_a_card_of_many_tasks_says_of_each_number_why_it_is_not_checked(tmp_path):
+    other = [
+        {
+            "task": {"type": "Classification"},
+            "dataset": {"type": "mteb/other", "name": f"MTEB Other{number}"},
+            "metrics": [{"type": "accuracy", "value": 71.0}],
+        }
+        for number in range(100)
+    ]
+    sts17 = {"type": "mteb/sts17-crosslingual-sts", "name": "MTEB STS17 (en-en)", "config": "en-en"}
+    write_card(
+        tmp_path,
+        result(),
+        result(value=0.7, metric="euclidean_spearman"),
+        result(revision="0" * 40),
+        result(split="train"),
+        result(value="high"),
+        result(metric="cosine_ap"),
+        result(name="MTEB STS12 (de)", config="de"),
+        result(**sts17),
+        *other,
+    )
+    claims, faults = claims_of(tmp_path)
+    assert not faults
+    assert [claim.why_not == "" for claim in claims[:8]] == [True] * 3 + [False] * 5
+    assert [bool(claim.is_doubtful) for claim in claims[:3]] == [False, False, True]
+    assert {claim.why_not for claim in claims[8:]} == {"no task here (Classification)"}
+
+
+def test_one_malformed_result_leaves_the_others(tmp_path):
+    write_card(tmp_path, result(), {"task": {"type": "STS"}}, "no result", result(split="test "))
+    claims, faults = claims_of(tmp_path)
+    assert [claim.task for claim in claims] == ["sts12.senteval", "", "", ""]
+    assert all("not in the hub's form" in claim.why_not for claim in claims[1:3])
+    assert not faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [",
+        "model-index: 3",
+        "- a list",
+        "model-index:\n- results: none",
+        "model-index: [&a {name: x, results: *a}]",
+        "a: !!python/object/apply:os.system [ls]",
+        f"model-index:\n- name: x\n  results: [{', '.join(['{}'] * (MOST_CLAIMS + 1))}]",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_wrong_front_matter_is_one_line(tmp_path, text):
+    write_card(tmp_path, text=text)
+    claims, [fault] = claims_of(tmp_path)
+    assert not claims
+    assert "\n" not in fault
+    assert "README.md" in fault
+
+
+def test_a_folder_without_a_card_claims_nothing(tmp_path):
+    assert claims_of(tmp_path) == ((), ())
+    (tmp_path / "README.md").write_text("# No front matter\n")
+    assert claims_of(tmp_path) == ((), ())
+    with pytest.raises(AssetMissing, match="there is no such file"):
+        claims_of(tmp_path, tmp_path / "none")
+
+
+def test_a_card_larger_than_a_megabyte_is_read(tmp_path):
+    many = [result(name=f"MTEB Other{number}", type="x") for number in range(6000)]
+    write_card(tmp_path, *many, result())
+    assert (tmp_path / "README.md").stat().st_size > 1e6
+    claims, _ = claims_of(tmp_path)
+    assert claims[-1].task == "sts12.senteval"
+
+
+def test_results_of_the_hub_name_tasks_as_mteb_does(tmp_path):
+    folder = tmp_path / ".eval_results"
+    folder.mkdir()
+    entries = [
+        {"dataset": {"id": "mteb/sts12-sts", "task_id": "STS12_default_test"}, "value": 75.46},
+        {"dataset": {"id": "mteb/sts12-sts", "task_id": "STS12"}, "value": 75.46},
+        {"dataset": {"id": "cais/hle", "task_id": "default"}, "value": 20.9},
+        {"dataset": {"id": "mteb/sts12-sts"}, "value": 75.46},
+    ]
+    (folder / "made.yaml").write_text(yaml.safe_dump(entries))
+    claims, faults = claims_of(tmp_path)
+    assert [claim.task for claim in claims] == ["sts12.senteval", "sts12.senteval", "", ""]
+    assert not faults
+
+
+def test_result_files_of_every_version_of_mteb(tmp_path):
+    new = {
+        "task_name": "STS12",
+        "dataset_revision": REVISION,
+        "scores": {"test": [{"cosine_spearman": 0.75, "hf_subset": "default", "languages": []}]},
+        "evaluation_time": 3.5,
+    }
+    old = {
+        "mteb_dataset_name": "STSBenchmark",
+        "dataset_revision": None,
+        "validation": {"cos_sim": {"pearson": 0.8, "spearman": 0.81}, "evaluation_time": 3.5},
+    }
+    (tmp_path / "results" / "made").mkdir(parents=True)
+    (tmp_path / "results" / "made" / "STS12.json").write_text(json.dumps(new))
+    (tmp_path / "results" / "made" / "model_meta.json").write_text("{}")
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    claims, faults = claims_of(tmp_path, tmp_path / "old.json")
+    assert [(claim.task, claim.score) for claim in claims] == [
+        ("sts12.senteval", "spearman"),
+        ("sts-b.dev", "pearson"),
+        ("sts-b.dev", "spearman"),
+    ]
+    assert not faults
+    (tmp_path / "old.json").write_text("[")
+    assert len(claims_of(tmp_path, tmp_path / "old.json")[1]) == 1
+
+
+def test_numbers_of_another_model_of_the_card_are_not_this_models(tmp_path):
+    index = [{"name": f"me/{name}", "results": [result()]} for name in ("one", "two")]
+    write_card(tmp_path, text=yaml.safe_dump({"model-index": index}))
+    claims, _ = claims_of(tmp_path)
+    assert [claim.why_not for claim in of_model(claims, ["two"])] == [
+        "of another model, me/one",
+        "",
+    ]
+    assert of_model(claims, ["other"]) == claims
+
+
+def test_every_data_set_names_tasks_that_there_are():
+    from harness.results.cards import data_sets
+
+    tasks = {task for data_set in data_sets() for task in data_set.tasks.values()}
+    assert tasks <= REGISTRY.tasks.keys()
