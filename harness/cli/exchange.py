@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -164,12 +165,21 @@ def export_command(
     encoder: opt.Encoders = None,
     plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
     results: opt.Records = Path("results"),
+    model_index: Annotated[
+        bool,
+        typer.Option("--model-index", help="Put the scores into the card's front matter, too."),
+    ] = False,
+    eval_results: Annotated[
+        bool, typer.Option("--eval-results", help="Write .eval_results/*.yaml of the scores, too.")
+    ] = False,
 ) -> None:
     """Export a method as a sentence-transformers folder.
 
-    Its model card states the measured scores.
+    Its model card states the measured scores; on request, so do the hub's formats of results, with
+    the protocol of each.
     """
-    from harness.interop.exported import write_card, write_model
+    from harness.interop.exported import records_of, write_card, write_model
+    from harness.interop.hub_results import reported_scores, write_eval_results, write_model_index
 
     make_folder(folder.absolute().parent, "another path", to_write=True)
     resolver = Resolver.of(folders.places(), encoder or [])
@@ -188,3 +198,10 @@ def export_command(
     measured = Results.read(Store(results))
     count = write_card(folder, planned, cell, registry.tasks, measured, bibtex(keys))
     opt.say(f"{folder}: {chosen.id}, seed {seed}, with {count} measured scores")
+    records = records_of(planned, cell, registry.tasks, measured)
+    reported = [*reported_scores(records, registry.tasks)]
+    if model_index:
+        opt.say(f"{folder}: {write_model_index(folder, folder.name, reported)} in model-index")
+    if eval_results:
+        today = datetime.now(UTC).date().isoformat()
+        opt.say(f"{folder}: {write_eval_results(folder, reported, today)} in .eval_results")

@@ -21,7 +21,7 @@ from harness.core.progress import Bar
 from harness.core.types import Method
 from harness.encoders.checkpoint import MODULES
 from harness.evaluation.model_choices import MeasuredModel
-from harness.evaluation.verification import Search, check_claims, follow_up
+from harness.evaluation.verification import ChoiceSearch, check_claims, follow_up
 from harness.registry import look_up
 from harness.report.card_check import (
     explanation_in_words,
@@ -31,7 +31,7 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.cards import Claim, Statement, of_model, read_claims, readings_of
+from harness.results.cards import CardClaim, Statement, claims_of_model, of_model, readings_of
 from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
@@ -142,7 +142,7 @@ def _verified(
         folder = resolver.places.encoder(method.encoder.member(0))
     except AssetMissing as error:
         return Verification(name, name, faults=(str(error),))
-    found, faults = read_claims(folder, resolver.registry, claims)
+    found, faults = claims_of_model(folder, resolver.registry, claims)
     source = getattr(method.encoder.source, "repo", "")
     stated = of_model(found, (name, folder.name, source))
     with Bar(sys.stderr) as bar:
@@ -177,7 +177,7 @@ def search_command(
     plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
     as_json: opt.Json = False,
 ) -> None:
-    """Search for the choices under which a model gives a number.
+    """ChoiceSearch for the choices under which a model gives a number.
 
     Tried are, the cheapest first: other correlations, similarity functions and aggregations of the
     same vectors; poolings, prompts, lengths, precisions; the other text form and other splits; two
@@ -193,12 +193,16 @@ def search_command(
     similarity, correlation = CORRELATION_SCORES[metric]
     stated = Statement(target, metric, data_set=name, source="--target")
     claim = replace(
-        Claim(stated), task=name, similarity=similarity, correlation=correlation, readings=readings
+        CardClaim(stated),
+        task=name,
+        similarity=similarity,
+        correlation=correlation,
+        readings=readings,
     )
     method = own_method(resolver.method(model), resolver)
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
-        searched = Search(MeasuredModel(method, loader, bar), chosen, resolver.registry)
+        searched = ChoiceSearch(MeasuredModel(method, loader, bar), chosen, resolver.registry)
         [explanation] = searched.explanations([claim])
     if as_json:
         facts = {

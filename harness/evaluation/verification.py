@@ -17,15 +17,15 @@ from harness.core.scores import score_at
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.model_choices import OWN_CHOICE, EncodingChoice, MeasuredModel
 from harness.registry import Registry
-from harness.results.cards import BEST, Claim
-from harness.results.checked_claims import CheckedClaim, Explanation
+from harness.results.cards import BEST, CardClaim
+from harness.results.checked_claims import CheckedClaim, FoundChoices
 from harness.results.verdict import Measured, Published, Verdict, verdict
 
 # Two runs of one model agree no better than that, in points, however many digits are printed.
 SAME_DIGITS = 2e-3
 
 
-def score_of(claim: Claim, scores: Mapping[str, Any], aggregation: str = "all") -> float | None:
+def score_of(claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "all") -> float | None:
     """The score that a claim is of; of the best of four similarities the highest."""
     if claim.similarity != BEST:
         return score_at(scores, (claim.score, aggregation))
@@ -35,7 +35,7 @@ def score_of(claim: Claim, scores: Mapping[str, Any], aggregation: str = "all") 
     return max(defined, default=None)
 
 
-def judged(claim: Claim, measured: float) -> tuple[str, Verdict]:
+def judged(claim: CardClaim, measured: float) -> tuple[str, Verdict]:
     """The reading of a claim that is nearest to a measured score, and the verdict on it."""
     verdicts = [
         (reading, verdict(Published(reading), Measured((measured,)))) for reading in claim.readings
@@ -44,7 +44,7 @@ def judged(claim: Claim, measured: float) -> tuple[str, Verdict]:
 
 
 def check_claims(
-    model: MeasuredModel, claims: Iterable[Claim], registry: Registry
+    model: MeasuredModel, claims: Iterable[CardClaim], registry: Registry
 ) -> Iterator[CheckedClaim]:
     """Measure what each claim is of, under the model's own modules and prompts, and judge it."""
     failed: dict[str, CheckedClaim] = {}
@@ -65,7 +65,7 @@ def check_claims(
         yield _checked(claim, score_of(claim, scores))
 
 
-def _checked(claim: Claim, measured: float | None) -> CheckedClaim:
+def _checked(claim: CardClaim, measured: float | None) -> CheckedClaim:
     if measured is None:
         return CheckedClaim(claim, why_not="the score is undefined: the similarities are constant")
     reading, found = judged(claim, measured)
@@ -78,7 +78,7 @@ def _checked(claim: Claim, measured: float | None) -> CheckedClaim:
 # Following up what differs
 
 
-def gives(claim: Claim, measured: float | None) -> bool:
+def gives(claim: CardClaim, measured: float | None) -> bool:
     """Whether a score has the printed digits of a claim."""
     if measured is None:
         return False
@@ -97,14 +97,14 @@ def follow_up(
     The claims of one source on one task are of one run: a choice of encoding has to give all of
     those that differ, and none is looked for where others of the run hold.
     """
-    explanations: dict[CheckedClaim, Explanation] = {}
+    explanations: dict[CheckedClaim, FoundChoices] = {}
     for run in _runs(checked):
         differing = [item for item in run if item.differs]
         if not differing:
             continue
         others_hold = any(item.holds for item in run)
         task = registry.tasks[run[0].claim.task]
-        search = Search(model, task, registry)
+        search = ChoiceSearch(model, task, registry)
         claims = [item.claim for item in differing]
         for item, explanation in zip(
             differing, search.explanations(claims, others_hold=others_hold), strict=True
@@ -125,7 +125,7 @@ def _runs(checked: Sequence[CheckedClaim]) -> list[list[CheckedClaim]]:
 
 
 @dataclass
-class Search:
+class ChoiceSearch:
     """A search for the choices that give claimed digits on one task; `tried` counts the scores."""
 
     model: MeasuredModel
@@ -135,8 +135,8 @@ class Search:
     seen: list[str] = field(default_factory=list)
 
     def explanations(
-        self, claims: Sequence[Claim], *, others_hold: bool = False
-    ) -> list[Explanation]:
+        self, claims: Sequence[CardClaim], *, others_hold: bool = False
+    ) -> list[FoundChoices]:
         """What gives the digits of each claim.
 
         Args:
@@ -148,7 +148,7 @@ class Search:
             return [found for found in of_scores if found is not None]
         if others_hold:
             reason = "other numbers of the same run hold, so the encoding is not the reason"
-            unknown = Explanation(tried=self.tried, reason=reason)
+            unknown = FoundChoices(tried=self.tried, reason=reason)
             return [found or unknown for found in of_scores]
         for found in (self.other_encoding(claims), self.other_pairs(claims)):
             if found is not None:
@@ -156,10 +156,10 @@ class Search:
         for found in (self.two_choices(claims),):
             if found is not None:
                 return found
-        unknown = Explanation(tried=self.tried, reason="nothing that was tried gives it")
+        unknown = FoundChoices(tried=self.tried, reason="nothing that was tried gives it")
         return [found or unknown for found in of_scores]
 
-    def other_score(self, claim: Claim) -> Explanation | None:
+    def other_score(self, claim: CardClaim) -> FoundChoices | None:
         """Another score of the same vectors: correlation, similarity function, aggregation."""
         scores = self.model.scores(OWN_CHOICE, self.task)
         for aggregation in AGGREGATIONS:
@@ -169,19 +169,19 @@ class Search:
                     self.tried += 1
                     if gives(claim, measured):
                         words = _score_words(claim, similarity, correlation, aggregation)
-                        return Explanation(words, measured, self.tried)
+                        return FoundChoices(words, measured, self.tried)
         return None
 
-    def other_encoding(self, claims: Sequence[Claim]) -> list[Explanation] | None:
+    def other_encoding(self, claims: Sequence[CardClaim]) -> list[FoundChoices] | None:
         """One other choice of the encoding that gives the digits of all claims."""
         choices = self.model.single_choices(self.task)
         return self._first(choices, claims)
 
-    def two_choices(self, claims: Sequence[Claim]) -> list[Explanation] | None:
+    def two_choices(self, claims: Sequence[CardClaim]) -> list[FoundChoices] | None:
         """Two choices of the encoding that give the digits of all claims."""
         return self._first(self.model.choices_of_two(self.task), claims)
 
-    def other_pairs(self, claims: Sequence[Claim]) -> list[Explanation] | None:
+    def other_pairs(self, claims: Sequence[CardClaim]) -> list[FoundChoices] | None:
         """Other pairs of the data set that give the digits: its other text form, another split."""
         base = self.task.name.partition(".")[0]
         for task in self.registry.tasks.values():
@@ -197,8 +197,8 @@ class Search:
         return None
 
     def _first(
-        self, choices: Iterable[EncodingChoice], claims: Sequence[Claim]
-    ) -> list[Explanation] | None:
+        self, choices: Iterable[EncodingChoice], claims: Sequence[CardClaim]
+    ) -> list[FoundChoices] | None:
         for choice in choices:
             scores = self.model.possible(choice, self.task)
             if scores is not None and (found := self._all_given(claims, scores, choice.words)):
@@ -206,18 +206,18 @@ class Search:
         return None
 
     def _all_given(
-        self, claims: Sequence[Claim], scores: Mapping[str, Any], words: tuple[str, ...]
-    ) -> list[Explanation] | None:
+        self, claims: Sequence[CardClaim], scores: Mapping[str, Any], words: tuple[str, ...]
+    ) -> list[FoundChoices] | None:
         """An explanation of each claim, if every one has its digits in these scores."""
         measured = [score_of(claim, scores) for claim in claims]
         self.tried += len(measured)
         if not all(gives(claim, score) for claim, score in zip(claims, measured, strict=True)):
             return None
-        return [Explanation(words, score, self.tried) for score in measured]
+        return [FoundChoices(words, score, self.tried) for score in measured]
 
 
 def _score_words(
-    claim: Claim, similarity: str, correlation: str, aggregation: str
+    claim: CardClaim, similarity: str, correlation: str, aggregation: str
 ) -> tuple[str, ...]:
     """What another score has in the place of the claim's."""
     words = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.json_text import parse_json
 from harness.core.metrics import metric_of
 from harness.core.scores import score_at
-from harness.core.types import Method, Task
+from harness.core.types import Method, Record, Task
 from harness.encoders import modules
 from harness.encoders.checkpoint import (
     MODULES,
@@ -175,7 +175,10 @@ def write_card(
         base_model=source.repo if isinstance(source, Hub) and source.repo else None,
         license=licence if licence in LICENCES else None,
     )
-    rows = [row for _, task in sorted(tasks.items()) for row in _rows(planned, cell, task, results)]
+    rows = [
+        _row(record, method.id, tasks[record.task], results)
+        for record in records_of(planned, cell, tasks, results)
+    ]
     fitted = "Nothing is fitted behind the encoder."
     if method.post:
         fitted = (
@@ -200,21 +203,29 @@ def write_card(
     return len(rows)
 
 
-def _rows(
-    planned: PlannedCell, cell: FittedTransforms, task: Task, results: Results
-) -> Iterator[str]:
-    """The main score of each record of these weights, maps and seed on a task, as a row."""
-    method, metric = planned.method.id, metric_of(task)
+def records_of(
+    planned: PlannedCell, cell: FittedTransforms, tasks: Mapping[str, Task], results: Results
+) -> list[Record]:
+    """The records of these very weights, maps and seed that have a main score, by task."""
     exported = (cell.identity.key, cell.fitted_on, planned.seed)
+    found = []
+    for _, task in sorted(tasks.items()):
+        for record in results.records(planned.method.id, task.name):
+            measured = (record.digests.get("encoding"), record.digests.get("fit"), record.seed)
+            has_score = score_at(record.scores, metric_of(task).main_score) is not None
+            if measured == exported and has_score:
+                found.append(record)
+    return found
+
+
+def _row(record: Record, method: str, task: Task, results: Results) -> str:
+    """The main score of a record as a row."""
+    metric = metric_of(task)
     path = metric.main_score
     compared = metric.words.get(path[0], path[0]).format(metric.compared)
     text = "SentEval's text" if task.text == "senteval" else "raw text"
-    for record in results.records(method, task.name):
-        measured = (record.digests.get("encoding"), record.digests.get("fit"), record.seed)
-        points = score_at(record.scores, path)
-        if measured == exported and points is not None:
-            yield (
-                f"| {task.name} | {'.'.join(path)} | {points:.2f} "
-                f"| {results.value(method, task.name, *path)} "
-                f"| {record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared} |"
-            )
+    return (
+        f"| {task.name} | {'.'.join(path)} | {score_at(record.scores, path):.2f} "
+        f"| {results.value(method, task.name, *path)} "
+        f"| {record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared} |"
+    )

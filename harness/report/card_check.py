@@ -10,14 +10,14 @@ from harness.core.terminal import text_table
 from harness.report.markdown import escape, table
 from harness.report.sentences import number_of
 from harness.results.cards import MTEB_RESULTS
-from harness.results.checked_claims import CheckedClaim, Explanation, Verification
+from harness.results.checked_claims import CheckedClaim, FoundChoices, Verification
 
 HEAD = ("task", "metric", "claimed", "measured", "difference", "verdict")
 
 
 def verification_text(found: Verification, width: int | None = None) -> str:
     """A verification for people: its table, what follows up a difference, and what is unchecked."""
-    parts = [f"{found.model}: {summary(found)}"]
+    parts = [f"{found.model}: {claims_summary(found)}"]
     if found.checked:
         parts.append(text_table([claim_row(item) for item in found.checked], list(HEAD), width))
     parts += ["\n".join(_followed_up(found))] if any(c.explanation for c in found.claims) else []
@@ -28,7 +28,7 @@ def verification_text(found: Verification, width: int | None = None) -> str:
     return "\n\n".join(parts)
 
 
-def summary(found: Verification) -> str:
+def claims_summary(found: Verification) -> str:
     """How many of the claims hold: `7 of 8 checked claims hold, 92 are not checked`."""
     if not found.claims:
         return "its files claim no number"
@@ -78,7 +78,7 @@ def _followed_up(found: Verification) -> Iterator[str]:
             yield f"{sentence} The card does not say so." if item.explanation.words else sentence
 
 
-def explanation_in_words(what: str, explanation: Explanation) -> str:
+def explanation_in_words(what: str, explanation: FoundChoices) -> str:
     """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
     if not explanation.words:
         return f"{what}: {explanation.reason} ({number_of(explanation.tried, 'score')} tried)."
@@ -103,7 +103,10 @@ def _unchecked(found: Verification) -> Iterator[str]:
 
 def verification_markdown(found: Verification, version: str) -> str:
     """A verification for a pull request or a discussion on the hub."""
-    parts = [f"### {escape(found.model)}", f"{summary(found)[0].upper()}{summary(found)[1:]}."]
+    parts = [
+        f"### {escape(found.model)}",
+        f"{claims_summary(found)[0].upper()}{claims_summary(found)[1:]}.",
+    ]
     if found.checked:
         rows = [[escape(cell) for cell in claim_row(item)] for item in found.checked]
         parts.append(table([name.capitalize() for name in HEAD], rows, 2))

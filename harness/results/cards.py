@@ -1,8 +1,8 @@
 """The claims of a model: numbers that its card and its result files state for tasks.
 
 Three forms are read: `model-index` in the front matter of a card (README.md), the hub's
-`.eval_results/*.yaml`, and result files of mteb. Each number becomes a `Claim`, its printed digits
-kept. What data set, split and metric it is of is looked up in `card_data_sets.toml`; a claim that
+`.eval_results/*.yaml`, and result files of mteb. Each number becomes a `CardClaim` with its printed
+digits. What data set, split and metric it is of is looked up in `card_data_sets.toml`; a claim that
 nothing here can measure keeps the reason.
 """
 
@@ -76,7 +76,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Claim:
+class CardClaim:
     """A number that a model's card or result file states.
 
     Attributes:
@@ -107,9 +107,9 @@ class Claim:
 # Reading sources
 
 
-def read_claims(
+def claims_of_model(
     folder: Path, registry: Registry, further: Sequence[Path] = ()
-) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
+) -> tuple[tuple[CardClaim, ...], tuple[str, ...]]:
     """The claims of a model's folder and of further files, and what could not be read, a line each.
 
     Args:
@@ -127,7 +127,7 @@ def read_claims(
     faults: list[str] = []
     files = [*claim_files(folder)]
     for path in further:
-        files += files_of(path)
+        files += claim_files_of(path)
     for path in files:
         try:
             found = [*_statements(path)]
@@ -150,7 +150,7 @@ def claim_files(folder: Path) -> Iterator[Path]:
         yield from _result_files(folder / name)
 
 
-def files_of(path: Path) -> Iterator[Path]:
+def claim_files_of(path: Path) -> Iterator[Path]:
     """A file, or those of a folder: a model's own, or result files anywhere in it."""
     if path.is_file():
         yield path
@@ -359,9 +359,9 @@ def correlation_of(metric: str) -> tuple[str, str] | None:
     return None
 
 
-def understood(statement: Statement, registry: Registry) -> Claim:
+def understood(statement: Statement, registry: Registry) -> CardClaim:
     """What a statement claims; with the reason where nothing here measures it."""
-    claim = Claim(statement)
+    claim = CardClaim(statement)
     if not statement.metric:
         return replace(claim, why_not=f"not in the hub's form ({statement.source})")
     found = _data_set(statement, registry)
@@ -437,7 +437,7 @@ def readings_of(value: Any) -> tuple[str, ...]:
     return f"{number.scaleb(2):f}", as_percentage
 
 
-def of_model(claims: Iterable[Claim], names: Iterable[str]) -> tuple[Claim, ...]:
+def of_model(claims: Iterable[CardClaim], names: Iterable[str]) -> tuple[CardClaim, ...]:
     """The claims, those of another model of the same card marked so.
 
     Where a card's `model-index` names several models and one of them is this, by its last name, the

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.core.errors import AssetMissing
-from harness.results.cards import Claim
+from harness.results.cards import CardClaim
 from harness.results.verdict import CellState, Verdict
 
 HOLDS = (CellState.EXACT, CellState.MATCH)
 
 
 @dataclass(frozen=True)
-class Explanation:
+class FoundChoices:
     """The choices under which a claim's digits come out.
 
     Attributes:
@@ -43,13 +43,13 @@ class CheckedClaim:
         explanation: What gives the claimed digits, where it differs and was followed up.
     """
 
-    claim: Claim
+    claim: CardClaim
     measured: float | None = None
     verdict: Verdict | None = None
     reading: str = ""
     why_not: str = ""
     is_missing: bool = False
-    explanation: Explanation | None = None
+    explanation: FoundChoices | None = None
 
     @property
     def holds(self) -> bool:

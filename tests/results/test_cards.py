@@ -7,7 +7,13 @@ import yaml
 
 from harness.core.errors import AssetMissing
 from harness.registry import load_registry
-from harness.results.cards import MOST_CLAIMS, correlation_of, of_model, read_claims, readings_of
+from harness.results.cards import (
+    MOST_CLAIMS,
+    claims_of_model,
+    correlation_of,
+    of_model,
+    readings_of,
+)
 
 REGISTRY = load_registry()
 REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
@@ -36,7 +42,7 @@ def write_card(folder, *results, name="made", text=None):
 
 
 def claims_of(folder, *further):
-    return read_claims(folder, REGISTRY, further)
+    return claims_of_model(folder, REGISTRY, further)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""`harness verify` and `harness search`: the how-to page is run, and statuses are what it says."""
+
+import json
+
+import pytest
+import yaml
+from documents import ROOT, lines
+
+PAGE = (ROOT / "docs/how-to/verify.md").read_text(encoding="utf-8")
+FALSE = 0.1234
+
+
+@pytest.fixture
+def made(call, tmp_path):
+    """bert-mini as a folder whose card has the committed scores in the hub's formats."""
+    committed = ROOT / "results"
+    answer = call("export", "bert-mini.mean", "my-model", "--results", committed,
+                  "--model-index", "--eval-results")  # fmt: skip
+    assert answer.status == 0, answer.err
+    card = tmp_path / "my-model" / "README.md"
+    front = yaml.safe_load(card.read_text().split("---")[1])
+    keep_embedded(front, card)
+    return card
+
+
+def keep_embedded(front, card):
+    """Leave the claims on tasks that come with the harness, so that no data are needed."""
+    [model] = front["model-index"]
+    model["results"] = [r for r in model["results"] if r["dataset"]["name"] == "mini-sick"]
+    card.write_text(f"---\n{yaml.safe_dump(front)}---\n# made\n")
+    (card.parent / ".eval_results" / "sentence-embedding-harness.yaml").unlink()
+
+
+def test_the_page_is_run(call, made):
+    for words in lines(PAGE):
+        if words[1] == "export":
+            continue
+        answer = call(*words[1:])
+        # bert-mini has no card, and 43.9 is no score of it.
+        assert "Traceback" not in answer.err
+        assert answer.status == (3 if "bert-mini" in words else 1 if "search" in words else 0)
+    page = (made.parents[1] / "verified" / "README.md").read_text()
+    assert page.index("my-model") < page.index("bert-mini")
+
+
+def test_a_card_that_was_written_here_holds_and_says_its_protocol(call, made):
+    facts = json.loads(call("verify", "my-model", "--json").out)
+    assert facts["hold"] == facts["checked"] > 0
+    assert facts["method"] == "my-model.native"
+    assert "raw text" in made.read_text()
+    assert "sentence-embedding-harness" in made.read_text()
+
+
+def test_a_false_number_is_status_1_and_kept_once(call, made):
+    front = yaml.safe_load(made.read_text().split("---")[1])
+    front["model-index"][0]["results"][0]["metrics"][0]["value"] = FALSE
+    made.write_text(f"---\n{yaml.safe_dump(front)}---\n")
+    answer = call("verify", "my-model", "--output", "verified")
+    assert (answer.status, "differs" in answer.out) == (1, True)
+    again = call("verify", "my-model", "--output", "verified")
+    assert (again.status, again.out) == (1, "")
+    assert "done before" in again.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("verify", "bert-mini"), 3, "its files claim no number"),
+        (("verify", "e5-small-v2"), 3, "is not on this machine"),
+        (("verify", "a", "b", "--claims", "c"), 2, "verify the models one by one"),
+        (("verify", "bert-mini", "--claims", "none.json"), 3, "there is no such file"),
+        (("search", "bert-mini", "-t", "mini-sts", "--target", "high"), 2, "wanted a number"),
+        (("search", "bert-mini", "-t", "mini-sts", "--target", "1", "--metric", "f1"), 2, "f1"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_checked_is_said_in_a_line(call, words, status, says):
+    answer = call(*words)
+    assert answer.status == status
+    assert says in answer.out + answer.err
+    assert "Traceback" not in answer.err
