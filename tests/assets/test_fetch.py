@@ -5,6 +5,7 @@ import shutil
 import socket
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes import snapshot
@@ -13,7 +14,7 @@ from standin import Fault, at_standin, sha256, standin
 
 from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.batch import Fetcher
-from harness.assets.fetch.http import download
+from harness.assets.fetch.http import CONNECT, LONGEST_WAIT, SLOWEST, STALL, download
 from harness.assets.fetch.hub import commit_answered, model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
@@ -453,3 +454,32 @@ def test_data_need_a_folder_and_models_none(hub, tmp_path, capfd, monkeypatch):
             main(["fetch", name])
         assert (ended.value.code or 0) == status
     assert "into which folder? give --data-dir DIR" in capfd.readouterr().err
+
+
+# Addresses
+def test_a_dry_run_lists_addresses_and_asks_nothing(fetch, hub, tmp_path):
+    status, out, err = fetch("--all", "--dry-run")
+    assert (status, err, hub.asked) == (0, "", [])
+    for address in ("/datasets/me/data/resolve/", "/files/far.csv", "/api/models/me/pinned/"):
+        assert f"{hub.url}{address}" in out
+    assert not (tmp_path / "data" / "plain").exists()
+
+
+def test_a_check_tells_which_addresses_are_there(fetch, hub):
+    status, out, err = fetch("--all", "--check")
+    assert (status, err) == (0, "")
+    assert {method for method, _, _ in hub.asked} == {"HEAD"}
+    hub.fail("/files/far.csv", Fault(page=True, for_ever=True))
+    status, out, err = fetch("--all", "--check")
+    assert (status, err) == (1, "harness: far, far: no source is there")
+    assert "web page" in out
+    assert fetch("--check", "plain", "--offline")[0] == 2
+    assert fetch("--all", "plain")[0] == 2
+
+
+def test_the_page_on_data_tells_the_limits_that_hold():
+    page = (Path(__file__).parents[2] / "docs/how-to/data.md").read_text(encoding="utf-8")
+    assert f"after {CONNECT:g} seconds" in page
+    assert f"after {STALL:g} seconds, {CONNECT + STALL:g} before the first answer" in page
+    assert f"up to {LONGEST_WAIT:g} seconds are waited" in page
+    assert f"less than {SLOWEST // 1024} KiB a second" in page
