@@ -128,7 +128,7 @@ def harness_code() -> Mapping[str, object]:
             held[f"{name}.__code__"] = thing.__code__
             held[f"{name}.__defaults__"] = thing.__defaults__
             held[f"{name}.__kwdefaults__"] = thing.__kwdefaults__
-        if issubclass(type(thing), dict):
+        if type(thing) is dict:  # a lazy one of a library would import what it names
             held |= {f"{name}[{key!r}]": value for key, value in thing.items()}
     return held
 
