@@ -255,10 +255,10 @@ def download(
                 file.truncate(0)
             begun_earlier = transfer.held > 0
             digest = transfer.bring(name)
-            if begun_earlier and digest != sha256:  # the beginning was of another file
+            if begun_earlier and sha256 != digest:  # the beginning was of another file
                 file.truncate(0)
                 digest = transfer.bring(name)
-            if digest != sha256:
+            if sha256 != digest:
                 _refuse(name, url, part, digest, sha256 if must_match else None)
         except BaseException as error:
             if isinstance(error, DataError) or sha256 is None or transfer.held == 0:
