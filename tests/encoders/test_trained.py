@@ -156,7 +156,7 @@ def test_what_this_recipe_and_seed_did_not_make_is_refused(place, monkeypatch):
 
 @pytest.fixture
 def no_bar(monkeypatch):
-    monkeypatch.setattr("harness.cli.train.Bar", lambda *_: nullcontext(Told()))
+    monkeypatch.setattr("harness.cli.train.progress_on", lambda *_: nullcontext(Told()))
 
 
 @pytest.mark.usefixtures("no_bar")
