@@ -56,7 +56,7 @@ def check_pooling_keeps_rows_apart(pooling: Pooling) -> None:
 
 
 def check_pooling_reads_only_the_layers_it_wants(pooling: Pooling) -> None:
-    """The layers that a pooling asks for are rows_to_fit_on to compute it."""
+    """The layers that a pooling asks for are enough to compute it."""
     whole = encoding()
     layers = pooling.hidden_states(whole.depth) or (whole.depth,)
     part = replace(whole, layers=layers, mean=whole.mean[:, list(layers)])
