@@ -72,7 +72,7 @@ def profile_cells(
     """What gives the cells of a profile, by default `all`. Raises UsageError."""
     if name is not None and (selection.method or selection.task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
-    chosen = name or "all"
+    chosen = "all" if name is None else name
     look_up("profile", chosen, dict.fromkeys(PROFILES, True))
     return partial(profile, name=chosen, papers=papers_of(baseline), seeds=selection.seeds)
 

@@ -170,7 +170,7 @@ def _is_meant_for(method: Method, task: Task) -> bool:
 
 # Profiles
 
-PROFILES = ("first", "all", "embedded", "standard", "papers")
+PROFILES = ("all", "embedded", "standard", "papers", "first")
 EMBEDDED_ASSET = "embedded"  # comes with the harness
 # What a first run brings: small, public, and enough for published numbers of a small model.
 FIRST_ASSETS = ("sts-raw", "sick-raw", "sts-senteval")
