@@ -165,8 +165,12 @@ def test_each_copy_alone_gives_the_rows(hub, monkeypatch, data_dir, tmp_path, na
     broken = (data_dir / name_of_first).read_bytes().replace(b"a", b"o")
     served(hub, urlsplit(one.downloads_of(alone)[0].at).path.removeprefix("/files/"), broken)
     (tmp_path / "data" / name_of_first).unlink()
-    with pytest.raises(DataError):
-        Fetcher(places, known.tasks.values(), known.corpora.values()).bring(lone)
+    again = Fetcher(places, known.tasks.values(), known.corpora.values())
+    if name == "sts-senteval":  # other sentences with the published scores are another version
+        assert "other data" in again.bring(lone)
+    else:
+        with pytest.raises(DataError):
+            again.bring(lone)
 
 
 def test_every_address_is_listed_once_for_each_source():

@@ -58,16 +58,21 @@ def test_a_signal_ends_a_command_within_two_seconds(work, number):
 # Workers that are at their work for ten minutes, each of which says so in a file.
 CROWD = """
 import time
+from functools import partial
 from pathlib import Path
 
 import harness.cli
-from harness.evaluation.engines import engine
+from harness.evaluation.engines import Job, engine, run_jobs
 
 def busy(number):
     Path(f"busy-{number}").touch()
     time.sleep(600)
 
-harness.cli.app = lambda *_, **__: list(engine(2, None).map(busy, [1, 2]))
+def crowd(*_, **__):
+    jobs = [Job(call=partial(busy, number)) for number in (1, 2)]
+    list(run_jobs(engine(2, None), jobs))
+
+harness.cli.app = crowd
 harness.cli.main(["list"])
 """
 

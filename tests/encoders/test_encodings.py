@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -13,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
+from harness.core.provenance import with_code
 from harness.encoders.cache import encodings
 from harness.encoders.cache.encodings import EncoderCache, open_labelled
 from harness.evaluation.embeddings import CachedEncoder
 
-KEY = FakeConfig().identify(Path()).key
+FILES_KEY = FakeConfig().identify(Path()).key
+KEY = with_code(FILES_KEY, FakeConfig())
 TEXTS = numbered(0, 12)
 # Whatever a line of a file may hold; UTF-8 has no surrogates.
 SENTENCES = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8)
@@ -26,6 +29,7 @@ SENTENCES = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size
 def bench(root, config=None):
     config = config or FakeConfig()
     identity = config.identify(root)
+    identity = replace(identity, key=with_code(identity.key, config))
     cache = EncoderCache.open(root, identity.key)
     load = partial(config.load, root, root)
     return CachedEncoder(config, identity, cache, load, ticks(), root)
@@ -40,7 +44,7 @@ def ensured(root, texts, config=None):
 
 def filled(root, texts=TEXTS, seconds=1.0, how=None):
     cache = EncoderCache.open(root, KEY)
-    cache.add(texts, FakeEncoder(KEY).encode(texts), seconds, how)
+    cache.add(texts, FakeEncoder(FILES_KEY).encode(texts), seconds, how)
     return cache
 
 
@@ -50,7 +54,7 @@ def shards(root):
 
 def require_right(encoding, texts):
     """Bit for bit what the encoder gives."""
-    wanted = FakeEncoder(KEY).encode(texts)
+    wanted = FakeEncoder(FILES_KEY).encode(texts)
     assert (encoding.layers, encoding.depth) == (wanted.layers, wanted.depth)
     for name in ("mean", "cls", "pooler"):
         np.testing.assert_array_equal(getattr(encoding, name), getattr(wanted, name))

@@ -5,7 +5,7 @@ from pathlib import Path
 import mteb
 import numpy as np
 import pytest
-from fakes import method, numbered
+from fakes import FakeConfig, method, numbered
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -16,6 +16,7 @@ from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.similarity import OTHER_SCORES
+from harness.core.provenance import with_code
 from harness.core.scores import score_at
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.run import RunContext, execute
@@ -85,7 +86,7 @@ def test_every_seed_and_fit_corpus_has_results_of_its_own(tmp_path):
     folder = tmp_path / "results" / "harness__fake.mean+centre+stretch@own-texts"
     found = [path.relative_to(folder).parts for path in folder.rglob("MockSTSTask.json")]
     assert len(found) == 3
-    assert {parts[0] for parts in found} == {MODEL.embedder.encoder.key}
+    assert {parts[0] for parts in found} == {with_code(MODEL.embedder.encoder.key, FakeConfig())}
 
 
 # Its tasks on our files
@@ -156,8 +157,8 @@ OF_SINGLE_PRECISION = 2e-3
 )
 def test_mteb_gives_our_correlations_of_distances(identifier, name, data_dir, tmp_path):
     wanted, places = load_registry().parse(identifier), Places(tmp_path, data_dir)
-    inputs = TaskLoader(places, {}).inputs(load_registry().tasks[name], wanted.fit_on)
-    texts = tuple(inputs.fit.sentences()) if inputs.fit else None
+    inputs = TaskLoader(places, {}).texts(load_registry().tasks[name], wanted.fit_on)
+    texts = tuple(inputs.fit_corpus.sentences()) if inputs.fit_corpus else None
     theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
     ours = measured_scores(wanted, name, places)
     for score, by_aggregation in ours.items():

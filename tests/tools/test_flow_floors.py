@@ -1,5 +1,6 @@
 """What the floor of a flow's coordinates moves, and what the noise of an encoding is."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,14 +90,13 @@ def test_a_claim_that_turns_on_the_floor_is_undecided():
                 scores = row.high if row else ()
                 sides.append(SeedScores(dict(enumerate(scores)), seeded=True) if scores else side)
             under_other_floor.append(
-                finding.__class__(
-                    finding.label, finding.contrast, None, (sides[0], sides[1]), decide(*sides)
+                replace(
+                    finding, published=None, sides=(sides[0], sides[1]), decision=decide(*sides)
                 )
             )
         if moved:
             claims.append(result.claim.id)
-            under_other = result.__class__(
-                result.claim, tuple(correct_for_tasks(under_other_floor)), None
-            ).outcome
+            corrected = tuple(correct_for_tasks(under_other_floor))
+            under_other = replace(result, findings=corrected, average=None).outcome
             assert result.outcome in (under_other, ClaimOutcome.UNDECIDED)
     assert claims == ["flow-above-sn-natsv-mpnet", "flow-less-lexical-mpnet"]

@@ -144,7 +144,7 @@ def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
             row, source = by_method[wanted.method], REGISTRY.parse(wanted.method).encoder.source
             assert row.backbone == f"{source.repo}@{source.revision}"
             assert set(wanted.without) == {c.id for c in table.columns} - set(row.values)
-            assert source.about
+            assert source.download_size
 
 
 def test_one_model_has_one_number_in_tables_of_two_versions():

@@ -47,10 +47,13 @@ CELL = "declutr-base.mean on sts12.senteval, seed 0"
 
 def test_runnable_numbers_are_called_rehearsed_with_the_commit_that_ran_them():
     folder = ResultsFolder(RESULTS)
-    folder.rehearsal = replace(folder.rehearsal, numbers=17, commit="0123456789abcdef", dirty=False)
+    written = folder.literature
+    written.rehearsal = replace(
+        written.rehearsal, numbers=17, commit="0123456789abcdef", dirty=False
+    )
     ending = published_counts(folder).rpartition("`runnable`: ")[2]
     assert ending == (
         "17 numbers rehearsed with the code of commit 0123456789ab, on stand-ins of the weights."
     )
-    folder.rehearsal = None
+    written.rehearsal = None
     assert published_counts(folder).endswith("`runnable`: not rehearsed.")
