@@ -10,15 +10,17 @@ from typing import Annotated
 
 import typer
 
+from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.errors import UsageError
 from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS
 from harness.evaluation.compare import Resampler, Scored, against_best
-from harness.registry import look_up
+from harness.registry import Registry, look_up
 from harness.report.method_table import MethodTable, columns_of_published, columns_of_tasks
 from harness.report.paper_tables import paper_latex, paper_page
+from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, RUNS, own_or_committed
 from harness.tasks.loader import TaskLoader
@@ -57,6 +59,7 @@ def table_command(
             "Without -t, its columns are the table's."
         ),
     ] = None,
+    encoder: opt.Encoders = None,
     latex: Annotated[
         bool, typer.Option("--latex/--markdown", help="The form of the table.")
     ] = False,
@@ -73,8 +76,11 @@ def table_command(
                 "--paper prints a published table as it is; leave out -m, -t, --beside and "
                 "--aggregation"
             )
-        opt.say(_published_table(paper, results or OWN, as_latex=latex))
+        registry = Resolver.of(Places(Path()), encoder or []).registry
+        opt.say(_published_table(paper, results or OWN, registry, as_latex=latex))
         return
+    if encoder:
+        raise UsageError("--encoder goes with --paper; other tables read the ids of the records")
     results = results or RUNS
     opt.require_folder("--results", results)
     look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
@@ -111,11 +117,11 @@ def table_command(
     opt.say(table.latex() if latex else table.markdown())
 
 
-def _published_table(name: str, results: Path, *, as_latex: bool) -> str:
+def _published_table(name: str, results: Path, registry: Registry, *, as_latex: bool) -> str:
     """A published table with the numbers measured in a results folder, as Markdown or LaTeX."""
     place = own_or_committed(results)
     opt.require_folder("--results", place)
-    folder = ResultsFolder(place)
+    folder = ResultsFolder(place, registry)
     published = folder.table(name)
     cells = folder.reproductions(published)
     records = folder.records_of_table(published)

@@ -89,7 +89,8 @@ def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(own, tmp
     given, stale = ("--encoder", "mine=model"), (1, "would change: results/site/index.html\n")
     assert own("report", *given).status == 0
     assert own("report", "--check", *given, "--encoder", "more=model")[:2] == stale
-    tex = (tmp_path / "results/tables/papers/mine.t1.tex").read_text()
+    status, tex, err = own("table", "--paper", "mine.t1", "--latex", *given)
+    assert (status, err) == (0, "")
     assert "% \\cite{mine2026}: harness cite --table mine.t1\n" in tex
     bibliography = tmp_path / "results/papers/references.bib"
     bibliography.write_text(ENTRY.replace("title = {Mine}", "title = {Mine, corrected}"))
