@@ -92,7 +92,8 @@ def reproduced_numbers(measured: ResultsFolder, records: Collection[Record]) -> 
         if one.state.is_verdict and str(one.cell.method) in methods
     ]
     if not judged:
-        return []
+        command = " ".join(("harness fetch", *FIRST_ASSETS, "--data-dir", str(DATA_DIR)))
+        return ["", f"no published number was measured, for want of data: {command}"]
     exact = sum(one.state is CellState.EXACT for one in judged)
     rows = [_row(one) for one in judged]
     table = text_table(rows, HEADER, opt.terminal_width())
