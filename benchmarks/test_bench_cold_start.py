@@ -57,7 +57,7 @@ def commands(side_by_side, tmp_path, request):
     chosen = [word for task in tasks for word in ("-t", task)]
     rows = ["-m", f"{model}.mean", "-m", f"{model}.mean+sn@target"]
     runs = tmp_path / "runs"
-    harness(["run", *rows, *chosen, "--results", str(runs)], tmp_path)
+    harness(["run", *rows, *chosen, "--output", str(runs)], tmp_path)
     # A copy: the ratios of the other benchmarks are written beside the records.
     results = shutil.copytree(ROOT / "results", tmp_path / "results")
     readme = shutil.copy(ROOT / "README.md", tmp_path)
@@ -68,7 +68,7 @@ def commands(side_by_side, tmp_path, request):
         "list": ["list", "methods"],
         "plan": ["plan", "-m", f"{model}.*", *chosen],
         "report --check": ["report", "--check", *pages],
-        "check": ["check", "-o", str(runs)],
+        "check": ["check", "--results", str(runs)],
         "cite": ["cite", "-m", f"{MODEL}.mean"],
     }
 
