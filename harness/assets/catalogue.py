@@ -193,7 +193,7 @@ class Asset:
     @property
     def pinned(self) -> str:
         """By what its content is fixed: `sha256`, `revision`, `rows`, several, or `unpinned`."""
-        every = [
+        downloads = [
             download
             for part in self.every_part
             for source in part.sources
@@ -203,8 +203,8 @@ class Asset:
         return fixed_by(
             sha256=self.sha256
             or (files and all(path in FILES for path in files))
-            or (every and all(download.sha256 for download in every)),
-            revision=every and all(download.revision for download in every),
+            or (downloads and all(download.sha256 for download in downloads)),
+            revision=downloads and all(download.revision for download in downloads),
             rows=self.rows,
         )
 

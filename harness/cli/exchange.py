@@ -111,7 +111,11 @@ def say_alive(things: Iterable[Thing], as_json: bool) -> int:
     """Ask for each address and print which are there; 1 if a part has no source that is."""
     looked = look(address for thing in things for address in addresses_of(thing))
     rows = [
-        {**asdict(one.address), "alive": one.alive, "found": one.found.replace(one.address.url, "")}
+        {
+            **asdict(one.address),
+            "alive": one.alive,
+            "found": one.answer.replace(one.address.url, ""),
+        }
         for one in looked
     ]
     opt.say_rows(rows, as_json)

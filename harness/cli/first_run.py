@@ -63,7 +63,7 @@ def _is_missing(asset: Asset, folders: opt.Folders) -> bool:
 
 
 def _named(asset: Asset) -> str:
-    """`sts-raw (7.2 MB, from ixa2.si.ehu.eus or amao0o0/SynWMD)`: its first sources."""
+    """The name of an asset with its first two sources."""
     sources = dict.fromkeys(source.name for part in asset.every_part for source in part.sources)
     return f"{asset.name} (from {' or '.join([*sources][:2])})"
 

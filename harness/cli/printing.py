@@ -188,7 +188,7 @@ def _other_score(record: Record, reproduction: Reproduction) -> str:
 
 
 def _remarks(records: Sequence[Record]) -> str:
-    """What is said after a score: why it is undefined, and that few tokens have a vector."""
+    """The words in brackets after a score: why it is undefined, or how few tokens are known."""
     remarks = [str(record.facts["undefined"]) for record in records if "undefined" in record.facts]
     share = low_coverage(records)
     if share is not None:

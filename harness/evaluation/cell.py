@@ -47,7 +47,7 @@ POSITIVE_ABOVE = 4.0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncoderFacts:
-    """What is known of the encoder of a cell, for its record.
+    """The facts on the encoder of a cell that its record holds.
 
     Attributes:
         identity: The digests of its files.

@@ -213,7 +213,7 @@ def _execute_here(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncoderWork:
-    """What is to be done for the cells of an encoder.
+    """The sentences and corpora that an encoder has to encode for its cells.
 
     Attributes:
         cells: The cells to be measured.
@@ -290,7 +290,7 @@ def measuring_job(
 def _work_of_encoder(
     cells: Sequence[PlannedCell], context: RunContext
 ) -> tuple[EncoderWork | None, list[Outcome]]:
-    """What is to be done for an encoder that is here, and an outcome of each other cell."""
+    """The work of an encoder whose files are here, and the outcomes of cells that need no work."""
     run, outcomes = open_run(cells, context)
     if run is None:
         return None, outcomes
@@ -315,7 +315,7 @@ def _missing_passes(run: EncoderRun) -> dict[FitCorpusSample, list[PlannedCell]]
 def _work_after_training(
     cells: Sequence[PlannedCell], context: RunContext
 ) -> tuple[EncoderWork | None, list[Outcome]]:
-    """What is to be done for an encoder that the run trains, and an outcome of each other cell.
+    """The work of an encoder that the run trains, and the outcomes of cells that need no work.
 
     What is done or cached already shows when it is trained: the workers leave that out.
     """

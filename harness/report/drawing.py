@@ -166,7 +166,7 @@ def _draw_legend(axes: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _draw_ground(axes: Axes, panel: Panel) -> None:
-    """What is under the points: guides, shades, and the names of rows."""
+    """Draw the background of a panel: its guides, its shades and the names of its rows."""
     for x, y in panel.guides:
         axes.plot(x, y, marker="", color=GREY, lw=0.8, alpha=0.6, zorder=1)
     for bound, alpha in zip(panel.shades, (0.30, 0.20, 0.12), strict=False):

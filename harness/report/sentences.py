@@ -190,7 +190,7 @@ def render_explanation(
 
 
 def _lines_on_cell(explanation: Explanation) -> list[str]:
-    """What is published, its source and notes, and what it needs or why nothing reproduces it."""
+    """Lines on a published number: its source, its notes, and the method that reproduces it."""
     cell, protocol = explanation.reproduction.cell, explanation.protocol
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",

@@ -18,7 +18,8 @@ from standin import PAGE, Fault, at_standin, sha256, standin
 from harness.assets.catalogue import Asset, AssetPart, Download, KnownFile, RowFormat, Source
 from harness.assets.fetch import http, sources
 from harness.assets.fetch.batch import Fetcher
-from harness.assets.places import Pins, Places
+from harness.assets.fetch.sources import Arrivals
+from harness.assets.places import Pins, Places, asset_named
 from harness.core.errors import AssetMissing, DataError, OtherData
 from harness.core.types import Pairs, rows_digest
 from harness.tasks.readers import checked, number, read_scored_pairs
@@ -455,3 +456,13 @@ def test_other_data_serve_only_where_no_source_has_known_ones(host, data, monkey
     assert ("please report them" in line.partition("; all from")[0]) == (not also_known)
     assert "50 pairs checked" in line
     assert brought(asset, data, monkeypatch).startswith("already here")
+
+
+def test_a_first_run_asks_a_source_of_one_large_download_last(tmp_path):
+    [part] = [part for part in asset_named("sts-senteval").parts if part.name == "STS12"]
+    names = [source.name for source in Arrivals(tmp_path).order(part.sources)]
+    small_first = [
+        source.name for source in Arrivals(tmp_path, small_first=True).order(part.sources)
+    ]
+    assert names[0].startswith("hub princeton-nlp/")
+    assert small_first == [*names[1:], names[0]]

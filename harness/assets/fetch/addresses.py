@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from harness.assets.catalogue import FILES, Asset, AssetPart
+from harness.assets.catalogue import FILES, Asset, AssetPart, Source
 from harness.assets.fetch import hub
 from harness.assets.fetch.http import look_at
 from harness.core.errors import HarnessError
@@ -20,7 +20,7 @@ from harness.core.interfaces import EncoderConfig, Hub
 AT_ONCE = 16  # addresses that are asked for at the same time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Address:
     """An address of one source of a part of an asset, or of an encoder's repository."""
 
@@ -31,13 +31,19 @@ class Address:
     sha256: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Looked:
-    """What was found at an address: whether a file is there, and its size or what is wrong."""
+    """An answer to the question whether a file is at an address.
+
+    Attributes:
+        address: The address that was asked.
+        alive: Whether a file is there.
+        answer: The size of the file, or the error.
+    """
 
     address: Address
     alive: bool
-    found: str
+    answer: str
 
 
 def addresses_of(thing: Asset | EncoderConfig) -> tuple[Address, ...]:
@@ -47,18 +53,29 @@ def addresses_of(thing: Asset | EncoderConfig) -> tuple[Address, ...]:
     source = thing.source
     if not isinstance(source, Hub):
         return ()
-    return (Address(thing.name, "model", f"hub {source.repo}", hub.model_address(source)),)
+    repository = Address(
+        asset=thing.name, part="model", source=f"hub {source.repo}", url=hub.model_address(source)
+    )
+    return (repository,)
 
 
 def _of_asset(asset: Asset) -> Iterator[Address]:
     for part in asset.every_part:
         for source in part.sources:
-            asked: set[str] = set()
-            for download in part.downloads_of(source):
-                url = hub.address_of(download)
-                if url not in asked:
-                    asked.add(url)
-                    yield Address(asset.name, part.name, source.name, url, download.sha256)
+            yield from _of_source(asset, part, source)
+
+
+def _of_source(asset: Asset, part: AssetPart, source: Source) -> Iterator[Address]:
+    """The addresses of a part at one source, each once."""
+    asked: set[str] = set()
+    for download in part.downloads_of(source):
+        url = hub.address_of(download)
+        if url in asked:
+            continue
+        asked.add(url)
+        yield Address(
+            asset=asset.name, part=part.name, source=source.name, url=url, sha256=download.sha256
+        )
 
 
 def look(addresses: Iterable[Address]) -> list[Looked]:
@@ -66,11 +83,16 @@ def look(addresses: Iterable[Address]) -> list[Looked]:
     asked = list(addresses)
     urls = list(dict.fromkeys(address.url for address in asked))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = dict(zip(urls, pool.map(_look_at, urls), strict=True))
-    return [Looked(address, *found[address.url]) for address in asked]
+        answers = dict(zip(urls, pool.map(_look_at, urls), strict=True))
+    looked = []
+    for address in asked:
+        alive, answer = answers[address.url]
+        looked.append(Looked(address=address, alive=alive, answer=answer))
+    return looked
 
 
 def _look_at(url: str) -> tuple[bool, str]:
+    """Whether a file is at an address, and its size or the error."""
     try:
         seen = look_at(url, hub.headers() if hub.is_of_hub(url) else None)
     except HarnessError as error:
@@ -81,18 +103,18 @@ def _look_at(url: str) -> tuple[bool, str]:
 def parts_without(looked: Iterable[Looked]) -> list[tuple[str, str]]:
     """The parts of assets of which no source has all files, by asset and part."""
     sources: dict[tuple[str, str], dict[str, bool]] = {}
-    for found in looked:
-        of_part = sources.setdefault((found.address.asset, found.address.part), {})
-        source = found.address.source
-        of_part[source] = of_part.get(source, True) and found.alive
+    for one in looked:
+        address = one.address
+        alive_by_source = sources.setdefault((address.asset, address.part), {})
+        alive_by_source[address.source] = alive_by_source.get(address.source, True) and one.alive
     return [part for part, alive in sources.items() if not any(alive.values())]
 
 
 def listing(thing: Asset | EncoderConfig) -> list[str]:
     """What would be asked for a thing, and the files that come of it, in lines for people."""
     if not isinstance(thing, Asset):
-        of_hub = [f"  1. {address.source}: {address.url}" for address in addresses_of(thing)]
-        return [f"{thing.name}: {thing.source}", *of_hub]
+        lines = [f"  1. {address.source}: {address.url}" for address in addresses_of(thing)]
+        return [f"{thing.name}: {thing.source}", *lines]
     if not thing.every_part:
         return [f"{thing.name}: no address; {thing.source}: {thing.get}"]
     lines = [f"{thing.name}: {thing.what} ({thing.pinned})"]
@@ -104,12 +126,15 @@ def listing(thing: Asset | EncoderConfig) -> list[str]:
 def _sources(asset: Asset, part: AssetPart) -> Iterator[str]:
     for number, source in enumerate(part.sources, start=1):
         yield f"    {number}. {source.name}"
-        every = (address for address in _of_asset(asset) if address.part == part.name)
-        for address in every:
-            if address.source == source.name:
-                yield f"       {address.url}" + f" sha256 {address.sha256}" * bool(address.sha256)
+        for address in _of_source(asset, part, source):
+            yield f"       {address.url}{_digest(address.sha256)}"
 
 
 def _files(part: AssetPart) -> Iterator[str]:
     for path in part.paths:
-        yield f"    -> {path}" + (f" sha256 {FILES[path].sha256}" if path in FILES else "")
+        known = FILES.get(path)
+        yield f"    -> {path}{_digest(known.sha256 if known else None)}"
+
+
+def _digest(sha256: str | None) -> str:
+    return f" sha256 {sha256}" if sha256 else ""

@@ -198,8 +198,8 @@ class Fetcher:
         if asset.pinned == "unpinned":
             pins = self.places.data_pins
             files = {name: data_dir / name for name in pins.of(asset.name)}
-            found = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
-            pins.check(asset.name, found)
+            digests = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
+            pins.check(asset.name, digests)
 
     def _read(self, asset: Asset, path: Path) -> str:
         """Read all that tasks and corpora take from an asset, which checks it; what was checked."""
@@ -208,8 +208,8 @@ class Fetcher:
             _require_all(asset, data_dir)
         wanted = asset.sha256
         if wanted is None and not asset.rows and path.is_file():
-            known = FILES.get(path.relative_to(data_dir).as_posix())
-            wanted = known.sha256 if known else None
+            published = FILES.get(path.relative_to(data_dir).as_posix())
+            wanted = published.sha256 if published else None
         if wanted is not None and (digest := sha256_of(path)) != wanted:
             raise DataError(f"{path}: wanted sha256 {wanted}, found {digest}; get it again")
         if wanted is None and not asset.rows and path.is_file():
@@ -235,14 +235,14 @@ def _require_all(asset: Asset, data_dir: Path) -> None:
 
 
 def _joined(asset: Asset, failures: Mapping[str, HarnessError]) -> HarnessError:
-    """What is told of the parts of an asset that did not arrive, in one line."""
+    """One error for an asset of which parts did not arrive; it has the errors of all parts."""
     if len(asset.every_part) == 1:
         return next(iter(failures.values()))
     wrong = any(isinstance(error, DataError) for error in failures.values())
     parts = " | ".join(f"{name}: {error}" for name, error in failures.items())
-    here = len(asset.every_part) - len(failures)
-    of = f"{here} of {len(asset.every_part)} parts are here"
-    return (DataError if wrong else AssetMissing)(f"{asset.name}: {of}; missing are {parts}")
+    count = len(asset.every_part)
+    arrived = f"{count - len(failures)} of {count} parts are here"
+    return (DataError if wrong else AssetMissing)(f"{asset.name}: {arrived}; missing are {parts}")
 
 
 def _pin_of(config: EncoderConfig) -> str:
