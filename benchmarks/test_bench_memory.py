@@ -2,7 +2,7 @@
 
 import shutil
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -77,14 +77,8 @@ class Interleaved:
 
     def sample(self, texts):
         folder = self.folder / f"sample-{len(self.samples)}"
-        alone = CachedEncoder(
-            self.main.identity,
-            EncoderCache.open(folder, self.main.identity.key),
-            self.main.load,
-            perf_counter,
-            folder,
-            encoder=self.main.encoder,
-        )
+        cache = EncoderCache.open(folder, self.main.identity.key)
+        alone = replace(self.main, cache=cache, clock=perf_counter, folder=folder)
         start = perf_counter()
         alone.ensure(texts, Progress())
         self.samples.append(perf_counter() - start)
