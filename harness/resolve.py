@@ -62,9 +62,17 @@ class Resolver:
         if path is None and (registered or not is_repository(source)):
             raise UsageError(f"--encoder {name}={source}: there is no such file or folder")
         if not registered:
-            self.registry = self.registry.with_encoders([config_for(name, source, path)])
+            self.registry = self.registry.with_encoders([self._config(name, source, path)])
         if path is not None:
             self.places = replace(self.places, encoders={**self.places.encoders, name: path})
+
+    def _config(self, name: str, source: str, path: Path | None) -> EncoderConfig:
+        """The configuration for a source, of a repository by the files that were fetched of it."""
+        config = config_for(name, source, path)
+        here = path is None and self.places.has_encoder(config)
+        if here and isinstance(config, TransformerConfig):
+            return _of_folder(config, self.places.encoder(config))
+        return config
 
     def method(self, word: str | Path) -> Method:
         """The method that a word means."""
@@ -112,7 +120,7 @@ class Resolver:
         last = path.name if path else model.partition("@")[0].rpartition("/")[2]
         name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
         other, place = self.registry.encoders.get(name), self.places.encoders.get(name)
-        same = other is not None and (other, place) == (config_for(name, model, path), path)
+        same = other is not None and (other, place) == (self._config(name, model, path), path)
         if not name:
             raise UsageError(
                 f"-m {model}: wanted a name with a letter from a to z or a digit, found "
@@ -165,7 +173,10 @@ def is_repository(source: str) -> bool:
 
 
 def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
-    """The configuration for a source: a file of vectors, a folder, or a hub repository."""
+    """The configuration for a source: a file of vectors, a folder, or a hub repository.
+
+    A repository is a transformer's as long as its files are not here.
+    """
     unstated = "not stated"
     if path is None:
         repo, _, revision = source.partition("@")
@@ -184,8 +195,16 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"
         )
-    kind = SubwordConfig if is_subword_folder(path) else TransformerConfig
-    return kind(name=name, repo=path.name, trained_on=unstated)
+    return _of_folder(TransformerConfig(name=name, repo=path.name, trained_on=unstated), path)
+
+
+def _of_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
+    """The configuration, as one of Model2Vec where the folder is."""
+    if not is_subword_folder(folder):
+        return config
+    return SubwordConfig(
+        name=config.name, repo=config.repo, revision=config.revision, trained_on=config.trained_on
+    )
 
 
 def _exists(word: str) -> bool:

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 import typer
+from subword_tables import made
 
 from harness.assets.places import packaged
+from harness.assets.snapshots import Snapshot, repository_folder
 from harness.cli import app
 from harness.cli.options import SeveralValues, repeat_options, usable_device
 from harness.core import hardware
+from harness.core.files import sha256_of
 from harness.encoders.modules import write_json
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -112,6 +115,20 @@ def test_a_repository_that_is_not_here_is_named_with_what_gets_it(call, monkeypa
     status, out, err = call("run", "-m", "someone/Some_model-v1.5", "-t", "mini-sts")
     assert (status, out) == (3, "")
     assert "get it: harness fetch someone/Some_model-v1.5" in err
+
+
+def test_a_repository_of_model2vec_is_read_as_its_folder_is(call, monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    repository, commit = repository_folder("someone/potion"), "5" * 40
+    snapshot = Snapshot(repository, commit)
+    snapshot.folder.parent.mkdir(parents=True)
+    folder = made(snapshot.folder)
+    snapshot.seal({file.name: sha256_of(file) for file in folder.iterdir()})
+    shutil.copytree(folder, tmp_path / "in" / "copy")
+    words = (f"someone/potion@{commit}", "someone/potion.mean", "in/copy")
+    status, out, _ = call("run", "-m", *words, *SMALL, "--min-coverage", "0")
+    scores = re.findall(r"on mini-sts.limit-12, seed 0: Spearman (\S+)", out)
+    assert (status, len(scores), len(set(scores))) == (0, 2, 1)
 
 
 def test_a_folder_may_not_take_the_name_of_a_registered_encoder(call, tmp_path):
