@@ -14,7 +14,7 @@ from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.progress import progress_on
 from harness.core.types import Task
-from harness.evaluation.compare import PairedTest, Resampler, compare_methods
+from harness.evaluation.compare import PairedTest, Resampler, compare_methods, measuring_command
 from harness.gate.drift import most_moved
 from harness.results.folder import ResultsFolder
 from harness.results.layout import RUNS, reading_order
@@ -73,7 +73,7 @@ def compare_command(
             opt.say(f"\n{name}: pairs whose rank differs most")
             opt.say_rows(moves)
     if comparison.untested:
-        opt.note(comparison.remedy(results))
+        opt.note(comparison.remedy(folder))
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,11 @@ class Comparison:
         """The tests that lack similarities of pairs."""
         return [test for test in self.tests if test.missing]
 
-    def remedy(self, results: Path) -> str:
+    def remedy(self, folder: ResultsFolder) -> str:
         """The command that makes the missing similarities."""
-        methods = dict.fromkeys(name for test in self.untested for name in test.missing)
-        tasks = " ".join(test.task for test in self.untested)
-        return (
-            "not tested where similarities of pairs are missing: harness run "
-            f"-m {' '.join(methods)} -t {tasks} -o {results} makes them"
-        )
+        methods = [*dict.fromkeys(name for test in self.untested for name in test.missing)]
+        command = measuring_command(methods, [test.task for test in self.untested], folder)
+        return f"not tested where similarities of pairs are missing: {command} makes them"
 
 
 def _moved_pairs(

@@ -18,11 +18,13 @@ import numpy as np
 
 from harness.core.arrays import Float, Float64
 from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Pairs, Progress, Record, Task
 from harness.evaluation.engines import Engine, InProcess, Job, run_jobs
+from harness.registry import nearest
 from harness.results.bootstrap import (
     LEVEL,
     Metric,
@@ -314,6 +316,8 @@ def compare_methods(
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
     folder, methods = resampler.results, (first, second)
+    for method in methods:
+        _require_recorded_or_known(method, tasks, folder)
     faults = {
         task: _fault(methods, task, folder) for task in tasks or folder.registry.tasks.values()
     }
@@ -328,7 +332,7 @@ def compare_methods(
     if not comparable:
         raise UsageError(
             f"found no task that {first} and {second} can be compared on; "
-            f"harness run -m {first} {second} -t TASK -o {folder.path}"
+            f"{measuring_command(methods, ['TASK'], folder)}"
         )
     items: dict[Scored, list[Record]] = {}
     for task in comparable:
@@ -350,6 +354,32 @@ def compare_methods(
             row = replace(row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[item])
         rows.append(row)
     return rows
+
+
+def measuring_command(methods: Sequence[str], tasks: Sequence[str], folder: ResultsFolder) -> str:
+    """The command that measures methods. One of an encoder that is not registered is given PATH."""
+    names = dict.fromkeys(_encoder_of(method) for method in methods)
+    unknown = [name for name in names if name not in folder.registry.encoders]
+    encoders = "".join(f"--encoder {name}=PATH " for name in unknown)
+    return f"harness run {encoders}-m {' '.join(methods)} -t {' '.join(tasks)} -o {folder.path}"
+
+
+def _encoder_of(method: str) -> str:
+    """The name of a method's encoder, without length and precision."""
+    return base_name(method.partition(".")[0])
+
+
+def _require_recorded_or_known(method: str, tasks: Sequence[Task], folder: ResultsFolder) -> None:
+    """Raise UsageError for a method without a record whose encoder is not registered."""
+    name, encoders = _encoder_of(method), folder.registry.encoders
+    if method in folder.records.methods or name in encoders:
+        return
+    offered = nearest(name, encoders) or "see harness list encoders."
+    names = [task.name for task in tasks] or ["TASK"]
+    raise UsageError(
+        f"{method}: found no record of it and no encoder {name!r}; {offered} If it is your own: "
+        f"{measuring_command([method], names, folder)}"
+    )
 
 
 def against_best(
@@ -398,7 +428,7 @@ def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
     if lacking:
         return (
             f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"harness run -m {' '.join(lacking)} -t {task.name} -o {folder.path}"
+            f"{measuring_command(lacking, [task.name], folder)}"
         )
     path = metric_of(task).main_score
     if any(score_at(record.scores, path) is None for record in records):

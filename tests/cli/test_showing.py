@@ -70,6 +70,23 @@ def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
         assert (answer.status, words in answer.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("minlim.cls", "no encoder 'minlim'; did you mean minilm"),
+        ("my-model:64.cls+sn@target", "harness run --encoder my-model=PATH -m my-model:64.cls"),
+        (
+            "ours-bfloat16.mean",
+            "harness run --encoder ours=PATH -m ours-bfloat16.mean -t mini-kind",
+        ),
+    ],
+)
+def test_a_method_of_an_unknown_encoder_is_told_how_to_measure_it(call, method, words):
+    answer = call("compare", method, "glove-mini.mean", "-t", "mini-kind")
+    assert (answer.status, len(answer.err.splitlines())) == (2, 1)
+    assert words in answer.err
+
+
 def test_ones_own_method_is_compared_with_a_packaged_one(call):
     mine, packaged, chosen = "glove-mini.mean+sn@target", "glove-mini.mean", ("-t", "mini-kind")
     assert call("run", "-m", mine, *chosen).status == 0
