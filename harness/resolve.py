@@ -8,18 +8,20 @@ added by `NAME=PATH` or `NAME=REPO`. A task is called by its name, mteb's name o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
+from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import GRAMMAR, Method, MethodId
 from harness.encoders.checkpoint import MODULES, require_nothing_unapplied
 from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import own_pooling
+from harness.encoders.native import bypassed
 from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
@@ -33,12 +35,14 @@ VECTOR_SUFFIXES = (".txt", ".vec", ".npz", ".safetensors", ".gz")
 class Resolver:
     """Resolves words one after the other; each model that is new is added to its registry.
 
-    `notes` say what each word stands for, where that is not the word itself.
+    `notes` say what each word stands for, where that is not the word itself, and `assumptions` of
+    which models no file says what their pooling is.
     """
 
     registry: Registry
     places: Places
     notes: dict[str, str] = field(default_factory=dict)
+    assumptions: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
@@ -152,13 +156,30 @@ class Resolver:
         if len(rows) == 1 and isinstance(row := rows.pop(), Native):
             return row.name
         member = self.registry.encoders[name].member(0)
-        word = own_pooling(self.places.encoders.get(name) or self.places.encoder(member))
+        place = self.places.encoders.get(name) or self.places.encoder(member)
+        word = own_pooling(place)
+        if isinstance(member, TransformerConfig) and not (place / MODULES).is_file():
+            self.assumptions.append(
+                f"{name}: its folder has no {MODULES}, which says what a model's own pooling is: "
+                f"{name} is {name}.{word} here"
+            )
         if word not in self.registry.poolings:
             raise UsageError(
                 f"{name}: its own modules are none of the poolings here; name one, as in "
                 f"{name}.mean"
             )
         return word
+
+
+def bypass_notes(
+    poolings: Mapping[EncoderConfig, Iterable[str]], registry: Registry, places: Places
+) -> Iterator[str]:
+    """A line for each encoder given by hand whose modules are bypassed by one of its poolings."""
+    for config, names in poolings.items():
+        if base_name(config.name) in registry.by_hand and places.has_encoder(config):
+            note = bypassed(config, places.encoder(config), names)
+            if note:
+                yield note
 
 
 def is_encoder_name(name: str) -> bool:

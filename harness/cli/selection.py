@@ -9,13 +9,11 @@ from pathlib import Path
 
 from harness.cli.options import Folders, Selection, note
 from harness.core.errors import UsageError
-from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
-from harness.encoders.native import bypassed
 from harness.evaluation.select import PlannedCell, on_hardware, select_cells
 from harness.registry import Registry, is_glob
-from harness.resolve import Resolver
+from harness.resolve import Resolver, bypass_notes
 from harness.tasks.loader import TaskLoader, limited, limited_corpus
 
 
@@ -61,16 +59,11 @@ def note_bypasses(chosen: Selected) -> None:
 
     A plan notes it of every encoder.
     """
-    places = chosen.loader.places.encoders
     poolings: dict[EncoderConfig, set[str]] = {}
     for cell in chosen.cells:
-        if base_name(cell.encoder.name) in chosen.registry.by_hand:
-            poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
-    for config, names in poolings.items():
-        path = places.get(base_name(config.name))
-        text = bypassed(config, path, names) if path else ""
-        if text:
-            note(f"Note: {text}")
+        poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
+    for text in bypass_notes(poolings, chosen.registry, chosen.loader.places):
+        note(f"Note: {text}")
 
 
 def records_folder(output: Path, limit: int | None) -> Path:

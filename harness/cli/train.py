@@ -24,7 +24,9 @@ from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import progress_on
 from harness.encoders.checkpoint import read_settings, transformer_folder
+from harness.encoders.native import bypassed
 from harness.encoders.trained import FamilyConfig
+from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
 from harness.transforms.pooling import POOLINGS
@@ -102,14 +104,27 @@ class Recipe(ABC):
         encoder = look_up("encoder", self.start, load_registry().encoders)
         return transformer_folder(self.places.encoder(encoder))
 
+    @property
+    def start_name(self) -> str:
+        """The name of the checkpoint to start from: a folder's own, or the encoder's."""
+        return Path(self.start).resolve().name if Path(self.start).is_dir() else self.start
+
+    @property
+    def bypassed(self) -> str:
+        """What the training bypasses in a folder that it starts from; empty for nothing."""
+        if not Path(self.start).is_dir():
+            return ""
+        config = TransformerConfig(name=self.start_name, repo="")
+        pooling = vars(self)["pooling"]  # which every recipe has, each with its own default
+        remedy = f"`{pooling}` of the transformer alone is trained; --pooling takes another"
+        return bypassed(config, Path(self.start), [pooling], remedy)
+
     @cached_property
     def checkpoint(self) -> Any:
         """The checkpoint to start from, by its name."""
         from harness.training.finetune import StartCheckpoint
 
-        is_folder = Path(self.start).is_dir()
-        name = Path(self.start).resolve().name if is_folder else self.start
-        return StartCheckpoint(name, self.start_folder)
+        return StartCheckpoint(self.start_name, self.start_folder)
 
     @cached_property
     def dev_set(self) -> Any:
@@ -314,6 +329,8 @@ def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
 def train_here(recipe: Recipe) -> None:
     """Train, write the checkpoint, and print its steps and best score."""
     _ = recipe.start_folder  # an unknown one is refused before torch is imported
+    if note := recipe.bypassed:
+        opt.note(f"Note: {note}")
     make_folder(recipe.out.absolute().parent, "--out", to_write=True)
     training, data = recipe.prepare()
     from harness.training.finetune import finetune

@@ -176,25 +176,28 @@ class NativeEncoder:
         return Encoding((), 0, native[:, None][:, :0], native=native, tokens=inner.tokens)
 
 
-def bypassed(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
+def bypassed(
+    config: EncoderConfig, path: Path, poolings: Iterable[str], remedy: str | None = None
+) -> str:
     """A note on poolings that bypass the modules in an encoder's folder; empty for none.
 
-    Vectors that differ from the modules' in length alone are the modules' own.
+    Vectors that differ from the modules' in length alone are the modules' own. The note ends with
+    `remedy`, by default with the use of `native`.
     """
     if isinstance(config, DerivedConfig) or not (path / MODULES).is_file():
         return ""
     try:
         modules = read_modules(config.name, path)
     except HarnessError:
-        which, remedy = "not all of which are read here", "`native` says which"
+        which, native = "not all of which are read here", "`native` says which"
         alike = ""
     else:
         if modules.plain_table and isinstance(config, SubwordConfig):
             return ""
-        which, remedy = modules.behind_tokens, f"use `{config.name}.native`"
+        which, native = modules.behind_tokens, f"use `{config.name}.native`"
         alike = modules.alike
     others = sorted(set(poolings) - {alike})
     if not others:
         return ""
     bypass = f"Poolings such as `{others[0]}` bypass the modules of {config.name}"
-    return f"{bypass} ({which}); {remedy}"
+    return f"{bypass} ({which}); {remedy or native}"

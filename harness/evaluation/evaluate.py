@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.arrays import Float, Float32
+from harness.core.arrays import Float, Float32, Float64
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
 from harness.core.provenance import one_blas_thread
@@ -35,10 +36,10 @@ from harness.evaluation.embeddings import (
     with_dropout,
 )
 from harness.evaluation.fit_corpus import FitCorpusVectors, applied, needs_dropout
-from harness.evaluation.run import RunContext, execute
+from harness.evaluation.run import RunContext, execute, require_coverage
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import Registry, load_registry
-from harness.resolve import Resolver, is_encoder_name
+from harness.resolve import Resolver, bypass_notes, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of
 from harness.results.published_tables import load_tables
@@ -48,6 +49,7 @@ from harness.results.score_rows import score_rows, to_frame
 from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.pooling import NATIVE
 
+WARNED_COVERAGE = 0.5  # the share of tokens with a vector below which a function warns
 SMALL_TASK = "mini-sts"  # comes with the harness, for a method that is fitted on no task
 
 Model = str | Path | Method | Function | Any  # any: an object with `encode`
@@ -99,7 +101,7 @@ def evaluate(
         >>> frame.method[0], bool(frame.score[0] < 30)
         ('function.native', True)
     """
-    _require_counts(seeds, min_coverage)
+    _require_counts(seeds=seeds, min_coverage=min_coverage)
     to_frame(())  # raises before anything is measured if pandas is not installed
     places = Places.from_environment(os.environ) if places is None else places
     with tempfile.TemporaryDirectory(prefix="harness-") as folder:
@@ -133,7 +135,7 @@ def evaluate(
     return to_frame(score_rows(Results(records), tables, registry, every_score))
 
 
-def _require_counts(seeds: int, min_coverage: float) -> None:
+def _require_counts(*, seeds: int = 1, min_coverage: float) -> None:
     """Raise UsageError for a number of seeds or a share that is none."""
     if seeds < 1:
         raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
@@ -200,6 +202,10 @@ def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places
         )
     resolver = Resolver.of(places)
     method = resolver.method(model)
+    poolings = {method.encoder: (method.pooling.name,)}
+    bypasses = bypass_notes(poolings, resolver.registry, resolver.places)
+    for note in (*resolver.assumptions, *bypasses):
+        warnings.warn(note, stacklevel=3)
     return method, resolver.places
 
 
@@ -209,6 +215,7 @@ def encoder(
     texts: Iterable[str] | None = None,
     seed: int = 0,
     places: Places | None = None,
+    min_coverage: float = MIN_COVERAGE,
 ) -> Embedder:
     """Open a model as a function from texts to vectors.
 
@@ -221,6 +228,8 @@ def encoder(
         seed: Seeds the fits; of a family, it names the training.
         places: Where files are looked for; by default where the command line looks, as
             HARNESS_CACHE_DIR and HARNESS_DATA_DIR say. Nothing is downloaded.
+        min_coverage: The share of the tokens of each call's texts that word vectors must have a
+            vector for; 0 allows any. Below one half, there is a warning.
 
     Returns:
         The method, fitted: called with N texts, it gives a matrix of N rows. The id of one that was
@@ -240,14 +249,17 @@ def encoder(
         >>> embed.method.id
         'bert-mini.mean'
     """
+    _require_counts(min_coverage=min_coverage)
     places = Places.from_environment(os.environ) if places is None else places
     method, places = resolved(model, places)
     corpora = load_registry().corpora
     if texts is None and method.fit_on in corpora:
-        return _fitted_on_corpus(method, TaskLoader(places, corpora), seed)
-    config = method.encoder.member(seed)
-    loaded = config.load(places.encoder(config), places.cache)
-    return fit_method(method, loaded, texts, seed)
+        embedder = _fitted_on_corpus(method, TaskLoader(places, corpora), seed)
+    else:
+        config = method.encoder.member(seed)
+        loaded = config.load(places.encoder(config), places.cache)
+        embedder = fit_method(method, loaded, texts, seed)
+    return replace(embedder, min_coverage=min_coverage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,12 +271,14 @@ class Embedder:
         encoder: Its encoder, loaded.
         transforms: Its post-processors as they were fitted, in order.
         fitted_on: The sha256 of the sentences that they were fitted on; None where there are none.
+        min_coverage: The share of the tokens of a call's texts that must have a vector.
     """
 
     method: Method
     encoder: Encoder
     transforms: tuple[Transform, ...] = ()
     fitted_on: str | None = None
+    min_coverage: float = MIN_COVERAGE
 
     def __call__(self, texts: Iterable[str]) -> Float[np.ndarray, "N K"]:
         """Embed texts.
@@ -277,11 +291,17 @@ class Embedder:
             the encoder gives them.
 
         Raises:
-            ScoreError: The vector of a text is not finite.
+            ScoreError: The vector of a text is not finite, or too few of the tokens have one.
             UsageError: It is a single string, or holds something other than strings.
         """
         texts = as_texts(texts)
-        embeddings = _pooled(self.method, self.encoder, texts)
+        embeddings, coverage = _pooled(self.method, self.encoder, texts)
+        require_coverage(self.method.id, coverage, self.min_coverage, "min_coverage=0")
+        if coverage is not None and coverage < WARNED_COVERAGE:
+            warnings.warn(
+                f"{self.method.id}: {100 * coverage:.1f} % of the tokens have a vector",
+                stacklevel=2,
+            )
         vectors = embeddings.matrix
         for transform in self.transforms:
             vectors = applied(transform, vectors)
@@ -336,9 +356,9 @@ def fit_method(
     if needs_dropout(method):
         batch = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
         dropping = with_dropout(encoder, seed)
-        vectors = FitCorpusVectors(_vectors(method, dropping, texts, batch))
+        vectors = FitCorpusVectors(_vectors(method, dropping, texts, batch)[0])
     else:
-        pooled = _pooled(method, encoder, texts)
+        pooled, _ = _pooled(method, encoder, texts)
         vectors = FitCorpusVectors.from_embeddings(method, pooled, "texts", texts)
     with one_blas_thread():
         transforms = fit(method, vectors, np.random.default_rng(seed))
@@ -357,22 +377,34 @@ def _fitted_on_corpus(method: Method, loader: TaskLoader, seed: int) -> Embedder
     return Embedder(method, encoder.loaded(), fitted.transforms, fitted.fitted_on)
 
 
-def _pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:
-    """The distinct texts under the method's pooling."""
+def _pooled(
+    method: Method, encoder: Encoder, texts: Sequence[str]
+) -> tuple[PooledEmbeddings, float | None]:
+    """The distinct texts under the method's pooling, and the share of their tokens with a vector.
+
+    The share is None where tokens are not counted.
+    """
     distinct = list(dict.fromkeys(texts))
     row = {text: number for number, text in enumerate(distinct)}
-    return PooledEmbeddings(row, _vectors(method, encoder, distinct, SHARD), perf_counter)
+    vectors, tokens = _vectors(method, encoder, distinct, SHARD)
+    coverage = float(tokens[1] / tokens[0]) if tokens is not None and tokens[0] else None
+    return PooledEmbeddings(row, vectors, perf_counter), coverage
 
 
 def _vectors(
     method: Method, encoder: Encoder, texts: Sequence[str], batch_size: int
-) -> Float32[np.ndarray, "N D"]:
-    """One row a text, pooled."""
+) -> tuple[Float32[np.ndarray, "N D"], Float64[np.ndarray, "2"] | None]:
+    """One row a text, pooled; and how many tokens there are, and how many have a vector."""
     batches = [texts[start : start + batch_size] for start in range(0, len(texts), batch_size)]
     if not batches:
         batches = [[]]  # an encoding of no texts tells the width of the matrix
-    rows = [pooled_rows(method.pooling, encoded(encoder, batch)) for batch in batches]
-    return np.concatenate(rows)
+    rows, tokens = [], []
+    for batch in batches:
+        encoding = encoded(encoder, batch)
+        rows.append(pooled_rows(method.pooling, encoding))
+        if encoding.tokens is not None:
+            tokens.append(encoding.tokens.sum(axis=0, dtype=np.float64))
+    return np.concatenate(rows), np.sum(tokens, axis=0) if tokens else None
 
 
 def as_texts(texts: Iterable[str]) -> list[str]:

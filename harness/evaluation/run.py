@@ -169,18 +169,26 @@ def _outcome_if_done(
         return None
     record = context.store.read(cell.address)
     coverage = record.facts.get("coverage") if record else None
-    _require_coverage(cell, coverage, context.min_coverage)
+    require_coverage(_words_of(cell), coverage, context.min_coverage)
     return Outcome(cell=cell.address, status="done", record=record)
 
 
-def _require_coverage(cell: PlannedCell, coverage: float | None, min_coverage: float) -> None:
-    """Raise ScoreError if too few of the tokens of a cell's task have a vector."""
+def require_coverage(
+    what: str, coverage: float | None, min_coverage: float, option: str = "--min-coverage 0"
+) -> None:
+    """Raise ScoreError if too few of the tokens of some texts have a vector.
+
+    `option` is what allows any share.
+    """
     if coverage is not None and coverage < min_coverage:
         raise ScoreError(
-            f"{cell.encoder.name} on {cell.task.name}: wanted a vector for "
-            f"{100 * min_coverage:g} % of the tokens, found one for {100 * coverage:.1f} %; "
-            "check the words of the file, or allow it with --min-coverage 0"
+            f"{what}: wanted a vector for {100 * min_coverage:g} % of the tokens, found one for "
+            f"{100 * coverage:.1f} %; check the words of the file, or allow it with {option}"
         )
+
+
+def _words_of(cell: PlannedCell) -> str:
+    return f"{cell.encoder.name} on {cell.task.name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +301,7 @@ class EncoderRun:
         context, texts = self.context, self.texts[cell]
         identity = identity_of(cell, texts, self.encoder.identity.key)
         encoder_facts = self._encoder_facts(cell.task, texts)
-        _require_coverage(cell, encoder_facts.coverage, context.min_coverage)
+        require_coverage(_words_of(cell), encoder_facts.coverage, context.min_coverage)
         fitted = self._fit(cell, pooled)
         measurement = measure(
             cell.task, texts.pairs, pooled, fitted.transforms, context.clock, texts.labelled

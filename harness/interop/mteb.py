@@ -25,6 +25,7 @@ from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, resolved
 from harness.evaluation.evaluate import encoder as open_encoder
 from harness.registry import collected, load_registry, look_up
+from harness.results.reproduction import MIN_COVERAGE
 
 LOCAL = "local files of the harness"
 
@@ -70,6 +71,7 @@ def as_mteb(
     places: Places | None = None,
     texts: Iterable[str] | None = None,
     seed: int = 0,
+    min_coverage: float = MIN_COVERAGE,
 ) -> MtebEncoder:
     """Make a method a model for `mteb.evaluate`.
 
@@ -81,6 +83,8 @@ def as_mteb(
         texts: What its post-processors are fitted on, as [`harness.encoder`][harness.encoder] takes
             it: by default the corpus that the id names.
         seed: Seeds the fits; of a family, it names the training.
+        min_coverage: The share of the tokens of each call's texts that word vectors must have a
+            vector for, as of [`harness.encoder`][harness.encoder].
 
     Returns:
         The fitted method with the members of `mteb.models.EncoderProtocol`. The name of one that
@@ -102,7 +106,9 @@ def as_mteb(
     method, places = resolved(method, places)
     config = method.encoder.member(seed)
     identity = places.identify(config, places.encoder(config))
-    embedder = open_encoder(method, texts=texts, seed=seed, places=places)
+    embedder = open_encoder(
+        method, texts=texts, seed=seed, places=places, min_coverage=min_coverage
+    )
     if with_code(embedder.encoder.key, config) != identity.key:
         raise DataError(f"{config.name}: its files changed while they were read; try again")
     post = "+".join(post.name for post in method.post)

@@ -1,9 +1,13 @@
 """The settings of a training are the options of its command, or the defaults of its class."""
 
+import shutil
+
 import pytest
 from typer.testing import CliRunner
 
+from harness.assets.places import packaged
 from harness.cli import app
+from harness.registry import load_registry
 from harness.training import finetune
 from harness.training.loop import Curve
 
@@ -24,3 +28,16 @@ def test_an_option_replaces_the_default_of_the_class(monkeypatch, options, token
     assert CliRunner().invoke(app, f"{COMMAND} {options}".split()).exit_code == 0
     settings = made[0].settings
     assert (settings.tokens_at_once, settings.setup.precision) == (tokens, precision)
+
+
+def test_what_a_training_bypasses_in_a_folder_is_noted(monkeypatch, tmp_path):
+    monkeypatch.setattr(finetune, "finetune", lambda *_, **__: Curve())
+    bert_mini = load_registry().encoders["bert-mini"]
+    folder = shutil.copytree(packaged(bert_mini), tmp_path / "mine")
+    command = COMMAND.replace("bert-mini", str(folder))
+    assert CliRunner().invoke(app, f"{command} --pooling mean".split()).stderr == ""
+    noted = " ".join(CliRunner().invoke(app, command.split()).stderr.split())
+    assert noted == (
+        "Note: Poolings such as `cls` bypass the modules of mine (Pooling); `cls` of the "
+        "transformer alone is trained; --pooling takes another"
+    )

@@ -76,6 +76,46 @@ def test_an_encoder_is_fitted_on_the_corpus_of_its_id_as_a_cell_of_a_run_is(name
     assert as_mteb.mteb_model_meta.name.partition("@")[2] == name.partition("@")[2]
 
 
+UNKNOWN = ["xylem ylem zyme"]
+
+
+def as_mteb_of_texts(model, **given):
+    encoder = harness.as_mteb(model, **given)
+    return lambda texts: encoder.encode([{"text": texts}])
+
+
+@pytest.mark.parametrize("opened", [harness.encoder, as_mteb_of_texts])
+def test_texts_whose_words_the_vectors_lack_are_refused_unless_allowed(opened, places, tmp_path):
+    (tmp_path / "words.txt").write_text("one 1 0.5 2\nnil 3 1 1\n")
+    embed = opened(tmp_path / "words.txt", places=places)
+    with pytest.raises(ScoreError, match=r"found one for 0\.0 %.* with min_coverage=0$"):
+        embed(UNKNOWN)
+    assert embed(["one", ""]).shape == (2, 3)
+    with pytest.warns(UserWarning, match=r"words-txt\.mean: 25\.0 % of the tokens have a vector"):
+        embed(["one two " * 4 + "one", "two " * 11])
+    with pytest.warns(UserWarning, match=r": 0\.0 %"):
+        assert not opened(tmp_path / "words.txt", places=places, min_coverage=0.0)(UNKNOWN).any()
+    with pytest.raises(UsageError, match="wanted a share from 0 to 1, found 20.0"):
+        opened(tmp_path / "words.txt", places=places, min_coverage=20.0)
+
+
+def opened_and_measured(model, **given):
+    return harness.evaluate(model, "mini-sts", **given)
+
+
+@pytest.mark.parametrize("opened", [harness.encoder, harness.as_mteb, opened_and_measured])
+def test_what_a_name_does_not_say_of_the_pooling_is_a_warning(opened, places, tmp_path):
+    folder = tmp_path / "mine"
+    shutil.copytree(places.encoder(load_registry().encoders["bert-mini"]), folder)
+    opened(folder, places=places)  # modules.json says what its pooling is
+    with pytest.warns(UserWarning, match="Poolings such as `cls` bypass the modules of mine"):
+        opened(f"{folder}.cls", places=places)
+    (folder / "modules.json").unlink()
+    opened(f"{folder}.mean", places=places)
+    with pytest.warns(UserWarning, match=r"mine: its folder has no modules.json.*mine\.mean here"):
+        opened(folder, places=places)
+
+
 @pytest.mark.parametrize("corpus", ["mini-text", "nli", "target", "own-texts"])
 def test_a_fit_on_texts_of_ones_own_names_no_corpus(corpus, places):
     texts = ["A man eats.", "A dog runs.", "It rains."]
