@@ -3,6 +3,7 @@
 import ast
 import re
 import runpy
+import tomllib
 from datetime import date
 from itertools import product
 
@@ -219,6 +220,24 @@ def test_a_python_example_runs(block, tmp_path, monkeypatch):
     else:
         assert names["vectors"].shape == tuple(map(int, shape.groups()))
         assert names["vectors"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("page", "kind", "key"),
+    [("claim", "claim", "id"), ("trap", "trap", "title"), ("trap", "cause", "id")],
+)
+def test_an_example_of_an_entry_is_one_of_the_file(page, kind, key):
+    """The entry that a page shows is in `results/questions`, where it may say more."""
+    file = tomllib.loads((ROOT / f"results/questions/{kind}s.toml").read_text(encoding="utf-8"))
+    entries = {entry[key]: entry for entry in file[kind]}
+    shown = [tomllib.loads(block) for block in blocks(PAGES[f"docs/how-to/{page}.md"], "toml")]
+    [example] = [entry for block in shown for entry in block.get(kind, ())]
+    entry = entries[example[key]]
+    for name, value in example.items():
+        if isinstance(value, list) and name != "gap":
+            assert not [item for item in value if item not in entry[name]]
+        else:
+            assert value == entry[name]
 
 
 def test_a_commit_is_checked_as_make_check_does():
