@@ -14,7 +14,7 @@ from fixtures import *  # noqa: F403 - shared with the tests
 from measured_pages import LEAST_ROUNDS, BenchmarkResult, write_result
 
 from harness import Places
-from harness.core.provenance import environment
+from harness.core.environment import environment
 from harness.registry import load_registry
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")

@@ -481,7 +481,7 @@ def environment(device: str, wheels: Sequence[str]) -> dict[str, Any]:
     """The card, the driver's libraries, the packages and the processor."""
     import torch
 
-    from harness.core.provenance import environment as of_harness
+    from harness.core.environment import environment as of_harness
 
     is_gpu = device != "cpu"
     card = torch.cuda.get_device_properties(0) if is_gpu else None

@@ -23,8 +23,9 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from harness.assets import places
+from harness.core.digests import digest_of
+from harness.core.environment import PACKAGES
 from harness.core.errors import HarnessError, UsageError, is_interruption
-from harness.core.files import digest_of
 from harness.core.metrics import add_metric
 from harness.core.plugin_code import (
     OURS,
@@ -35,7 +36,7 @@ from harness.core.plugin_code import (
     require_own_code,
     watch,
 )
-from harness.core.provenance import FILES, PACKAGES, PLUGINS, Plugin
+from harness.core.provenance import FILE_PLUGINS, PLUGINS, Plugin
 from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points
@@ -73,7 +74,7 @@ def plugin_of_file(path: str | Path) -> Plugin:
             f"--plugin {path}: wanted a Python file, as in my_method.py, or a folder with an "
             "__init__.py, as in my_methods"
         )
-    module = f"{FILES}.{_word(place)}"
+    module = f"{FILE_PLUGINS}.{_word(place)}"
     return Plugin(_word(place), str(place), "", _Content.of(module, place).digest, module)
 
 
@@ -206,7 +207,7 @@ class _Compiled(SourceFileLoader):
 
 def _content_now(plugin: Plugin) -> _Content:
     """The files of a plug-in as they are now."""
-    if plugin.module.startswith(f"{FILES}."):
+    if plugin.module.startswith(f"{FILE_PLUGINS}."):
         return _Content.of(plugin.module, Path(plugin.origin))
     return _Content.installed(plugin.module)
 
@@ -292,8 +293,8 @@ def _imported(plugin: Plugin) -> ModuleType:
         return sys.modules[plugin.module]
     content = _content_now(plugin)
     _require_same(plugin, content)
-    if of_file := plugin.module.startswith(f"{FILES}."):
-        package = sys.modules.setdefault(FILES, ModuleType(FILES))
+    if of_file := plugin.module.startswith(f"{FILE_PLUGINS}."):
+        package = sys.modules.setdefault(FILE_PLUGINS, ModuleType(FILE_PLUGINS))
         package.__path__ = []  # it is on no disk: each finder below has a module of it
     if of_file:
         watch(plugin.module, content.place)

@@ -21,14 +21,15 @@ from typing import Any, TypeVar
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
-from harness.core.provenance import FROM_WHEEL, PLUGINS, Plugin
+from harness.core.layout import IS_WHEEL
+from harness.core.provenance import PLUGINS, Plugin
 from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
 from harness.tasks.loader import OWN_TEXTS, TARGETS
 from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
-BASELINES = "harness.baselines" if FROM_WHEEL else "baselines"
+BASELINES = "harness.baselines" if IS_WHEEL else "baselines"
 FIT_WORDS = (*TARGETS, OWN_TEXTS)  # what `@` may name that is no corpus
 
 Thing = TypeVar("Thing")

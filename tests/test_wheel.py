@@ -86,8 +86,9 @@ def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(installed):
     said = installed(
         "python",
         "-c",
-        "import harness; from harness.core import provenance as p; from harness import registry\n"
-        "print(harness.__file__, p.code_digest(), p.commit()['commit'])\n"
+        "import harness; from harness import registry\n"
+        "from harness.core import environment, provenance\n"
+        "print(harness.__file__, provenance.code_digest(), environment.commit()['commit'])\n"
         "registry.load_registry()\n"
         "import sys; print({'baselines', 'mteb', 'datasets', 'pandas', 'torch'} & {*sys.modules})",
     )

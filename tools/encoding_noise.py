@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places
+from harness.core.environment import environment
 from harness.core.hardware import Hardware
 from harness.core.json_text import write_sealed
-from harness.core.provenance import environment
 from harness.core.toml import read_sealed
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry

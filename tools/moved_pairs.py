@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.assets.places import Places
+from harness.core.environment import environment
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.json_text import sealed
 from harness.core.progress import progress_on
-from harness.core.provenance import environment
 from harness.core.toml import read_rows, read_sealed
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells

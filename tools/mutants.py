@@ -178,7 +178,7 @@ def main() -> None:
         sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
         from measured_pages import Attempts, write_attempts
 
-        from harness.core.provenance import commit
+        from harness.core.environment import commit
 
         killed, survived = counts["killed"], counts["survived"]
         made = Attempts(refused=killed, silent=survived, commit=commit()["commit"])

@@ -24,12 +24,12 @@ from time import perf_counter
 from stand_ins import WORD_VECTORS, make_data, make_encoder
 
 from harness.assets.places import Places, assets_of, packaged
+from harness.core.digests import digest_of
+from harness.core.environment import commit
 from harness.core.errors import HarnessError
-from harness.core.files import digest_of
 from harness.core.hardware import base_name
 from harness.core.interfaces import VectorFile
 from harness.core.json_text import write_sealed
-from harness.core.provenance import commit
 from harness.evaluation.select import PlannedCell, profile
 from harness.gate.failures import read_failures
 from harness.registry import Registry, load_registry

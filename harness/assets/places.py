@@ -16,8 +16,9 @@ from pathlib import Path
 
 from harness.assets.catalogue import DATA_ASSETS, Asset
 from harness.assets.snapshots import COMMIT, Snapshot, commit_of_main, repository_folder
+from harness.core.digests import remembering
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import remembering, rewrite, safe, sized
+from harness.core.files import rewrite, safe, sized
 from harness.core.hardware import base_name
 from harness.core.interfaces import (
     EncoderConfig,

@@ -16,8 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.core.digests import sha256_of
 from harness.core.errors import DataError
-from harness.core.files import safe, sha256_of, write_atomically
+from harness.core.files import safe, write_atomically
 from harness.core.toml import read_typed
 
 COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -11,10 +11,10 @@ import typer
 from harness.cli.options import say
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
-from harness.core.provenance import EXAMPLES
+from harness.core.layout import TEMPLATE_FOLDER
 from harness.registry import look_up
 
-TEMPLATES = {path.stem: path for path in EXAMPLES.glob("*.py")}
+TEMPLATES = {path.stem: path for path in TEMPLATE_FOLDER.glob("*.py")}
 
 
 def new_command(

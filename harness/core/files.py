@@ -1,255 +1,20 @@
-"""Files: sha256 digests, locks, writes that are whole or absent, names that are safe.
-
-Records, caches and the catalogue hold the digests, so their values never change.
-"""
+"""Files: writes that are whole or absent, locks of folders, names that are safe."""
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import io
-import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import quote
 
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import UsageError
 
-CHUNK = 1 << 20  # bytes that are read at a time
-LARGE = 1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
-NO_FILE = "no file"  # in the place of a digest
-TENSORS = (".safetensors", ".bin", ".npz")  # of files that are read whole, and once
-
-
-@dataclass(frozen=True)
-class Notes:
-    """Where the digests of large files are noted; with `anew` none of them is believed."""
-
-    folder: Path
-    anew: bool = False
-    writable: bool = True
-
-
-_NOTES: ContextVar[Notes | None] = ContextVar("notes", default=None)
-
-
-class _Reading:
-    """The states of files and folders that were found in a reading, by their paths.
-
-    `kept` are the bytes of files of tensors between the taking of their digests and their loading.
-    """
-
-    def __init__(self) -> None:
-        self.states: dict[Path, str] = {}
-        self.kept: dict[Path, bytes] = {}
-
-
-_READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
-
-
-@contextmanager
-def one_reading() -> Iterator[None]:
-    """Context in which a file that is read several times must have the same bytes each time.
-
-    So the digests that `sha256_of` gives in it are those of what `read_bytes` and `open_bytes` give
-    in it: DataError is raised for a file that changed in between. No note is taken for true.
-    """
-    if _READING.get() is not None:  # within another
-        yield
-        return
-    reading = _READING.set(_Reading())
-    try:
-        yield
-    finally:
-        _READING.reset(reading)
-
-
-def require_unchanged(path: Path, state: str) -> None:
-    """Raise DataError if another state of a file or folder was found earlier in this reading."""
-    reading = _READING.get()
-    if reading is not None and reading.states.setdefault(path.absolute(), state) != state:
-        raise DataError(f"{path} changed while it was read; run again")
-
-
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, which `one_reading` compares with what else is read of it."""
-    reading = _READING.get()
-    if reading is None:
-        return path.read_bytes()
-    data = reading.kept.pop(path.absolute(), None)
-    if data is None:
-        data = path.read_bytes()
-        require_unchanged(path, hashlib.sha256(data).hexdigest())
-    return data
-
-
-class _Digesting(io.RawIOBase):
-    """A file that digests what is read of it."""
-
-    def __init__(self, file: io.FileIO) -> None:
-        self.file, self.sha = file, hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self.file.readinto(buffer)
-        self.sha.update(memoryview(buffer)[:count])
-        return count
-
-
-@contextmanager
-def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
-    """A file of any size, read from its beginning; compared as by `read_bytes` when it is left."""
-    with path.open("rb", buffering=0) as file:
-        digesting = _Digesting(file)
-        with io.BufferedReader(digesting, CHUNK) as reader:
-            yield reader
-            while reader.read(CHUNK):  # gzip leaves what follows its end
-                pass
-    require_unchanged(path, digesting.sha.hexdigest())
-
-
-@contextmanager
-def remembering(folder: Path, *, anew: bool = False, writable: bool = True) -> Iterator[None]:
-    """Within it `sha256_of` notes the digests of large files, and reads those that have changed.
-
-    A file has changed if its size, times or inode have. That is a guess, which a plan may make: a
-    change through a memory map keeps all of them. With `anew` every file is read, and unless
-    `writable` nothing is noted.
-    """
-    outside = _NOTES.set(Notes(folder, anew, writable))
-    try:
-        yield
-    finally:
-        _NOTES.reset(outside)
-
-
-def sha256_of(path: Path) -> str:
-    """The hex sha256 of a file's bytes: read, or as found earlier in `one_reading`, or as noted."""
-    if (reading := _READING.get()) is not None:
-        if reading.states.get(path.absolute(), NO_FILE) == NO_FILE:
-            if path.suffix in TENSORS:
-                reading.kept[path.absolute()] = read_bytes(path)
-            else:
-                require_unchanged(path, read_sha256(path))
-        return reading.states[path.absolute()]
-    notes = _NOTES.get()
-    if notes is None or path.stat().st_size < LARGE:
-        return read_sha256(path)
-    note, state = notes.folder / digest_of_repr(path.absolute()), state_of(path)
-    noted = _noted_sha256(note, state)
-    digest = read_sha256(path) if notes.anew or noted is None else noted
-    if digest != noted and notes.writable:
-        with suppress(OSError):
-            notes.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(note, f"{digest} {digest_of_repr((state, digest))}\n".encode())
-    return digest
-
-
-def read_sha256(path: Path) -> str:
-    """The hex sha256 of a file's bytes as they are now."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _noted_sha256(note: Path, state: str) -> str | None:
-    """What was noted of a file in this state; None where nothing was, or it was damaged."""
-    with suppress(OSError, ValueError):
-        digest, seal = note.read_text(encoding="utf-8").split()
-        return digest if seal == digest_of_repr((state, digest)) else None
-    return None
-
-
-def digest_of_files(files: tuple[Path, ...]) -> str:
-    """The digest of one file, as its publisher prints it; of several, over their names too."""
-    if len(files) == 1:
-        return sha256_of(files[0])
-    return digest_of({file.name: sha256_of(file) for file in files})
-
-
-def digest_of(facts: Mapping[str, object]) -> str:
-    """The digest of named facts, whatever their order."""
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def digest_of_repr(value: object) -> str:
-    """The digest of a value's `repr`, for values whose `repr` tells all of them."""
-    return hashlib.sha256(repr(value).encode()).hexdigest()
-
-
-LEASE = 30.0  # seconds without a sign of life after which another process takes a lock over
-
-
-class LockLost(Exception):
-    """Another process took the lock of a folder over, and may have written there."""
-
-
-def rewrite(path: Path, content: Callable[[], bytes]) -> None:
-    """Write a file anew from what it holds, while nobody else writes in its folder so.
-
-    The lock is a file, so that it also holds where a network file system has no `flock`. That of a
-    holder without a sign of life for `LEASE` seconds is taken over: a process that was stopped for
-    so long finds its lock lost before it writes, and starts over with what is there then.
-
-    Args:
-        path: The file.
-        content: Reads what is there and returns the new content; called again at a new start.
-    """
-    from filelock import SoftFileLease
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = SoftFileLease(path.parent / ".lock", lease_duration=LEASE, poll_interval=0.01)
-
-    def require_lock() -> None:
-        owner = lock.owner
-        if owner is None or owner.token != lock.token:
-            raise LockLost(lock.lock_file)
-
-    while True:
-        with lock, suppress(LockLost), replacing(path, require_lock) as scratch:
-            scratch.write_bytes(content())
-            break
-
-
-def share(folder: Path) -> int | None:
-    """An open handle that keeps other processes from clearing a folder until it is closed.
-
-    Waits for a clearing under way. None if there is no such folder, or it cannot be locked.
-    """
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        if os.path.samestat(os.fstat(handle), folder.stat()):
-            return handle
-        os.close(handle)  # cleared meanwhile: the folder that is there now is another
-        return share(folder)
-    return None
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[bool]:
-    """Whether no other process shares the folder; while this lasts, none begins to."""
-    if not folder.exists():
-        yield True
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(handle)
+# Writes
 
 
 def make_folder(folder: Path, setting: str, *, to_write: bool = False) -> None:
@@ -320,11 +85,76 @@ def write_atomically(path: Path, data: bytes) -> None:
         scratch.write_bytes(data)
 
 
-def state_of(path: Path) -> str:
-    """A digest over path, size, times and inode of a file; no copy carries the ctime over."""
-    s = path.stat()
-    facts = (str(path.absolute()), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
-    return digest_of_repr(facts)
+# Locks
+
+
+LEASE = 30.0  # seconds without a sign of life after which another process takes a lock over
+
+
+class LockLost(Exception):
+    """Another process took the lock of a folder over, and may have written there."""
+
+
+def rewrite(path: Path, content: Callable[[], bytes]) -> None:
+    """Write a file anew from what it holds, while nobody else writes in its folder so.
+
+    The lock is a file, so that it also holds where a network file system has no `flock`. That of a
+    holder without a sign of life for `LEASE` seconds is taken over: a process that was stopped for
+    so long finds its lock lost before it writes, and starts over with what is there then.
+
+    Args:
+        path: The file.
+        content: Reads what is there and returns the new content; called again at a new start.
+    """
+    from filelock import SoftFileLease
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = SoftFileLease(path.parent / ".lock", lease_duration=LEASE, poll_interval=0.01)
+
+    def require_lock() -> None:
+        owner = lock.owner
+        if owner is None or owner.token != lock.token:
+            raise LockLost(lock.lock_file)
+
+    while True:
+        with lock, suppress(LockLost), replacing(path, require_lock) as scratch:
+            scratch.write_bytes(content())
+            break
+
+
+def share(folder: Path) -> int | None:
+    """An open handle that keeps other processes from clearing a folder until it is closed.
+
+    Waits for a clearing under way. None if there is no such folder, or it cannot be locked.
+    """
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            return handle
+        os.close(handle)  # cleared meanwhile: the folder that is there now is another
+        return share(folder)
+    return None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[bool]:
+    """Whether no other process shares the folder; while this lasts, none begins to."""
+    if not folder.exists():
+        yield True
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(handle)
+
+
+# Names and sizes
 
 
 def sized(count: int) -> str:

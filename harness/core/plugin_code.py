@@ -17,7 +17,8 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 from harness.core.errors import HarnessError
-from harness.core.provenance import BASELINES, HARNESS, INSTALLED, PLUGINS, Plugin
+from harness.core.layout import BASELINES, HARNESS
+from harness.core.provenance import LIBRARY_FOLDERS, PLUGINS, Plugin
 
 OURS = (HARNESS.name, BASELINES.name)
 
@@ -81,7 +82,7 @@ def _is_undigested(file: str, place: Path) -> bool:
     if path.is_relative_to(real) or path.is_relative_to(place):
         return False
     libraries = (HARNESS, BASELINES, *map(Path, {sys.prefix, sys.base_prefix}))
-    if any(map(path.is_relative_to, libraries)) or {*INSTALLED} & {*path.parts}:
+    if any(map(path.is_relative_to, libraries)) or {*LIBRARY_FOLDERS} & {*path.parts}:
         return False
     folders = {real.parent, Path(os.path.realpath(place.parent))}
     return any(map(path.is_relative_to, folders))

@@ -1,77 +1,34 @@
-"""What a result was made with: installation, optional packages, plug-ins, code, environment.
+"""Whose code takes part in a result, and its digests.
 
-A wheel holds the folder `baselines` as the package `harness.baselines`, and the folder `results`
-without its generated pages as `harness/assets/committed`.
+It is the harness's own, which every score depends on; that of plug-ins; and that of a program which
+uses the harness.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import os
-import platform
-import re
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
-from importlib import metadata
 from pathlib import Path
 from traceback import walk_tb
 from types import CellType, FunctionType, MethodType
 from typing import Any
 from uuid import uuid4
 
-from harness.core.errors import UsageError
-from harness.core.files import digest_of, read_sha256
+from harness.core.digests import digest_of, read_sha256
+from harness.core.layout import BASELINES, HARNESS
 
-HARNESS = Path(__file__).resolve().parents[1]
-FROM_WHEEL = (HARNESS / "baselines").is_dir()
-ROOT = HARNESS if FROM_WHEEL else HARNESS.parent
-BASELINES = ROOT / "baselines"
-BESIDE = HARNESS / "beside"  # where a wheel keeps files that stand beside harness in a checkout
-EXAMPLES = BESIDE / "templates" if FROM_WHEEL else ROOT / "examples" / "plugins" / "templates"
+# The harness's own code
 
-SOURCES = (".py", ".toml", ".txt")
+SOURCE_SUFFIXES = (".py", ".toml", ".txt")
 # What decides a score, from the texts of a task to the record of a cell. Not `assets`: whatever
 # file it finds or fetches, an identity holds the digest of what was read.
 COMPUTING = ("core", "tasks", "transforms", "encoders", "training", "registry.py", "evaluation")
 # Modules of these rooms that decide none: what is to be measured, and what is made of scores.
 NOT_COMPUTING = ("evaluation/compare.py", "evaluation/plan.py", "evaluation/select.py")
-
-# The libraries that a score may depend on.
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
-
-
-@contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Import what an extra brings. Raises UsageError with its command for a package not here."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the package {error.name} is not installed; get it: "
-            f"pip install 'sentence-embedding-harness[{name}]'"
-        ) from None
-
-
-def one_blas_thread() -> Any:
-    """Context in which NumPy and SciPy multiply and decompose matrices on one thread.
-
-    On several, the order of a sum depends on how many there are, and with it the last digits of a
-    fit or a score.
-    """
-    return _libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _libraries() -> Any:
-    import scipy.linalg  # noqa: F401 - has a library of its own, found only where it is loaded
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 @cache
@@ -90,17 +47,19 @@ def code_digest() -> str:
 
 def _computing_sources() -> dict[str, Path]:
     """The files of the code that computes, by their names in a checkout."""
+    rooms = [(HARNESS, HARNESS / name) for name in COMPUTING]
     sources = {}
-    for room in (*(HARNESS / name for name in COMPUTING), BASELINES):
-        folder = BASELINES if room == BASELINES else HARNESS
+    for package, room in [*rooms, (BASELINES, BASELINES)]:
         for path in (room, *room.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            if path.suffix in SOURCES and name not in NOT_COMPUTING:
-                sources[f"{folder.name}/{name}"] = path
+            name = path.relative_to(package).as_posix()
+            if path.suffix in SOURCE_SUFFIXES and name not in NOT_COMPUTING:
+                sources[f"{package.name}/{name}"] = path
     return sources
 
 
-FILES = "harness_plugins"  # the package of plug-ins that are read from files
+# Plug-ins
+
+FILE_PLUGINS = "harness_plugins"  # the package of plug-ins that are read from files
 
 
 @dataclass(frozen=True)
@@ -133,7 +92,11 @@ class Plugin:
 
     def owns(self, module: str) -> bool:
         """Whether a module is the plug-in's file or folder, or of its distribution's package."""
-        top = self.module if self.module.startswith(f"{FILES}.") else self.module.partition(".")[0]
+        top = (
+            self.module
+            if self.module.startswith(f"{FILE_PLUGINS}.")
+            else self.module.partition(".")[0]
+        )
         return f"{module}.".startswith(f"{top}.")
 
 
@@ -176,7 +139,7 @@ def _held_by(thing: Any) -> Iterable[object]:
     if isinstance(thing, MethodType):
         return (thing.__self__, thing.__func__)
     if isinstance(thing, FunctionType):
-        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != _EMPTY]
+        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != _UNSET]
         defaults = (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values())
         return (*cells, *defaults, *vars(thing).values())
     if isinstance(thing, type):
@@ -184,11 +147,12 @@ def _held_by(thing: Any) -> Iterable[object]:
     if is_dataclass(thing):
         return [getattr(thing, field.name) for field in fields(thing)]
     # An object of a class of a plug-in's or a program's own may hold anything.
-    own = _is_own(type(thing)) or any(plugin.defines(type(thing)) for plugin in PLUGINS.values())
-    return vars(thing).values() if own and hasattr(thing, "__dict__") else ()
+    kind = type(thing)
+    is_known = _is_own(kind) or any(plugin.defines(kind) for plugin in PLUGINS.values())
+    return vars(thing).values() if is_known and hasattr(thing, "__dict__") else ()
 
 
-_EMPTY = CellType()  # a variable of a function that is not set yet
+_UNSET = CellType()  # a variable of a function that is not set yet
 
 
 def code_of(*things: object) -> dict[str, str]:
@@ -215,8 +179,8 @@ def with_code(key: str, config: object) -> str:
     return digest_of({"key": key, **code}) if code else key
 
 
-# Of the libraries that are installed beside the harness, a record has the versions.
-INSTALLED = ("site-packages", "dist-packages")
+# Folders of libraries: a record has their versions.
+LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 THIS_PROCESS = uuid4().hex
 
 
@@ -231,12 +195,12 @@ def _is_own(thing: FunctionType | type) -> bool:
     module = _module_of(thing)
     top = module.partition(".")[0]
     # Without a module are the functions that libraries generate to wrap others.
-    if top in ("", HARNESS.name, BASELINES.name, FILES) or top in sys.stdlib_module_names:
+    if top in ("", HARNESS.name, BASELINES.name, FILE_PLUGINS) or top in sys.stdlib_module_names:
         return False
     if any(plugin.owns(module) for plugin in PLUGINS.values()):
         return False
     file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return not {*INSTALLED} & {*Path(file).parts}
+    return not {*LIBRARY_FOLDERS} & {*Path(file).parts}
 
 
 @cache
@@ -262,72 +226,3 @@ def blamed(error: BaseException) -> str:
             if plugin.owns(module):
                 return f"plug-in {name}: "
     return ""
-
-
-@cache
-def commit() -> dict[str, Any]:
-    """The commit of the checkout and whether tracked files differ from it; None outside one.
-
-    An installed package may lie inside a checkout of another project, whose commit says nothing.
-    """
-    if FROM_WHEEL:
-        return {"commit": None, "dirty": None}
-    folders = (HARNESS.name, BASELINES.name)
-    changes = _git("status", "--porcelain", "--untracked-files=no", "--", *folders)
-    return {
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": None if changes is None else bool(changes),
-    }
-
-
-def _git(*arguments: str) -> str | None:
-    command = ["git", "-C", str(ROOT), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
-
-
-def environment() -> dict[str, Any]:
-    """Commit, package versions, interpreter, processor and threads, as a record stores them."""
-    return {
-        **commit(),
-        "harness": _version("sentence-embedding-harness"),
-        "python": platform.python_version(),
-        "packages": packages(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "threads": _threads(),
-        "device": "cpu",
-    }
-
-
-def packages() -> dict[str, str | None]:
-    """The installed versions of the libraries that a score may depend on."""
-    return {name: _version(name) for name in PACKAGES}
-
-
-@cache
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-@cache
-def _processor() -> str:
-    """The processor's model name on Linux, elsewhere the name that the platform module gives."""
-    cpuinfo = Path("/proc/cpuinfo")
-    models = re.findall(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else []
-    return models[0] if models else platform.processor() or platform.machine()
-
-
-def _threads() -> int:
-    """The number of threads that torch and NumPy use by default in this process."""
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min(int(limit), cores) if limit.isdigit() else cores

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from harness.core.files import digest_of, replacing
+from harness.core.digests import digest_of
+from harness.core.files import replacing
 from harness.core.json_text import parse_json
 
 DTYPES = {

@@ -20,19 +20,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.core.errors import CACHE_SETTING, AssetMissing, DataError, UsageError
-from harness.core.files import (
+from harness.core.digests import (
     NO_FILE,
     digest_of,
     digest_of_files,
-    make_folder,
     read_bytes,
     read_sha256,
-    replacing,
     require_unchanged,
     sha256_of,
-    write_atomically,
 )
+from harness.core.errors import CACHE_SETTING, AssetMissing, DataError, UsageError
+from harness.core.files import make_folder, replacing, write_atomically
 from harness.core.json_text import parse_json
 
 SAFETENSORS = "model.safetensors"

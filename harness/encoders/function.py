@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.core.arrays import Float32
+from harness.core.digests import digest_of
 from harness.core.errors import ScoreError
-from harness.core.files import digest_of
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import GOLDEN_SENTENCE

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+from harness.core.digests import digest_of, digest_of_files
 from harness.core.errors import DataError, UsageError
-from harness.core.files import digest_of, digest_of_files
 from harness.core.interfaces import Pooling
 from harness.core.json_text import parse_json
 from harness.encoders.checkpoint import (

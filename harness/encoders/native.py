@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.core.digests import digest_of, one_reading, sha256_of
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import digest_of, one_reading, sha256_of
 from harness.core.hardware import FLOAT32, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
 from harness.encoders.checkpoint import (

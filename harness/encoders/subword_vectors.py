@@ -21,8 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load
 
 from harness.core.arrays import Num
+from harness.core.digests import digest_of, one_reading, read_bytes
 from harness.core.errors import DataError
-from harness.core.files import digest_of, one_reading, read_bytes
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
 from harness.core.json_text import parse_json

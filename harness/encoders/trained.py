@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
+from harness.core.digests import digest_of
 from harness.core.errors import DataError, UsageError
-from harness.core.files import digest_of
 from harness.core.hardware import Hardware, base_name, in_precision
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import Identity, Trained

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32
+from harness.core.digests import digest_of, one_reading
 from harness.core.errors import DataError, ScoreError, UsageError
-from harness.core.files import digest_of, one_reading
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source

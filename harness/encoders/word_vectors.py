@@ -28,15 +28,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from harness.core.arrays import Float, Float32, Int64
+from harness.core.digests import digest_of, one_reading, open_bytes, read_bytes, sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import (
-    digest_of,
-    one_reading,
-    open_bytes,
-    read_bytes,
-    sha256_of,
-    write_atomically,
-)
+from harness.core.files import write_atomically
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import (
     Encoding,

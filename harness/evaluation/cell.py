@@ -16,11 +16,11 @@ from typing import Any, cast
 import numpy as np
 
 from harness.core.arrays import Float64, Int, read_only
+from harness.core.environment import environment, one_blas_thread, packages
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Identity, PostProcessor, Transform
 from harness.core.metrics import PairRows, labelled_splits, metric_of, score, why_undefined
 from harness.core.metrics.geometry import alignment_uniformity
-from harness.core.provenance import environment, one_blas_thread, packages
 from harness.core.types import Clock, Method, Pairs, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings

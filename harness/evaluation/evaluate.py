@@ -18,9 +18,9 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float, Float32, Float64
+from harness.core.environment import one_blas_thread
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
-from harness.core.provenance import one_blas_thread
 from harness.core.texts import text_digest, why_no_text
 from harness.core.types import Method, Progress, Record, Task
 from harness.encoders.function import Function, FunctionConfig

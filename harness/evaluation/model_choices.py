@@ -15,11 +15,11 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float, Float64
+from harness.core.environment import one_blas_thread
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.hardware import FLOAT32, HALVES, Hardware
 from harness.core.interfaces import EncoderConfig, Pooling, Transform
 from harness.core.metrics import directions
-from harness.core.provenance import one_blas_thread
 from harness.core.types import Method, Pairs, Progress, Task
 from harness.encoders.modules import MODES, Modules
 from harness.encoders.native import NativeConfig, PromptedConfig, RepooledConfig

@@ -17,9 +17,10 @@ from socket import gethostname
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from harness.core.environment import one_blas_thread, packages
 from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig, Identity
-from harness.core.provenance import code_digest, one_blas_thread, packages
+from harness.core.provenance import code_digest
 from harness.core.texts import sentence_key
 from harness.core.types import Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder

@@ -18,10 +18,11 @@ from typing import Literal
 
 import numpy as np
 
+from harness.core.environment import one_blas_thread
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line, is_interruption
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Identity, Transform
-from harness.core.provenance import blamed, one_blas_thread
+from harness.core.provenance import blamed
 from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import EncoderFacts, fit, measure

@@ -17,11 +17,12 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32
+from harness.core.environment import environment
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.metrics import directions
-from harness.core.provenance import code_digest, environment, with_code
+from harness.core.provenance import code_digest, with_code
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import text_digest
 from harness.core.types import MethodId

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from harness.core.files import digest_of_repr
+from harness.core.digests import digest_of_repr
 from harness.core.toml import read_typed
 from harness.core.types import MethodId
 from harness.report.drawing import GREEN, GREY, RED, Figure, Panel, Series, svg

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.files import digest_of, digest_of_repr
+from harness.core.digests import digest_of, digest_of_repr
 from harness.registry import Registry
 from harness.report.coverage import coverage_note
 from harness.report.latex import latex_comment, latex_escape, latex_line, latex_table

@@ -10,10 +10,10 @@ import hashlib
 from pathlib import Path
 
 from harness.core.errors import UsageError
-from harness.core.provenance import FROM_WHEEL, HARNESS
+from harness.core.layout import HARNESS, IS_WHEEL
 
 # The results that come with the harness. Those of an installed package are only read.
-COMMITTED = HARNESS / "assets" / "committed" if FROM_WHEEL else HARNESS.parent / "results"
+COMMITTED = HARNESS / "assets" / "committed" if IS_WHEEL else HARNESS.parent / "results"
 
 PAPERS = "papers"
 RECORDS = "records"
@@ -77,7 +77,7 @@ def reading_order(
 
 def require_own(option: str, folder: Path) -> None:
     """Raise UsageError, naming the option, for packaged results that are not in a checkout."""
-    if folder == COMMITTED and (FROM_WHEEL or not is_packaged(OWN)):
+    if folder == COMMITTED and (IS_WHEEL or not is_packaged(OWN)):
         raise UsageError(
             f"{option}: wanted a results folder of your own (with gate.toml, papers or records); "
             "make one, and name it"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from harness.core.provenance import PLUGINS, extra
+from harness.core.environment import extra
+from harness.core.provenance import PLUGINS
 from harness.core.scores import ScorePath, score_at, score_paths
 from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry

@@ -21,8 +21,8 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from harness.core.arrays import Float, Int64
+from harness.core.digests import digest_of_files, one_reading
 from harness.core.errors import DataError, UsageError
-from harness.core.files import digest_of_files, one_reading
 from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.kernels.padded import filled
 from harness.training.datasets import Batches

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Float32, Int, Int64
+from harness.core.digests import digest_of_files, one_reading
 from harness.core.errors import ScoreError, UsageError
-from harness.core.files import digest_of_files, one_reading
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint, padded_states

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.core.files import digest_of_files
+from harness.core.digests import digest_of_files
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs, Progress

@@ -24,11 +24,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from harness.core.environment import environment
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.interfaces import Pooling
 from harness.core.json_text import parse_json
-from harness.core.provenance import environment
 from harness.core.types import Progress
 from harness.encoders.checkpoint import tokenizer_files
 from harness.encoders.modules import append_pooling, append_transformer, write_json

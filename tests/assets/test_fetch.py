@@ -19,7 +19,7 @@ from harness.assets.fetch.hub import commit_answered, model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
 from harness.cli.listing import assets_rows
-from harness.core import files
+from harness.core import digests
 from harness.core.errors import AssetMissing, DataError
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
@@ -111,9 +111,9 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
 
 
 def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "LARGE", len(WEIGHTS))
-    read, plainly = [], files.read_sha256
-    monkeypatch.setattr(files, "read_sha256", lambda path: read.append(path.name) or plainly(path))
+    monkeypatch.setattr(digests, "LARGE_FILE", len(WEIGHTS))
+    read, plainly = [], digests.read_sha256
+    monkeypatch.setattr(digests, "read_sha256", lambda path: read.append(path.name) or plainly(path))
     assert fetch("pinned")[0] == 0
     assert read.count("model.safetensors") == 1  # and once while it arrived
     assert fetch("pinned")[0] == 0

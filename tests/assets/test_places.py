@@ -19,8 +19,8 @@ from harness.assets.places import (
 )
 from harness.assets.snapshots import Snapshot
 from harness.cli.listing import assets_rows
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import sha256_of
 from harness.core.interfaces import Hub, Packaged
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig

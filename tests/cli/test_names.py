@@ -13,7 +13,7 @@ from harness.assets.snapshots import Snapshot, repository_folder
 from harness.cli import app
 from harness.cli.options import SeveralValues, repeat_options, usable_device
 from harness.core import hardware
-from harness.core.files import sha256_of
+from harness.core.digests import sha256_of
 from harness.encoders.modules import write_json
 from harness.registry import load_registry
 from harness.results.index import Results

@@ -8,9 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.core import files
-from harness.core.errors import DataError
-from harness.core.files import (
+from harness.core import digests
+from harness.core.digests import (
     digest_of,
     digest_of_files,
     digest_of_repr,
@@ -20,6 +19,7 @@ from harness.core.files import (
     remembering,
     sha256_of,
 )
+from harness.core.errors import DataError
 from harness.core.texts import sentence_key, text_digest
 from harness.core.types import Pairs, pairs_digest, rows_digest
 
@@ -61,14 +61,14 @@ def test_a_sentence_is_keyed_by_sixteen_bytes_of_all_its_text(text):
 @pytest.fixture
 def noted(tmp_path, monkeypatch):
     """A file with a noted digest, the note, and the paths that are read from then on."""
-    monkeypatch.setattr(files, "LARGE", 8)
-    file, folder, read, plainly = tmp_path / "weights", tmp_path / "notes", [], files.read_sha256
+    monkeypatch.setattr(digests, "LARGE_FILE", 8)
+    file, folder, read, plainly = tmp_path / "weights", tmp_path / "notes", [], digests.read_sha256
     file.write_text("12345678")
     with remembering(folder):
         assert sha256_of(file) == sha256("12345678")
     [note] = folder.iterdir()
     time.sleep(0.02)  # a tick of the file system's clock: a change after it shows
-    monkeypatch.setattr(files, "read_sha256", lambda path: read.append(path) or plainly(path))
+    monkeypatch.setattr(digests, "read_sha256", lambda path: read.append(path) or plainly(path))
     return file, note, read
 
 

@@ -18,8 +18,8 @@ from harness.cli.execution import on_the_spot
 from harness.cli.plan_text import plan_text
 from harness.cli.train import RECIPES, Recipe, command_line
 from harness.core import hardware
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import sha256_of
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig

@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
 from baselines.minilm import MINILM
+from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
-from harness.core.files import digest_of, sha256_of
 from harness.encoders.checkpoint import GOLDEN_SENTENCE, Fingerprint, config_digest, rules_digest
 from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig

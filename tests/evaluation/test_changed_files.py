@@ -20,7 +20,7 @@ from tiny_models import rest_slow
 
 from baselines.sif import SifWeights
 from harness.assets.places import Places
-from harness.core import files, provenance
+from harness.core import digests, provenance
 from harness.core.errors import DataError
 from harness.core.provenance import code_of, with_code
 from harness.encoders.cache.encodings import EncoderCache
@@ -109,12 +109,12 @@ def test_a_worker_does_not_read_the_files_again_that_the_run_has_read(tmp_path):
 
 def test_a_run_reads_the_bytes_whatever_was_noted_of_them(tmp_path, monkeypatch):
     """The note is one of other weights: forged, or the file changed and kept size and times."""
-    monkeypatch.setattr(files, "LARGE", 1)
+    monkeypatch.setattr(digests, "LARGE_FILE", 1)
     (here := tmp_path / "model").mkdir()
     write_vectors(here / "v.safetensors", *vectors_of_words(0))
     config, places = StaticConfig("m", file="v.safetensors"), Places(tmp_path, encoders={"m": here})
     true = config.identify(here).key
-    monkeypatch.setattr(files, "_noted_sha256", lambda *_: "0" * 64)
+    monkeypatch.setattr(digests, "_noted_sha256", lambda *_: "0" * 64)
     assert places.identify(config, here, noted=True).key != true
     assert places.identify(config, here).key == true
     encoder = CachedEncoder.open(config, places, lambda: 0.0)

@@ -14,8 +14,8 @@ from processes import run as run_process
 from tiny_models import rest_slow
 
 from harness.assets.places import Places
+from harness.core.environment import packages
 from harness.core.errors import HarnessError, UsageError
-from harness.core.provenance import packages
 from harness.evaluation import parallel
 from harness.evaluation.engines import (
     QUIET_TRACKER,

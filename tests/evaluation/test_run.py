@@ -26,9 +26,9 @@ from threadpoolctl import ThreadpoolController
 
 from baselines.natsv import Natsv
 from harness.assets.places import Places
+from harness.core.environment import packages
 from harness.core.errors import DataError
 from harness.core.metrics.similarity import CORRELATION_SCORES
-from harness.core.provenance import packages
 from harness.core.types import Method
 from harness.encoders.cache import encodings
 from harness.encoders.cache.encodings import EncoderCache

@@ -12,8 +12,8 @@ from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 from torch import nn
 
+from harness.core.digests import read_sha256
 from harness.core.errors import ScoreError, UsageError
-from harness.core.files import read_sha256
 from harness.encoders.transformer import TransformerConfig
 from harness.training import encoder as training_encoder
 from harness.training.encoder import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from measured_pages import Attempts, write_attempts
 
-from harness.core.provenance import commit
+from harness.core.environment import commit
 
 SECONDS_TO_SAY = 10.0  # between two lines of progress, after each of which the counts are stored
 

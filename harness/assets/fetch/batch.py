@@ -15,8 +15,8 @@ from harness.assets.fetch.sources import Arrivals, bring_part, require_plausible
 from harness.assets.fetch.wheels import unpack_wheels
 from harness.assets.places import Places, first_seen, revision_of
 from harness.assets.snapshots import snapshot_at
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData, UsageError
-from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Pairs, Task
 

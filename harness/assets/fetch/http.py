@@ -23,8 +23,8 @@ from queue import Empty, Queue
 from typing import Any, BinaryIO, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import sha256_of
 
 SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # those that huggingface_hub obeys
 

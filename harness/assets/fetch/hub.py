@@ -16,8 +16,9 @@ from pathlib import Path
 from harness.assets.catalogue import Download
 from harness.assets.fetch.http import LISTING, STALL, download, errors_in_a_line, in_time
 from harness.assets.snapshots import COMMIT, SHA256, Snapshot, note_main, repository_folder
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import safe, sha256_of
+from harness.core.files import safe
 from harness.core.interfaces import Hub
 
 # Of the model, and of its modules in folders such as `2_Dense`.

@@ -20,8 +20,9 @@ from harness.assets.fetch import http, hub
 from harness.assets.fetch.archives import DAMAGE, unpack_archive
 from harness.assets.fetch.tables import unpack_table
 from harness.assets.places import Pin, every_asset
+from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData
-from harness.core.files import digest_of, safe, sha256_of
+from harness.core.files import safe
 
 UNFINISHED = ".harness/downloads"  # under the data folder
 WAITING = ".harness/waiting"

@@ -18,8 +18,8 @@ from zipfile import ZipFile
 
 from harness.assets.catalogue import Download, Wheels
 from harness.assets.fetch.archives import DAMAGE, unpack_archive
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import sha256_of
 
 
 def unpack_wheels(wheels: Wheels, folder: Path) -> None:

@@ -27,12 +27,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from harness.core import files
 from harness.core.arrays import Float32, Int, UInt8
+from harness.core.digests import digest_of
+from harness.core.environment import packages
 from harness.core.errors import HarnessError
+from harness.core.files import share, write_atomically
 from harness.core.interfaces import Encoding, Identity
 from harness.core.json_text import parse_json
-from harness.core.provenance import packages
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import KEY_BYTES, sentence_key
 
@@ -105,7 +106,7 @@ class EncoderCache:
 
     def hold(self) -> None:
         """Keep others from clearing the folder, if there is one, as long as this object lives."""
-        if not self.held and (handle := files.share(self.folder)) is not None:
+        if not self.held and (handle := share(self.folder)) is not None:
             self.held = True
             weakref.finalize(self, os.close, handle)
 
@@ -241,7 +242,7 @@ def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
     try:
         content: Any = parse_json((folder / LABEL).read_text(encoding="utf-8"))
-        is_sealed = content.pop(SEAL) == files.digest_of(content)
+        is_sealed = content.pop(SEAL) == digest_of(content)
         return Label(**content) if is_sealed else Label()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Label()
@@ -259,8 +260,8 @@ def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
         label, file = read_label(cache.folder), cache.folder / LABEL
         changed = Label(sorted({*label.names, name}), identity.digests)
         if changed != label:
-            content = asdict(changed) | {SEAL: files.digest_of(asdict(changed))}
-            files.write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
+            content = asdict(changed) | {SEAL: digest_of(asdict(changed))}
+            write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
         elif time.time() - file.stat().st_mtime > DAY:
             file.touch()
     return cache

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from harness.core.files import digest_of_repr
+from harness.core.digests import digest_of_repr
 from harness.report.bibtex import entries_with, software
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board

@@ -1,0 +1,121 @@
+"""What a result was made in: commit, packages, interpreter, processor and threads."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import UsageError
+from harness.core.layout import BASELINES, HARNESS, INSTALLATION, IS_WHEEL
+
+# The libraries that a score may depend on.
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
+
+
+@cache
+def commit() -> dict[str, Any]:
+    """The commit of the checkout and whether tracked files differ from it; None outside one.
+
+    An installed package may lie inside a checkout of another project, whose commit says nothing.
+    """
+    if IS_WHEEL:
+        return {"commit": None, "dirty": None}
+    folders = (HARNESS.name, BASELINES.name)
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", *folders)
+    return {
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": None if changes is None else bool(changes),
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(INSTALLATION), *arguments]
+    try:
+        completed = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return completed.stdout.strip()
+
+
+def environment() -> dict[str, Any]:
+    """Commit, package versions, interpreter, processor and threads, as a record stores them."""
+    return {
+        **commit(),
+        "harness": _version("sentence-embedding-harness"),
+        "python": platform.python_version(),
+        "packages": packages(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "threads": _threads(),
+        "device": "cpu",
+    }
+
+
+def packages() -> dict[str, str | None]:
+    """The installed versions of the libraries that a score may depend on."""
+    return {name: _version(name) for name in PACKAGES}
+
+
+@cache
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def _processor() -> str:
+    """The processor's model name on Linux, elsewhere the name that the platform module gives."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        model = re.search(r"model name\s*: (.+)", cpuinfo.read_text())
+        if model is not None:
+            return model[1]
+    return platform.processor() or platform.machine()
+
+
+def _threads() -> int:
+    """The number of threads that torch and NumPy use by default in this process."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(int(limit), cores) if limit.isdigit() else cores
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import what an extra brings. Raises UsageError with its command for a package not here."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the package {error.name} is not installed; get it: "
+            f"pip install 'sentence-embedding-harness[{name}]'"
+        ) from None
+
+
+def one_blas_thread() -> Any:
+    """Context in which NumPy and SciPy multiply and decompose matrices on one thread.
+
+    On several, the order of a sum depends on how many there are, and with it the last digits of a
+    fit or a score.
+    """
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> Any:
+    import scipy.linalg  # noqa: F401 - has a library of its own, found only where it is loaded
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
