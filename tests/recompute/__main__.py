@@ -27,7 +27,7 @@ CHECKS: Mapping[str, Callable[[Inputs, Report], None]] = {
     "claims": claims.page,
     "traps": others.traps,
     "conformance": others.conformance,
-    "README": papers.readme,
+    "README": website.readme,
     "site": website.page,
 }
 

@@ -1,206 +1,204 @@
-"""The numbers of the leaderboard, of the encoders' pages."""
+"""The tables of methods: on the leaderboard, on the encoders' pages, on the page of results."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import papers
-from pages import Report, Table, content, markdown
-from scores import LABELS, SEVEN, Inputs, Records, Side, number, side
+from pages import Column, Report, Table, content, misfits, paragraphs, tables
+from scores import SEVEN, Inputs, Records, Side, number, side
 
-SPEARMAN = ("spearman", "all")
-# The columns beside the seven tasks: a task and the path of a score in its records.
-COLUMNS = {
-    "lexical": ("lexical", ("edit_distance",)),
-    "lexical, near": ("lexical", ("edit_distance_near",)),
-    "QNLI (AUC)": ("qnli", ("auc",)),
-    "SICK-R, 9,927": ("sick-r.all", SPEARMAN),
-    "STS-B dev": ("sts-b.dev", SPEARMAN),
-    "alignment": ("sts-b", ("alignment",)),
-    "uniformity": ("sts-b", ("uniformity",)),
-    "mini-STS": ("mini-sts", SPEARMAN),
-    "mini-SICK": ("mini-sick", SPEARMAN),
-    "mini-QNLI (AUC)": ("mini-qnli", ("auc",)),
-    "mini-lexical": ("mini-lexical", ("edit_distance",)),
-    "mini-kind (accuracy)": ("mini-kind", ("accuracy",)),
-    "mini-paraphrase (accuracy)": ("mini-paraphrase", ("accuracy",)),
-    **{
-        heading: (heading.lower(), ("accuracy",))
-        for heading in ("MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC")
-    },
-}
-GOLD = re.compile(r"token edit distance on (mini-)?STS.*? gold itself has (\S+) .*? and (\S+) ")
-PROTOCOL = re.compile(r"(Spearman|Pearson), `(\w+)`, (SentEval|raw) text")
-ANSWER = re.compile(r"\* \*\*(?P<question>.*?)\*\* (?P<said>.*)")
+Protocol = tuple[str, str, str]  # metric, aggregation, what is added to a task's name
+PROTOCOLS: Sequence[Protocol] = [
+    *product(("spearman", "pearson"), ("all", "wmean", "mean"), (".senteval", ""))
+]
+TIED, FITTED, SHARED = "≈", "†", "‡"
 
 
 def leaderboard(inputs: Inputs, report: Report) -> None:
-    papers.counts(inputs.results / "LEADERBOARD.md", inputs, report)
-    board_page(inputs.results / "LEADERBOARD.md", inputs.records, report)
+    path = inputs.results / "LEADERBOARD.md"
+    papers.counts(path, inputs, report, every=True)
+    methods = inputs.records.methods
+    boards(path, methods, inputs.records, report)
+    words = " ".join(word for table in tables(path) for word in table.head)
+    for task, own in gold(inputs.records).items():
+        if re.search(rf"(?<![\w-]){task}\b", words, re.IGNORECASE):
+            report.sentence(f"{path.name}: gold of {task}", paragraphs(path), own)
+    for table in tables(path):
+        if keys := known(table, methods):
+            _ties(path, table, keys, inputs.records, report)
 
 
 def encoders(inputs: Inputs, report: Report) -> None:
-    for name in encoder_pages(inputs.records):
-        board_page(inputs.results / "tables" / name, inputs.records, report)
+    by_encoder: dict[str, list[str]] = {}
+    for method in inputs.records.methods:
+        by_encoder.setdefault(method.partition(".")[0], []).append(method)
+    for encoder, methods in by_encoder.items():
+        name = f"{encoder.replace(':', '%3A')}.md"
+        boards(inputs.results / "tables" / name, methods, inputs.records, report)
 
 
-def encoder_pages(records: Records) -> list[str]:
-    names = sorted({method.partition(".")[0] for method, _ in records})
-    return [f"{name.replace(':', '%3A')}.md" for name in names]
+def gold(records: Records) -> dict[str, list[str]]:
+    """The scores of gold itself, which pages say in a sentence, by task."""
+    first = {task: rows[0]["scores"] for (_, task), rows in records.items()}
+    names = ("gold_edit_distance", "gold_edit_distance_near")
+    return {
+        task: [f"{scores[name]:.2f}" for name in names]
+        for task, scores in first.items()
+        if names[0] in scores
+    }
 
 
-def board_page(path: Path, records: Records, report: Report) -> None:
-    """The leaderboard, or an encoder's page."""
-    whole = path.name == "LEADERBOARD.md"
-    shown: set[str] = set()
-    done: set[tuple[str, str]] = set()
-    for table in markdown(path):
-        where = f"{path.name}: {' / '.join(filter(None, [*table.headings[1:], table.caption]))}"
-        if table.head[0] == "paper":
-            continue  # papers.py has the counts
-        scope = table.headings[-1] if whole else table.headings[0]
-        done.add((scope, table.caption))
-        if found := PROTOCOL.search(table.caption or table.headings[-1]):
-            own = _methods(records, scope, shown if scope == "On some tasks only" else None)
-            shown.add(scope)
-            _seven(where, table, own, found, records, report, path.parent if whole else None)
-        else:
-            own = _methods(records, table.headings[0], set() if whole else None)
-            _section(where, table, own, records, report)
-    _gold(path, records, report)
-    if whole:
-        _every_board(path, done, records, report)
+def known(table: Table, methods: Sequence[str]) -> list[str]:
+    """The method of each line of a table of methods; none of another table."""
+    keys = [line[0].replace("`", "").split(" ")[0] for line in table.lines]
+    return keys if len({*keys} & {*methods}) * 2 > len(keys) else []
 
 
-def _methods(records: Records, encoder: str, but: set[str] | None) -> list[str]:
-    """The methods of an encoder; with `but`, those of all encoders but these."""
-    every = dict.fromkeys(method for method, _ in records)
-    if but is not None:
-        return [method for method in every if method.partition(".")[0] not in but]
-    return [method for method in every if method.partition(".")[0] == encoder]
+def boards(path: Path, methods: Sequence[str], records: Records, report: Report) -> None:
+    """Every table of methods on a page, each with all the methods that it is about."""
+    shown: dict[Protocol, set[str]] = {}
+    for table in tables(path):
+        keys = known(table, methods)
+        if not keys:
+            continue
+        where = f"{path.name}: {' / '.join(table.headings[1:]) or table.head[1]}"
+        report.equal(f"{where}: methods of no record", [k for k in keys if k not in methods], [])
+        report.equal(f"{where}: methods twice", len(keys), len({*keys}))
+        marked = [key for key, line in zip(keys, table.lines, strict=True) if FITTED in line[0]]
+        fitted = [key for key in keys if key.endswith(("@target", "@target-splits"))]
+        report.equal(f"{where}: marks of {FITTED}", marked, fitted)
+        if not _has_seven(table):
+            found = report.columns(where, keys, table, _columns(table, keys, records))
+            scores = {column.subject for column in found}
+            due = [m for m in methods if any(_means(side(records, m, *one) for one in scores))]
+            report.equal(f"{where}: rows", sorted(keys), sorted(due))
+            continue
+        protocol = _protocol(table, keys, records)
+        report.columns(where, keys, table, _seven_columns(keys, protocol, records))
+        order = [mean for key in keys if (mean := average(records, key, protocol)) is not None]
+        report.equal(f"{where}: order of averages", order, sorted(order, reverse=True))
+        shown.setdefault(protocol, set()).update(keys)
+    for protocol, keys in shown.items():
+        due = {*_due(methods, protocol, keys, records)}
+        report.equal(f"{path.name}: {protocol}: methods", sorted(keys), sorted(due))
 
 
-def seven_of(records: Records, method: str, found: re.Match[str]) -> list[Side]:
-    metric, way, text = found[1].lower(), found[2], found[3]
-    suffix = ".senteval" if text == "SentEval" else ""
+def _has_seven(table: Table) -> bool:
+    return {*SEVEN} <= {head.lower() for head in table.head}
+
+
+def _due(
+    methods: Sequence[str], protocol: Protocol, shown: Iterable[str], records: Records
+) -> Iterator[str]:
+    """Of an encoder that is shown, and of each with an average, all methods with a score."""
+    encoders = {method.partition(".")[0] for method in shown}
+    for method in methods:
+        if average(records, method, protocol) is not None:
+            encoders.add(method.partition(".")[0])
+    for method in methods:
+        if method.partition(".")[0] in encoders and any(_means(seven(records, method, protocol))):
+            yield method
+
+
+def _protocol(table: Table, keys: Sequence[str], records: Records) -> Protocol:
+    """The protocol whose scores of the seven tasks fit a table best."""
+    places = [[head.lower() for head in table.head].index(task) for task in SEVEN]
+    printed = [line[place] for line in table.lines for place in places]
+
+    def faults(protocol: Protocol) -> int:
+        due = [one.text for key in keys for one in seven(records, key, protocol)]
+        return len(misfits(printed, due))
+
+    return min(PROTOCOLS, key=faults)
+
+
+def seven(records: Records, method: str, protocol: Protocol) -> list[Side]:
+    metric, way, suffix = protocol
     return [side(records, method, f"{task}{suffix}", (metric, way)) for task in SEVEN]
 
 
-def average_of(sides: Sequence[Side]) -> float | None:
-    means = [one.mean for one in sides if one.mean is not None]
-    return fmean(means) if len(means) == len(sides) else None
+def _means(sides: Iterable[Side]) -> list[float]:
+    return [one.mean for one in sides if one.mean is not None]
 
 
-def average_text(mean: float | None) -> str:
-    return "–" if mean is None else number(mean)
+def average(records: Records, method: str, protocol: Protocol) -> float | None:
+    """The mean over the seven tasks, if all of them have a score."""
+    means = _means(seven(records, method, protocol))
+    return fmean(means) if len(means) == len(SEVEN) else None
 
 
-def _label(method: str) -> str:
-    fitted = method.partition("@")[2] in ("target", "target-splits")
-    return f"`{method}`" + (" †" if fitted else "")
+def _seven_columns(keys: Sequence[str], protocol: Protocol, records: Records) -> list[Column]:
+    """The tasks of a protocol, and what may stand beside them: average, cost and sizes."""
+    rows = [seven(records, key, protocol) for key in keys]
+    columns = [
+        Column([task], [row[place].text for row in rows]) for place, task in enumerate(SEVEN)
+    ]
+    means = [average(records, key, protocol) for key in keys]
+    columns.append(Column([], ["" if mean is None else number(mean) for mean in means]))
+    columns.append(Column([], [cost(records, key, protocol[2]) for key in keys]))
+    facts = [records.facts.get(key, {}) for key in keys]
+    columns += [
+        Column([], [str(f.get(name, "")) for f in facts]) for name in ("dimensions", "rank")
+    ]
+    parameters = [own.get("parameters") for own in facts]
+    millions = ["" if count is None else f"{count / 1e6:.3g}M" for count in parameters]
+    return [*columns, Column([], millions)]
 
 
-def _seven(
-    where: str,
-    table: Table,
-    methods: Sequence[str],
-    protocol: re.Match[str],
-    records: Records,
-    report: Report,
-    results: Path | None,
-) -> None:
-    """A table of the seven tasks: each score, average and cost, the rows' order and marks."""
-    rows = {method: seven_of(records, method, protocol) for method in methods}
-    rows = {m: row for m, row in rows.items() if any(one.mean is not None for one in row)}
-    averages = {m: mean for m, row in rows.items() if (mean := average_of(row)) is not None}
-    ties = _ties(results, protocol, averages) if results else set()
-    ranked = sorted(averages, key=lambda method: -averages[method])
-    wanted = [_label(m) + (" ≈" if m in ties else "") for m in ranked]
-    printed = [line[0] for line in table.lines]
-    report.equal(f"{where}: rows with an average", printed[: len(wanted)], wanted)
-    left = [_label(m) for m in rows if m not in averages]
-    report.equal(f"{where}: other rows", sorted(printed[len(wanted) :]), sorted(left))
-    report.equal(f"{where}: columns", list(table.head[1:9]), [*LABELS, "Avg."])
-    for line in table.lines:
-        method = line[0].split("`")[1]
-        due = [*(one.text for one in rows.get(method, ())), average_text(averages.get(method))]
-        report.cells(f"{where}: {method}", table.head[1:9], line[1:9], due)
-        for cell in line[9:]:
-            _cost(f"{where}: {method}: cost", cell, method, protocol, records, report)
-
-
-def _ties(results: Path, protocol: re.Match[str], averages: dict[str, float]) -> set[str]:
-    """Rows that the stored comparisons of exactly these averages cannot tell from the row above."""
-    if not averages:
-        return set()
-    encoder = next(iter(averages)).partition(".")[0]
-    name = f"{encoder}.{protocol[3].lower()}-{protocol[1].lower()}-{protocol[2]}.json"
-    path = results / "records" / "comparisons" / name.replace(":", "%3A")
-    if not path.exists():
-        return set()
-    stored = content(path)
-    if stored["averages"] != {method: round(mean, 2) for method, mean in averages.items()}:
-        return set()
-    return {row["below"] for row in stored["rows"] if row["p_holm"] > 0.05}
-
-
-def _cost(
-    where: str, cell: str, method: str, protocol: re.Match[str], records: Records, report: Report
-) -> None:
-    suffix = ".senteval" if protocol[3] == "SentEval" else ""
+def cost(records: Records, method: str, suffix: str) -> str:
+    """Milliseconds a sentence in two digits, with a mark where processes ran beside each other."""
     rows = [row for task in SEVEN for row in records.get((method, f"{task}{suffix}"), ())]
     clocks = [row["timings"].get(name) for row in rows for name in ("encode", "apply")]
     sentences = [row["facts"].get("distinct_sentences", 0) for row in rows]
     if not rows or None in clocks or not all(sentences) or not sum(clocks):
-        report.equal(where, cell, "not timed" if rows else "not run")
-        return
-    cost = 1000 * sum(clocks) / sum(sentences)
-    digits = max(0, 1 - math.floor(math.log10(cost)))
+        return ""
+    milliseconds = 1000 * sum(clocks) / sum(sentences)
+    digits = max(0, 1 - math.floor(math.log10(milliseconds)))
     shared = any(row["facts"].get("workers", 1) > 1 for row in rows)
-    report.equal(f"{where}: mark of workers", cell.endswith(" ‡"), shared)
-    report.expect(where, cell.removesuffix(" ‡"), number(cost), digits)
+    return f"{milliseconds:.{digits}f}" + (f" {SHARED}" if shared else "")
 
 
-def _section(
-    where: str, table: Table, methods: Sequence[str], records: Records, report: Report
-) -> None:
-    """A table of other tasks; which columns and rows there are, and each score."""
-    unknown = [heading for heading in table.head[1:] if heading not in COLUMNS]
-    report.equal(f"{where}: columns without a rule", unknown, [])
-    if unknown:
-        return
-    rows = {
-        _label(m): [side(records, m, *COLUMNS[heading]) for heading in table.head[1:]]
-        for m in methods
-    }
-    rows = {m: row for m, row in rows.items() if any(one.mean is not None for one in row)}
-    report.equal(f"{where}: rows", sorted(line[0] for line in table.lines), sorted(rows))
-    for line in table.lines:
-        due = [one.text for one in rows.get(line[0], ())]
-        report.cells(f"{where}: {line[0]}", table.head[1:], line[1:], due)
+def _columns(table: Table, keys: Sequence[str], records: Records) -> list[Column]:
+    """Every score that a heading names by task or score as a column; every score if none does."""
+    words = {word for head in table.head for word in re.findall(r"[\w-]+", head.lower())}
+    names = {score: {score[0].partition(".")[0], score[1][-1]} for score in records.scores}
+    wanted = {score: own for score, own in names.items() if own & words} or names
+    return [
+        Column(own, [side(records, key, *score).text for key in keys], score)
+        for score, own in wanted.items()
+    ]
 
 
-def _gold(path: Path, records: Records, report: Report) -> None:
-    """The scores of gold itself, which stand in a sentence."""
-    for mini, whole, near in GOLD.findall(path.read_text(encoding="utf-8")):
-        task = f"{mini}lexical"
-        rows = next(rows for (_, name), rows in records.items() if name == task)
-        scores = rows[0]["scores"]
-        report.expect(f"{path.name}: gold, {task}", whole, number(scores["gold_edit_distance"]))
-        found = number(scores["gold_edit_distance_near"])
-        report.expect(f"{path.name}: gold, {task}, near", near, found)
+def _ties(path: Path, table: Table, keys: Sequence[str], records: Records, report: Report) -> None:
+    """The rows that the stored comparisons cannot tell from the row above them."""
+    printed = {key for key, line in zip(keys, table.lines, strict=True) if TIED in line[0]}
+    due = set()
+    if _has_seven(table):
+        protocol = _protocol(table, keys, records)
+        for encoder in dict.fromkeys(key.partition(".")[0] for key in keys):
+            own = [key for key in keys if key.partition(".")[0] == encoder]
+            due |= _tied(path.parent, encoder, own, protocol, records)
+    report.equal(
+        f"{path.name}: {table.headings[-1]}: marks of {TIED}", sorted(printed), sorted(due)
+    )
 
 
-def _every_board(path: Path, done: set[tuple[str, str]], records: Records, report: Report) -> None:
-    """An encoder with an average has its table."""
-    for caption in {caption for _, caption in done if caption}:
-        protocol = PROTOCOL.search(caption)
-        assert protocol
-        for encoder in {method.partition(".")[0] for method, _ in records}:
-            own = _methods(records, encoder, None)
-            if any(average_of(seven_of(records, m, protocol)) is not None for m in own):
-                report.equal(f"{path.name}: {encoder}: {caption}", (encoder, caption) in done, True)
+def _tied(
+    results: Path, encoder: str, methods: Sequence[str], protocol: Protocol, records: Records
+) -> set[str]:
+    """Of an encoder, if the averages are those that were compared."""
+    metric, way, suffix = protocol
+    name = f"{encoder}.{suffix[1:] or 'raw'}-{metric}-{way}.json".replace(":", "%3A")
+    path = results / "records" / "comparisons" / name
+    means = {method: average(records, method, protocol) for method in methods}
+    rounded = {method: round(mean, 2) for method, mean in means.items() if mean is not None}
+    stored = content(path) if path.exists() else {"averages": None}
+    if stored["averages"] != rounded:
+        return set()
+    return {row["below"] for row in stored["rows"] if row["p_holm"] > 0.05}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 
 import others
-from pages import Report, Table, content, markdown
+from pages import Column, Report, Table, content, paragraphs, tables
 from papers import SCORES, in_points, path_of
 from scores import (
     Decision,
@@ -25,9 +26,8 @@ from scores import (
 )
 
 OUTCOMES = ("holds", "does not hold", "undecided", "not measured")
-APART = "tests on encoders of which no paper claims anything"
+LINK = re.compile(r"\(#(.*?)\)")
 Score = tuple[str, tuple[str, ...]]
-P_COLUMN = 8  # of the table of a claim
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,17 @@ class Line:
 class Claim:
     """A claim with its lines; the last is the average where there is one.
 
-    `caveats` say which sentence it is a part of; `encoders` on what it
-    was tested, and `of_paper` whether a paper claims it of such an encoder; of one of `every` part
-    all parts have to hold.
+    `text` is what is claimed, `part_of` the sentence it is a part of, `encoders` what it was tested
+    on, and `of_paper` whether a paper claims it of such an encoder; of one of `every` part all
+    parts have to hold.
     """
 
     id: str
-    place: str
+    text: str
     lines: Sequence[Line]
     averages: bool
-    caveats: Sequence[str]
-    encoders: str
+    part_of: str
+    encoders: tuple[str, ...]
     of_paper: bool
     every: bool
 
@@ -93,23 +93,6 @@ class Claim:
         if None in claimed:
             return "–"
         return str(sum(difference > 0 for difference in claimed if difference is not None))
-
-
-def page(inputs: Inputs, report: Report) -> None:
-    """The whole page."""
-    results, tables = inputs.results, inputs.tables
-    path = results / "tables" / "replication-in-miniature.md"
-    claims = all_claims(inputs)
-    shown = list(markdown(path))
-    _summary(path.read_text(encoding="utf-8"), claims, report)
-    for claim in claims:
-        [own] = [table for table in shown if table.headings[-1] == claim.id]
-        _section(own, claim, report)
-    _overview(next(t for t in shown if t.headings[-1] == "Claims"), claims, report)
-    _effects(next(t for t in shown if t.headings[-1] == "Effect sizes"), claims, report)
-    searches = [table for table in shown if "Searches and ablations" in table.headings]
-    others.searches(searches, results, tables, report)
-    report.equal("claims: tables", len(shown), 2 + len(claims) + len(searches))
 
 
 def all_claims(inputs: Inputs) -> list[Claim]:
@@ -154,15 +137,13 @@ def _claim(
         known = [line.printed for line in lines if line.printed]
         means = (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
         lines.append(_line("Avg.", means, methods, scores, stored, records))
-    caveats = [f"are parts of {entry['part_of']}"] if "part_of" in entry else []
-    names = dict.fromkeys(method.split(".")[0] for method in methods)
     return Claim(
         id=entry["id"],
-        place=f"{table['paper']}, {table['table']}",
+        text=entry["claim"],
         lines=lines,
         averages=averages,
-        caveats=caveats,
-        encoders=" and ".join(f"`{name}`" for name in names),
+        part_of=entry.get("part_of", ""),
+        encoders=tuple(dict.fromkeys(method.split(".")[0] for method in methods)),
         of_paper=entry.get("of_paper", True),
         every=bool(entry.get("conjunction")),
     )
@@ -184,123 +165,134 @@ def _line(
     return Line(label, printed, (above, below), decision)
 
 
-def _counted(counts: Mapping[str, int]) -> str:
-    plural = {"holds": "hold", "does not hold": "do not hold"}
-    return ", ".join(f"{count} {plural.get(word, word)}" for word, count in counts.items())
-
-
-def caveats_of(claims: Sequence[Claim]) -> str:
-    """How many claims have each caveat, by outcome."""
-    said = ""
-    for what in dict.fromkeys(caveat for claim in claims for caveat in claim.caveats):
-        own = [claim.outcome for claim in claims if what in claim.caveats]
-        some = {word: own.count(word) for word in OUTCOMES if word in own}
-        said += f" {len(own)} claims ({_counted(some)}) {what}."
-    return said
-
-
-def by_kind(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
-    """What papers claim, and what none claims of the encoder that was tested."""
-    kinds = {
-        "claims": [claim for claim in claims if claim.of_paper],
-        APART: [claim for claim in claims if not claim.of_paper],
-    }
-    return {what: group for what, group in kinds.items() if group}
-
-
-def encoders_of(claims: Sequence[Claim]) -> str:
-    """On which encoders the claims were tested, by outcome."""
-    said = []
-    for encoders in dict.fromkeys(claim.encoders for claim in claims):
-        own = [claim.outcome for claim in claims if claim.encoders == encoders]
-        some = {word: own.count(word) for word in OUTCOMES if word in own}
-        said.append(f"{encoders} ({_counted(some)})")
-    return f" Tested on {'; '.join(said)}."
-
-
-def _summary(text: str, claims: Sequence[Claim], report: Report) -> None:
-    wanted = []
-    for what, group in by_kind(claims).items():
-        whole = {word: sum(claim.outcome == word for claim in group) for word in OUTCOMES}
-        tasks = {word: sum(claim.counts[word] for claim in group) for word in OUTCOMES}
-        said = f"**Of {len(group)} {what} {_counted(whole)}.**"
-        said += f"{caveats_of(group)}{encoders_of(group)} "
-        wanted.append(f"{said}Claim by task, of {sum(tasks.values())}: {_counted(tasks)}.")
-    printed = [line for line in text.splitlines() if line.startswith("**Of ")]
-    report.equal("claims: summaries", len(printed), len(wanted))
-    for line, due in zip(printed, wanted, strict=False):
-        report.expect("claims: summary", line, due)
-    for word in OUTCOMES:
-        line = next((li for li in text.splitlines() if li.startswith(f"- {word}: [")), "")
-        ids = [claim.id for claim in claims if claim.outcome == word]
-        report.equal(f"claims: {word}", re.findall(r"\(#(.*?)\)", line), ids)
+def page(inputs: Inputs, report: Report) -> None:
+    """A section for each claim, tables with a line for each claim, counts in sentences."""
+    path = inputs.results / "tables" / "replication-in-miniature.md"
+    claims = all_claims(inputs)
+    sections = {table.headings[-1]: table for table in tables(path)}
     for claim in claims:
-        own = text[text.index(f"\n## {claim.id}\n") :]
-        said = next(line for line in own.splitlines() if line.startswith("**"))
-        counts = ", ".join(f"{claim.counts[word]} {word}" for word in OUTCOMES)
-        order = f"the paper's own numbers have this order on {claim.in_paper}"
-        if claim.in_paper == "–":
-            order = "the paper says it in words and prints no numbers"
-        tasks_of = "1 task" if len(claim.tasks) == 1 else f"{len(claim.tasks)} tasks"
-        due = f"**{claim.outcome.capitalize()}**: of {tasks_of} {counts}; {order}."
-        report.expect(f"claims: {claim.id}: verdict", said, due)
+        _section(f"claims: {claim.id}", sections[claim.id], claim, report)
+    overviews(path, {f"[{claim.id}](#{claim.id})": claim for claim in claims}, report)
+    texts = paragraphs(path)
+    for place, group in enumerate(groups(claims)):
+        tasks = [line.decision.outcome for claim in group for line in claim.tasks]
+        due = [*counts_of(group), len(tasks), *_counts(tasks)]
+        report.sentence(f"claims: counts of group {place + 1}", texts, due)
+    linked = [set(LINK.findall(text)) for text in texts]
+    for outcome in OUTCOMES:
+        ids = {claim.id for claim in claims if claim.outcome == outcome}
+        report.equal(f"claims: a list of those that are {outcome}", ids in linked, True)
+    by_section = _texts_of_sections(path)
+    for claim in claims:
+        in_paper = [] if claim.in_paper == "–" else [claim.in_paper]
+        due = [
+            len(claim.tasks),
+            *_counts([line.decision.outcome for line in claim.tasks]),
+            *in_paper,
+        ]
+        report.sentence(f"claims: {claim.id}: counts", by_section[claim.id], due)
+    others.searches(inputs, path, report)
+
+
+def _texts_of_sections(path: Path) -> dict[str, list[str]]:
+    """The paragraphs below each heading."""
+    sections: dict[str, list[str]] = {}
+    heading = ""
+    for text in paragraphs(path):
+        if text.startswith("#"):
+            heading = text.lstrip("# ")
+        sections.setdefault(heading, []).append(text)
+    return sections
+
+
+def overviews(path: Path, claims: dict[str, Claim], report: Report) -> None:
+    """Every table with a line for each claim, named by a text: outcomes, counts and effects."""
+    found = 0
+    for table in tables(path):
+        keys = [line[0] for line in table.lines]
+        if not {*keys} & {*claims}:
+            continue
+        found += 1
+        where = f"{path.name}: {' / '.join(table.headings[1:])}"
+        report.equal(f"{where}: claims", keys, [*claims])
+        report.columns(where, keys, table, list(_overview_columns([*claims.values()])))
+        for line, claim in zip(table.lines, claims.values(), strict=False):
+            said = {cell.strip("*") for cell in line} & {*OUTCOMES}
+            report.equal(f"{where}: {claim.id}: outcome", said - {claim.outcome}, set())
+    report.equal(f"{path.name}: tables of claims", found > 0, True)
+
+
+def _overview_columns(claims: Sequence[Claim]) -> Iterator[Column]:
+    """What the columns of such a table may hold."""
+    tasks = [str(len(claim.tasks)) for claim in claims]
+    for outcome in OUTCOMES:
+        cells = [str(claim.counts[outcome]) for claim in claims]
+        yield Column([outcome], cells)
+        yield Column([], [f"{count} of {total}" for count, total in zip(cells, tasks, strict=True)])
+    yield Column([], tasks)
+    yield Column([], [claim.in_paper for claim in claims])
+    for label in dict.fromkeys(line.label for claim in claims for line in claim.lines):
+        yield Column([label], [_effect(claim, label) for claim in claims])
+
+
+def _effect(claim: Claim, label: str) -> str:
+    """The claimed and the measured difference on a column."""
+    for line in claim.lines:
+        if line.label == label:
+            return " ".join(
+                _signed(value)
+                for value in (line.claimed, line.decision.difference)
+                if value is not None
+            )
+    return ""
+
+
+def _counts(outcomes: Sequence[str]) -> list[int]:
+    """How often each outcome is there, if it is."""
+    return [outcomes.count(word) for word in OUTCOMES if word in outcomes]
+
+
+def groups(claims: Sequence[Claim]) -> list[list[Claim]]:
+    """What papers claim, and what none claims of the encoder that was tested."""
+    of_paper = [[claim for claim in claims if claim.of_paper is made] for made in (True, False)]
+    return [group for group in of_paper if group]
+
+
+def counts_of(group: Sequence[Claim]) -> list[int]:
+    """How many claims, by outcome; of those that are parts of one sentence; by encoder."""
+    found = [len(group), *_counts([claim.outcome for claim in group])]
+    for part_of in dict.fromkeys(claim.part_of for claim in group if claim.part_of):
+        own = [claim.outcome for claim in group if claim.part_of == part_of]
+        found += [len(own), *_counts(own)]
+    for encoders in dict.fromkeys(claim.encoders for claim in group):
+        found += _counts([claim.outcome for claim in group if claim.encoders == encoders])
+    return found
+
+
+def _section(where: str, table: Table, claim: Claim, report: Report) -> None:
+    """A line for each task: both published numbers and ours, differences, interval, p, outcome."""
+    labels = [line.label for line in claim.lines]
+    report.equal(f"{where}: lines", [cells[0] for cells in table.lines], labels)
+    for cells, line in zip(table.lines, claim.lines, strict=False):
+        decision = line.decision
+        due = [number(points) for points in line.printed or ()]
+        due += [_signed(line.claimed)] if line.claimed is not None else []
+        for one in line.sides:
+            due += [one.text, str(len(one.scores)) if one.seeded and one.scores else ""]
+        due += [_signed(decision.difference)] if decision.difference is not None else []
+        due += [_signed(end) for end in decision.interval or ()]
+        due += [_p(decision.p)] if decision.p is not None else []
+        report.expect(f"{where}: {line.label}", " ".join(cells[1:]), " ".join(due))
+        said = {*cells} & {*OUTCOMES}
+        report.equal(
+            f"{where}: {line.label}: outcome", said - {"not measured"} or said, {decision.outcome}
+        )
 
 
 def _signed(value: float) -> str:
     return f"{value + 0.0:+.9f}"
 
 
-def _p(p: float | None) -> str:
+def _p(p: float) -> str:
     """Three decimals, rounded up."""
-    if p is None:
-        return ""
     return "<0.001" if p < 0.001 else f"{math.ceil(round(p, 9) * 1000) / 1000:.3f}"
-
-
-def _section(table: Table, claim: Claim, report: Report) -> None:
-    report.equal(f"claims: {claim.id}: lines", len(table.lines), len(claim.lines))
-    for cells, line in zip(table.lines, claim.lines, strict=False):
-        decision = line.decision
-        shown = []
-        for one in line.sides:
-            few = f" (k={len(one.scores)})" if one.seeded and one.scores else ""
-            shown.append(one.text + few)
-        printed = [number(points) for points in line.printed] if line.printed else ["–", "–"]
-        interval = decision.interval
-        due = [
-            line.label,
-            *printed,
-            "–" if line.claimed is None else _signed(line.claimed),
-            *shown,
-            "" if decision.difference is None else _signed(decision.difference),
-            f"{_signed(interval[0])} to {_signed(interval[1])}" if interval else "",
-            decision.outcome,
-            decision.by,
-        ]
-        where = f"claims: {claim.id}: {line.label}"
-        report.equal(f"{where}: p", cells[P_COLUMN], _p(decision.p))
-        head, shown_cells = ([*row[:P_COLUMN], *row[P_COLUMN + 1 :]] for row in (table.head, cells))
-        report.cells(where, head, shown_cells, due)
-
-
-def _overview(table: Table, claims: Sequence[Claim], report: Report) -> None:
-    report.equal("claims: overview", len(table.lines), len(claims))
-    for cells, claim in zip(table.lines, claims, strict=False):
-        due = [*(str(n) for n in claim.counts.values()), str(len(claim.tasks)), claim.in_paper]
-        report.cells(f"claims: overview: {claim.id}", table.head[4:-1], cells[4:-1], due)
-        report.equal(f"claims: overview: {claim.id}: tested on", cells[2], claim.encoders)
-        report.equal(f"claims: overview: {claim.id}", cells[0], f"[{claim.id}](#{claim.id})")
-        report.equal(f"claims: overview: {claim.id}", cells[-1], f"**{claim.outcome}**")
-
-
-def _effects(table: Table, claims: Sequence[Claim], report: Report) -> None:
-    for cells, claim in zip(table.lines, claims, strict=True):
-        lines = {line.label: line for line in claim.lines}
-        report.equal("claims: effects", set(lines) - set(table.head), set())
-        for head, cell in zip(table.head[1:], cells[1:], strict=True):
-            due = ""
-            if line := lines.get(head):
-                difference = line.decision.difference
-                due = "–" if line.claimed is None else _signed(line.claimed)
-                due += ", " + (line.decision.outcome if difference is None else _signed(difference))
-            report.expect(f"claims: effects: {claim.id}: {head}", cell, due)

@@ -2,110 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from pages import Report, Table, content, markdown
+from pages import Column, Report, content, paragraphs, tables
 from papers import in_points
 from scores import Fields, Inputs, Records, at, number, side
+
+Scores = dict[str, list[dict[str, float]]]
+Compared = tuple[Fields, str, float, float | None]  # a cell, a score's name, theirs, ours
 
 
 def traps(inputs: Inputs, report: Report) -> None:
     """Each score, and its difference from the first of its trap and task."""
     path, records = inputs.results / "tables" / "protocols.md", inputs.records
     data = content(inputs.results / "questions" / "traps.toml")["trap"]
-    shown = list(markdown(path))
+    shown = list(tables(path))
     report.equal(f"{path.name}: tables", len(shown), len(data))
     for table, trap in zip(shown, data, strict=False):
         report.equal(f"{path.name}: {trap['title']}", len(table.lines), len(trap["rows"]))
-        first: dict[tuple[str, tuple[str, ...]], int] = {}
+        first: dict[tuple[str, tuple[str, ...]], float | None] = {}
         between_scores = {"aggregation", "metric"} & set(trap.get("about", ()))
-        sides = []
-        for n, (line, row) in enumerate(zip(table.lines, trap["rows"], strict=False)):
-            where = f"{path.name}: {trap['title']}: {row['what']}"
-            own = side(records, row["method"], row["task"], row.get("score", ("spearman", "all")))
-            sides.append(own)
-            report.equal(where, line[1:3], [f"`{row['method']}`", f"`{row['task']}`"])
-            report.expect(f"{where}: score", line[3], own.text)
-            score = () if between_scores else tuple(row.get("score", ("spearman", "all")))
-            base = first.setdefault((row["task"].partition(".")[0], score), n)
-            start, gap = sides[base].mean, ""
-            if base != n and own.mean is not None and start is not None:
-                gap = f"{own.mean - start:+.9f}"
-            report.expect(f"{where}: difference", line[4], gap)
+        for line, row in zip(table.lines, trap["rows"], strict=False):
+            where = f"{path.name}: {trap['title']}: {row['method']} on {row['task']}"
+            named = re.findall("`(.*?)`", " ".join(line[1:]))
+            report.equal(where, named, [row["method"], row["task"]])
+            path_of_score = tuple(row.get("score", ("spearman", "all")))
+            own = side(records, row["method"], row["task"], path_of_score)
+            subject = row["task"].partition(".")[0], () if between_scores else path_of_score
+            start = first.get(subject)
+            gap = "" if None in (own.mean, start) else f"{own.mean - start:+.9f}"
+            first.setdefault(subject, own.mean)
+            report.expect(where, " ".join(line[1:]), f"{own.text} {gap}")
+
+
+def compared(inputs: Inputs) -> Iterator[tuple[Path, Fields, list[Compared]]]:
+    """Of each reference: its scores by cell and name, with ours where it was measured."""
+    trials: Scores = {}
+    for kept in sorted((inputs.results / "records" / "conformance").glob("*.json")):
+        trials |= content(kept)
+    for file in sorted((inputs.results / "references").glob("*.json")):
+        reference = content(file)
+        scores = []
+        for cell in reference["cells"]:
+            for name, theirs in cell["scores"].items():
+                scores.append((cell, name, theirs, _ours(cell, name, trials, inputs.records)))
+        yield file, reference, scores
+
+
+def _within(reference: Fields, cell: Fields) -> float:
+    return cell.get("tolerance", reference.get("tolerance", 1e-3))
 
 
 def conformance(inputs: Inputs, report: Report) -> None:
     """Their scores, ours and the difference; then the counts and the largest difference."""
-    results, records = inputs.results, inputs.records
-    path = results / "tables" / "conformance.md"
-    summary, *shown = markdown(path)
-    files = sorted((results / "references").glob("*.json"))
-    by_authors: dict[bool, int] = {True: 0, False: 0}
-    report.equal(f"{path.name}: references", len(shown), len(files))
-    trials: dict[str, list[dict[str, float]]] = {}
-    for kept in sorted((results / "records" / "conformance").glob("*.json")):
-        trials |= content(kept)
-    for table, file, line in zip(shown, files, summary.lines, strict=False):
-        reference = content(file)
-        due = [(cell, *score) for cell in reference["cells"] for score in cell["scores"].items()]
-        by_authors["authors_of" in reference] += len(due)
-        report.equal(f"{path.name}: {file.name}", len(table.lines), len(due))
+    path = inputs.results / "tables" / "conformance.md"
+    shown = list(tables(path))
+    by_file = {table.headings[-1]: table for table in shown}
+    summaries: dict[str, list[str]] = {}
+    counts = {True: 0, False: 0}
+    for file, reference, scores in compared(inputs):
+        where, lines = f"{path.name}: {file.name}", by_file[file.name].lines
+        report.equal(f"{where}: lines", len(lines), len(scores))
         differences = []
-        for cells, (cell, name, theirs) in zip(table.lines, due, strict=False):
-            where = f"{path.name}: {file.name}: {cell.get('method')} {cell.get('task')} {name}"
-            report.expect(f"{where}: theirs", cells[3], number(theirs), 4)
-            ours = _ours(cell, name, trials, records)
-            if ours is None:
-                report.equal(f"{where}: ours", any(map(str.isdigit, cells[4])), False)
+        equal = 0
+        for line, (cell, name, theirs, ours) in zip(lines, scores, strict=False):
+            within, due = _within(reference, cell), [number(theirs)]
+            if ours is not None:
+                differences.append(abs(round(ours - theirs, 9)))
+                equal += differences[-1] <= within
+                due += [number(ours), f"{ours - theirs + 0.0:+.9f}"]
+            printed = " ".join(line[3:])
+            report.expect(f"{where}: {name}", printed, " ".join([*due, f"{within:g}"]), 4)
+        counts["authors_of" in reference] += len(scores)
+        numbers = [len(scores), len(differences), equal]
+        largest = f"{max(differences):.4f}" if differences else ""
+        summaries[file.name] = [*map(str, numbers), largest]
+    table = next(table for table in shown if table.headings[-1] not in summaries)
+    keys = [line[0].strip("`") for line in table.lines]
+    report.equal(f"{path.name}: references", keys, [*summaries])
+    columns = [Column([], column) for column in zip(*summaries.values(), strict=True)]
+    report.columns(path.name, keys, table, columns)
+    report.sentence(f"{path.name}: scores", paragraphs(path), counts.values())
+
+
+def equal_scores(inputs: Inputs) -> dict[bool, list[int]]:
+    """Of programs of authors, and of libraries: how many scores agree, of how many, by encoder."""
+    found: dict[bool, list[int]] = {}
+    equal: dict[bool, dict[tuple[str, float], int]] = {True: {}, False: {}}
+    for by_authors in (True, False):
+        count = 0
+        for _, reference, scores in compared(inputs):
+            if ("authors_of" in reference) != by_authors:
                 continue
-            differences.append(round(ours - theirs, 9))
-            report.expect(f"{where}: ours", cells[4], number(ours), 4)
-            report.expect(f"{where}: difference", cells[5], f"{ours - theirs + 0.0:+.9f}", 4)
-        report.expect(f"{path.name}: {file.name}: scores", line[2], str(len(due)))
-        report.expect(f"{path.name}: {file.name}: compared", line[3], str(len(differences)))
-        allowed = [float(cells[6]) for cells in table.lines if cells[5]]
-        equal = sum(abs(a) <= b for a, b in zip(differences, allowed, strict=True))
-        report.expect(f"{path.name}: {file.name}: equal", line[4], str(equal))
-        largest = number(max(map(abs, differences))) if differences else ""
-        report.expect(f"{path.name}: {file.name}: largest", line[5], largest, 4)
-    said = f"{by_authors[True]} of the scores are of programs that papers' authors released, "
-    said += f"{by_authors[False]} of libraries."
-    report.equal(f"{path.name}: counts", said in path.read_text(encoding="utf-8"), True)
+            for cell, _, theirs, ours in scores:
+                if ours is None:
+                    continue
+                count += 1
+                within = _within(reference, cell)
+                subject = cell.get("method", "").split(".")[0].split(":")[0], within
+                agrees = abs(round(ours - theirs, 9)) <= within
+                equal[by_authors][subject] = equal[by_authors].get(subject, 0) + agrees
+        found[by_authors] = [sum(equal[by_authors].values()), count, *equal[by_authors].values()]
+    return found
 
 
-def equal_scores(inputs: Inputs) -> dict[bool, str]:
-    """Of programs of authors, and of libraries: how many scores agree, of which encoder."""
-    trials: dict[str, list[dict[str, float]]] = {}
-    for kept in sorted((inputs.results / "records" / "conformance").glob("*.json")):
-        trials |= content(kept)
-    compared: dict[bool, int] = {True: 0, False: 0}
-    equal: dict[bool, dict[str, int]] = {True: {}, False: {}}
-    for file in sorted((inputs.results / "references").glob("*.json")):
-        reference = content(file)
-        by_authors = "authors_of" in reference
-        for cell in reference["cells"]:
-            encoder = cell.get("method", "").split(".")[0].split(":")[0]
-            within = cell.get("tolerance", reference.get("tolerance", 1e-3))
-            what = f"{f'of `{encoder}`' if encoder else 'of trainings'} within {within:g} points"
-            for name, theirs in cell["scores"].items():
-                ours = _ours(cell, name, trials, inputs.records)
-                if ours is not None:
-                    compared[by_authors] += 1
-                    agrees = abs(round(ours - theirs, 9)) <= within
-                    equal[by_authors][what] = equal[by_authors].get(what, 0) + agrees
-    programs = {True: "programs that papers' authors released", False: "libraries"}
-    return {
-        kind: f"{sum(counts.values())} of {compared[kind]}: scores of {programs[kind]} are "
-        f"reproduced: {', '.join(f'{n} {what}' for what, n in counts.items())}"
-        for kind, counts in equal.items()
-    }
-
-
-def _ours(
-    cell: dict[str, str], name: str, trials: dict[str, list[dict[str, float]]], records: Records
-) -> float | None:
+def _ours(cell: Fields, name: str, trials: Scores, records: Records) -> float | None:
     """What was measured here: a training's score, or the mean over the seeds of a cell."""
     if training := cell.get("training"):
         return trials[training][0][name] if trials.get(training) else None
@@ -115,35 +119,40 @@ def _ours(
     return fmean(scores) if rows and len(scores) == len(rows) else None
 
 
-def searches(shown: Sequence[Table], results: Path, tables: Fields, report: Report) -> None:
-    paths = sorted((results / "questions" / "searches").glob("*.toml"))
-    report.equal("claims: searches", len(shown), len(paths))
-    for path, table in zip(paths, shown, strict=False):
-        search = content(path)
-        kept = (results / "records" / "searches" / path.name).with_suffix(".json")
+def searches(inputs: Inputs, path: Path, report: Report) -> None:
+    """The trials of every search, and the numbers that are published for them."""
+    shown = {table.headings[-1]: table for table in tables(path)}
+    for file in sorted((inputs.results / "questions" / "searches").glob("*.toml")):
+        search = content(file)
+        kept = (inputs.results / "records" / "searches" / file.name).with_suffix(".json")
         trials = content(kept) if kept.exists() else {}
-        report.equal(f"claims: {path.stem}: rows", len(table.lines), len(search["row"]))
-        for cells, row in zip(table.lines, search["row"], strict=False):
+        lines = shown[search["title"]].lines
+        labels = [row["label"] for row in search["row"]]
+        report.equal(f"{path.name}: {file.stem}: rows", [line[0] for line in lines], labels)
+        for line, row in zip(lines, search["row"], strict=False):
             found = trials.get(f"{search['recipe']} {row['options']}".strip(), [])
-            _search_row(f"claims: {path.stem}: {row['label']}", cells, found, report)
-            if len(cells) > 7:
-                published = tables[search["table"]]
-                rows = {one["id"]: one for one in published["row"]}
-                column = next(c for c in published["columns"] if c.get("task"))
-                own = row.get("published")
-                due = in_points(published, rows[own], column) if own else ""
-                report.expect(f"claims: {path.stem}: {row['label']}: published", cells[7], due, 1)
+            due = [_trials(found), _published(search, row, inputs.tables)]
+            where = f"{path.name}: {file.stem}: {row['label']}"
+            report.expect(where, " ".join(line[2:]), " ".join(due))
 
 
-def _search_row(where: str, cells: Sequence[str], trials: Sequence[Fields], report: Report) -> None:
+def _trials(trials: Sequence[Fields]) -> str:
+    """Means over seeds before and after, steps, loss and the number of seeds."""
     if not trials:
-        report.equal(where, cells[2:7], ["not measured"] * 4 + [""])
-        return
-    for place, name in ((2, "before"), (3, "best")):
+        return ""
+    said = []
+    for name in ("before", "best"):
         values = [trial[name] for trial in trials]
-        sd = f" ± {number(stdev(values))}" if len(set(values)) > 1 else ""
-        report.expect(f"{where}: {name}", cells[place], f"{number(fmean(values))}{sd}")
-    steps = ", ".join(f"{trial['step']:,} of {trial['steps']:,}" for trial in trials)
-    report.expect(f"{where}: step", cells[4], steps)
-    report.expect(f"{where}: loss", cells[5], number(fmean(t["loss"] for t in trials)), 3)
-    report.expect(f"{where}: seeds", cells[6], str(len(trials)))
+        sd = number(stdev(values)) if len(set(values)) > 1 else ""
+        said.append(f"{number(fmean(values))} {sd}")
+    said += [f"{trial['step']} {trial['steps']}" for trial in trials]
+    return " ".join([*said, f"{fmean(t['loss'] for t in trials):.3f}", str(len(trials))])
+
+
+def _published(search: Fields, row: Fields, published: Fields) -> str:
+    if "table" not in search or not row.get("published"):
+        return ""
+    table = published[search["table"]]
+    rows = {one["id"]: one for one in table["row"]}
+    column = next(c for c in table["columns"] if c.get("task"))
+    return f"{float(in_points(table, rows[row['published']], column)):.1f}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pages import Report, Table, bare, markdown
+from pages import Column, Report, Table, bare, numbers, paragraphs, tables
 from scipy import stats
 from scores import ENOUGH, SEEDED, Fields, Inputs, Records, at, number, welch
 
@@ -24,14 +24,10 @@ VERDICTS = {
     "inconclusive": "?",
     "too few seeds": "…",
 }
+COUNTS = ("published", "runnable", "run", *VERDICTS)
 EVIDENCE = {"confirmed": "●", "code": "◉", "paper": "○", "inferred": "△"}
 MOST_DIGITS = 4
-OURS = "↳"
-STATE = "why nothing was measured"  # what a cell says in words alone
 WIDEST = 10  # columns in one table; more are a table for each metric
-
-
-Due = tuple[str, int | None]  # an expected cell, and the digits of its numbers
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ def _judged(
 def verdict(
     printed: str, scores: Sequence[float], seeded: bool, spread: tuple[float, int] | None
 ) -> str:
-    """The rules that stand below every table, written a second time."""
+    """The rules of verdicts, written a second time."""
     difference = round(fmean(scores) - float(printed), 9)
     size = abs(difference)
     if not seeded:
@@ -124,22 +120,64 @@ def verdict(
     return "consistent" if size <= max(h, 0.05) else "differs"
 
 
+@dataclass(frozen=True)
+class Line:
+    """What a line of a table holds: its label if that is data, evidence, and a cell a column.
+
+    `digits` are those of its numbers, `verdicts` those of what was measured, by column.
+    """
+
+    label: str
+    cells: Sequence[str] = ()
+    digits: Sequence[int] = ()
+    evidence: str = ""
+    verdicts: Sequence[str] = ()
+
+
 def pages(inputs: Inputs, report: Report) -> None:
     """Every table, and the counts of numbers in CONTENTS.txt."""
-    folder, tables = inputs.results / "tables" / "papers", inputs.tables
-    for name, table in tables.items():
-        due, printed = list(blocks(table)), list(markdown(folder / f"{name}.md"))
-        report.equal(f"{name}: tables", len(printed), len(due))
-        for columns, shown in zip(due, printed, strict=False):
-            _block(name, table, columns, shown, inputs.records, report)
+    folder = inputs.results / "tables" / "papers"
+    for name, table in inputs.tables.items():
+        sheet(name, table, list(tables(folder / f"{name}.md")), inputs.records, report)
     lines = (folder / "CONTENTS.txt").read_text(encoding="utf-8").splitlines()[1:]
-    counts = {name: str(sum(len(row["values"]) for row in t["row"])) for name, t in tables.items()}
+    counts = {n: str(sum(len(row["values"]) for row in t["row"])) for n, t in inputs.tables.items()}
     counts["all"] = str(sum(map(int, counts.values())))
     report.equal("CONTENTS.txt", {li.split()[2]: li.split()[1] for li in lines}, counts)
 
 
-def blocks(table: Fields) -> Iterator[list[Fields]]:
-    """The columns that stand beside each other: all, or where they are many those of a metric."""
+def sheet(
+    page: str, table: Fields, shown: Sequence[Table], records: Records, report: Report
+) -> None:
+    """A published table as a page shows it: line after line."""
+    blocks = list(blocks_of(table))
+    report.equal(f"{page}: tables", len(shown), len(blocks))
+    for columns, block in zip(blocks, shown, strict=False):
+        due = list(lines_of(table, columns, records))
+        report.equal(f"{page}: lines", len(block.lines), len(due))
+        label = ""
+        for cells, line in zip(block.lines, due, strict=False):
+            label = line.label or label
+            _line(f"{page}: {label}", cells, line, report)
+
+
+def _line(where: str, printed: Sequence[str], due: Line, report: Report) -> None:
+    """A line's label, evidence, numbers, and the verdict beside each or once in its label."""
+    if due.label:
+        report.equal(f"{where}: label", bare(printed[0]), due.label)
+    report.equal(f"{where}: evidence", "".join(printed[1:2]), due.evidence)
+    report.equal(f"{where}: cells", len(printed[2:]), len(due.cells))
+    for cell, text, digits in zip(printed[2:], due.cells, due.digits, strict=False):
+        report.expect(where, cell, text, digits)
+    if any(due.verdicts):
+        shared = bare(printed[0])[-1]
+        own = [bare(cell)[-1] if numbers(cell) else "" for cell in printed[2:]]
+        marks = {*VERDICTS.values()}
+        shown = [mark and (mark if mark in marks else shared) for mark in own]
+        report.equal(f"{where}: verdicts", shown, [VERDICTS.get(v, "") for v in due.verdicts])
+
+
+def blocks_of(table: Fields) -> Iterator[list[Fields]]:
+    """The columns beside each other: all, or where they are many those of a metric."""
     metrics = [column.get("metric", table["metric"]) for column in table["columns"]]
     if len(metrics) <= WIDEST:
         yield table["columns"]
@@ -148,83 +186,78 @@ def blocks(table: Fields) -> Iterator[list[Fields]]:
         yield [c for c, own in zip(table["columns"], metrics, strict=True) if own == metric]
 
 
-def _block(
-    page: str,
-    table: Fields,
-    columns: Sequence[Fields],
-    shown: Table,
-    records: Records,
-    report: Report,
-) -> None:
-    """Line after line: headings of groups, published numbers, ours, their spread."""
-    wanted: list[list[Due]] = []
+def lines_of(table: Fields, columns: Sequence[Fields], records: Records) -> Iterator[Line]:
+    """Headings of groups, published numbers, ours, their spread over seeds."""
     group = None
     for row in table["row"]:
         if not any(column["id"] in row["values"] for column in columns):
             continue
         if row.get("group") not in (None, group):
-            wanted.append([(row["group"], None)])
+            yield Line(row["group"])
         group = row.get("group")
-        wanted += lines_of(table, row, columns, records)
-    report.equal(f"{page}: lines", len(shown.lines), len(wanted))
-    label = ""
-    for line, due in zip(shown.lines, wanted, strict=False):
-        label = bare(line[0]) if len(due) == 1 or due[1][0] else label
-        report.equal(f"{page}: {label}: cells", len(line), len(due))
-        for head, cell, (text, digits) in zip(("", *shown.head[1:]), line, due, strict=False):
-            where = f"{page}: {label}: {head or line[0]}"
-            if text == STATE:
-                report.equal(f"{where}: a digit", any(map(str.isdigit, bare(cell))), False)
-            else:
-                report.expect(where, bare(cell), text, digits)
+        here = [column if column["id"] in row["values"] else None for column in columns]
+        yield _published(table, row, here)
+        yield from _measured(table, row, here, records)
 
 
-def lines_of(
-    table: Fields, row: Fields, columns: Sequence[Fields], records: Records
-) -> list[list[Due]]:
-    """The line of published numbers; where any was measured, ours, and their spread over seeds."""
-    here = [column if column["id"] in row["values"] else None for column in columns]
-    judged = any(c and "why_not" not in c for c in here) and "why_not" not in row
-    mark = EVIDENCE[row.get("evidence", table.get("evidence"))] if judged else ""
-    first: list[Due] = [(row["label"] + "†" * row.get("transductive", False), None), (mark, None)]
-    lines = [first + [printed_digits(in_points(table, row, c)) if c else ("", None) for c in here]]
-    found = [measured(table, row, c, records) if c else None for c in here]
-    marks = {VERDICTS[one.verdict] for one in found if one}
-    shared = f" {next(iter(marks))}" if len(marks) == 1 else ""
-    second: list[Due] = [(f"{OURS} measured{shared}", None), ("", None)]
-    third: list[Due] = [(f"{OURS} sd (seeds)", None), ("", None)]
-    for column, one in zip(here, found, strict=True):
-        if one is None:
-            second.append((STATE if column else "", None))
-            third.append(("", None))
+def _published(table: Fields, row: Fields, columns: Sequence[Fields | None]) -> Line:
+    judged = any(c and "why_not" not in c for c in columns) and "why_not" not in row
+    texts = [printed_digits(in_points(table, row, c)) if c else "" for c in columns]
+    return Line(
+        label=bare(row["label"] + "†" * row.get("transductive", False)),
+        cells=texts,
+        digits=[MOST_DIGITS] * len(texts),
+        evidence=EVIDENCE[row.get("evidence", table.get("evidence"))] if judged else "",
+    )
+
+
+def _measured(
+    table: Fields, row: Fields, columns: Sequence[Fields | None], records: Records
+) -> Iterator[Line]:
+    """The means and verdicts, if any was measured; their spread, if any depends on a seed."""
+    found = [measured(table, row, c, records) if c else None for c in columns]
+    if not any(found):
+        return
+    printed = [len(in_points(table, row, c).partition(".")[2]) if c else 0 for c in columns]
+    yield Line(
+        label="",
+        cells=[number(fmean(one.scores)) if one else "" for one in found],
+        digits=[min(max(digits, 2), MOST_DIGITS) for digits in printed],
+        verdicts=[one.verdict if one else "" for one in found],
+    )
+    if any(one and one.seeded for one in found):
+        yield Line(label="", cells=[*map(_spread, found)], digits=[2] * len(found))
+
+
+def _spread(one: Measured | None) -> str:
+    if one is None or not one.seeded:
+        return ""
+    sd = number(stdev(one.scores)) if len(one.scores) > 1 else ""
+    return f"{sd} ({len(one.scores)})"
+
+
+def printed_digits(digits: str) -> str:
+    return f"{float(digits):.9f}" if len(digits.partition(".")[2]) > MOST_DIGITS else digits
+
+
+def counts(path: Path, inputs: Inputs, report: Report, every: bool = False) -> None:
+    """The tables of counts by paper; `every` paper is in one, else each with a measured number."""
+    due = counted(inputs.tables, inputs.records)
+    seen: list[str] = []
+    for table in tables(path):
+        keys = [line[0] for line in table.lines]
+        if not {*keys} & {*due}:
             continue
-        digits = len(in_points(table, row, column or {}).partition(".")[2])
-        own = "" if shared else f" {VERDICTS[one.verdict]}"
-        second.append((number(fmean(one.scores)) + own, min(max(digits, 2), MOST_DIGITS)))
-        sd = f"{number(stdev(one.scores))} " if len(one.scores) > 1 else ""
-        third.append((f"{sd}({len(one.scores)})" if one.seeded else "", 2))
-    lines += [second] if marks else []
-    return lines + ([third] if any(one and one.seeded for one in found) else [])
-
-
-def printed_digits(digits: str) -> Due:
-    decimals = len(digits.partition(".")[2])
-    if decimals > MOST_DIGITS:
-        return f"{float(digits):.9f}", MOST_DIGITS
-    return digits, decimals
-
-
-def counts(path: Path, inputs: Inputs, report: Report, run: bool = False) -> None:
-    """The table of counts over the papers, wherever it stands; with `run` of those measured."""
-    every = counted(inputs.tables, inputs.records)
-    due = {paper: count for paper, count in every.items() if count["run"] or not run}
-    [shown] = (table for table in markdown(path) if table.head[0] == "paper")
-    columns = ["run", *(verdict for verdict in VERDICTS if every["all"][verdict])]
-    columns += ["runnable", "published"]
-    report.equal(f"{path.name}: counts", shown.head[1:], columns)
-    wanted = [[paper, *(str(count[column]) for column in columns)] for paper, count in due.items()]
-    report.equal(f"{path.name}: papers", shown.lines, wanted)
-    report.numbers += sum(map(len, shown.lines))
+        report.equal(f"{path.name}: papers without a table", sorted({*keys} - {*due}), [])
+        seen += keys
+        columns = [
+            Column([word], [str(due.get(key, {}).get(word, 0)) for key in keys]) for word in COUNTS
+        ]
+        cells = [[cell if cell != "–" else "0" for cell in line] for line in table.lines]
+        report.columns(f"{path.name}: counts", keys, Table((), table.head, cells), columns)
+    wanted = [paper for paper, count in due.items() if every or count["run"]]
+    report.equal(f"{path.name}: papers", sorted({*wanted} - {*seen}), [])
+    report.equal(f"{path.name}: papers twice", [k for k, n in Counter(seen).items() if n > 1], [])
 
 
 def counted(tables: Fields, records: Records) -> dict[str, Counter[str]]:
@@ -255,23 +288,16 @@ def different_scores(tables: Fields, records: Records) -> int:
 
 
 def readme(inputs: Inputs, report: Report) -> None:
-    """The README's counts, and how many numbers there are and what is known of them, in words."""
-    path, tables = inputs.results.parent / "README.md", inputs.tables
-    counts(path, inputs, report, run=True)
-    total = counted(tables, inputs.records)["all"]
-    works = len({table["cite"] for table in tables.values()})
+    """The README's counts, and the numbers of its sentences on what was published and measured."""
+    path = inputs.results.parent / "README.md"
+    counts(path, inputs, report)
+    total = counted(inputs.tables, inputs.records)["all"]
     inferred = sum(
         row.get("evidence", table.get("evidence")) == "inferred"
-        for table, row, column in cells(tables)
+        for table, row, column in cells(inputs.tables)
         if "why_not" not in row and "why_not" not in column
     )
-    due = (
-        f"{total['published']:,} published numbers from {len(tables)} tables of {works} works "
-        f"(papers and repositories). {total['runnable']:,} name the method and the protocol that "
-        f"should reproduce them, of which {total['runnable'] - total['run']:,} have not been run "
-        f"here and {inferred:,} rest on an inferred protocol; "
-        f"{total['published'] - total['runnable']:,} name the reason why none can."
-    )
-    lines = path.read_text(encoding="utf-8").splitlines()
-    printed = next(line for line in lines if " published numbers from " in line)
-    report.equal(f"{path.name}: counts", printed, due)
+    works = len({table["cite"] for table in inputs.tables.values()})
+    due = [total["published"], len(inputs.tables), works, total["runnable"], inferred]
+    due += [total["runnable"] - total["run"], total["published"] - total["runnable"]]
+    report.sentence(f"{path.name}: published numbers", paragraphs(path), due)

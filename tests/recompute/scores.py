@@ -6,24 +6,53 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import numpy as np
 from pages import content
 from scipy import stats
 
 Cell = tuple[str, str]  # a method and a task
 Fields = Mapping[str, Any]  # of a file, or of a table in one
-Records = Mapping[Cell, Sequence[Fields]]  # one a seed
 
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
-LABELS = [task.upper() for task in SEVEN]
 ENOUGH = 5  # seeds for a verdict
 LEVEL = 0.05
 # What the identity of a method says where another seed gives another score.
 SEEDED = ("Flow(", "FamilyConfig(")
+
+
+class Records(dict[Cell, Sequence[Fields]]):
+    """The records of each cell, one a seed, and what was computed of them before."""
+
+    def __init__(self, cells: Mapping[Cell, Sequence[Fields]]) -> None:
+        super().__init__(cells)
+        self.sides: dict[tuple[str, str, tuple[str, ...]], Side] = {}
+
+    @cached_property
+    def methods(self) -> Sequence[str]:
+        return [*dict.fromkeys(method for method, _ in self)]
+
+    @cached_property
+    def facts(self) -> Mapping[str, Fields]:
+        """Those of the first record of each method."""
+        first: dict[str, Fields] = {}
+        for (method, _), rows in self.items():
+            first.setdefault(method, rows[0]["facts"])
+        return first
+
+    @cached_property
+    def scores(self) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Every task with every path to a number in its records, but those of single subsets."""
+        found: dict[tuple[str, tuple[str, ...]], None] = {}
+        for (_, task), rows in self.items():
+            for name, score in rows[0]["scores"].items():
+                ways = [way for way in score if way != "groups"] if isinstance(score, dict) else []
+                paths = [(name, way) for way in ways] or [(name,)]
+                found |= dict.fromkeys((task, path) for path in paths)
+        return [*found]
 
 
 @dataclass(frozen=True)
@@ -57,7 +86,7 @@ def read_records(results: Path) -> Records:
                     if isinstance(score, dict) and [*score] == ["groups"]:  # one, as all are
                         score |= dict.fromkeys(("all", "mean", "wmean"), *score["groups"].values())
                 cells.setdefault((fields["method"], fields["task"]), []).append(fields)
-    return {cell: sorted(rows, key=lambda row: row["seed"]) for cell, rows in cells.items()}
+    return Records({cell: sorted(rows, key=lambda r: r["seed"]) for cell, rows in cells.items()})
 
 
 def at(scores: Any, path: Iterable[str]) -> float | None:
@@ -75,13 +104,13 @@ class Side:
     seeded: bool = False
     state: str = "not run"
 
-    @property
+    @cached_property
     def mean(self) -> float | None:
         """Over the seeds; None where there is none, or one of them is undefined."""
         known = [score for score in self.scores.values() if score is not None]
-        return float(np.mean(known)) if known and len(known) == len(self.scores) else None
+        return fmean(known) if known and len(known) == len(self.scores) else None
 
-    @property
+    @cached_property
     def sd(self) -> float | None:
         """The sample standard deviation, of two seeds or more."""
         known = [score for score in self.scores.values() if score is not None]
@@ -92,7 +121,7 @@ class Side:
         """The standard deviation and the number of seeds."""
         return self.sd or 0.0, len(self.scores)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """As a table shows it, with more digits."""
         if not self.scores:
@@ -104,9 +133,13 @@ class Side:
 
 def side(records: Records, method: str, task: str, path: Sequence[str]) -> Side:
     """The scores of a cell."""
-    rows = records.get((method, task), ())
-    seeded = len(rows) > 1 or any(word in row["identity"] for row in rows for word in SEEDED)
-    return Side({row["seed"]: at(row["scores"], path) for row in rows}, seeded)
+    cell = method, task, tuple(path)
+    if cell not in records.sides:
+        rows = records.get((method, task), ())
+        seeded = len(rows) > 1 or any(word in row["identity"] for row in rows for word in SEEDED)
+        scores = {row["seed"]: at(row["scores"], path) for row in rows}
+        records.sides[cell] = Side(scores, seeded)
+    return records.sides[cell]
 
 
 def averaged(sides: Sequence[Side]) -> Side:
