@@ -19,6 +19,7 @@ from harness.results.published_tables import load_tables
 from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
 from harness.results.same_files import with_registered
 from harness.results.verdict import CellState
+from harness.tasks.releases import release_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,8 @@ class ScoreRow:
         harness: The version of the harness.
         commit: Its commit; None outside a checkout.
         data: The digest of the pairs.
+        release: Which public version of the data set they are, where there are several: `senteval`,
+            `retokenised` or `other data`; None where there is one.
         weights: The digest of the encoder's weights.
         plugin: The plug-ins whose code has a part in the score, and which of them are not loaded
             here.
@@ -99,6 +102,7 @@ class ScoreRow:
     harness: str | None
     commit: str | None
     data: str | None
+    release: str | None
     weights: str | None
     plugin: str | None
     source: str
@@ -228,6 +232,7 @@ def _row(
         harness=environment.get("harness"),
         commit=environment.get("commit"),
         data=record.digests.get("data"),
+        release=release_of(record.task, record.digests.get("data")),
         weights=record.digests.get("weights"),
         plugin=plugins_behind(record),
         source=source,

@@ -33,6 +33,10 @@ SCALE = (0.0, 5.0)
 BENCHMARK = {s: (f"STS/STSBenchmark/sts-{s}.csv",) for s in ("train", "dev", "test")}
 YEARS = range(12, 17)
 
+# Terms of single sources: MSRpar and MSRvid are of 2012, answers of StackExchange of 2015 and 2016.
+MICROSOFT = "Microsoft Research's terms for MSRpar and MSRvid"
+STACK_EXCHANGE = "StackExchange texts CC BY-SA 3.0 with attribution"
+
 
 @dataclass(frozen=True)
 class StsYear:
@@ -103,12 +107,14 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
         graded=SCALE,
         geometry=True,
         cite="cer2017stsb",
-        licence="scores CC BY-SA 4.0, texts per source",
+        licence=f"scores CC BY-SA 4.0, texts per source: {MICROSOFT}, {STACK_EXCHANGE}",
     )
 
 
 def year(held: int, text: Text) -> Task:
     """One year's task in one text form."""
+    terms = (MICROSOFT,) if held == 12 else ()
+    terms += (STACK_EXCHANGE,) if held >= 15 else ()
     return Task(
         name=f"sts{held}" if text == "raw" else f"sts{held}.{text}",
         load=StsYear(held, text),
@@ -119,7 +125,7 @@ def year(held: int, text: Text) -> Task:
         text=text,
         graded=SCALE,
         cite=f"agirre20{held}sts",
-        licence="none stated by the publishers; StackExchange texts CC BY-SA with attribution",
+        licence="; ".join(("none stated by the publishers", *terms)),
     )
 
 

@@ -95,7 +95,7 @@ def test_texts_whose_words_the_vectors_lack_are_refused_unless_allowed(opened, p
         embed(["one two " * 4 + "one", "two " * 11])
     with pytest.warns(UserWarning, match=r": 0\.0 %"):
         assert not opened(tmp_path / "words.txt", places=places, min_coverage=0.0)(UNKNOWN).any()
-    with pytest.raises(UsageError, match="wanted a share from 0 to 1, found 20.0"):
+    with pytest.raises(UsageError, match=r"wanted a share from 0 to 1, found 20\.0"):
         opened(tmp_path / "words.txt", places=places, min_coverage=20.0)
 
 

@@ -1,17 +1,22 @@
 """SentEval's form in its public versions: two are known by their rows, a third is other data."""
 
+import re
 import shutil
 
 import pytest
 from fakes import made_record, results_of
 
+from harness.assets.catalogue import FILES as KNOWN
+from harness.assets.places import Places, asset_named
 from harness.core.errors import DataError, OtherData
+from harness.core.files import sha256_of
 from harness.core.identity import identity_text
 from harness.core.types import pairs_digest
 from harness.registry import load_registry
 from harness.results.reproduction import seed_scores
+from harness.results.score_rows import score_rows
 from harness.results.verdict import CellState
-from harness.tasks.loader import limited, load_split
+from harness.tasks.loader import TaskLoader, limited, load_split
 from harness.tasks.readers import published_rows
 from harness.tasks.releases import OTHER, release_of, releases
 
@@ -54,6 +59,33 @@ def third(data_dir, tmp_path):
         return tmp_path / "data"
 
     return make
+
+
+@pytest.mark.data
+def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(data_dir, tmp_path):
+    """SICK's can be made of the version that is here; STS-B's has other points, too."""
+    asset = asset_named("senteval-retokenised")
+    place = "SICK/SICK_test_annotated.txt"
+    assert f"retokenised/{place}" in {path for part in asset.parts for path in part.paths}
+    file = tmp_path / "retokenised" / place
+    file.parent.mkdir(parents=True)
+    here = (data_dir / "senteval" / place).read_bytes()
+    file.write_bytes(re.sub(rb"'(?=[a-z0-9])", b"' ", here))
+    assert sha256_of(file) == KNOWN[f"retokenised/{place}"].sha256
+    loader = TaskLoader(Places(tmp_path / "cache", tmp_path / "retokenised"), {})
+    digest = loader.texts(TASKS["sick-r.senteval"]).digests["data"]
+    assert release_of("sick-r.senteval", digest) == "retokenised"
+
+
+@pytest.mark.parametrize(
+    ("task", "release"),
+    [("sts-b.senteval", "retokenised"), ("sts12.senteval", OTHER), ("sts-b", None)],
+)
+def test_a_row_says_of_which_version_its_pairs_are(task, release):
+    digest = releases().get(task, {}).get(release, "0" * 64)
+    record = made_record(METHOD, task, SCORES, digests={"data": digest, "weights": "f" * 64})
+    [row] = score_rows(results_of(record), (), load_registry())
+    assert row.release == release
 
 
 def taken_apart(content):

@@ -100,9 +100,10 @@ class Arrivals:
         return sorted(by_size, key=is_silent)
 
     def forget(self, asset: Asset, needed: Callable[[Asset], bool]) -> None:
-        """Remove what an asset was taken from, unless others that are needed come from it too."""
+        """Remove what an asset was taken from, unless others that are needed ask for it first."""
         others = [other for other in every_asset() if other != asset and needed(other)]
-        kept = {download.sha256 for other in others for download in _every_download(other)}
+        parts = [part for other in others for part in other.every_part]
+        kept = {d.sha256 for part in parts for d in part.downloads_of(part.sources[0])}
         for download in _every_download(asset):
             if download.sha256 is None or download.sha256 not in kept:
                 key = download.sha256 or digest_of({"address": download.address})
