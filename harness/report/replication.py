@@ -75,6 +75,13 @@ def _summary(results: Sequence[ClaimResult]) -> str:
         links = [_link(result) for result in results if result.outcome == outcome]
         if links:
             lines.append(f"- {outcome}: {', '.join(links)}")
+    seeds_alone = [_link(result) for result in results if result.rests_on_seeds_alone]
+    if seeds_alone:
+        paragraphs.append(
+            f"{len(seeds_alone)} of the decided ones rest on tests over seeds alone and say "
+            "nothing of the choice of test pairs, since the similarities of their seeds were not "
+            f"kept: {', '.join(seeds_alone)}. Without these tests they are undecided."
+        )
     return "\n\n".join([*paragraphs, "\n".join(lines)])
 
 

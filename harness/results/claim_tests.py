@@ -178,6 +178,19 @@ class ClaimResult:
         return ClaimOutcome.UNDECIDED
 
     @property
+    def rests_on_seeds_alone(self) -> bool:
+        """Whether it is decided by tests over seeds that say nothing of the choice of items."""
+        decided = (ClaimOutcome.HOLDS, ClaimOutcome.FAILS)
+        by_items = tuple(
+            replace(f, decision=replace(f.decision, outcome=ClaimOutcome.UNDECIDED))
+            if f.decision.basis == SEEDS
+            else f
+            for f in self.findings
+        )
+        without = replace(self, findings=by_items).outcome
+        return self.outcome in decided and without != self.outcome
+
+    @property
     def all_findings(self) -> tuple[Finding, ...]:
         """The findings, the average among them where there is one."""
         return self.findings if self.average is None else (*self.findings, self.average)

@@ -113,7 +113,9 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
 def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkeypatch, tmp_path):
     monkeypatch.setattr(digests, "LARGE_FILE", len(WEIGHTS))
     read, plainly = [], digests.read_sha256
-    monkeypatch.setattr(digests, "read_sha256", lambda path: read.append(path.name) or plainly(path))
+    monkeypatch.setattr(
+        digests, "read_sha256", lambda path: read.append(path.name) or plainly(path)
+    )
     assert fetch("pinned")[0] == 0
     assert read.count("model.safetensors") == 1  # and once while it arrived
     assert fetch("pinned")[0] == 0

@@ -1,6 +1,7 @@
 """The page of claims: each word from its numbers, holes as holes, nothing typed that is data."""
 
 import re
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -406,3 +407,23 @@ def test_the_committed_claims_are_those_of_the_papers():
         tested = tests.test(claim)
         in_words = all(finding.published is None for finding in tested.findings)
         assert in_words or 2 * tested.in_paper > len(tested.findings), claim.id
+
+
+@pytest.mark.parametrize(
+    ("bases", "rests"),
+    [
+        (["seeds alone"] * 7, True),
+        (["seeds alone"] * 4 + [ITEMS] * 3, True),
+        (["seeds alone"] * 3 + [ITEMS] * 4, False),
+        ([ITEMS] * 7, False),
+    ],
+)
+@pytest.mark.parametrize("outcome", [ClaimOutcome.HOLDS, ClaimOutcome.FAILS])
+def test_a_claim_that_only_seeds_decide_is_named_as_such(claim, outcome, bases, rests):
+    result = judge().test(claim)
+    findings = tuple(
+        replace(finding, decision=Decision(outcome=outcome, basis=basis))
+        for finding, basis in zip(result.findings, bases, strict=True)
+    )
+    decided = replace(result, findings=findings, average=None)
+    assert (decided.outcome, decided.rests_on_seeds_alone) == (outcome, rests)
