@@ -113,8 +113,9 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
 
 def year(held: int, text: Text) -> Task:
     """One year's task in one text form."""
-    terms = (MICROSOFT,) if held == 12 else ()
-    terms += (STACK_EXCHANGE,) if held >= 15 else ()
+    terms = ["none stated by the publishers"]
+    terms += [MICROSOFT] if held == 12 else []
+    terms += [STACK_EXCHANGE] if held >= 15 else []
     return Task(
         name=f"sts{held}" if text == "raw" else f"sts{held}.{text}",
         load=StsYear(held, text),
@@ -125,7 +126,7 @@ def year(held: int, text: Text) -> Task:
         text=text,
         graded=SCALE,
         cite=f"agirre20{held}sts",
-        licence="; ".join(("none stated by the publishers", *terms)),
+        licence="; ".join(terms),
     )
 
 
