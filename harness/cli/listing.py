@@ -12,7 +12,7 @@ from harness.assets.catalogue import Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
 from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, Plugins, note, say_rows
 from harness.core.errors import UsageError
-from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained
+from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
 from harness.core.provenance import PLUGINS
 from harness.core.types import rows_digest
 from harness.plugins import KINDS as KINDS_OF_PLUGIN
@@ -23,17 +23,26 @@ from harness.results.published import Table
 from harness.results.published_tables import load_tables, published_table
 from harness.tasks.loader import TARGETS
 
-Row = dict[str, Any]
-KINDS = (
-    *("methods", "encoders", "tasks", "assets", "components", "papers", "plugins"),
-    *("cells", "digests"),
+ListedRow = dict[str, Any]
+LISTED_KINDS = (
+    "methods",
+    "encoders",
+    "tasks",
+    "assets",
+    "components",
+    "papers",
+    "plugins",
+    "cells",
+    "digests",
 )
-LAYERS = 12  # of BERT-base, for which the layers of a pooling are named
+BERT_BASE_LAYERS = 12  # the depth for which the layers of a pooling are named
 
 
 def list_command(
-    what: Annotated[str, typer.Argument(help=f"{', '.join(KINDS)}.")] = "methods",
-    of: Annotated[
+    kind: Annotated[
+        str, typer.Argument(metavar="what", help=f"{', '.join(LISTED_KINDS)}.")
+    ] = "methods",
+    name: Annotated[
         str,
         typer.Argument(
             metavar="TABLE|TASK",
@@ -49,47 +58,84 @@ def list_command(
 ) -> None:
     """List methods, encoders, tasks, published numbers and more."""
     resolver = Resolver.of(Folders(data_dir).places(), encoder or [])
-    rows = listed_rows(what, of, resolver, papers)
+    rows = listed_rows(kind, name, resolver, papers)
     if rows or as_json:
         say_rows(rows, as_json)
     else:
         note("no plug-in is loaded: name a file by --plugin, or install one")
 
 
-def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Row]:
-    """Rows of one kind of thing: cells can be `of` one table, digests are of one task."""
+def listed_rows(kind: str, name: str, resolver: Resolver, papers: Path) -> list[ListedRow]:
+    """Rows of one kind of thing: the cells of the named table or of all, or a task's digests."""
     registry, places = resolver.registry, resolver.places
-    if of and what not in ("cells", "digests"):
-        raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")
-    rows: Mapping[str, Callable[[], list[Row]]] = {
-        "methods": lambda: fields_of("method", registry.methods, "transductive seeded cite note"),
-        "encoders": lambda: fields_of("encoder", registry.encoders, "source trained_on licence"),
-        "tasks": lambda: fields_of("task", registry.tasks, "metric text scored asset note"),
+    if name and kind not in ("cells", "digests"):
+        raise UsageError(f"{name}: wanted harness list cells TABLE or digests TASK, found {kind}")
+    rows_of_kind: Mapping[str, Callable[[], list[ListedRow]]] = {
+        "methods": lambda: methods_rows(registry),
+        "encoders": lambda: encoders_rows(registry),
+        "tasks": lambda: tasks_rows(registry),
         "assets": lambda: assets_rows(registry, places),
-        "components": lambda: words_rows(registry),
+        "components": lambda: components_rows(registry),
         "papers": lambda: papers_rows(load_tables(papers, registry)),
         "plugins": plugins_rows,
-        "cells": lambda: cells_rows(load_tables(papers, registry), of),
-        "digests": lambda: digests_rows(registry, places, of),
+        "cells": lambda: cells_rows(load_tables(papers, registry), name),
+        "digests": lambda: digests_rows(registry, places, name),
     }
-    return look_up("kind of thing", what, rows)()
+    return look_up("kind of thing", kind, rows_of_kind)()
 
 
-def fields_of(kind: str, things: Mapping[str, Any], names: str) -> list[Row]:
-    """The name of each thing, and the fields that are listed of it; splits joined by `+`."""
+# Methods, encoders, tasks
 
-    def shown(value: Any) -> str | bool | None:
-        if isinstance(value, tuple):
-            return "+".join(value)
-        return value if isinstance(value, bool) or value is None else str(value)
 
-    added = names_of_plugins()
+def methods_rows(registry: Registry) -> list[ListedRow]:
+    """The named methods: marks, paper and note."""
+    plugins = names_of_plugins()
     return [
-        {kind: name}
-        | {field: shown(getattr(thing, field)) for field in names.split()}
-        | {"plug-in": added.get((f"{kind.upper()}S", name), "")}
-        for name, thing in things.items()
+        {
+            "method": name,
+            "transductive": method.transductive,
+            "seeded": method.seeded,
+            "cite": method.cite,
+            "note": method.note,
+            "plug-in": plugins.get(("METHODS", name), ""),
+        }
+        for name, method in registry.methods.items()
     ]
+
+
+def encoders_rows(registry: Registry) -> list[ListedRow]:
+    """The registered encoders: where they come from, training data and licence."""
+    plugins = names_of_plugins()
+    return [
+        {
+            "encoder": name,
+            "source": str(encoder.source),
+            "trained_on": encoder.trained_on,
+            "licence": encoder.licence,
+            "plug-in": plugins.get(("ENCODERS", name), ""),
+        }
+        for name, encoder in registry.encoders.items()
+    ]
+
+
+def tasks_rows(registry: Registry) -> list[ListedRow]:
+    """The tasks: metric, text form, scored splits and data set."""
+    plugins = names_of_plugins()
+    return [
+        {
+            "task": name,
+            "metric": task.metric,
+            "text": task.text,
+            "scored": "+".join(task.scored),
+            "asset": task.asset,
+            "note": task.note,
+            "plug-in": plugins.get(("TASKS", name), ""),
+        }
+        for name, task in registry.tasks.items()
+    ]
+
+
+# Plug-ins
 
 
 def names_of_plugins() -> dict[tuple[str, str], str]:
@@ -102,25 +148,34 @@ def names_of_plugins() -> dict[tuple[str, str], str]:
     }
 
 
-def plugins_rows() -> list[Row]:
+def plugins_rows() -> list[ListedRow]:
     """The loaded plug-ins: origin, version, digest, and what they register."""
-    rows: list[Row] = []
+    rows: list[ListedRow] = []
     for plugin in PLUGINS.values():
+        row = {
+            "plug-in": plugin.name,
+            "from": plugin.origin,
+            "version": plugin.version,
+            "sha256": plugin.sha256[:12],
+        }
         names = registered(plugin)
-        row = {"plug-in": plugin.name, "from": plugin.origin, "version": plugin.version}
-        kinds = {kind.lower(): ", ".join(names.get(kind, ())) for kind in KINDS_OF_PLUGIN}
-        rows.append({**row, "sha256": plugin.sha256[:12], **kinds})
+        for kind in KINDS_OF_PLUGIN:
+            row[kind.lower()] = ", ".join(names.get(kind, ()))
+        rows.append(row)
     return rows
 
 
-def assets_rows(registry: Registry, places: Places) -> list[Row]:
+# Assets
+
+
+def assets_rows(registry: Registry, places: Places) -> list[ListedRow]:
     """Every data set and encoder: source, whether it is here, how it is pinned, how to get it."""
-    return [_data(asset, places) for asset in every_asset()] + [
-        _weights(encoder, places) for encoder in registry.encoders.values()
-    ]
+    data_sets = [_data_row(asset, places) for asset in every_asset()]
+    encoders = [_encoder_row(encoder, places) for encoder in registry.encoders.values()]
+    return data_sets + encoders
 
 
-def _data(asset: Asset, places: Places) -> Row:
+def _data_row(asset: Asset, places: Places) -> ListedRow:
     path = places.data(asset)
     return {
         "asset": asset.name,
@@ -128,7 +183,7 @@ def _data(asset: Asset, places: Places) -> Row:
         "here": path is not None,
         "source": asset.source,
         "sources": _sources(asset),
-        "pinned": _pinned(asset.pinned, places.data_pins.of(asset.name)),
+        "pinned": _pin_in_words(asset.pinned, places.data_pins.of(asset.name)),
         "bytes": _size(path) or asset.to_get,
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),
@@ -136,19 +191,26 @@ def _data(asset: Asset, places: Places) -> Row:
     }
 
 
-def _weights(encoder: EncoderConfig, places: Places) -> Row:
-    here, source = places.has_encoder(encoder), encoder.source
-    hub = source if isinstance(source, Hub) else None
-    package = source.package if isinstance(source, Hub | Packaged) and packaged(encoder) else None
+def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
+    source = encoder.source
+    in_package = isinstance(source, Hub | Packaged) and packaged(encoder)
+    seen: Mapping[str, str] = {}
+    size: int | None = None
+    if isinstance(source, Hub):
+        seen = places.encoder_pins.of(source.repo)
+        size = source.download_size
+    is_here = places.has_encoder(encoder)
+    if is_here:
+        size = _size(places.encoder(encoder.member(0)))
     command = "train family" if isinstance(source, Trained) else "fetch"
     return {
         "asset": encoder.name,
         "what": "encoder",
-        "here": here,
-        "source": f"package {package}" if package else str(source),
-        "sources": f"hub {hub.repo}" if hub else "",
-        "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(hub.repo) if hub else {}),
-        "bytes": _size(places.encoder(encoder.member(0))) if here else hub and hub.download_size,
+        "here": is_here,
+        "source": f"package {source.package}" if in_package else str(source),
+        "sources": f"hub {source.repo}" if isinstance(source, Hub) else "",
+        "pinned": _pin_in_words(pinned_by(encoder), seen),
+        "bytes": size,
         "licence": encoder.licence,
         "cite": encoder.cite,
         "get": f"harness {command} {encoder.name}",
@@ -156,14 +218,16 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
 
 
 def _sources(asset: Asset) -> str:
-    """The sources of an asset in order, each once; of parts with others, all of them."""
-    every = (source.name for part in asset.every_part for source in part.sources)
-    return ", ".join(dict.fromkeys(every))
+    """The names of the sources that the parts of an asset have, each once."""
+    names: list[str] = []
+    for part in asset.every_part:
+        names += [source.name for source in part.sources]
+    return ", ".join(dict.fromkeys(names))
 
 
-def _pinned(word: str, seen: Mapping[str, str]) -> str:
-    """The word, and for what is unpinned the digest that its first copy had, if one came."""
-    return first_seen(seen) if word == "unpinned" and seen else word
+def _pin_in_words(pin: str, seen: Mapping[str, str]) -> str:
+    """How a thing is pinned; of an unpinned one, the digest that its first copy had, if it came."""
+    return first_seen(seen) if pin == "unpinned" and seen else pin
 
 
 def _size(path: Path | None) -> int:
@@ -174,32 +238,53 @@ def _size(path: Path | None) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def words_rows(registry: Registry) -> list[Row]:
-    """Poolings, post-processors and fit corpora: the words of a method id."""
-    words: list[tuple[str, str, str]] = []
+# Components of a method id
+
+
+def components_rows(registry: Registry) -> list[ListedRow]:
+    """Poolings, post-processors and fit corpora, as they are written in a method id."""
+    plugins = names_of_plugins()
+    rows: list[ListedRow] = []
+
+    def add(sign: str, kind: str, name: str, meaning: str) -> None:
+        plugin = plugins.get((kind, name), "")
+        rows.append({"word": f"{sign}{name}", "is": meaning, "plug-in": plugin})
+
     for name, pooling in registry.poolings.items():
-        layers = " and ".join(map(str, pooling.hidden_states(LAYERS)))
-        meaning = f"pooling: {_sentence(type(pooling))}" + f" ({layers} of {LAYERS})" * bool(layers)
-        words.append(("POOLINGS", name, meaning))
+        add("", "POOLINGS", name, f"pooling: {_pooling_in_words(pooling)}")
     for name, make in registry.posts.items():
-        made_by, fixed = getattr(make, "func", make), getattr(make, "keywords", {})
-        settings = "".join(f" ({field}={value})" for field, value in fixed.items())
-        words.append(("POSTS", f"+{name}", f"post-processor: {_sentence(made_by)}{settings}"))
-    words += [("", f"@{name}", f"fit corpus: {meaning}") for name, meaning in TARGETS.items()]
-    words += [("CORPORA", f"@{n}", f"fit corpus: {c.note}") for n, c in registry.corpora.items()]
-    added = names_of_plugins()
-    return [
-        {"word": word, "is": meaning, "plug-in": added.get((kind, word.lstrip("+@")), "")}
-        for kind, word, meaning in words
-    ]
+        add("+", "POSTS", name, f"post-processor: {_post_in_words(make)}")
+    for name, meaning in TARGETS.items():
+        add("@", "", name, f"fit corpus: {meaning}")
+    for name, corpus in registry.corpora.items():
+        add("@", "CORPORA", name, f"fit corpus: {corpus.note}")
+    return rows
 
 
-def _sentence(thing: Any) -> str:
+def _pooling_in_words(pooling: Pooling) -> str:
+    """What a pooling is, and the layers that it averages in BERT-base."""
+    layers = " and ".join(map(str, pooling.hidden_states(BERT_BASE_LAYERS)))
+    sentence = _first_sentence(type(pooling))
+    return f"{sentence} ({layers} of {BERT_BASE_LAYERS})" if layers else sentence
+
+
+def _post_in_words(make: Any) -> str:
+    """What a post-processor is; the settings of a variant, which `functools.partial` makes."""
+    words = [_first_sentence(getattr(make, "func", make))]
+    for field, value in getattr(make, "keywords", {}).items():
+        words.append(f"({field}={value})")
+    return " ".join(words)
+
+
+def _first_sentence(thing: Any) -> str:
     """The first sentence of a docstring."""
     return (thing.__doc__ or "").partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
-def papers_rows(tables: tuple[Table, ...]) -> list[Row]:
+# Published tables and their cells
+
+
+def papers_rows(tables: tuple[Table, ...]) -> list[ListedRow]:
     """Published tables: ids, sources, and how many numbers each holds."""
     return [
         {
@@ -213,9 +298,12 @@ def papers_rows(tables: tuple[Table, ...]) -> list[Row]:
     ]
 
 
-def cells_rows(tables: tuple[Table, ...], of: str) -> list[Row]:
-    """Published numbers by their ids, with what reproduces each, or why nothing does."""
-    chosen = [published_table(of, tables)] if of else tables
+def cells_rows(tables: tuple[Table, ...], name: str) -> list[ListedRow]:
+    """Published numbers by their ids, with what reproduces each, or why nothing does.
+
+    Those of the table with that id; of all tables where the name is empty.
+    """
+    listed_tables = [published_table(name, tables)] if name else tables
     return [
         {
             "cell": cell.id,
@@ -224,17 +312,18 @@ def cells_rows(tables: tuple[Table, ...], of: str) -> list[Row]:
             "task": ", ".join(cell.tasks),
             "why not": cell.why_not.id if cell.why_not else "",
         }
-        for table in chosen
+        for table in listed_tables
         for cell in table.cells
     ]
 
 
-def digests_rows(registry: Registry, places: Places, name: str) -> list[Row]:
+def digests_rows(registry: Registry, places: Places, name: str) -> list[ListedRow]:
     """Number of rows and digest of each split of a task, which its file has to state."""
     task = look_up("task", name, registry.tasks_by_name)
     folder = places.require_data(task.asset)
-    splits = {split: task.load(folder, split) for split in task.splits}
-    return [
-        {"task": task.name, "split": split, "rows": len(pairs), "sha256": rows_digest(pairs)}
-        for split, pairs in splits.items()
-    ]
+    rows = []
+    for split in task.splits:
+        pairs = task.load(folder, split)
+        digest = rows_digest(pairs)
+        rows.append({"task": task.name, "split": split, "rows": len(pairs), "sha256": digest})
+    return rows
