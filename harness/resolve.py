@@ -45,7 +45,7 @@ class Resolver:
     assumptions: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
+    def from_options(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
         """A resolver that knows the encoders of the places and of `--encoder`'s arguments."""
         resolver = cls(load_registry(), replace(places, encoders={}))
         placed = (f"{name}={path}" for name, path in places.encoders.items())

@@ -63,7 +63,7 @@ def compare_command(
         resampler = Resampler(folder, loader, progress)
         tests = compare_methods(first, second, tasks, resampler)
 
-    comparison = Comparison.of((first, second), tests, folder, loader, pairs)
+    comparison = Comparison.from_tests((first, second), tests, folder, loader, pairs)
     if as_json:
         opt.say_rows(comparison.facts(with_pairs=pairs > 0), as_json)
         return
@@ -93,7 +93,7 @@ class Comparison:
     moves: Mapping[str, opt.Rows]
 
     @classmethod
-    def of(
+    def from_tests(
         cls,
         methods: tuple[str, str],
         tests: Sequence[PairedTest],

@@ -186,7 +186,7 @@ def export_command(
     from harness.interop.hub_results import reported_scores, write_eval_results, write_model_index
 
     make_folder(folder.absolute().parent, "another path", to_write=True)
-    resolver = Resolver.of(folders.places(), encoder or [])
+    resolver = Resolver.from_options(folders.places(), encoder or [])
     chosen, registry, places = resolver.method(method), resolver.registry, resolver.places
     if (chosen.fit_on in TARGETS) != (task is not None):
         raise UsageError(

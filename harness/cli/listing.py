@@ -57,7 +57,7 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List methods, encoders, tasks, published numbers and more."""
-    resolver = Resolver.of(Folders(data_dir).places(), encoder or [])
+    resolver = Resolver.from_options(Folders(data_dir).places(), encoder or [])
     rows = listed_rows(kind, name, resolver, papers)
     if rows or as_json:
         say_rows(rows, as_json)

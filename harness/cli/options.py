@@ -354,7 +354,7 @@ class Sources:
     @cached_property
     def registry(self) -> Registry:
         """The registry, with the encoders given by hand."""
-        return Resolver.of(Places(Path()), self.encoder or []).registry
+        return Resolver.from_options(Places(Path()), self.encoder or []).registry
 
     @cached_property
     def folder(self) -> ResultsFolder:

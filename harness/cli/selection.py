@@ -34,7 +34,7 @@ def select(
     quiet: bool = False,
 ) -> Selected:
     """Select cells; what a name is taken for and what a glob leaves out is noted."""
-    resolver = Resolver.of(folders.places(), selection.encoder or [])
+    resolver = Resolver.from_options(folders.places(), selection.encoder or [])
     methods = resolver.patterns(selection.method or [])
     tasks = resolver.task_patterns(selection.task or [])
     registry, corpora = resolver.registry, resolver.registry.corpora
@@ -102,7 +102,7 @@ def record_patterns(
 
     Records may be of encoders, tasks and plug-ins that are not known here.
     """
-    resolver = Resolver.of(Folders().places(), encoder or [])
+    resolver = Resolver.from_options(Folders().places(), encoder or [])
     methods, unknown = resolver.patterns(method or []), {}
     for name in methods:
         parts = None if is_glob(name) else MethodId.parse(name)

@@ -76,7 +76,7 @@ def table_command(
                 "--paper prints a published table as it is; leave out -m, -t, --beside and "
                 "--aggregation"
             )
-        registry = Resolver.of(Places(Path()), encoder or []).registry
+        registry = Resolver.from_options(Places(Path()), encoder or []).registry
         opt.say(_published_table(paper, results or OWN, registry, as_latex=latex))
         return
     if encoder:

@@ -400,7 +400,7 @@ def family(
 
     They are written where runs look for them. An interrupted training is resumed.
     """
-    resolver = Resolver.of(folders.places(), encoder or [])
+    resolver = Resolver.from_options(folders.places(), encoder or [])
     encoders = resolver.registry.encoders.items()
     families = {name: e for name, e in encoders if isinstance(e, FamilyConfig)}
     chosen = [name for given in names for name in fnmatch.filter(families, given) or [given]]

@@ -136,7 +136,7 @@ def _verified(
     search: bool,
 ) -> Verification:
     """A model with its claims checked; one that is not on this machine has a fault."""
-    resolver = Resolver.of(folders.places(), encoders)
+    resolver = Resolver.from_options(folders.places(), encoders)
     try:
         method = own_method(resolver.method(name), resolver)
         folder = resolver.places.encoder(method.encoder.member(0))
@@ -184,7 +184,7 @@ def search_command(
     choices at once. Exit status 1 if none gives the printed digits.
     """
     look_up("score", metric, CORRELATION_SCORES)
-    resolver = Resolver.of(folders.places(), encoder or [])
+    resolver = Resolver.from_options(folders.places(), encoder or [])
     [name] = resolver.task_patterns([task])
     chosen = look_up("task", name, resolver.registry.tasks)
     readings = readings_of(target)

@@ -109,9 +109,9 @@ def evaluate(
         function = _function(model)
         if function is None:
             methods, places = _methods(model, places)
-            registry = Resolver.of(places).registry
+            registry = Resolver.from_options(places).registry
         else:
-            registry = Resolver.of(places).registry
+            registry = Resolver.from_options(places).registry
             method, places = _method_of_function(function, name, places, registry, scratch)
             methods = [method]
         chosen_tasks = _tasks(tasks, registry)
@@ -200,7 +200,7 @@ def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places
             "wanted the name, the folder or the Method of a model, found a "
             f"{type(model).__name__}; harness.evaluate takes a function, one at a time"
         )
-    resolver = Resolver.of(places)
+    resolver = Resolver.from_options(places)
     method = resolver.method(model)
     poolings = {method.encoder: (method.pooling.name,)}
     bypasses = bypass_notes(poolings, resolver.registry, resolver.places)

@@ -103,7 +103,9 @@ class GateRun:
         results, runs = Path(option("--harness-gate")), Path(option("--harness-runs"))
         margin = option("--harness-fail-below")
         open_plugins(plugins_in_use(option("--plugin", default=[])))
-        resolver = Resolver.of(Places.from_environment(os.environ), option("--harness-encoder"))
+        resolver = Resolver.from_options(
+            Places.from_environment(os.environ), option("--harness-encoder")
+        )
         registry, places = resolver.registry, resolver.places
         loader = TaskLoader(places, registry.corpora)
         cells = quick_set(registry, results)

@@ -48,6 +48,6 @@ def read_results(
     place = own_or_committed(Path(folder))
     if not is_results(place):
         raise UsageError(f"{place}: wanted a folder of results, found no records in it")
-    registry = Resolver.of(Places(Path()), encoders).registry
+    registry = Resolver.from_options(Places(Path()), encoders).registry
     results = ResultsFolder(place, registry, folders=reading_order(place, with_runs=True))
     return to_frame(folder_rows(results, every_score))

@@ -98,7 +98,7 @@ def measured_scores(results: Results, registry: Registry, wanted: Protocol) -> S
         for metric, aggregation in product(metrics, _aggregations(wanted, task, results)):
             path = (metric, aggregation) if aggregation else (metric,)
             score = results.value(method, task_name, *path).mean
-            protocol = Protocol.of(method, task, metric, aggregation)
+            protocol = Protocol.from_score(method, task, metric, aggregation)
             if score is not None and protocol is not None:
                 scores[protocol] = score
     return scores
@@ -355,7 +355,7 @@ def _nearest_task(
     wanted_choices = attrgetter("task", *names)
     differences: dict[str, int] = {}
     for task in registry.tasks.values():
-        protocol = Protocol.of(method, task, changed.metric)
+        protocol = Protocol.from_score(method, task, changed.metric)
         if protocol is not None and wanted_choices(protocol) == wanted_choices(changed):
             differences[task.name] = len(changed.differences(protocol))
     return min(differences, key=differences.__getitem__, default=None)
@@ -370,7 +370,7 @@ def _rows_by_choice(trap: Trap, registry: Registry) -> RowsByChoice:
     protocols = []
     for row in trap.rows:
         task = registry.tasks.get(row.task)
-        protocol = Protocol.of(row.method, task, *row.score[:2]) if task else None
+        protocol = Protocol.from_score(row.method, task, *row.score[:2]) if task else None
         if protocol is not None:
             protocols.append(protocol)
     return dict.fromkeys(trap.about, protocols)

@@ -204,7 +204,7 @@ def confirmed(
         method, task = score.cell.what
         if task not in registry.tasks or score.ours is None:
             continue
-        protocol = Protocol.of(method, registry.tasks[task], *score_path_of(score.score))
+        protocol = Protocol.from_score(method, registry.tasks[task], *score_path_of(score.score))
         if protocol is None:
             continue
         procedure = protocol.procedure(len(results.subsets(task)))

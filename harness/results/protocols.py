@@ -43,7 +43,9 @@ class Protocol:
     aggregation: str
 
     @classmethod
-    def of(cls, method: str, task: Task, metric: str, aggregation: str = "") -> Protocol | None:
+    def from_score(
+        cls, method: str, task: Task, metric: str, aggregation: str = ""
+    ) -> Protocol | None:
         """The protocol of a method's score on a task; None for a text that is no method id.
 
         A metric such as `euclidean_spearman` is a correlation, and the similarity function that
@@ -113,7 +115,7 @@ def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...
         return ()
     protocols = []
     for task in tasks:
-        protocol = Protocol.of(cell.method, task, cell.metric, cell.aggregation or "")
+        protocol = Protocol.from_score(cell.method, task, cell.metric, cell.aggregation or "")
         if protocol is not None:
             protocols.append(protocol)
     return tuple(protocols)

@@ -40,7 +40,7 @@ class Setting:
     choices: Mapping[str, str]
 
     @classmethod
-    def of(cls, cell: PublishedCell, registry: Registry) -> Setting:
+    def from_cell(cls, cell: PublishedCell, registry: Registry) -> Setting:
         """The setting of a published number."""
         protocols = protocols_of(cell, registry)
         similarity, correlation = CORRELATION_SCORES.get(cell.metric, (COSINE, cell.metric))
@@ -124,7 +124,7 @@ class PublishedNumber:
 def published_numbers(tables: Iterable[Table], registry: Registry) -> dict[str, PublishedNumber]:
     """Every published score with its setting, by its id."""
     return {
-        cell.id: PublishedNumber(cell=cell, setting=Setting.of(cell, registry))
+        cell.id: PublishedNumber(cell=cell, setting=Setting.from_cell(cell, registry))
         for table in tables
         for cell in table.cells
         if cell.points is not None

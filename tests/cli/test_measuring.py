@@ -130,7 +130,7 @@ def test_that_a_file_has_few_words_stands_beside_its_scores(printed):
 def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     words = np.array(["a", "the", "man", "dog"])
     np.savez(tmp_path / "few.npz", words=words, vectors=np.eye(4, dtype=np.float32))
-    resolver = Resolver.of(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
+    resolver = Resolver.from_options(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
     registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
     planned = planned_cells([registry.parse("few.mean")], [task], 1)
@@ -146,7 +146,7 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
 
 def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(tmp_path):
     np.savez(tmp_path / "few.npz", words=np.array(["man"]), vectors=np.ones((1, 4), np.float32))
-    resolver = Resolver.of(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
+    resolver = Resolver.from_options(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
     registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
     store = Store(tmp_path / "runs")
     planned = planned_cells([registry.parse("few.mean")], [registry.tasks["mini-sts"]], 1)

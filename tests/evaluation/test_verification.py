@@ -37,7 +37,7 @@ def model(tmp_path_factory):
     settings = folder / "made" / "config_sentence_transformers.json"
     about = json.loads(settings.read_text()) if settings.exists() else {}
     settings.write_text(json.dumps({**about, "prompts": {"asked": PROMPT}}))
-    resolver = Resolver.of(places, [f"made={folder / 'made'}"])
+    resolver = Resolver.from_options(places, [f"made={folder / 'made'}"])
     method = resolver.registry.parse("made.native")
     return MeasuredModel(method, TaskLoader(resolver.places, {}))
 
