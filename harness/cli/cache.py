@@ -25,25 +25,28 @@ caching = command_group("Show or clear the cache of encodings.")
 def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
     """List the cache: encoders, sizes, last use."""
     root = Folders(cache=cache).places().cache
-    entries = gc.cached_entries(root)[::-1]
+    entries = list(reversed(gc.cached_entries(root)))  # the most recently used first
     if as_json:
-        say_rows([{**asdict(e), "last_used": _date(e.last_used)} for e in entries], as_json)
+        facts = [asdict(entry) | {"last_used": _utc_time(entry.last_used)} for entry in entries]
+        say_rows(facts, as_json)
         return
-    total = sized(sum(entry.bytes for entry in entries))
-    say(f"{total} in {root}\n" if entries else f"nothing is cached in {root}")
-    rows = [
-        {
-            "cached": entry.called,
-            "key": entry.key[:12],
-            "sentences": f"{entry.sentences:,}" if entry.kind == "encoder" else "",
-            "took": duration(entry.seconds) if entry.kind == "encoder" else "",
-            "bytes": sized(entry.bytes),
-            "last used, UTC": _date(entry.last_used),
-        }
-        for entry in entries
-    ]
-    if rows:
-        say_rows(rows)
+    if not entries:
+        say(f"nothing is cached in {root}")
+        return
+    say(f"{sized(sum(entry.bytes for entry in entries))} in {root}\n")
+    say_rows([_entry_row(entry) for entry in entries])
+
+
+def _entry_row(entry: gc.CacheEntry) -> dict[str, str]:
+    is_encoder = entry.kind == "encoder"
+    return {
+        "cached": entry.called,
+        "key": entry.key[:12],
+        "sentences": f"{entry.sentences:,}" if is_encoder else "",
+        "took": duration(entry.seconds) if is_encoder else "",
+        "bytes": sized(entry.bytes),
+        "last used, UTC": _utc_time(entry.last_used),
+    }
 
 
 @caching.command("gc")
@@ -54,8 +57,10 @@ def collect(
     cache: CacheDir = None,
 ) -> None:
     """Remove the least recently used encodings, to fit a size."""
-    root, most = Folders(cache=cache).places().cache, int(max_size * GIGABYTE)
-    if _say_cleared(root, gc.shrink(root, most)) > most:
+    root = Folders(cache=cache).places().cache
+    most_bytes = int(max_size * GIGABYTE)
+    _say_cleared(root, gc.shrink(root, most_bytes))
+    if gc.cache_size(root) > most_bytes:
         raise HarnessError(f"--max-size {max_size}: what is left is in use; run it again later")
 
 
@@ -71,21 +76,23 @@ def remove(
 ) -> None:
     """Remove encoders from the cache, except those in use."""
     root = Folders(cache=cache).places().cache
-    chosen = gc.entries_named(gc.cached_entries(root), names)
-    cleared = [(entry, gc.clear(root, entry)) for entry in chosen]
-    _say_cleared(root, cleared)
-    if used := sum(not free for _, free in cleared):
-        raise HarnessError(f"{used} of {len(cleared)} are in use and were kept; run it again later")
+    entries = gc.entries_named(gc.cached_entries(root), names)
+    outcomes = [(entry, gc.clear(root, entry)) for entry in entries]
+    _say_cleared(root, outcomes)
+    in_use = sum(not is_removed for _, is_removed in outcomes)
+    if in_use:
+        raise HarnessError(
+            f"{in_use} of {len(entries)} are in use and were kept; run it again later"
+        )
 
 
-def _say_cleared(root: Path, cleared: Iterable[tuple[gc.CacheEntry, bool]]) -> int:
-    """Say each entry as it is removed, or kept; the bytes that are left."""
-    for entry, free in cleared:
-        say(f"removed {entry}" if free else f"{entry}: in use, kept")
-    left = gc.cache_size(root)
-    say(f"{sized(left)} are cached in {root}")
-    return left
+def _say_cleared(root: Path, outcomes: Iterable[tuple[gc.CacheEntry, bool]]) -> None:
+    """Print each entry as it is removed, or kept; then how much is cached."""
+    for entry, is_removed in outcomes:
+        say(f"removed {entry}" if is_removed else f"{entry}: in use, kept")
+    say(f"{sized(gc.cache_size(root))} are cached in {root}")
 
 
-def _date(seconds: float) -> str:
+def _utc_time(seconds: float) -> str:
+    """Seconds since the epoch as date and minute."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

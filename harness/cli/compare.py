@@ -90,7 +90,7 @@ class Comparison:
     methods: tuple[str, str]
     tests: Sequence[PairedTest]
     packaged: Mapping[str, Sequence[str]]
-    moves: Mapping[str, opt.Rows]
+    moves: Mapping[str, opt.PrintedRows]
 
     @classmethod
     def from_tests(
@@ -111,7 +111,7 @@ class Comparison:
         return cls(methods=methods, tests=tests, packaged=packaged, moves=moves)
 
     @property
-    def rows(self) -> opt.Rows:
+    def rows(self) -> opt.PrintedRows:
         """A row for each task, for people."""
         return [self._row(test) for test in self.tests]
 
@@ -135,7 +135,7 @@ class Comparison:
             row["p (Holm)"] = f"{test.p_holm:.4f}"
         return row
 
-    def facts(self, with_pairs: bool) -> opt.Rows:
+    def facts(self, with_pairs: bool) -> opt.PrintedRows:
         """A row for each task, for programs."""
         rows = []
         for test in self.tests:
@@ -159,7 +159,7 @@ class Comparison:
 
 def _moved_pairs(
     methods: tuple[str, str], task: Task, results: ResultsFolder, loader: TaskLoader, count: int
-) -> opt.Rows:
+) -> opt.PrintedRows:
     """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
     first, second = (results.similarities(Cell(method, task.name)) for method in methods)
     if first is None or second is None:

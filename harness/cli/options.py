@@ -31,9 +31,9 @@ from harness.results.folder import ResultsFolder
 from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed
 from harness.results.reproduction import MIN_COVERAGE
 
-DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?")
+DEVICE_NAME = re.compile(r"(cpu|cuda|mps)(:\d+)?")
 
-Rows = Sequence[Mapping[str, Any]]
+PrintedRows = Sequence[Mapping[str, Any]]
 
 
 # How options are read
@@ -44,24 +44,27 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        options = [parameter]
         if is_dataclass(parameter.annotation):
-            groups[parameter.name] = parameter.annotation
-            signature = inspect.signature(groups[parameter.name], eval_str=True)
-            options = [*signature.parameters.values()]
-        parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in options]
+            group: Any = parameter.annotation
+            groups[parameter.name] = group
+            parameters += inspect.signature(group, eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
 
-    def flat(**given: Any) -> Any:
+    def flat(**arguments: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        return command(**given)
+            values = {field.name: arguments.pop(field.name) for field in fields(group)}
+            arguments[name] = group(**values)
+        return command(**arguments)
 
     flat.__name__, flat.__doc__ = command.__name__, command.__doc__
-    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     return flat
 
 
-ONE_VALUE = {"--plugin"}  # repeatable options that take one value each time, in every command
+# Repeatable options that take one value each time, in every command.
+OPTIONS_OF_ONE_VALUE = {"--plugin"}
 
 
 class SeveralValues(TyperCommand):
@@ -76,28 +79,39 @@ class SeveralValues(TyperCommand):
 
     def one_value_each(self, words: Iterable[str]) -> list[str]:
         """The words as click reads them, every repeatable option before each of its values."""
-        options = [p for p in self.params if p.param_type_name == "option"]
-        with_value = {name for p in options if not getattr(p, "is_flag", False) for name in p.opts}
-        repeatable = {name for p in options if p.multiple for name in p.opts} - ONE_VALUE
-        arguments = sum(p.param_type_name == "argument" for p in self.params)
-        return [*repeat_options(words, with_value, repeatable, arguments)]
+        with_value: set[str] = set()
+        repeatable: set[str] = set()
+        arguments = 0
+        for parameter in self.params:
+            if parameter.param_type_name == "argument":
+                arguments += 1
+                continue
+            if not getattr(parameter, "is_flag", False):
+                with_value.update(parameter.opts)
+            if parameter.multiple:
+                repeatable.update(parameter.opts)
+        repeatable -= OPTIONS_OF_ONE_VALUE
+        return list(repeat_options(words, with_value, repeatable, arguments))
 
 
 def repeat_options(
     words: Iterable[str], with_value: Container[str], repeatable: Container[str], arguments: int = 0
 ) -> Iterator[str]:
     """`-t a b` as `-t a -t b` for the repeatable options, once the command has its arguments."""
-    option, has_value = "", False
+    option = ""  # the option whose values the next words may be
+    has_value = False
     for word in words:
         if word.startswith("-"):
             name, equals, _ = word.partition("=")
-            option, has_value = (name if name in with_value else ""), bool(equals)
+            option = name if name in with_value else ""
+            has_value = equals == "="
         elif option and not has_value:
             has_value = True
         elif option in repeatable and not arguments:
             yield option
         else:
-            option, arguments = "", max(0, arguments - 1)
+            option = ""
+            arguments = max(0, arguments - 1)
         yield word
 
 
@@ -108,11 +122,11 @@ class CommandGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's
         """A section for each group of names, or one of all."""
-        for title, names in (self.sections or {"Commands": [*self.commands]}).items():
+        sections = self.sections or {"Commands": list(self.commands)}
+        for title, names in sections.items():
+            sentences = [self.commands[name].get_short_help_str(limit=100) for name in names]
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name, self.commands[name].get_short_help_str(limit=100)) for name in names]
-                )
+                formatter.write_dl(list(zip(names, sentences, strict=True)))
 
 
 def command_group(text: str) -> typer.Typer:
@@ -127,15 +141,18 @@ def command_group(text: str) -> typer.Typer:
 
 
 def split_commas(values: Sequence[str] | None) -> list[str] | None:
-    """The values of an option, of which one may hold several between commas."""
+    """The values of an option, each of which may hold several, separated by commas."""
     if values is None:
         return None
-    return [part for value in values for part in value.split(",") if part]
+    parts: list[str] = []
+    for value in values:
+        parts += value.split(",")
+    return [part for part in parts if part]
 
 
 def usable_device(device: str) -> str:
     """A device that is here. Raises UsageError for another, and for several."""
-    if not DEVICE.fullmatch(device):
+    if not DEVICE_NAME.fullmatch(device):
         remedy = ""
         if "," in device or device.endswith(":all"):
             remedy = "; several GPUs share a run by --shard, each process with CUDA_VISIBLE_DEVICES"
@@ -154,7 +171,7 @@ def possible_seeds(seeds: int) -> int:
     return seeds
 
 
-def open_in_use(files: Sequence[str] | None) -> list[str]:
+def open_plugins_in_use(files: Sequence[str] | None) -> list[str]:
     """Load the plug-ins of a command that measures: those named, chosen for the folder, installed.
 
     Raises UsageError for one that cannot be imported or fails a contract test.
@@ -163,7 +180,7 @@ def open_in_use(files: Sequence[str] | None) -> list[str]:
     return [*(files or ())]
 
 
-def open_named(files: Sequence[str] | None) -> list[str]:
+def open_named_plugins(files: Sequence[str] | None) -> list[str]:
     """Load the plug-ins that are named, and no others: to read results imports none."""
     open_plugins(map(plugin_of_file, files or ()))
     return [*(files or ())]
@@ -179,7 +196,7 @@ def require_folder(option: str, folder: Path) -> None:
 
 
 def option(*names: str, **settings: Any) -> Any:
-    """An option without a default that could be shown; words of its help tell a computed one."""
+    """An option whose help shows no default; the text of the help names a computed one."""
     return typer.Option(*names, show_default=False, **settings)
 
 
@@ -221,9 +238,11 @@ Tasks = Annotated[
     ),
 ]
 PLUGIN_HELP = "Python file or folder with your methods, tasks, encoders; several are allowed."
-Plugins = Annotated[list[str] | None, option("--plugin", callback=open_in_use, help=PLUGIN_HELP)]
+Plugins = Annotated[
+    list[str] | None, option("--plugin", callback=open_plugins_in_use, help=PLUGIN_HELP)
+]
 NamedPlugins = Annotated[
-    list[str] | None, option("--plugin", callback=open_named, help=PLUGIN_HELP)
+    list[str] | None, option("--plugin", callback=open_named_plugins, help=PLUGIN_HELP)
 ]
 Seeds = Annotated[
     int,
@@ -277,7 +296,7 @@ OnlyOwn = Annotated[
 
 @dataclass(frozen=True)
 class Folders:
-    """Where the data sets and the encodings lie."""
+    """The folders of the data sets and of the encodings."""
 
     data_dir: DataDir = None
     cache: CacheDir = None
@@ -344,7 +363,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Sources:
-    """What the commands that only read are asked of: records, published tables, encoders."""
+    """What the commands read that measure nothing: records, published tables, encoders."""
 
     results: Records = Path("results")
     papers: Papers = Path("results/papers")
@@ -371,12 +390,12 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a line beside the answer, for a person."""
+    """Print a line for a person, which is no part of the answer."""
     typer.echo(wrapped(visible(text), terminal_width(sys.stderr)), err=True)
 
 
 def note_packaged(baseline: Path) -> None:
-    """Say that what comes with the harness is compared with, where `results` is not here."""
+    """Note that the baseline is what comes with the harness, since there is no `results` here."""
     if baseline.is_relative_to(COMMITTED) and not is_packaged(OWN):
         note(f"there are no {OWN} here: the baseline is what comes with the harness, {baseline}")
 
@@ -386,7 +405,7 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
 
 
-def say_rows(rows: Rows, as_json: bool = False) -> None:
+def say_rows(rows: PrintedRows, as_json: bool = False) -> None:
     """Print rows as JSON for a program, or as a table for people, without empty columns."""
     if as_json:
         say(json.dumps(rows, indent=1))

@@ -33,7 +33,17 @@ def select(
     default: Callable[[Registry], tuple[PlannedCell, ...]] | None = None,
     quiet: bool = False,
 ) -> Selected:
-    """Select cells; what a name is taken for and what a glob leaves out is noted."""
+    """Select the cells of a command's options.
+
+    What a word is taken for and what a glob leaves out is noted, unless it is `quiet`.
+
+    Args:
+        selection: The options that name methods, tasks, seeds and device.
+        folders: Where data sets and encodings are.
+        limit: Of how many rows and sentences the texts are cut to, for a smoke test.
+        default: What is selected where neither methods nor tasks are named; by default all.
+        quiet: Whether nothing is noted.
+    """
     resolver = Resolver.from_options(folders.places(), selection.encoder or [])
     methods = resolver.patterns(selection.method or [])
     tasks = resolver.task_patterns(selection.task or [])
@@ -54,15 +64,15 @@ def select(
     return Selected(cells, TaskLoader(resolver.places, corpora), registry)
 
 
-def note_bypasses(chosen: Selected) -> None:
-    """Note what poolings bypass in the folder of an encoder given by hand, quiet or not.
+def note_bypasses(selected: Selected) -> None:
+    """Note which modules of an encoder given by hand the poolings do not use, quiet or not.
 
     A plan notes it of every encoder.
     """
     poolings: dict[EncoderConfig, set[str]] = {}
-    for cell in chosen.cells:
+    for cell in selected.cells:
         poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
-    for text in bypass_notes(poolings, chosen.registry, chosen.loader.places):
+    for text in bypass_notes(poolings, selected.registry, selected.loader.places):
         note(f"Note: {text}")
 
 
@@ -73,47 +83,70 @@ def records_folder(output: Path, limit: int | None) -> Path:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Methods and tasks by which records are selected: names and globs; none selects all."""
+    """Methods and tasks by which records are selected.
+
+    Attributes:
+        methods: Ids and globs; none selects all.
+        tasks: Names and globs; none selects all.
+        registry: What comes with the harness, with the encoders given by hand.
+        paths: The folders of the encoders given by hand, by name.
+        errors: By its id, why a method cannot be made; its records may be there all the same.
+    """
 
     methods: Sequence[str]
     tasks: Sequence[str]
     registry: Registry
-    paths: Mapping[str, Path]  # of the encoders given by hand
-    unknown: Mapping[str, UsageError]  # methods that are none here, and why
+    paths: Mapping[str, Path]
+    errors: Mapping[str, UsageError]
 
     def selects(self, method: str, task: str) -> bool:
         """Whether records of this method on this task are selected."""
-        return all(
-            not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-            for name, patterns in ((method, self.methods), (task, self.tasks))
-        )
+        return _matches(method, self.methods) and _matches(task, self.tasks)
 
     def require_known(self, recorded: Container[str] = ()) -> None:
-        """Raise UsageError for a method that is neither known here nor recorded."""
-        for method, error in self.unknown.items():
+        """Raise UsageError for a method that can neither be made here nor is recorded."""
+        for method, error in self.errors.items():
             if method not in recorded:
                 raise error
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name matches one of the patterns; without patterns every name does."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def record_patterns(
     method: Sequence[str] | None, task: Sequence[str] | None, encoder: Sequence[str] | None = None
 ) -> Patterns:
-    """What selects records, with models and mteb's tasks by their names here; these are noted.
+    """The patterns of a command's options; the harness's names of models and tasks are noted.
 
     Records may be of encoders, tasks and plug-ins that are not known here.
     """
     resolver = Resolver.from_options(Folders().places(), encoder or [])
-    methods, unknown = resolver.patterns(method or []), {}
-    for name in methods:
-        parts = None if is_glob(name) else MethodId.parse(name)
-        if parts and parts.encoder.partition(":")[0] in resolver.registry.encoders:
-            try:
-                resolver.registry.parse(name)
-            except UsageError as error:
-                unknown[name] = error
+    methods = resolver.patterns(method or [])
     tasks = resolver.task_patterns(task or [])
     _note_meanings(resolver)
-    return Patterns(methods, tasks, resolver.registry, resolver.places.encoders, unknown)
+    return Patterns(
+        methods=methods,
+        tasks=tasks,
+        registry=resolver.registry,
+        paths=resolver.places.encoders,
+        errors=_errors_of_methods(methods, resolver.registry),
+    )
+
+
+def _errors_of_methods(methods: Sequence[str], registry: Registry) -> dict[str, UsageError]:
+    """Why methods of registered encoders cannot be made, by id; globs are left out."""
+    errors = {}
+    for name in methods:
+        parts = None if is_glob(name) else MethodId.parse(name)
+        if parts is None or parts.encoder.partition(":")[0] not in registry.encoders:
+            continue
+        try:
+            registry.parse(name)
+        except UsageError as error:
+            errors[name] = error
+    return errors
 
 
 def _note_meanings(resolver: Resolver) -> None:

@@ -93,7 +93,7 @@ def _column_names(columns: str | None, is_table: bool) -> list[str]:
     return names
 
 
-def say_csv(rows: opt.Rows) -> None:
+def say_csv(rows: opt.PrintedRows) -> None:
     """Print rows as CSV that a spreadsheet shows and does not compute; numbers stay."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
@@ -111,7 +111,7 @@ def _as_text(value: Any) -> Any:
     return quote + value.replace("\r", " ")
 
 
-def _say_json(rows: opt.Rows) -> None:
+def _say_json(rows: opt.PrintedRows) -> None:
     opt.say_rows(rows, as_json=True)
 
 
