@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch.addresses import addresses_of, listing, look, parts_without
+from harness.assets.fetch.addresses import Address, addresses_of, listing, look, parts_without
 from harness.assets.fetch.batch import Fetcher, Thing
 from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, assets_of, every_asset
@@ -51,7 +51,7 @@ def fetch_command(
     offline: Annotated[
         bool, typer.Option("--offline", help="Download nothing, only check what is here.")
     ] = False,
-    every: Annotated[
+    all_assets: Annotated[
         bool, typer.Option("--all", help="Every data set, corpus and encoder that is known.")
     ] = False,
     dry_run: Annotated[
@@ -66,70 +66,91 @@ def fetch_command(
     as_json: opt.Json = False,
 ) -> None:
     """Download data sets and encoders, and check their digests."""
-    registry, worst = load_registry(), 0
-    if every and assets:
-        raise UsageError(f"wanted --all or names, found --all and {assets[0]}")
-    names = every_asset_name(registry) if every else assets or scored_assets(registry)
-    wanted = fetched_things(names, registry)
+    registry = load_registry()
+    names: Sequence[str] = assets or scored_assets(registry)
+    if all_assets:
+        if assets:
+            raise UsageError(f"wanted --all or names, found --all and {assets[0]}")
+        names = every_asset_name(registry)
+    things_by_name = fetched_things(names, registry)
     switch = "--offline" if offline else switched_off(os.environ)
-    if dry_run or check:
-        if check and switch:
+    if check:
+        if switch:
             raise UsageError(f"--check asks the network, and {switch} is set")
-        distinct = dict.fromkeys(thing for things in wanted.values() for thing in things)
-        say = say_alive if check else say_addresses
-        raise typer.Exit(say(distinct, as_json))
+        raise typer.Exit(say_which_are_there(_distinct(things_by_name), as_json))
+    if dry_run:
+        say_addresses(_distinct(things_by_name), as_json)
+        return
+
     if data_dir is not None and not switch:
         make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
-    here = data_dir if data_dir is not None and data_dir.is_dir() else None
-    places = Places.from_environment({}, cache=cache, data_dir=here)
+    data_folder = data_dir if data_dir is not None and data_dir.is_dir() else None
+    places = Places.from_environment({}, cache=cache, data_dir=data_folder)
     fetcher = Fetcher(places, registry.tasks.values(), registry.corpora.values(), switch)
-    for name, things in wanted.items():
-        line = complaint = ""
-        try:
-            line = ", ".join(map(fetcher.bring, things))
-        except HarnessError as error:
-            complaint = str(error)
-            opt.note(f"harness: {complaint}")
-            worst = min(filter(None, (worst, error.exit_status)))
-        if as_json:
-            opt.say(json.dumps({"asset": name, "is": line, "error": complaint}))
-        elif line:
-            opt.say(f"{name}: {line}")
-    raise typer.Exit(worst)
+    statuses = [_fetch(name, things, fetcher, as_json) for name, things in things_by_name.items()]
+    raise typer.Exit(min(filter(None, statuses), default=0))
 
 
-def say_addresses(things: Iterable[Thing], as_json: bool) -> int:
-    """Print what would be asked for each thing, in order; the exit status."""
+def _distinct(things_by_name: Mapping[str, Sequence[Thing]]) -> list[Thing]:
+    """The things of all names, each once."""
+    distinct: dict[Thing, None] = {}
+    for things in things_by_name.values():
+        distinct |= dict.fromkeys(things)
+    return list(distinct)
+
+
+def _fetch(name: str, things: Sequence[Thing], fetcher: Fetcher, as_json: bool) -> int:
+    """Fetch the things of a name, and print where they are or why they are not; the exit status."""
+    outcome = complaint = ""
+    status = 0
+    try:
+        outcome = ", ".join(map(fetcher.bring, things))
+    except HarnessError as error:
+        complaint, status = str(error), error.exit_status
+        opt.note(f"harness: {complaint}")
     if as_json:
-        opt.say_rows([asdict(a) for thing in things for a in addresses_of(thing)], as_json)
-    for thing in () if as_json else things:
+        opt.say(json.dumps({"asset": name, "is": outcome, "error": complaint}))
+    elif outcome:
+        opt.say(f"{name}: {outcome}")
+    return status
+
+
+def say_addresses(things: Iterable[Thing], as_json: bool) -> None:
+    """Print what would be asked for each thing, in order."""
+    if as_json:
+        rows: list[dict[str, Any]] = []
+        for thing in things:
+            rows += map(asdict, addresses_of(thing))
+        opt.say_rows(rows, as_json)
+        return
+    for thing in things:
         opt.say("\n".join(listing(thing)))
-    return 0
 
 
-def say_alive(things: Iterable[Thing], as_json: bool) -> int:
+def say_which_are_there(things: Iterable[Thing], as_json: bool) -> int:
     """Ask for each address and print which are there; 1 if a part has no source that is."""
-    looked = look(address for thing in things for address in addresses_of(thing))
-    rows = [
-        {
-            **asdict(one.address),
-            "alive": one.alive,
-            "found": one.answer.replace(one.address.url, ""),
-        }
-        for one in looked
-    ]
+    addresses: list[Address] = []
+    for thing in things:
+        addresses += addresses_of(thing)
+    looked = look(addresses)
+    rows = []
+    for found in looked:
+        answer = found.answer.replace(found.address.url, "")
+        rows.append(asdict(found.address) | {"alive": found.alive, "found": answer})
     opt.say_rows(rows, as_json)
-    without = parts_without(looked)
-    for asset, part in without:
+    missing = parts_without(looked)
+    for asset, part in missing:
         opt.note(f"harness: {asset}, {part}: no source is there")
-    return 1 if without else 0
+    return 1 if missing else 0
 
 
 def every_asset_name(registry: Registry) -> tuple[str, ...]:
     """Every asset that is not included, and every encoder of the hub."""
-    data = (asset.name for asset in every_asset() if not asset.embedded)
-    encoders = (name for name, e in registry.encoders.items() if isinstance(e.source, Hub))
-    return (*data, *encoders)
+    names = [asset.name for asset in every_asset() if not asset.embedded]
+    for name, config in registry.encoders.items():
+        if isinstance(config.source, Hub):
+            names.append(name)
+    return tuple(names)
 
 
 def scored_assets(registry: Registry) -> tuple[str, ...]:
@@ -146,13 +167,13 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
         things[name] = tuple(asset for asset in assets.values() if asset.name in parts)
     for name, config in registry.encoders.items():
         things[name] = assets_of(config) or (config,)
-    wanted: dict[str, tuple[Thing, ...]] = {}
+    things_by_name: dict[str, tuple[Thing, ...]] = {}
     for name in dict.fromkeys(names):
-        by_hand = "/" in name and name not in things
-        wanted[name] = (
-            (config_for(name, name, None),) if by_hand else look_up("asset", name, things)
-        )
-    return wanted
+        if "/" in name and name not in things:  # a repository of the hub
+            things_by_name[name] = (config_for(name, name, None),)
+        else:
+            things_by_name[name] = look_up("asset", name, things)
+    return things_by_name
 
 
 # export
@@ -187,23 +208,25 @@ def export_command(
 
     make_folder(folder.absolute().parent, "another path", to_write=True)
     resolver = Resolver.from_options(folders.places(), encoder or [])
-    chosen, registry, places = resolver.method(method), resolver.registry, resolver.places
-    if (chosen.fit_on in TARGETS) != (task is not None):
+    exported = resolver.method(method)
+    registry, places = resolver.registry, resolver.places
+    if (exported.fit_on in TARGETS) != (task is not None):
         raise UsageError(
             f"{method}: wanted -t TASK where a method is fitted on @target, and only there; "
             f"found {task or 'none'}"
         )
-    target = look_up("task", task or SMALL_TASK, registry.tasks_by_name)
-    planned = PlannedCell(chosen, target, seed)
+    fitted_on = look_up("task", task or SMALL_TASK, registry.tasks_by_name)
+    planned = PlannedCell(exported, fitted_on, seed)
     with progress_on(sys.stderr) as bar:
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar)
     write_model(planned, cell, places, folder)
-    keys = (key for key in (planned.encoder.cite, chosen.cite, HARNESS) if key)
-    measured = Results.read(Store(results))
-    count = write_card(folder, planned, cell, registry.tasks, measured, bibtex(keys))
-    opt.say(f"{folder}: {chosen.id}, seed {seed}, with {count} measured scores")
-    records = records_of(planned, cell, registry.tasks, measured)
-    reported = [*reported_scores(records, registry.tasks)]
+
+    citations = bibtex(filter(None, (planned.encoder.cite, exported.cite, HARNESS)))
+    folder_records = Results.read(Store(results))
+    count = write_card(folder, planned, cell, registry.tasks, folder_records, citations)
+    opt.say(f"{folder}: {exported.id}, seed {seed}, with {count} measured scores")
+    records = records_of(planned, cell, registry.tasks, folder_records)
+    reported = list(reported_scores(records, registry.tasks))
     if model_index:
         opt.say(f"{folder}: {write_model_index(folder, folder.name, reported)} in model-index")
     if eval_results:

@@ -9,7 +9,7 @@ import fnmatch
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,14 +27,16 @@ from harness.encoders.checkpoint import read_settings, transformer_folder
 from harness.encoders.native import bypassed
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.registry import load_registry, look_up
+from harness.registry import Registry, load_registry, look_up
 from harness.resolve import Resolver
 from harness.transforms.pooling import POOLINGS
 
+# A training, and the digests of its data by their names.
 Prepared = tuple[Any, Mapping[str, str]]
 
-PRECISIONS = {"float32": "float32", "bfloat16": "bf16", "float16": "fp16"}  # as a setup names them
-CHOICES = {
+# Of each value of --dtype, the name that a setup has for it.
+PRECISIONS = {"float32": "float32", "bfloat16": "bf16", "float16": "fp16"}
+OPTION_VALUES = {
     "head": ("none", "train", "keep"),
     "dtype": tuple(PRECISIONS),
     "similarity": ("cosine", "dot"),
@@ -46,13 +48,15 @@ Threads = Annotated[
 ]
 PaperRate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
 MaxLength = Annotated[int, typer.Option(min=3)]
-Dev = Annotated[str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")]
+DevTask = Annotated[
+    str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
+]
 DevEvery = Annotated[int, typer.Option(min=1, help="Steps between evaluations.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """The options of every training; a setting of the training is the paper's where it is None."""
+    """The options of every training. A setting that is None has the value of the paper."""
 
     out: Annotated[Path, opt.option(help="Output folder.")]
     start: Annotated[
@@ -68,7 +72,7 @@ class Recipe(ABC):
         typer.Option(min=0.0, help="Norm to which gradients are clipped; 0: none. [default: 1]"),
     ] = None
     max_length: MaxLength = 32
-    dev: Dev = "sts-b.senteval.dev"
+    dev: DevTask = "sts-b.senteval.dev"
     dev_every: DevEvery = 125
     dtype: Annotated[
         str, typer.Option(help="Precision of products: float32, bfloat16; on a GPU float16.")
@@ -90,7 +94,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def prepare(self) -> Prepared:
-        """The training, and the digests of its data by their names. Raises HarnessError."""
+        """The training and its data. Raises HarnessError."""
 
     @cached_property
     def places(self) -> Places:
@@ -137,21 +141,31 @@ class Recipe(ABC):
         return DevSet(self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every)
 
     def settings(self, defaults: Any) -> Any:
-        """The defaults with a setup, and the options of the same names that are not None."""
+        """The settings of the training: the defaults, changed by the options of the same names.
+
+        An option that is None leaves its default. Raises UsageError for a value that there is not.
+        """
         from harness.training.encoder import Setup
 
         options = {"head": "none", **vars(self), "tokens_at_once": self.batch_tokens}
-        for name, choices in CHOICES.items():
-            if options.get(name, choices[0]) not in choices:
-                raise UsageError(f"--{name} {options[name]}: wanted one of {', '.join(choices)}")
-        pooling = look_up("pooling", options["pooling"], {p.name: p for p in POOLINGS})
+        for name, values in OPTION_VALUES.items():
+            if name in options and options[name] not in values:
+                raise UsageError(f"--{name} {options[name]}: wanted one of {', '.join(values)}")
+        poolings = {pooling.name: pooling for pooling in POOLINGS}
         precision: Any = PRECISIONS[self.dtype]
         setup = Setup(
-            pooling, options["head"], self.max_length, options["dropout"], precision, self.device
+            pooling=look_up("pooling", options["pooling"], poolings),
+            head=options["head"],
+            max_length=self.max_length,
+            dropout=options["dropout"],
+            precision=precision,
+            device=self.device,
         )
-        names = {field.name for field in fields(defaults)} & options.keys()
-        given = {name: options[name] for name in names if options[name] is not None}
-        return replace(defaults, setup=setup, **given)
+        changes = {"setup": setup}
+        for field in fields(defaults):
+            if options.get(field.name) is not None:
+                changes[field.name] = options[field.name]
+        return replace(defaults, **changes)
 
     def open(self, settings: Any) -> Any:
         """The encoder to train. Sets the number of torch's threads."""
@@ -162,17 +176,23 @@ class Recipe(ABC):
         return self.checkpoint.open(settings.setup, self.places.cache, self.seed)
 
     def contrastive(self, defaults: Callable[[Any], Any], columns: Any) -> Any:
-        """SimCSE on columns of sentences, with the masked-LM head if that has a weight."""
+        """SimCSE on columns of sentences, with the masked-LM head if that has a weight.
+
+        `defaults` makes the paper's settings of a checkpoint's `config.json`.
+        """
         from harness.training.contrastive import ContrastiveTraining, open_mlm_head
 
-        settings = self.settings(defaults(read_settings(self.start_folder / "config.json")))
-        encoder, masked = self.open(settings), None
+        config = read_settings(self.start_folder / "config.json")
+        settings = self.settings(defaults(config))
+        encoder = self.open(settings)
+        mlm_head = None
         if settings.masked_words:
             start = self.checkpoint
-            masked = open_mlm_head(start.name, start.folder, self.places.cache, encoder)
-        return ContrastiveTraining(settings, encoder, columns, self.seed, masked)
+            mlm_head = open_mlm_head(start.name, start.folder, self.places.cache, encoder)
+        return ContrastiveTraining(settings, encoder, columns, self.seed, mlm_head)
 
     def siamese(self, defaults: Any, examples: Any) -> Any:
+        """SBERT on pairs or triplets, from the paper's settings."""
         from harness.training.siamese import SiameseTraining
 
         settings = self.settings(defaults)
@@ -180,7 +200,7 @@ class Recipe(ABC):
 
 
 PoolingName = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
-Head = Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")]
+HeadName = Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")]
 SimilarityName = Annotated[str, typer.Option(help="cosine or dot.")]
 MaskedWeight = Annotated[float, typer.Option(min=0.0, help="Weight of masked language modelling.")]
 Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
@@ -195,7 +215,7 @@ class SimcseUnsup(Recipe):
     ] = "wiki"
     first: Annotated[int | None, opt.option(min=1, help="Read only the first N sentences.")] = None
     pooling: PoolingName = "cls"
-    head: Head = "train"
+    head: HeadName = "train"
     temperature: float = 0.05
     similarity: SimilarityName = "cosine"
     dropout: Dropout = None
@@ -228,7 +248,7 @@ class SimcseSup(Recipe):
         str, opt.option(help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file.")
     ]
     pooling: PoolingName = "cls"
-    head: Head = "keep"
+    head: HeadName = "keep"
     temperature: float = 0.05
     similarity: SimilarityName = "cosine"
     hard_weight: Annotated[float, typer.Option(help="log(alpha) of Table 7.")] = 0.0
@@ -258,7 +278,7 @@ class SbertNli(Recipe):
     """Train SBERT as a classifier of labelled pairs (NLI)."""
 
     max_length: MaxLength = 128
-    dev: Dev = "none"
+    dev: DevTask = "none"
     file: Annotated[
         str,
         opt.option(
@@ -286,7 +306,7 @@ class SbertSts(Recipe):
     """Train SBERT on scored pairs: the cosine approaches the gold score."""
 
     max_length: MaxLength = 128
-    dev: Dev = "sts-b.dev"
+    dev: DevTask = "sts-b.dev"
     dev_every: DevEvery = 360  # an epoch of STS-B's 5,749 pairs in batches of 16
     task: Annotated[str, typer.Option(help="The task with the scored pairs.")] = "sts-b.train"
     pooling: PoolingName = "mean"
@@ -358,7 +378,8 @@ def recipe_from(words: str, out: Path, **options: object) -> Recipe:
     """The recipe of the words behind `harness train`; options that are None are left out."""
     arguments = words.split()
     for name, value in {"out": out, **options}.items():
-        arguments += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+        if value is not None:
+            arguments += [_option_of(name), str(value)]
     parser = typer.main.get_command(commands(lambda recipe: recipe))
     return parser(arguments, standalone_mode=False)
 
@@ -366,21 +387,32 @@ def recipe_from(words: str, out: Path, **options: object) -> Recipe:
 def command_line(recipe: Recipe) -> str:
     """The command with the options that differ from their defaults, folders left out.
 
-    As `training.json` tells it: a recipe's own options stand between `--from` and the shared ones.
+    As `training.json` has it: `--from`, then a recipe's own options, then those of every recipe.
     """
-    shared = [field.name for field in fields(Recipe)][2:]
-    [name] = (name for name, kind in RECIPES.items() if type(recipe) is kind)
+    [name] = [name for name, kind in RECIPES.items() if type(recipe) is kind]
     words = ["harness train", name]
-    for field in sorted(fields(recipe), key=lambda field: field.name in shared):
+    shared_names = {field.name for field in fields(Recipe)} - {"out", "start"}
+    shared_fields = [field for field in fields(recipe) if field.name in shared_names]
+    own_fields = [field for field in fields(recipe) if field.name not in shared_names]
+    for field in (*own_fields, *shared_fields):
         value = getattr(recipe, field.name)
         if value == field.default or field.name in ("out", "cache", "data_dir"):
             continue
-        word = "from" if field.name == "start" else field.name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{word}" if value else f"--no-{word}")
+        option = _option_of(field.name)
+        if value is False:
+            words.append(option.replace("--", "--no-"))
+        elif value is True:
+            words.append(option)
+        elif isinstance(value, str):
+            words += [option, Path(value).name]  # of a path, no folder of this machine
         else:
-            words += [f"--{word}", Path(value).name if isinstance(value, str) else str(value)]
+            words += [option, str(value)]
     return " ".join(words)
+
+
+def _option_of(field: str) -> str:
+    """The option of a recipe's field."""
+    return "--from" if field == "start" else f"--{field.replace('_', '-')}"
 
 
 # Families
@@ -401,16 +433,25 @@ def family(
     They are written where runs look for them. An interrupted training is resumed.
     """
     resolver = Resolver.from_options(folders.places(), encoder or [])
-    encoders = resolver.registry.encoders.items()
-    families = {name: e for name, e in encoders if isinstance(e, FamilyConfig)}
-    chosen = [name for given in names for name in fnmatch.filter(families, given) or [given]]
-    for config in [look_up("family", name, families) for name in dict.fromkeys(chosen)]:
-        members = list(map(config.member, range(seeds)))
-        missing = [member for member in members if not resolver.places.has_encoder(member)]
-        for member in missing:
+    for config in named_families(names, resolver.registry):
+        members = [config.member(seed) for seed in range(seeds)]
+        untrained = [member for member in members if not resolver.places.has_encoder(member)]
+        for member in untrained:
             train_member(member.name, member.source, resolver.places, threads)
-        if not missing:
+        if not untrained:
             opt.say(f"{config.name}: all {seeds} seeds are here already")
+
+
+def named_families(patterns: Sequence[str], registry: Registry) -> list[FamilyConfig]:
+    """The families of these names and globs, each once. Raises UsageError for an unknown one."""
+    families: dict[str, FamilyConfig] = {}
+    for name, config in registry.encoders.items():
+        if isinstance(config, FamilyConfig):
+            families[name] = config
+    names: list[str] = []
+    for pattern in patterns:
+        names += fnmatch.filter(families, pattern) or [pattern]
+    return [look_up("family", name, families) for name in dict.fromkeys(names)]
 
 
 def train_member(name: str, source: Trained, places: Places, threads: int | None) -> None:
