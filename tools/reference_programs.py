@@ -52,7 +52,7 @@ from harness.core.files import write_atomically
 from harness.core.types import Method, Pairs, Task
 from harness.interop.mteb import COUNTERPARTS, local_task
 from harness.registry import load_registry
-from harness.results.conformance import TOLERANCE, Reference, ReferenceCell
+from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceCell
 from harness.results.layout import REFERENCES
 from harness.results.questions import read_search
 from harness.training.contrastive import ContrastiveTraining
@@ -457,7 +457,7 @@ def encoded(reference: Reference) -> bytes:
         for cell in reference.cells
     ]
     head = {k: v for k, v in asdict(reference).items() if v and k not in ("file", "cells")}
-    if reference.tolerance == TOLERANCE:
+    if reference.tolerance == REFERENCE_TOLERANCE:
         del head["tolerance"]
     return f"{json.dumps({**head, 'cells': cells}, indent=1, ensure_ascii=False)}\n".encode()
 

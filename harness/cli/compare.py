@@ -21,8 +21,8 @@ from harness.results.layout import RUNS, reading_order
 from harness.results.records import Cell
 from harness.tasks.loader import TaskLoader
 
-ANSWERS = {None: "not tested", True: "differs", False: "not distinguishable"}
-RANKED = ("spearman", "pearson")  # metrics of tasks whose pairs have ranks
+ANSWER_IN_WORDS = {None: "not tested", True: "differs", False: "not distinguishable"}
+RANKED_METRICS = ("spearman", "pearson")  # metrics of tasks whose pairs have ranks
 
 
 def compare_command(
@@ -105,7 +105,7 @@ class Comparison:
         packaged, moves = {}, {}
         for test in tests:
             packaged[test.task] = [name for name in methods if folder.is_packaged(name, test.task)]
-            if pairs and test.metric in RANKED:
+            if pairs and test.metric in RANKED_METRICS:
                 task = folder.registry.tasks[test.task]
                 moves[test.task] = _moved_pairs(methods, task, folder, loader, pairs)
         return cls(methods=methods, tests=tests, packaged=packaged, moves=moves)
@@ -126,7 +126,7 @@ class Comparison:
             "95 % interval": "",
             "p": "",
             "p (Holm)": "",
-            "result": ANSWERS[test.differs],
+            "result": ANSWER_IN_WORDS[test.differs],
             "packaged": ", ".join(self.packaged[test.task]),
         }
         if not test.missing:

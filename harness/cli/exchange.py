@@ -27,7 +27,7 @@ from harness.evaluation.cell import fit_cell
 from harness.evaluation.evaluate import SMALL_TASK
 from harness.evaluation.select import PlannedCell
 from harness.registry import Registry, load_registry, look_up
-from harness.report.bibtex import HARNESS, bibtex
+from harness.report.bibtex import HARNESS_KEY, bibtex
 from harness.resolve import Resolver, config_for
 from harness.results.index import Results
 from harness.results.records import Store
@@ -221,7 +221,7 @@ def export_command(
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar)
     write_model(planned, cell, places, folder)
 
-    citations = bibtex(filter(None, (planned.encoder.cite, exported.cite, HARNESS)))
+    citations = bibtex(filter(None, (planned.encoder.cite, exported.cite, HARNESS_KEY)))
     folder_records = Results.read(Store(results))
     count = write_card(folder, planned, cell, registry.tasks, folder_records, citations)
     opt.say(f"{folder}: {exported.id}, seed {seed}, with {count} measured scores")

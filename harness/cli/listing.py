@@ -193,7 +193,9 @@ def _data_row(asset: Asset, places: Places) -> ListedRow:
 
 def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
     source = encoder.source
-    in_package = isinstance(source, Hub | Packaged) and packaged(encoder)
+    origin = str(source)
+    if isinstance(source, Hub | Packaged) and packaged(encoder):
+        origin = f"package {source.package}"
     seen: Mapping[str, str] = {}
     size: int | None = None
     if isinstance(source, Hub):
@@ -207,7 +209,7 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
         "asset": encoder.name,
         "what": "encoder",
         "here": is_here,
-        "source": f"package {source.package}" if in_package else str(source),
+        "source": origin,
         "sources": f"hub {source.repo}" if isinstance(source, Hub) else "",
         "pinned": _pin_in_words(pinned_by(encoder), seen),
         "bytes": size,

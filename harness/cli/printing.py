@@ -26,7 +26,7 @@ from harness.results.same_files import as_registered, with_registered
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
-HEADER = ("method", "task", "metric", "measured", "published", "verdict", "published cell")
+OUTCOME_HEADER = ("method", "task", "metric", "measured", "published", "verdict", "published cell")
 NUMBERS_SHOWN = 3  # published ones in the line of a score; the table has all
 
 
@@ -115,9 +115,9 @@ class Printer:
                 score = value([score for _, score in scores])
                 rows.append((*name, scores[0][0], f"{score}{_remarks(records)}", "", "", ""))
         rows.sort(key=lambda row: row[:2])
-        columns = len(HEADER) if judged else HEADER.index("published")
+        columns = len(OUTCOME_HEADER) if judged else OUTCOME_HEADER.index("published")
         shown = [row[:columns] for row in rows]
-        return text_table(shown, HEADER[:columns], terminal_width())
+        return text_table(shown, OUTCOME_HEADER[:columns], terminal_width())
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured

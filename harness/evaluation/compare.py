@@ -26,8 +26,8 @@ from harness.core.types import Pairs, Progress, Record, Task
 from harness.evaluation.engines import Engine, InProcess, Job, run_jobs
 from harness.registry import nearest
 from harness.results.bootstrap import (
-    LEVEL,
-    Metric,
+    SIGNIFICANCE_LEVEL,
+    ResampledMetric,
     bootstrap_scores,
     compare_resamples,
     draw_counts,
@@ -35,12 +35,12 @@ from harness.results.bootstrap import (
     holm,
     seed_weights,
 )
-from harness.results.claim_tests import INCOMPLETE, ClaimTests, Finding
+from harness.results.claim_tests import BASES_WITHOUT_INTERVAL, ClaimTests, Finding
 from harness.results.claims import Claims
 from harness.results.comparisons import Comparisons, Neighbours, rounded
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, column_value, methods_by_encoder
-from harness.results.intervals import ITEMS, SEEDS_AND_ITEMS, Interval, Intervals
+from harness.results.intervals import ITEMS_ALONE, SEEDS_AND_ITEMS, Interval, Intervals
 from harness.results.records import Cell
 from harness.results.scorings import COMPARED_SCORINGS, SEVEN, Scoring, averages
 from harness.tasks.loader import TaskLoader
@@ -50,7 +50,7 @@ SEED = 0
 HERE = InProcess()
 
 # The scores that a resample can compute again, and what similarities (or classes) are scored by.
-RESAMPLED: Mapping[ScorePath, Metric] = {
+RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
     ("accuracy",): "accuracy",
     ("auc",): "auc",
     ("edit_distance",): "spearman",
@@ -203,7 +203,7 @@ def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> I
     due: dict[Scored, Finding] = {}
     for finding in findings:
         contrast = finding.contrast
-        if finding.decision.basis not in INCOMPLETE or any(
+        if finding.decision.basis not in BASES_WITHOUT_INTERVAL or any(
             task not in registry.tasks for task, _ in contrast.scores
         ):
             continue
@@ -221,7 +221,7 @@ def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> I
             low=round(test.low, 4),
             high=round(test.high, 4),
             p=test.p,
-            by=SEEDS_AND_ITEMS if any(side.seeded for side in finding.sides) else ITEMS,
+            by=SEEDS_AND_ITEMS if any(side.seeded for side in finding.sides) else ITEMS_ALONE,
             resamples=RESAMPLES,
             seed=SEED,
         )
@@ -303,7 +303,7 @@ class PairedTest:
     @property
     def differs(self) -> bool | None:
         """Whether it is more than the choice of test pairs, at 5 %; None without a test."""
-        return None if self.p_holm is None else self.p_holm <= LEVEL
+        return None if self.p_holm is None else self.p_holm <= SIGNIFICANCE_LEVEL
 
 
 def compare_methods(

@@ -17,7 +17,7 @@ from harness.core.scores import score_at
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.model_choices import OWN_CHOICE, EncodingChoice, MeasuredModel
 from harness.registry import Registry
-from harness.results.cards import BEST, CardClaim
+from harness.results.cards import BEST_SIMILARITY, CardClaim
 from harness.results.checked_claims import CheckedClaim, FoundChoices
 from harness.results.verdict import Measured, Published, Verdict, verdict
 
@@ -27,7 +27,7 @@ SAME_DIGITS = 2e-3
 
 def score_of(claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "all") -> float | None:
     """The score that a claim is of; of the best of four similarities the highest."""
-    if claim.similarity != BEST:
+    if claim.similarity != BEST_SIMILARITY:
         return score_at(scores, (claim.score, aggregation))
     names = (score_name(similarity, claim.correlation) for similarity in (COSINE, *SIMILARITIES))
     found = [score_at(scores, (name, aggregation)) for name in names]

@@ -22,10 +22,10 @@ from harness.results.records import SAME_PLATFORM, cell_of, largest_move_of_scor
 from harness.results.verdict import prediction_half_width
 
 # In points. Another processor or another build of the libraries sums in another order.
-ACROSS_PLATFORMS = 0.05
+TOLERANCE_ACROSS_PLATFORMS = 0.05
 
 # Two environments that agree in these are one platform.
-PLATFORM = ("system", "machine", "processor", "threads", "packages", "device")
+PLATFORM_FACTS = ("system", "machine", "processor", "threads", "packages", "device")
 
 # The digests of a record that are of no input of its cell.
 DIGESTS_OF_PROGRAM = {"code", "encoding"}
@@ -35,7 +35,7 @@ PAIRS_SHOWN = 10  # of those whose rank moved
 
 def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an environment that can move a number."""
-    return {name: environment.get(name) for name in PLATFORM}
+    return {name: environment.get(name) for name in PLATFORM_FACTS}
 
 
 # A record against committed ones
@@ -120,7 +120,7 @@ def _move_from_seed(
     if override is not None:
         return Move(points, override.tolerance, note=override.reason)
     same_platform = platform(committed.environment) == platform(record.environment)
-    return Move(points, SAME_PLATFORM if same_platform else ACROSS_PLATFORMS)
+    return Move(points, SAME_PLATFORM if same_platform else TOLERANCE_ACROSS_PLATFORMS)
 
 
 def _move_from_seeds(record: Record, seeds: Sequence[Record], tolerance: float) -> Move:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 # Inputs without which scores cannot be compared: texts and gold scores, labels, what is fitted on.
-TEXTS = {"data", "labels", "fit"}
+TEXT_INPUTS = {"data", "labels", "fit"}
 
 # How to come by what a check lacks.
 MEASURE_AGAIN = "harness run --gate measures again"
@@ -101,7 +101,7 @@ class Checked:
     @property
     def comparable(self) -> bool:
         """Whether it is of the committed texts and gold."""
-        return not TEXTS.intersection(self.inputs)
+        return not TEXT_INPUTS.intersection(self.inputs)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.gate.outcome import Report
 
-FOLDER = "harness-gate"  # of the test ids
+TEST_FOLDER = "harness-gate"  # of the test ids
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(
     names = (*dict.fromkeys(subject(cell.method) for cell in cells), *map(str, cells))
     gate = GateRun(config)
     items += [
-        GateItem.from_parent(session, name=name, nodeid=f"{FOLDER}::{name}", gate=gate)
+        GateItem.from_parent(session, name=name, nodeid=f"{TEST_FOLDER}::{name}", gate=gate)
         for name in names
     ]
 
@@ -144,4 +144,4 @@ class GateItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """The folder and the name of a failure's headline."""
-        return Path(self.config.getoption("--harness-gate")), None, f"{FOLDER}: {self.name}"
+        return Path(self.config.getoption("--harness-gate")), None, f"{TEST_FOLDER}: {self.name}"

@@ -17,7 +17,7 @@ from harness.evaluation.fit_corpus import FitCorpusVectors, applied
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 
-ROWS = FunctionConfig("rows", list)  # the encoder of a method whose vectors are given
+ROWS_AS_ENCODER = FunctionConfig("rows", list)  # the encoder of a method whose vectors are given
 
 
 class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,7 +64,7 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         rows = validate_data(self, X, dtype=(np.float64, np.float32))
         if not isinstance(self.post, str) or not self.post:
             raise UsageError(f"post: wanted post-processors joined by '+', found {self.post!r}")
-        method = Method(ROWS, NATIVE, load_registry().parse_posts(self.post), "target")
+        method = Method(ROWS_AS_ENCODER, NATIVE, load_registry().parse_posts(self.post), "target")
         rng = np.random.default_rng(self.random_state)
         try:
             self.transforms_ = fit(method, FitCorpusVectors(rows), rng)

@@ -36,7 +36,7 @@ from harness.results.index import Results
 from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, Mean, Pooler
 
-COSINE = {"similarity_fn_name": "cosine"}
+COSINE_SETTING = {"similarity_fn_name": "cosine"}
 
 
 def write_model(planned: PlannedCell, cell: FittedTransforms, places: Places, folder: Path) -> None:
@@ -107,7 +107,7 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedTra
     if mapped:  # as vectors behind a map are compared, and not a part of them
         if config.modules(path).dimensions:
             raise UsageError(f"{config.name}.native: truncate_dim would cut what a map is given")
-        modules.edit_json(folder / modules.MODEL, **COSINE)
+        modules.edit_json(folder / modules.MODEL, **COSINE_SETTING)
 
 
 def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | None) -> None:
@@ -116,7 +116,7 @@ def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | N
         shutil.copy(file, folder / file.name)
     save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
     modules.edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
-    modules.write_json(folder / modules.MODEL, COSINE)
+    modules.write_json(folder / modules.MODEL, COSINE_SETTING)
     modules.append_transformer(folder, max_length)
 
 
@@ -148,8 +148,8 @@ def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling)
 
 LICENCES = ("apache-2.0", "mit", "bsd-3-clause")  # as the hub writes those that it knows
 
-CARD = Path(__file__).with_suffix(".md")  # the template
-HEAD = """| task | metric x100 | this model | all seeds | protocol |
+CARD_TEMPLATE = Path(__file__).with_suffix(".md")  # the template
+SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
 |:--|:--|--:|--:|:--|
 """
 
@@ -186,12 +186,14 @@ def write_card(
             f"`{cell.fitted_on}`."
         )
     digests = (f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items())
-    card = CARD.read_text(encoding="utf-8").format(
+    card = CARD_TEMPLATE.read_text(encoding="utf-8").format(
         header=header.to_yaml(),
         method=method.id,
         encoder=encoder.name,
         folder=folder.name,
-        scores=HEAD + "\n".join(rows) if rows else "No record holds a score of these weights.",
+        scores=SCORES_HEAD + "\n".join(rows)
+        if rows
+        else "No record holds a score of these weights.",
         fitted=fitted,
         source=source,
         digests=", ".join(digests),

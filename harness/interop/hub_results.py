@@ -18,11 +18,11 @@ from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, eval_result_
 from harness.core.files import write_atomically
 from harness.core.scores import score_at
 from harness.core.types import Record, Task
-from harness.results.cards import CARD, EVAL_RESULTS, DataSet, data_sets
+from harness.results.cards import CARD_FILE, EVAL_RESULTS_FOLDER, DataSet, data_sets
 
-FILE = "sentence-embedding-harness.yaml"
-MAIN_SCORE = ("spearman", "all")
-DECIMALS = 6  # of a fraction: what two runs of one model agree in
+EVAL_RESULTS_FILE = "sentence-embedding-harness.yaml"
+REPORTED_SCORE = ("spearman", "all")
+FRACTION_DECIMALS = 6  # of a fraction: what two runs of one model agree in
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def reported_scores(
     """The main score of each record of graded pairs, with its names on the hub."""
     version = version_of("sentence-embedding-harness")
     for record in records:
-        points, task = score_at(record.scores, MAIN_SCORE), tasks.get(record.task)
+        points, task = score_at(record.scores, REPORTED_SCORE), tasks.get(record.task)
         if points is None or task is None:
             continue
         data_set, split = _names(task)
@@ -61,7 +61,7 @@ def reported_scores(
             f"concatenated), method {record.method}, max length {length}; "
             f"sentence-embedding-harness {version}"
         )
-        yield ReportedScore(task, data_set, split, round(points / 100, DECIMALS), notes)
+        yield ReportedScore(task, data_set, split, round(points / 100, FRACTION_DECIMALS), notes)
 
 
 def _names(task: Task) -> tuple[DataSet, str]:
@@ -92,10 +92,10 @@ def write_model_index(folder: Path, name: str, scores: Iterable[ReportedScore]) 
         )
         for score in scores
     ]
-    card: Any = ModelCard((folder / CARD).read_text(encoding="utf-8"))
+    card: Any = ModelCard((folder / CARD_FILE).read_text(encoding="utf-8"))
     card.data.model_name, card.data.eval_results = name, results
     if results:
-        write_atomically(folder / CARD, str(card).encode())
+        write_atomically(folder / CARD_FILE, str(card).encode())
     return len(results)
 
 
@@ -105,7 +105,7 @@ def write_eval_results(folder: Path, scores: Iterable[ReportedScore], date: str)
         EvalResultEntry(
             dataset_id=score.data_set.id,
             task_id=f"{score.data_set.name}_default_{score.split}",
-            value=round(100 * score.fraction, DECIMALS - 2),
+            value=round(100 * score.fraction, FRACTION_DECIMALS - 2),
             dataset_revision=next(iter(score.data_set.revisions), None),
             date=date,
             notes=score.notes,
@@ -115,6 +115,6 @@ def write_eval_results(folder: Path, scores: Iterable[ReportedScore], date: str)
     ]
     if entries:
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
-        (folder / EVAL_RESULTS).mkdir(exist_ok=True)
-        write_atomically(folder / EVAL_RESULTS / FILE, text.encode())
+        (folder / EVAL_RESULTS_FOLDER).mkdir(exist_ok=True)
+        write_atomically(folder / EVAL_RESULTS_FOLDER / EVAL_RESULTS_FILE, text.encode())
     return len(entries)

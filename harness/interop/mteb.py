@@ -27,7 +27,7 @@ from harness.evaluation.evaluate import encoder as open_encoder
 from harness.registry import collected, load_registry, look_up
 from harness.results.reproduction import MIN_COVERAGE
 
-LOCAL = "local files of the harness"
+LOCAL_PATH = "local files of the harness"
 
 # Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
 COUNTERPARTS: dict[str, Any] = {
@@ -156,6 +156,6 @@ def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
     rows = Dataset.from_dict(columns)
     theirs.dataset = {"default": DatasetDict(dict.fromkeys(theirs.eval_splits, rows))}
     theirs.data_loaded = True
-    about = {"dataset": {"path": LOCAL, "revision": name}, "main_score": "spearman"}
+    about = {"dataset": {"path": LOCAL_PATH, "revision": name}, "main_score": "spearman"}
     theirs.metadata = theirs.metadata.model_copy(update=about)
     return theirs

@@ -11,7 +11,7 @@ from harness.core.types import Method
 from harness.registry import Registry, nearest
 from harness.results.published import Table
 
-HARNESS = "sentence-embedding-harness"  # the key of the harness's own entry
+HARNESS_KEY = "sentence-embedding-harness"  # the key of the harness's own entry
 BIB_FILE = Path(__file__).with_name("references.bib")
 
 ENTRY_START = re.compile(r"^[ \t]*(?=@)", re.MULTILINE)
@@ -72,7 +72,7 @@ def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
 
 def software() -> str:
     """Title, version and licence of the harness, as its entry has them."""
-    fields = dict(re.findall(r"(\w+) = \{+(.+?)\}+,\n", entries()[HARNESS]))
+    fields = dict(re.findall(r"(\w+) = \{+(.+?)\}+,\n", entries()[HARNESS_KEY]))
     return f"{fields['title']} {fields['note'].removeprefix('Version ')}"
 
 

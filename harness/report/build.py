@@ -22,7 +22,7 @@ from harness.report.pages import (
     published_counts,
     traps_page,
 )
-from harness.report.paper_tables import CONTENTS, contents, paper_page
+from harness.report.paper_tables import CONTENTS_FILE, contents, paper_page
 from harness.report.replication import CLAIMS_PAGE, claims_page
 from harness.report.site.page import SITE_PAGE, made_from, site_page
 from harness.report.threads import THREADS_PAGE, threads_page
@@ -102,7 +102,7 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     if folder.threads:
         made[tables / THREADS_PAGE] = threads_page(folder)
     texts = {path: page.text for path, page in made.items()}
-    texts[tables / "papers" / CONTENTS] = contents(folder.tables)
+    texts[tables / "papers" / CONTENTS_FILE] = contents(folder.tables)
     return texts
 
 

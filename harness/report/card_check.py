@@ -12,14 +12,16 @@ from harness.report.sentences import number_of
 from harness.results.cards import MTEB_RESULTS
 from harness.results.checked_claims import CheckedClaim, FoundChoices, Verification
 
-HEAD = ("task", "metric", "claimed", "measured", "difference", "verdict")
+VERIFICATION_HEAD = ("task", "metric", "claimed", "measured", "difference", "verdict")
 
 
 def verification_text(found: Verification, width: int | None = None) -> str:
     """A verification for people: its table, what follows up a difference, and what is unchecked."""
     parts = [f"{found.model}: {claims_summary(found)}"]
     if found.checked:
-        parts.append(text_table([claim_row(item) for item in found.checked], list(HEAD), width))
+        parts.append(
+            text_table([claim_row(item) for item in found.checked], list(VERIFICATION_HEAD), width)
+        )
     parts += ["\n".join(_followed_up(found))] if any(c.explanation for c in found.claims) else []
     parts += ["\n".join(_unchecked(found))] if len(found.checked) < len(found.claims) else []
     parts += ["\n".join(found.faults)] if found.faults else []
@@ -109,7 +111,7 @@ def verification_markdown(found: Verification, version: str) -> str:
     ]
     if found.checked:
         rows = [[escape(cell) for cell in claim_row(item)] for item in found.checked]
-        parts.append(table([name.capitalize() for name in HEAD], rows, 2))
+        parts.append(table([name.capitalize() for name in VERIFICATION_HEAD], rows, 2))
     parts += [escape(line) for line in _followed_up(found)]
     if len(found.checked) < len(found.claims):
         lines = [f"* {escape(line.strip())}" for line in [*_unchecked(found)][1:]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harness.core.errors import UsageError
 from harness.core.types import Method, Record
 from harness.registry import Registry
-from harness.report.bibtex import HARNESS, bibtex, keys_of
+from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import aggregation, metric, number_of, protocol_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, value
@@ -46,7 +46,7 @@ def answer(options: Mapping[str, str | None], folder: ResultsFolder) -> Iterator
     citation = cite_harness(folder)
     for kind, name in named.items():
         citation = CITATIONS[kind](name, folder)
-    yield bibtex([HARNESS, *filter(None, citation.keys)], folder.papers)
+    yield bibtex([HARNESS_KEY, *filter(None, citation.keys)], folder.papers)
     for sentence in citation.sentences:
         yield ""
         yield sentence
@@ -199,7 +199,7 @@ def _made_with(results: Results) -> str:
     commits = dict.fromkeys(map(_commit_in_words, records))
     named = ", ".join(commits) if len(commits) <= MOST_COMMITS else f"{len(commits)} commits"
     noun = "record" if len(records) == 1 else "records"
-    return f"with {HARNESS} {' and '.join(versions)}, {named}, {noun} sha256 {results.digest()}"
+    return f"with {HARNESS_KEY} {' and '.join(versions)}, {named}, {noun} sha256 {results.digest()}"
 
 
 def _commit_in_words(record: Record) -> str:

@@ -16,9 +16,9 @@ from harness.results.published import PublishedCell
 from harness.results.reproduction import composed
 from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 
-WIDTH = 80  # columns
-LINES = 10  # of an answer that is not verbose
-INDENT = "   "
+ANSWER_WIDTH = 80  # columns
+ANSWER_LINES = 10  # of an answer that is not verbose
+ANSWER_INDENT = "   "
 
 
 def answer_lines(
@@ -29,7 +29,9 @@ def answer_lines(
     An answer has at most ten lines of 80 columns. A verbose one has all notes and explanations,
     with their sources, in as many lines as they take.
     """
-    head = textwrap.wrap(_numbers_in_words(diagnosis.numbers), WIDTH, subsequent_indent=INDENT)
+    head = textwrap.wrap(
+        _numbers_in_words(diagnosis.numbers), ANSWER_WIDTH, subsequent_indent=ANSWER_INDENT
+    )
     notes = [f"note: {' '.join(diagnosis.notes)}"] if diagnosis.notes else []
     verdict = _verdict(diagnosis)
     shown = (*diagnosis.suggestions, *(diagnosis.further if verbose else ()))
@@ -38,10 +40,10 @@ def answer_lines(
         for number, suggestion in enumerate(shown, start=1)
     ]
     if verbose:
-        wrapped_notes = [line for note in notes for line in textwrap.wrap(note, WIDTH)]
+        wrapped_notes = [line for note in notes for line in textwrap.wrap(note, ANSWER_WIDTH)]
         return [*head, *wrapped_notes, *verdict, *(line for part in explanations for line in part)]
     closing = ["--verbose has all notes, explanations and sources."]
-    room = LINES - len(head) - len(verdict) - len(closing)
+    room = ANSWER_LINES - len(head) - len(verdict) - len(closing)
     # The explanations come whole if they can; a note has a line in any case.
     lines_for_notes = max(1, room - sum(map(len, explanations)))
     shown_notes = _first_lines(notes, lines_for_notes)
@@ -53,7 +55,7 @@ def _fitting(explanations: Sequence[Sequence[str]], room: int) -> list[str]:
     """The explanations that have room; of the first that has none, what it is without details."""
     lines: list[str] = []
     for explanation in explanations:
-        title = [line for line in explanation if not line.startswith(INDENT * 2)]
+        title = [line for line in explanation if not line.startswith(ANSWER_INDENT * 2)]
         for part in (explanation, title):
             if len(lines) + len(part) <= room:
                 lines += part
@@ -80,7 +82,7 @@ def _first_lines(notes: Sequence[str], count: int) -> list[str]:
     """The beginning of the notes in so many lines."""
     if not notes:
         return []
-    return textwrap.wrap(" ".join(notes), WIDTH, max_lines=count, placeholder=" ...")
+    return textwrap.wrap(" ".join(notes), ANSWER_WIDTH, max_lines=count, placeholder=" ...")
 
 
 def _verdict(diagnosis: Diagnosis) -> list[str]:
@@ -119,12 +121,12 @@ def _explanation(
 ) -> list[str]:
     """The lines of one explanation: what it is and how sure, what makes it, how to check it."""
     title = f"{number}. {_title(suggestion, diagnosis)} [{suggestion.certainty}]"
-    lines = _wrapped(title, "", INDENT)
+    lines = _wrapped(title, "", ANSWER_INDENT)
     details = [*_change(suggestion, causes), *_check(suggestion, registry)]
     if verbose:
         details += _source(suggestion)
     for detail in details:
-        lines += _wrapped(detail, INDENT * 2, INDENT * 3)
+        lines += _wrapped(detail, ANSWER_INDENT * 2, ANSWER_INDENT * 3)
     return lines
 
 
@@ -132,7 +134,7 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
     """A text in lines of 80 columns, whose words and ids stay whole."""
     return textwrap.wrap(
         text,
-        WIDTH,
+        ANSWER_WIDTH,
         initial_indent=first,
         subsequent_indent=others,
         break_long_words=False,
@@ -177,12 +179,12 @@ def neighbours_in_words(
         yield f"{other.cell.value} with {words} ({_place(other.cell)})"
 
 
-LONGEST_ROW = 30  # characters of a row's id that an answer shows
+LONGEST_ROW_ID = 30  # characters of a row's id that an answer shows
 
 
 def _place(printed: PublishedCell) -> str:
     """The published table in which a number is printed, and its row where the id is short."""
-    is_short = len(printed.row.id) <= LONGEST_ROW
+    is_short = len(printed.row.id) <= LONGEST_ROW_ID
     return f"{printed.table.id}/{printed.row.id}" if is_short else printed.table.id
 
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
 GREY, GREEN, RED = "#8b949e", "#12a150", "#e5484d"
-SPARE = "spare "  # what the looks begin with that any further kind takes
+SPARE_PREFIX = "spare "  # what the looks begin with that any further kind takes
 
 # Places on the figure, in points: two decimals are finer than any screen.
-PLACED = re.compile(r' (?:d|x|y|transform)="[^"]*"')
-FINER = re.compile(r"(\d\.\d\d)\d+")
+COORDINATES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
+LONG_FRACTION = re.compile(r"(\d\.\d\d)\d+")
 
 Numbers = Sequence[int | float]
 
@@ -99,7 +99,7 @@ def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
         metadata = {"Title": figure.title, "Description": about, "Date": None, "Creator": None}
         buffer = io.StringIO()
         drawn.savefig(buffer, format="svg", metadata=metadata)
-    text = PLACED.sub(lambda place: FINER.sub(r"\1", place[0]), buffer.getvalue())
+    text = COORDINATES.sub(lambda place: LONG_FRACTION.sub(r"\1", place[0]), buffer.getvalue())
     rules = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     text = text.replace("</style>", f"{rules}</style>", 1)
     for name, hint in hints.items():
@@ -189,7 +189,7 @@ def known_looks() -> Mapping[str, tuple[str, str]]:
 def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What Matplotlib draws each kind with; those that are not listed take the spare looks."""
     listed = known_looks()
-    spare_looks = cycle(look for name, look in listed.items() if name.startswith(SPARE))
+    spare_looks = cycle(look for name, look in listed.items() if name.startswith(SPARE_PREFIX))
     looks = {}
     for kind in sorted(set(kinds)):
         color, marker = listed[kind] if kind in listed else next(spare_looks)

@@ -8,9 +8,11 @@ from functools import cache
 from pathlib import Path
 
 from harness.core.toml import read_typed
-from harness.report.markdown import CODE, SPACE
+from harness.report.markdown import CODE_SPAN, WHITE_SPACE
 
-OPTION = re.compile(r"^(?=[\[*])")  # what LaTeX takes for an option of the line break before it
+OPTION_START = re.compile(
+    r"^(?=[\[*])"
+)  # what LaTeX takes for an option of the line break before it
 
 
 def latex_table(sides: str, head: Sequence[str], groups: Iterable[Iterable[str]]) -> str:
@@ -25,20 +27,20 @@ def latex_table(sides: str, head: Sequence[str], groups: Iterable[Iterable[str]]
 
 def latex_line(cells: Iterable[str]) -> str:
     """One line of a table, from cells in LaTeX."""
-    texts = [OPTION.sub("{}", cell) for cell in cells]
+    texts = [OPTION_START.sub("{}", cell) for cell in cells]
     return rf"{' & '.join(texts)} \\"
 
 
 def latex_comment(text: str) -> str:
     """A text as one line that LaTeX skips."""
-    return f"% {SPACE.sub(' ', text).strip()}"
+    return f"% {WHITE_SPACE.sub(' ', text).strip()}"
 
 
 def latex_escape(text: str) -> str:
     """A text from data as LaTeX that prints it; `code` is in typewriter type."""
     escaped = []
-    for part in CODE.split(SPACE.sub(" ", text).strip()):
-        if CODE.fullmatch(part):
+    for part in CODE_SPAN.split(WHITE_SPACE.sub(" ", text).strip()):
+        if CODE_SPAN.fullmatch(part):
             escaped.append(f"\\texttt{{{part.strip('`').translate(spelt())}}}")
         else:
             escaped.append(part.translate(spelt()))

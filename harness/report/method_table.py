@@ -19,14 +19,14 @@ from harness.report.latex import latex_comment, latex_escape, latex_line, latex_
 from harness.report.leaderboard import label
 from harness.report.markdown import escape, table
 from harness.report.paper_tables import DAGGER, printed
-from harness.results.bootstrap import LEVEL
+from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.claim_tests import AVERAGE
-from harness.results.index import SHOWN, Results, Value, column_value
+from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value
 from harness.results.published import PublishedCell, Row, Table, score_path
 from harness.tasks.loader import TARGETS
 
-TIED = "≈"
-NO_NUMBER_HERE = Value(None, state="–")  # of a column that fits no task
+TIE_MARK = "≈"
+NO_VALUE = Value(None, state="–")  # of a column that fits no task
 
 # The scores of a column, each a task and the path of the score in its records; several are
 # averaged. A published column that fits no task here has none.
@@ -181,7 +181,7 @@ class MethodTable:
         values: dict[tuple[str, str], Value] = {}
         for heading, scores in self.columns.items():
             for method in self.methods:
-                value = column_value(self.results, method, scores) if scores else NO_NUMBER_HERE
+                value = column_value(self.results, method, scores) if scores else NO_VALUE
                 values[heading, method] = value
         return values
 
@@ -235,8 +235,8 @@ class MethodTable:
         best = max((mean for mean in means if mean is not None), default=None)
         if value.mean is not None and value.mean == best:
             return bold.format(escaped(str(value)))
-        is_tied = self.p_holm.get(heading, {}).get(method, 0.0) > LEVEL
-        return escaped(f"{value} {TIED}" if is_tied else str(value))
+        is_tied = self.p_holm.get(heading, {}).get(method, 0.0) > SIGNIFICANCE_LEVEL
+        return escaped(f"{value} {TIE_MARK}" if is_tied else str(value))
 
     # Published rows
 
@@ -328,8 +328,8 @@ class MethodTable:
         """What bold and the mark of ties mean, and which columns were not tested."""
         if self.p_holm:
             yield (
-                f"Bold: best; {TIED}: not distinguishable from it (paired bootstrap over pairs "
-                f"and seeds, Holm's correction in each column, {LEVEL:.0%})."
+                f"Bold: best; {TIE_MARK}: not distinguishable from it (paired bootstrap over pairs "
+                f"and seeds, Holm's correction in each column, {SIGNIFICANCE_LEVEL:.0%})."
             )
         scored = [heading for heading, scores in self.columns.items() if scores]
         untested = [heading for heading in scored if heading not in self.p_holm]
@@ -344,8 +344,8 @@ class MethodTable:
         """The digests of the data that the first method was measured on, and of the records."""
         records = [r for task in tasks for r in self.results.records(self.methods[0], task.name)]
         data = [record.digests["data"] for record in records if "data" in record.digests]
-        shown = ", ".join(dict.fromkeys(digest[:SHOWN] for digest in data))
-        return f"Data: sha256 {shown}; records: {self.records.digest()[:SHOWN]}."
+        shown = ", ".join(dict.fromkeys(digest[:DIGEST_DIGITS_SHOWN] for digest in data))
+        return f"Data: sha256 {shown}; records: {self.records.digest()[:DIGEST_DIGITS_SHOWN]}."
 
 
 def _protocols_in_words(scores: Sequence[tuple[Task, ScorePath]]) -> Iterator[str]:

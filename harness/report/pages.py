@@ -19,7 +19,7 @@ from harness.report.replication import (
     outcomes_by_encoder,
 )
 from harness.results.claim_tests import ClaimOutcome, ClaimResult
-from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
+from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder
 from harness.results.questions import Trap
@@ -58,7 +58,9 @@ def conformance_page(
         if reference.reason:
             about.append(f"* Tolerance: {reference.reason}")
         sections += [f"## {reference.file}", "\n".join(about), comparison_table(compared)]
-    introduction = texts()["conformance"].format(**counts, tolerance=TOLERANCE, verdicts=TOLERANCES)
+    introduction = texts()["conformance"].format(
+        **counts, tolerance=REFERENCE_TOLERANCE, verdicts=TOLERANCES
+    )
     parts = [introduction, table(REFERENCE_HEAD, summary, words=2), *sections]
     compared_cells = (score.cell.what for _, compared in references for score in compared)
     return Page("Conformance", parts, results.select(compared_cells))

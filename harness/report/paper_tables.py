@@ -18,12 +18,12 @@ from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Tabl
 from harness.results.reproduction import Reproduction, composed
 from harness.results.verdict import CellState
 
-CONTENTS = "CONTENTS.txt"
+CONTENTS_FILE = "CONTENTS.txt"
 WIDEST_TABLE = 10  # columns of one table; more are split into a table for each metric
 MOST_DECIMALS = 4  # of a printed number that are shown
-DAGGER, OURS, THIN_SPACE = "†", "↳", "\N{NO-BREAK SPACE}"
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-MARKS: Mapping[CellState, str] = {
+DAGGER, MEASURED_MARK, THIN_SPACE = "†", "↳", "\N{NO-BREAK SPACE}"
+RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+VERDICT_MARKS: Mapping[CellState, str] = {
     CellState.EXACT: "=",
     CellState.MATCH: "≃",
     CellState.CLOSE: "∼",
@@ -73,15 +73,17 @@ class Line:
         """Its cells as plain text; a verdict that all numbers share is in the label."""
         if self.kind == "heading":
             return [self.label]
-        label = self.label if self.kind == "published" else f"{OURS}{THIN_SPACE}{self.label}"
+        label = (
+            self.label if self.kind == "published" else f"{MEASURED_MARK}{THIN_SPACE}{self.label}"
+        )
         verdicts = list(self.verdicts())
         is_shared = len(verdicts) == 1
         if is_shared:
-            label += f"{THIN_SPACE}{MARKS[verdicts[0]]}"
+            label += f"{THIN_SPACE}{VERDICT_MARKS[verdicts[0]]}"
         texts = [label + self.notes, self.evidence]
         for number in self.numbers:
             if number.verdict and not is_shared:
-                texts.append(f"{number.text}{THIN_SPACE}{MARKS[number.verdict]}")
+                texts.append(f"{number.text}{THIN_SPACE}{VERDICT_MARKS[number.verdict]}")
             else:
                 texts.append(number.text)
         return texts
@@ -131,7 +133,7 @@ class Footnotes:
         """The mark of a footnote; a text that has one keeps it, and an empty one has none."""
         if not text:
             return ""
-        next_mark = str(len(self.marks) + 1).translate(RAISED)
+        next_mark = str(len(self.marks) + 1).translate(RAISED_DIGITS)
         return self.marks.setdefault(text, next_mark)
 
 
@@ -154,10 +156,10 @@ def sheet(published: Table, cells: Cells, registry: Registry) -> Sheet:
 def _legend_of_verdicts(cells: Cells) -> list[str]:
     """What the marks of the verdicts in a table mean."""
     states = {cell.state for cell in cells.values()}
-    marks = [f"{mark} {state}" for state, mark in MARKS.items() if state in states]
+    marks = [f"{mark} {state}" for state, mark in VERDICT_MARKS.items() if state in states]
     if not marks:
         return []
-    measured = f"{OURS} measured here, with its verdict"
+    measured = f"{MEASURED_MARK} measured here, with its verdict"
     return [f"{measured} (or before the numbers, if all have the same): {', '.join(marks)}."]
 
 

@@ -20,7 +20,7 @@ from harness.results.verdict import TOLERANCES
 
 CLAIMS_PAGE = "replication-in-miniature.md"
 OPENING_FILE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
-NO_NUMBER = "–"
+MISSING_NUMBER = "–"
 TESTS_OF_NO_PAPER = "tests on encoders of which no paper claims anything"
 LEAST_P = 0.001  # that a table prints
 FINDING_HEAD = (
@@ -152,7 +152,7 @@ def _overview(results: Sequence[ClaimResult]) -> str:
     for result in results:
         claim = result.claim
         counts = [result.outcomes.count(outcome) for outcome in ClaimOutcome]
-        in_paper = result.in_paper if claim.better.values else NO_NUMBER
+        in_paper = result.in_paper if claim.better.values else MISSING_NUMBER
         named = [_link(result), claim.claim, _encoders(claim), _place(claim.table)]
         rows.append([*named, *counts, len(result.findings), in_paper, f"**{result.outcome}**"])
     return table(head, rows, words=4)
@@ -176,7 +176,7 @@ def _effects(results: Sequence[ClaimResult]) -> str:
 def _effect(finding: Finding) -> str:
     """`+1.25, +0.80`: the published difference, then the measured one."""
     claimed, decision = finding.claimed, finding.decision
-    published = NO_NUMBER if claimed is None else signed(claimed)
+    published = MISSING_NUMBER if claimed is None else signed(claimed)
     measured = decision.outcome if decision.difference is None else signed(decision.difference)
     return f"{published}, {measured}"
 
@@ -210,7 +210,7 @@ def _section(result: ClaimResult) -> list[str]:
 def _line(finding: Finding) -> list[str]:
     """A task of a claim: the published numbers, the measured ones, and the decision."""
     decision, claimed = finding.decision, finding.claimed
-    published = [NO_NUMBER, NO_NUMBER, NO_NUMBER]
+    published = [MISSING_NUMBER, MISSING_NUMBER, MISSING_NUMBER]
     if finding.published is not None and claimed is not None:
         better, worse = finding.published
         published = [f"{better:.2f}", f"{worse:.2f}", signed(claimed)]

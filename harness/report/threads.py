@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from harness.report.diagnosis import answer_lines
 from harness.report.markdown import Page, escape, table, texts
 from harness.results.folder import ResultsFolder
-from harness.results.threads import UNKNOWN, Thread, rank_of_cause
+from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 
 THREADS_PAGE = "threads.md"
 THREAD_HEAD = ("thread", "published row", "the reader's numbers", "cause", "place of the cause")
 NO_ROW = "no such row"
-ABSENT = "not named"
+CAUSE_ABSENT = "not named"
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def _answered(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
     diagnosis = folder.diagnose(thread.row, thread.mine)
     rank = rank_of_cause(thread, diagnosis)
     if rank is None:
-        place = ABSENT
-    elif thread.cause == UNKNOWN:
+        place = CAUSE_ABSENT
+    elif thread.cause == UNKNOWN_CAUSE:
         place = "answered as unknown"
     else:
         place = str(rank)
@@ -51,9 +51,10 @@ def summary(threads: Sequence[AnsweredThread]) -> str:
     places = Counter(answered.place for answered in threads)
     first = places["1"] + places["answered as unknown"]
     later = places["2"] + places["3"]
+    absent = places[CAUSE_ABSENT]
     return (
         f"Of {len(threads)} questions, {first} have the known cause first, or the answer that it "
-        f"is not known; {later} have it second or third, {places[ABSENT]} do not name it, and "
+        f"is not known; {later} have it second or third, {absent} do not name it, and "
         f"{places[NO_ROW]} ask about numbers that are in no table here."
     )
 

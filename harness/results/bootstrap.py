@@ -29,9 +29,9 @@ from harness.core.metrics import TIE_DECIMALS
 # A column in resamples that are given as counts: its centred values or ranks.
 InResamples = Callable[[Int64[np.ndarray, "P B"]], Num[np.ndarray, "P B"]]
 
-Metric = Literal["spearman", "pearson", "accuracy", "auc"]
+ResampledMetric = Literal["spearman", "pearson", "accuracy", "auc"]
 
-LEVEL = 0.05  # of a test: what has a smaller p differs
+SIGNIFICANCE_LEVEL = 0.05  # of a test: what has a smaller p differs
 
 COUNTS_IN_BLOCK = 2**17  # one block (1 MB) and its ranks stay in a core's cache
 
@@ -84,7 +84,7 @@ def bootstrap_scores(
     group: Sequence[str],
     counts: UInt8[np.ndarray, "P R"],
     *,
-    metric: Metric = "spearman",
+    metric: ResampledMetric = "spearman",
     aggregate: Literal["all", "wmean"] = "all",
 ) -> Float64[np.ndarray, "M R"]:
     """The score, in points, of every method's cosines (or classes) on every resample of the items.
@@ -162,7 +162,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _one_group(
     columns: Float64[np.ndarray, "M P"],
     gold: Float[np.ndarray, " P"],
-    metric: Metric,
+    metric: ResampledMetric,
     counts: UInt8[np.ndarray, "P R"],
 ) -> Float64[np.ndarray, "M R"]:
     blocks = _blocks(counts)

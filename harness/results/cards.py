@@ -22,8 +22,8 @@ from harness.core.metrics.similarity import CORRELATIONS, COSINE, SIMILARITIES, 
 from harness.core.toml import read_rows
 from harness.registry import Registry
 
-CARD = "README.md"
-EVAL_RESULTS = ".eval_results"
+CARD_FILE = "README.md"
+EVAL_RESULTS_FOLDER = ".eval_results"
 # Where repositories of models keep mteb's result files.
 RESULT_FOLDERS = ("results", "mteb_results", "mteb", "evaluation/mteb")
 NO_RESULTS = ("model_meta.json", "run_settings.json")
@@ -31,7 +31,7 @@ MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
 
 MOST_BYTES = 50_000_000  # of a card or a result file; the largest on the hub have a few megabytes
 MOST_CLAIMS = 50_000  # of one source
-BEST = "best"  # of the four similarity functions: sentence-transformers' `spearman_max`
+BEST_SIMILARITY = "best"  # of the four similarity functions: sentence-transformers' `spearman_max`
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,9 @@ def claim_files(folder: Path) -> Iterator[Path]:
     """The files of a model's folder that may state numbers."""
     if not folder.is_dir():
         return
-    if (folder / CARD).is_file():
-        yield folder / CARD
-    yield from sorted((folder / EVAL_RESULTS).glob("*.y*ml"))
+    if (folder / CARD_FILE).is_file():
+        yield folder / CARD_FILE
+    yield from sorted((folder / EVAL_RESULTS_FOLDER).glob("*.y*ml"))
     for name in RESULT_FOLDERS:
         yield from _result_files(folder / name)
 
@@ -231,7 +231,7 @@ def of_eval_results(path: Path, text: str) -> Iterator[Statement]:
         raise DataError(f"{path}: wanted a list of results, found a {type(data).__name__}")
     if len(data) > MOST_CLAIMS:
         raise DataError(f"{path}: wanted at most {MOST_CLAIMS:,} numbers, found {len(data):,}")
-    source = f"{EVAL_RESULTS}/{path.name}"
+    source = f"{EVAL_RESULTS_FOLDER}/{path.name}"
     for row, item in enumerate(data, start=1):
         try:
             [entry] = parse_eval_result_entries([item])
@@ -333,8 +333,13 @@ def _hashable(value: Any) -> Any:
 # Understanding statements
 
 
-SPELLINGS = {"cos_sim": COSINE, "cosine": COSINE, "max": BEST, "dot_score": "dot"}
-KINDS = (*SIMILARITIES, *SPELLINGS)
+SIMILARITY_SPELLINGS = {
+    "cos_sim": COSINE,
+    "cosine": COSINE,
+    "max": BEST_SIMILARITY,
+    "dot_score": "dot",
+}
+SIMILARITY_NAMES = (*SIMILARITIES, *SIMILARITY_SPELLINGS)
 CORRELATION_SPELLINGS = {"pearsonr": "pearson", "spearmanr": "spearman"}
 
 
@@ -354,8 +359,8 @@ def correlation_of(metric: str) -> tuple[str, str] | None:
     for correlation in CORRELATIONS:
         before, after = name.removesuffix(f"_{correlation}"), name.removeprefix(f"{correlation}_")
         kind = before if before != name else after
-        if kind != name and kind in KINDS:
-            return SPELLINGS.get(kind, kind), correlation
+        if kind != name and kind in SIMILARITY_NAMES:
+            return SIMILARITY_SPELLINGS.get(kind, kind), correlation
     return None
 
 

@@ -8,7 +8,7 @@ from harness.core.errors import AssetMissing
 from harness.results.cards import CardClaim
 from harness.results.verdict import CellState, Verdict
 
-HOLDS = (CellState.EXACT, CellState.MATCH)
+HOLDING_STATES = (CellState.EXACT, CellState.MATCH)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class CheckedClaim:
     @property
     def holds(self) -> bool:
         """Whether it was checked and is reproduced."""
-        return self.verdict is not None and self.verdict.state in HOLDS
+        return self.verdict is not None and self.verdict.state in HOLDING_STATES
 
     @property
     def differs(self) -> bool:

@@ -35,8 +35,8 @@ SINGLE_CHOICES = (
 choices_of = attrgetter("task", *METHOD_CHOICES, *TASK_CHOICES, *SCORE_CHOICES)
 
 NEGLIGIBLE = 0.05  # points: as much as another processor or a half precision moves
-LARGEST_MISS = 0.25  # points by which an effect may miss a gap, or half of the gap
-NEAR_CHOICES = 10  # how many choices near a gap are shown
+ALLOWED_MISS = 0.25  # points by which an effect may miss a gap, or half of the gap
+CHOICES_NEAR_GAP = 10  # how many choices near a gap are shown
 
 # Measured scores in points by their protocols, each a row.
 Scores = Mapping[Protocol, float]
@@ -313,14 +313,14 @@ def _summed_effects(first: OtherChoice, second: OtherChoice) -> Mapping[str, flo
 
 def choices_near(gap: float, choices: Iterable[OtherChoice]) -> list[OtherChoice]:
     """The choices that move a score by about the gap on some encoder, measured ones first."""
-    allowed = max(LARGEST_MISS, abs(gap) / 2)
+    allowed = max(ALLOWED_MISS, abs(gap) / 2)
     near: list[tuple[bool, float, OtherChoice]] = []
     for choice in choices:
         misses = [abs(effect - gap) for effect in choice.effects.values()]
         if min(misses) <= allowed:
             near.append((choice.is_sum, fmean(misses), choice))
     near.sort(key=lambda item: item[:2])
-    return [choice for *_, choice in near[:NEAR_CHOICES]]
+    return [choice for *_, choice in near[:CHOICES_NEAR_GAP]]
 
 
 # How a choice is made, and which traps show it

@@ -9,22 +9,26 @@ from enum import StrEnum
 from statistics import NormalDist, fmean
 
 from harness.registry import Registry
-from harness.results.bootstrap import LEVEL, holm
+from harness.results.bootstrap import SIGNIFICANCE_LEVEL, holm
 from harness.results.claims import Claim, address
 from harness.results.index import NOT_MEASURED, CellName, Results, SeedScores, mean_over_tasks
-from harness.results.intervals import NORMAL, Contrast, Interval, Intervals, TaskScore
+from harness.results.intervals import ITEMS_AND_NORMAL_P, Contrast, Interval, Intervals, TaskScore
 from harness.results.reproduction import seed_scores
 from harness.results.verdict import TOLERANCES, CellState, welch_test
 
 AVERAGE = "Avg."
 # Points: an interval belongs to the difference that it was made for. Fits round otherwise on other
 # processors, so that five seeds there are another five: their means moved by 0.08 at most.
-MOVED, REFITTED = 0.01, 0.1
+UNMOVED_BY, UNMOVED_BY_REFITTING = 0.01, 0.1
 
 # What a decision rests on, where it is not what a stored interval rests on.
-SEEDS = "seeds alone"  # Welch's test: the items were not resampled
+SEEDS_ALONE = "seeds alone"  # Welch's test: the items were not resampled
 NO_INTERVAL = "no interval"  # the sign of a difference decides nothing
-INCOMPLETE = (SEEDS, NORMAL, NO_INTERVAL)  # for which a run makes an interval
+BASES_WITHOUT_INTERVAL = (
+    SEEDS_ALONE,
+    ITEMS_AND_NORMAL_P,
+    NO_INTERVAL,
+)  # for which a run makes an interval
 
 
 class ClaimOutcome(StrEnum):
@@ -59,7 +63,7 @@ class Decision:
     def corrected(self, p_holm: float) -> Decision:
         """The decision with p as it is corrected for several tests."""
         outcome = ClaimOutcome.UNDECIDED
-        if p_holm <= LEVEL and self.difference:
+        if p_holm <= SIGNIFICANCE_LEVEL and self.difference:
             outcome = ClaimOutcome.HOLDS if self.difference > 0 else ClaimOutcome.FAILS
         return replace(self, outcome=outcome, p_holm=p_holm)
 
@@ -81,14 +85,16 @@ def decide(better: SeedScores, worse: SeedScores, stored: Interval | None = None
         return Decision(
             outcome=ClaimOutcome.UNDECIDED, difference=difference, basis=CellState.TOO_FEW_SEEDS
         )
-    if stored and abs(stored.difference - difference) <= (REFITTED if seeded else MOVED):
+    if stored and abs(stored.difference - difference) <= (
+        UNMOVED_BY_REFITTING if seeded else UNMOVED_BY
+    ):
         interval, p = _moved_to(difference, stored)
         basis = stored.by
     elif seeded:
         spreads = [(side.value.sd or 0.0, len(side.scores)) for side in seeded]
         welch = welch_test(difference, *spreads)
         interval, p = (difference - welch.half, difference + welch.half), welch.p
-        basis = SEEDS
+        basis = SEEDS_ALONE
     else:
         return Decision(outcome=ClaimOutcome.UNDECIDED, difference=difference, basis=NO_INTERVAL)
     decision = Decision(
@@ -103,7 +109,7 @@ def _moved_to(difference: float, stored: Interval) -> tuple[tuple[float, float],
     The shifted p is the larger of the stored p and the p of a normal distribution.
     """
     shift = difference - stored.difference
-    if abs(shift) <= MOVED:
+    if abs(shift) <= UNMOVED_BY:
         return (stored.low, stored.high), stored.p
     deviation = (stored.high - stored.low) / (2 * NormalDist().inv_cdf(0.975))
     normal_p = math.erfc(abs(difference) / deviation / math.sqrt(2)) if deviation else stored.p

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.core.toml import read_typed
 from harness.results.intervals import TaskScore
-from harness.results.published import SCORES, Column, Row, Table, score_path
+from harness.results.published import PUBLISHED_SCORES, Column, Row, Table, score_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ def scored(table: Table) -> tuple[Column, ...]:
     return tuple(
         column
         for column in table.columns
-        if column.task and (column.metric or table.metric) in SCORES
+        if column.task and (column.metric or table.metric) in PUBLISHED_SCORES
     )
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from harness.core.files import file_name
 from harness.core.json_text import write_sealed
 from harness.core.toml import read_sealed
-from harness.results.bootstrap import LEVEL
+from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.layout import RECORDS
 
-FOLDER = Path(RECORDS) / "comparisons"  # of a results folder
+COMPARISONS = Path(RECORDS) / "comparisons"  # of a results folder
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ class Comparisons:
     @property
     def indistinguishable(self) -> set[str]:
         """Rows whose average is not distinguishable from the row above."""
-        return {neighbours.below for neighbours in self.rows if neighbours.p_holm > LEVEL}
+        return {
+            neighbours.below for neighbours in self.rows if neighbours.p_holm > SIGNIFICANCE_LEVEL
+        }
 
 
 def rounded(averages: Mapping[str, float]) -> dict[str, float]:
@@ -81,11 +83,13 @@ def rounded(averages: Mapping[str, float]) -> dict[str, float]:
 
 def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name. Raises DataError for a damaged file."""
-    tables = (read_sealed(Comparisons, path) for path in sorted((results / FOLDER).glob("*.json")))
+    tables = (
+        read_sealed(Comparisons, path) for path in sorted((results / COMPARISONS).glob("*.json"))
+    )
     return {table.name: table for table in tables}
 
 
 def write_comparisons(results: Path, comparisons: Comparisons) -> None:
     """Store comparisons, whole or not at all; what is there already is left alone."""
-    path = results / FOLDER / f"{file_name(comparisons.name)}.json"
+    path = results / COMPARISONS / f"{file_name(comparisons.name)}.json"
     write_sealed(path, asdict(comparisons))

@@ -28,8 +28,8 @@ from harness.results.questions import Trial, read_searches
 from harness.results.reproduction import composed, seed_scores
 from harness.results.verdict import CellState, Measured, Published, verdict
 
-TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
-SCORE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
+REFERENCE_TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
+SCORE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 TRIAL_SCORES = ("before", "best", "loss")  # what a search keeps of a training
 
 
@@ -55,7 +55,7 @@ class ReferenceCell:
         if not self.scores:
             raise ValueError("scores: wanted at least one number, found none")
         for name, score in self.scores.items():
-            if not SCORE.fullmatch(name) or (self.training and name not in TRIAL_SCORES):
+            if not SCORE_NAME.fullmatch(name) or (self.training and name not in TRIAL_SCORES):
                 raise ValueError(f"scores: {name!r} is no score; wanted one like spearman.all")
             if not math.isfinite(score):
                 raise ValueError(f"scores.{name}: wanted a finite number, found {score}")
@@ -82,7 +82,7 @@ class Reference:
     cells: tuple[ReferenceCell, ...]
     version: str = ""
     authors_of: str = ""
-    tolerance: float = TOLERANCE
+    tolerance: float = REFERENCE_TOLERANCE
     reason: str = ""
 
     def __post_init__(self) -> None:
@@ -91,8 +91,8 @@ class Reference:
         tolerances = {self.tolerance, *(self.tolerance_of(cell) for cell in self.cells)}
         if not all(0 < tolerance < math.inf for tolerance in tolerances):
             raise ValueError("tolerance: wanted points above 0")
-        if tolerances != {TOLERANCE} and not self.reason.strip():
-            raise ValueError(f"reason: a tolerance other than {TOLERANCE:g} needs one")
+        if tolerances != {REFERENCE_TOLERANCE} and not self.reason.strip():
+            raise ValueError(f"reason: a tolerance other than {REFERENCE_TOLERANCE:g} needs one")
         places = Counter((*cell.what, name) for cell in self.cells for name in cell.scores)
         for place, count in places.items():
             if count > 1:

@@ -22,14 +22,22 @@ from harness.results.choices import NEGLIGIBLE, OtherChoice
 from harness.results.published import PublishedCell
 from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 
-SHOWN = 3  # suggestions of a diagnosis
-PARTLY = 0.5  # of the difference: a choice that leaves more explains little
-NEAR = 0.25  # of the difference, by which an effect on another encoder may miss it
-FAR = 5.0  # standard deviations from the mean of the seeds: no seed gives that
+SUGGESTIONS_SHOWN = 3  # suggestions of a diagnosis
+UNEXPLAINED_SHARE = 0.5  # of the difference: a choice that leaves more explains little
+MISSED_SHARE = 0.25  # of the difference, by which an effect on another encoder may miss it
+FAR_DEVIATIONS = 5.0  # standard deviations from the mean of the seeds: no seed gives that
 
 # Choices that are made by accident, the most frequent first. `fit_on` counts where the row is
 # fitted on something.
-ACCIDENTS = ("aggregation", "split", "metric", "pooling", "text", "scored_by", "max_length")
+ACCIDENTAL_CHOICES = (
+    "aggregation",
+    "split",
+    "metric",
+    "pooling",
+    "text",
+    "scored_by",
+    "max_length",
+)
 
 
 @dataclass(frozen=True)
@@ -168,8 +176,8 @@ def diagnose(
         numbers=tuple(numbers),
         setting=asked.setting,
         notes=tuple(dict.fromkeys(note for number in numbers for note in number.cell.notes)),
-        suggestions=distinct[:SHOWN],
-        further=distinct[SHOWN:],
+        suggestions=distinct[:SUGGESTIONS_SHOWN],
+        further=distinct[SUGGESTIONS_SHOWN:],
         is_rounding=max(abs(number.gap) for number in numbers) <= NEGLIGIBLE,
         outside=_far_outside(spreads),
     )
@@ -273,14 +281,20 @@ def _published_effects(
         if len(changes) != 1 or pairs[0][1].cell.row.statistic != "score":
             continue
         [choice] = changes
-        is_accident = choice in ACCIDENTS or (choice == "fit_on" and changes[choice] != "none")
+        is_accident = choice in ACCIDENTAL_CHOICES or (
+            choice == "fit_on" and changes[choice] != "none"
+        )
         leaves = fmean(abs(number.points - (other.cell.points or 0.0)) for number, other in pairs)
-        if not is_accident or leaves > PARTLY * gap:
+        if not is_accident or leaves > UNEXPLAINED_SHARE * gap:
             continue
-        order = ACCIDENTS.index(choice) if choice in ACCIDENTS else len(ACCIDENTS)
+        order = (
+            ACCIDENTAL_CHOICES.index(choice)
+            if choice in ACCIDENTAL_CHOICES
+            else len(ACCIDENTAL_CHOICES)
+        )
         suggestion = Suggestion(
             about=(choice,),
-            certainty="likely" if leaves <= NEAR * gap else "possible",
+            certainty="likely" if leaves <= MISSED_SHARE * gap else "possible",
             leaves=leaves,
             printed=pairs[0][1].cell,
             changes=changes,
@@ -290,7 +304,7 @@ def _published_effects(
     yield from (suggestion for *_, suggestion in found)
 
 
-NEIGHBOURS = 8  # published numbers that differ in one choice
+NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
 
 
 def neighbours_of(
@@ -298,7 +312,7 @@ def neighbours_of(
 ) -> list[tuple[Mapping[str, str], PublishedNumber]]:
     """Other published numbers of an encoder on the same tasks that differ in one choice.
 
-    Those of accidental choices are first, in the order of `ACCIDENTS`; of equal numbers one.
+    Those of `ACCIDENTAL_CHOICES` are first, in that order; of equal numbers there is one.
     """
     found: dict[object, tuple[int, Mapping[str, str], PublishedNumber]] = {}
     for other in published.values():
@@ -310,10 +324,14 @@ def neighbours_of(
         if len(changes) != 1:
             continue
         [(choice, value)] = changes.items()
-        order = ACCIDENTS.index(choice) if choice in ACCIDENTS else len(ACCIDENTS)
+        order = (
+            ACCIDENTAL_CHOICES.index(choice)
+            if choice in ACCIDENTAL_CHOICES
+            else len(ACCIDENTAL_CHOICES)
+        )
         found.setdefault((choice, value, other.cell.points), (order, changes, other))
     in_order = sorted(found.values(), key=lambda item: item[0])
-    return [(changes, other) for _, changes, other in in_order[:NEIGHBOURS]]
+    return [(changes, other) for _, changes, other in in_order[:NEIGHBOURS_SHOWN]]
 
 
 # Another seed
@@ -361,7 +379,7 @@ def _another_seed(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> Itera
 def _far_outside(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> SeedSpread | None:
     """The spread that a number is so far outside that another seed does not explain it."""
     for number, spread in spreads:
-        if abs(spread.deviations(number.points)) > FAR:
+        if abs(spread.deviations(number.points)) > FAR_DEVIATIONS:
             return spread
     return None
 
@@ -385,8 +403,8 @@ def _measured_effects(
     for choice in measured:
         names = tuple(choice.changes)
         misses = {name: abs(effect - number.gap) for name, effect in choice.effects.items()}
-        allowed = max(NEGLIGIBLE, NEAR * abs(number.gap))
-        if len(names) != 1 or names[0] not in ACCIDENTS or min(misses.values()) > allowed:
+        allowed = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
+        if len(names) != 1 or names[0] not in ACCIDENTAL_CHOICES or min(misses.values()) > allowed:
             continue
         yield Suggestion(
             about=names,

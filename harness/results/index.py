@@ -17,7 +17,7 @@ from harness.results.verdict import CellState
 
 NOT_MEASURED = "not measured"  # of what is no published cell: a claim, a training, a ratio
 CellName = tuple[str, str]  # a method's id and a task's name
-SHOWN = 12  # hexadecimal digits of a digest that a message shows
+DIGEST_DIGITS_SHOWN = 12  # hexadecimal digits of a digest that a message shows
 
 
 @dataclass(frozen=True)

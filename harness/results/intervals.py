@@ -17,9 +17,9 @@ from harness.results.index import CellName
 from harness.results.layout import RECORDS
 
 # What was resampled for an interval.
-ITEMS = "items"  # of methods without seeds
+ITEMS_ALONE = "items"  # of methods without seeds
 SEEDS_AND_ITEMS = "seeds and items"
-NORMAL = "items, normal p"  # p is that of a normal distribution with this interval
+ITEMS_AND_NORMAL_P = "items, normal p"  # p is that of a normal distribution with this interval
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
 TaskScore = tuple[str, ScorePath]
@@ -51,8 +51,8 @@ class Interval:
         low: The lower end of the 95 % interval.
         high: The upper end.
         p: The two-sided p of no difference.
-        by: What was resampled: `ITEMS`, `SEEDS_AND_ITEMS`, or `NORMAL` for a p that was computed
-            later, from the interval.
+        by: What was resampled: `ITEMS_ALONE`, `SEEDS_AND_ITEMS`, or `ITEMS_AND_NORMAL_P` for a p
+            that was computed later, from the interval.
         resamples: How many resamples there were.
         seed: The seed of the bootstrap.
     """

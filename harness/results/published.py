@@ -44,8 +44,8 @@ def reasons() -> Mapping[str, Reason]:
 
 
 # Metrics that are scores, by their key in a record, and what else the papers print.
-SCORES = (*CORRELATION_SCORES, "auc", "edit_distance", "gold_similarity", "accuracy")
-METRICS = (*SCORES, "reciprocal_rank", "word statistic")
+PUBLISHED_SCORES = (*CORRELATION_SCORES, "auc", "edit_distance", "gold_similarity", "accuracy")
+PUBLISHED_METRICS = (*PUBLISHED_SCORES, "reciprocal_rank", "word statistic")
 
 # The aggregation of a record's score that each word picks. A single set has no subsets.
 AGGREGATION_OF: Mapping[str, Aggregation] = {
@@ -62,7 +62,7 @@ EVIDENCE: Mapping[str, str] = {
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
 
-Words = Mapping[str, str]
+TextByName = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Column:
     file: str = ""
     revision: str = ""
     note: str = ""
-    verbatim: Words = field(default_factory=dict)
+    verbatim: TextByName = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Row:
     backbone: str
     fit: str
     supervision: str
-    values: Words
+    values: TextByName
     method: str | None = None
     why_not: str | None = None
     evidence: str | None = None
@@ -111,16 +111,16 @@ class Row:
     aggregation: str | None = None
     statistic: str = "score"
     n: int | None = None
-    sd: Words = field(default_factory=dict)
+    sd: TextByName = field(default_factory=dict)
     sd_row: str | None = None
-    median: Words = field(default_factory=dict)
-    methods: Words = field(default_factory=dict)
-    tasks: Words = field(default_factory=dict)
+    median: TextByName = field(default_factory=dict)
+    methods: TextByName = field(default_factory=dict)
+    tasks: TextByName = field(default_factory=dict)
     table: str = ""
     source: str = ""
     note: str = ""
-    notes: Words = field(default_factory=dict)
-    verbatim: Words = field(default_factory=dict)
+    notes: TextByName = field(default_factory=dict)
+    verbatim: TextByName = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ class Table:
     evidence: str | None = None
     scale: int = 100
     notes: tuple[str, ...] = ()
-    verbatim: Words = field(default_factory=dict)
+    verbatim: TextByName = field(default_factory=dict)
 
     @cached_property
     def cells(self) -> tuple[PublishedCell, ...]:
@@ -173,7 +173,7 @@ class Table:
             column=column,
             id=f"{self.id}/{row.id}/{column.id}",
             value=value,
-            in_points=f"{points:f}" if metric in SCORES else None,
+            in_points=f"{points:f}" if metric in PUBLISHED_SCORES else None,
             task=self._task(row, column.id),
             average_of=tuple(self._task(row, name) or "" for name in column.average_of),
             metric=metric,
@@ -195,7 +195,7 @@ class Table:
         """The task of a column, which a row may have in another text form."""
         return row.tasks.get(column, self._task_of_column[column])
 
-    def _spreads(self, row: Row) -> Words:
+    def _spreads(self, row: Row) -> TextByName:
         """The printed standard deviations of a row, which another row may hold."""
         for other in self.rows:
             if other.id == row.sd_row:

@@ -14,17 +14,17 @@ from harness.registry import Registry, load_registry, look_up
 from harness.results.published import (
     AGGREGATION_OF,
     EVIDENCE,
-    METRICS,
-    SCORES,
+    PUBLISHED_METRICS,
+    PUBLISHED_SCORES,
     Column,
     PublishedCell,
     Row,
     Table,
     reasons,
 )
-from harness.results.verdict import NUMBER
+from harness.results.verdict import PRINTED_NUMBER
 
-ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
+TABLE_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 # The keys of a row that hold a value for each column.
 KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")
@@ -134,7 +134,7 @@ def _repeated_ids(kind: str, entries: Sequence[Column] | Sequence[Row]) -> Itera
 def _closed_lists(table: Table) -> dict[str, Collection[str]]:
     """The words that a key of a table, a column or a row may have."""
     return {
-        "metric": METRICS,
+        "metric": PUBLISHED_METRICS,
         "aggregation": AGGREGATION_OF,
         "evidence": EVIDENCE,
         "why_not": reasons(),
@@ -147,7 +147,7 @@ def _unknown_words(
     level: Table | Column | Row, words: Mapping[str, Collection[str]]
 ) -> Iterator[str]:
     """An id that is none, and the first unknown word of each key."""
-    if not ID.fullmatch(level.id):
+    if not TABLE_ID.fullmatch(level.id):
         yield f"{level.id!r} is no id: lower-case letters and digits between - or ."
     for key, allowed in words.items():
         value = getattr(level, key, None)
@@ -182,12 +182,12 @@ def _number_faults(row: Row, table: Table) -> Iterator[str]:
     """Numbers of a row that are no numbers, or no scores at the table's scale."""
     for key in KEYS_OF_NUMBERS:
         for column, number in getattr(row, key).items():
-            if not NUMBER.fullmatch(number):
+            if not PRINTED_NUMBER.fullmatch(number):
                 yield f"{key}.{column}: wanted a number as printed, like 58.40, found {number!r}"
     metrics = {column.id: column.metric or table.metric for column in table.columns}
     for column, number in row.values.items():
         points = float(number) * 100 / table.scale
-        if metrics[column] in SCORES and abs(points) > 100:
+        if metrics[column] in PUBLISHED_SCORES and abs(points) > 100:
             yield (
                 f"values.{column}: {number} is {points:g} points at scale = {table.scale}, "
                 "wanted 100 at most; scale is 100 where points are printed, 1 for fractions"

@@ -133,10 +133,10 @@ def published_numbers(tables: Iterable[Table], registry: Registry) -> dict[str, 
 
 # A reader's numbers
 
-SAME = 0.011  # points: the two numbers were rounded differently
-COLUMN = re.compile(r"([\w.-]+)=(.*)")
-FRACTION = re.compile(r"[-+]?(0?\.\d{3,}|1\.0+)")
-NUMBER = re.compile(r"[-+]?\d+(\.\d+)?|[-+]?\.\d+")
+ROUNDING_DIFFERENCE = 0.011  # points: the two numbers were rounded differently
+COLUMN_AND_NUMBER = re.compile(r"([\w.-]+)=(.*)")
+REPORTED_FRACTION = re.compile(r"[-+]?(0?\.\d{3,}|1\.0+)")
+REPORTED_DIGITS = re.compile(r"[-+]?\d+(\.\d+)?|[-+]?\.\d+")
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class ReportedNumber:
     def equals(self, points: float, decimals: int) -> bool:
         """Whether a printed number is this one, to the digits of the coarser of the two."""
         coarser = min(self.decimals, decimals)
-        return abs(points - self.points) <= max(SAME, 0.5 * 10.0**-coarser)
+        return abs(points - self.points) <= max(ROUNDING_DIFFERENCE, 0.5 * 10.0**-coarser)
 
 
 def reported_numbers(place: str, text: str, tables: Sequence[Table]) -> tuple[ReportedNumber, ...]:
@@ -187,7 +187,7 @@ def reported_numbers(place: str, text: str, tables: Sequence[Table]) -> tuple[Re
     row = "/".join(place.split("/")[:2])
     numbers = []
     for part in text.split(","):
-        match = COLUMN.fullmatch(part.strip())
+        match = COLUMN_AND_NUMBER.fullmatch(part.strip())
         if match is None:
             raise UsageError(f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09")
         numbers.append(reported_number(published_cell(f"{row}/{match[1]}", tables), match[2]))
@@ -201,11 +201,11 @@ def reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
         UsageError: The text is no number, or no score of the cell's metric can have it.
     """
     text = text.strip().removesuffix("%")
-    if not NUMBER.fullmatch(text):
+    if not REPORTED_DIGITS.fullmatch(text):
         raise UsageError(f"--mine {text}: wanted a number such as 47.29, found {text!r}")
     if cell.points is None:
         raise UsageError(f"--mine: {cell.id} is no score; choose another column")
-    is_fraction = bool(FRACTION.fullmatch(text)) and abs(cell.points) > 1
+    is_fraction = bool(REPORTED_FRACTION.fullmatch(text)) and abs(cell.points) > 1
     points = float(text) * (100 if is_fraction else 1)
     lowest = 0 if cell.metric in ("accuracy", "auc") else -100
     if not lowest <= points <= 100:

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.core.toml import read_rows
 from harness.results.diagnosis import Diagnosis, Suggestion
 
-UNKNOWN = "unknown"  # the cause of a thread in which nobody found one
+UNKNOWN_CAUSE = "unknown"  # the cause of a thread in which nobody found one
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def rank_of_cause(thread: Thread, diagnosis: Diagnosis) -> int | None:
 
     Of a thread whose cause nobody knows it is 1 where the answer says so.
     """
-    if thread.cause == UNKNOWN:
+    if thread.cause == UNKNOWN_CAUSE:
         return 1 if diagnosis.is_unknown else None
     for place, suggestion in enumerate(diagnosis.suggestions, start=1):
         if _is_about(suggestion, thread.cause):

@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 
 from harness.core.errors import ScoreError
 
-NUMBER = re.compile(r"-?\d+(\.\d+)?")  # as papers print scores
+PRINTED_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # as papers print scores
 
 
 class CellState(StrEnum):
@@ -87,7 +87,7 @@ class Published:
     n: int | None = None
 
     def __post_init__(self) -> None:
-        if not NUMBER.fullmatch(self.value):
+        if not PRINTED_NUMBER.fullmatch(self.value):
             raise ScoreError(f"a published number is written like 58.40, found {self.value!r}")
         if (self.sd is None) != (self.n is None):
             raise ScoreError(

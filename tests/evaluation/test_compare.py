@@ -32,7 +32,7 @@ from harness.results.bootstrap import (
 from harness.results.claims import read_claims
 from harness.results.folder import ResultsFolder
 from harness.results.intervals import (
-    ITEMS,
+    ITEMS_ALONE,
     SEEDS_AND_ITEMS,
     Contrast,
     Interval,
@@ -70,7 +70,7 @@ ALL = ("spearman", "all")
 
 
 def interval_of(contrast, difference, low, high):
-    return Interval(contrast, difference, low, high, p=0.5, by=ITEMS, resamples=9, seed=0)
+    return Interval(contrast, difference, low, high, p=0.5, by=ITEMS_ALONE, resamples=9, seed=0)
 
 
 ON_TOY = Contrast(*METHODS, (("toy", ALL),))
@@ -202,7 +202,7 @@ def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(r
         wanted, interval = compare_resamples(*scores), made[contrast]
         assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
         assert (interval.difference, interval.resamples) == (1.0, RESAMPLES)
-        assert (interval.p, interval.by) == (wanted.p, ITEMS)
+        assert (interval.p, interval.by) == (wanted.p, ITEMS_ALONE)
     assert len(made) == 3
 
 

@@ -27,8 +27,8 @@ from harness.evaluation.select import PlannedCell
 from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoder, CurrentEncoders
 from harness.gate.drift import (
-    ACROSS_PLATFORMS,
     PAIRS_SHOWN,
+    TOLERANCE_ACROSS_PLATFORMS,
     compare_record,
     most_moved,
     other_inputs,
@@ -347,7 +347,7 @@ def test_an_override_may_be_narrower_than_the_rule(run):
 
 @pytest.mark.parametrize("share", [-1.1, -0.9, 0.9, 1.1])
 def test_a_score_may_move_further_on_another_platform(run, share):
-    run.change_record(scores=shifted(share * ACROSS_PLATFORMS), environment=elsewhere)
+    run.change_record(scores=shifted(share * TOLERANCE_ACROSS_PLATFORMS), environment=elsewhere)
     state, status = (SCORER, 1) if abs(share) > 1 else (AGREES, 0)
     run.says(state, "tolerance 0.05", encoder=AGREES, status=status)
 
@@ -625,7 +625,7 @@ def judge(made, committed, *overrides):
 
 
 def test_the_tolerance_itself_is_within():
-    assert (SAME_PLATFORM, ACROSS_PLATFORMS) == (0.001, 0.05)
+    assert (SAME_PLATFORM, TOLERANCE_ACROSS_PLATFORMS) == (0.001, 0.05)
     moved = [judge(record(70 + by), seeds(70.0)).moved for by in (0.001, 0.001 + 1e-12, 0.0010001)]
     assert moved == [False, False, True]
 

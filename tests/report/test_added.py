@@ -13,7 +13,7 @@ from harness.core.types import LeaderboardColumn
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import CONFORMANCE_PAGE
-from harness.report.paper_tables import CONTENTS
+from harness.report.paper_tables import CONTENTS_FILE
 from harness.results.folder import ResultsFolder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +33,7 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     (tmp_path / "references").mkdir()
     (tmp_path / "references" / "theirs.json").write_text(REFUSALS["files"]["reference"]["whole"])
     paper = tables / "papers" / "specimen.t1.md"
-    listed, board = tables / "papers" / CONTENTS, tmp_path / "LEADERBOARD.md"
+    listed, board = tables / "papers" / CONTENTS_FILE, tmp_path / "LEADERBOARD.md"
     due = {
         paper,
         listed,

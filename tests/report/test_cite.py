@@ -15,7 +15,7 @@ from golden import require_golden
 from harness.assets.catalogue import DATA_ASSETS
 from harness.core.errors import DataError
 from harness.registry import load_registry
-from harness.report.bibtex import HARNESS, bib_keys, bibtex, entries, keys_of, software
+from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, entries, keys_of, software
 from harness.report.build import stale_files, write_files
 from harness.report.cite import cite_cell, cite_harness, cite_method, cite_table, published_sentence
 from harness.results.folder import ResultsFolder
@@ -43,7 +43,7 @@ def test_every_key_that_is_named_has_an_entry_and_every_entry_is_named():
     of_data = {key for asset in DATA_ASSETS for key in asset.cite}
     posts = (post for method in methods.values() for post in method.post)
     cites = [*(thing.cite for thing in named), *(getattr(post, "cite", "") for post in posts)]
-    assert {*bib_keys(cites), *of_data, HARNESS} == set(ENTRIES)
+    assert {*bib_keys(cites), *of_data, HARNESS_KEY} == set(ENTRIES)
 
 
 @pytest.mark.parametrize("key", ENTRIES)
@@ -84,9 +84,9 @@ def test_entries_are_read_as_programs_export_them(entry, tmp_path):
 
 
 def test_an_entry_beside_tables_may_not_have_a_key_of_the_harness(tmp_path):
-    (tmp_path / "references.bib").write_text(f"@misc{{{HARNESS},\n}}\n")
+    (tmp_path / "references.bib").write_text(f"@misc{{{HARNESS_KEY},\n}}\n")
     with pytest.raises(DataError, match="the harness has the key"):
-        bibtex([HARNESS], tmp_path)
+        bibtex([HARNESS_KEY], tmp_path)
 
 
 # The citation file
@@ -97,8 +97,8 @@ def test_the_harness_is_cited_at_the_version_of_the_package():
     version, licence = PROJECT["version"], PROJECT["license"]
     assert (citation["version"], citation["license"]) == (version, licence)
     assert software() == f"{citation['title']} {version}, {licence}"
-    assert f"year = {{{citation['date-released'].year}}}" in ENTRIES[HARNESS]
-    assert PROJECT["name"] == HARNESS
+    assert f"year = {{{citation['date-released'].year}}}" in ENTRIES[HARNESS_KEY]
+    assert PROJECT["name"] == HARNESS_KEY
 
 
 # Sentences

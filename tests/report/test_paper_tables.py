@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.report.paper_tables import EVIDENCE_MARKS, MARKS, paper_latex, sheet
+from harness.report.paper_tables import EVIDENCE_MARKS, VERDICT_MARKS, paper_latex, sheet
 from harness.results.index import Results
 from harness.results.published import EVIDENCE
 from harness.results.published_tables import load_tables
@@ -27,9 +27,9 @@ def made(table):
 
 
 def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
-    assert set(MARKS) == set(VERDICTS)
+    assert set(VERDICT_MARKS) == set(VERDICTS)
     assert set(EVIDENCE_MARKS) == set(EVIDENCE)
-    every = [*MARKS.values(), *EVIDENCE_MARKS.values()]
+    every = [*VERDICT_MARKS.values(), *EVIDENCE_MARKS.values()]
     assert len(set(every)) == len(every)
 
 
@@ -45,7 +45,7 @@ def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
     marked = {mark for mark in EVIDENCE_MARKS.values() if f"{mark} " in legend}
     assert {line.evidence for line in lines} - {""} == marked
     judged = {verdict for line in lines for verdict in line.verdicts()}
-    assert judged == {v for v, mark in MARKS.items() if f"{mark} {v}" in verdicts}
+    assert judged == {v for v, mark in VERDICT_MARKS.items() if f"{mark} {v}" in verdicts}
     assert any("†" in line.label for line in lines) == ("† fitted on" in legend)
 
 

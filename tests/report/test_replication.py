@@ -22,7 +22,7 @@ from harness.report.replication import TESTS_OF_NO_PAPER, claims_page
 from harness.results.claim_tests import ClaimOutcome, ClaimTests, Decision, decide
 from harness.results.claims import Claim, Claims, address, read_claims, scored
 from harness.results.index import SeedScores, mean_over_tasks
-from harness.results.intervals import ITEMS, SEEDS_AND_ITEMS, Contrast, Interval
+from harness.results.intervals import ITEMS_ALONE, SEEDS_AND_ITEMS, Contrast, Interval
 from harness.results.published import Column, Row, Table
 from harness.results.published_tables import load_table, load_tables
 from harness.results.verdict import welch_half_width
@@ -153,7 +153,7 @@ H = welch_half_width((float(np.std(STEPS, ddof=1)), len(STEPS)))
 SOME = Contrast("some", "other", (("toy", ("spearman", "all")),))
 
 
-def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS) -> Interval:
+def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS_ALONE) -> Interval:
     return Interval(SOME, difference, low, high, p=p, by=by, resamples=9, seed=0)
 
 
@@ -259,7 +259,7 @@ def judged_by(tmp_path, ps: dict[str, float], differences: dict[str, float], mor
         contrast = Contrast("fake.mean", "fake.cls", ((task, WMEAN),))
         difference = differences[task]
         intervals[contrast] = Interval(
-            contrast, difference, difference, difference, p=p, by=ITEMS, resamples=9, seed=0
+            contrast, difference, difference, difference, p=p, by=ITEMS_ALONE, resamples=9, seed=0
         )
         for method, score in (("fake.mean", 50 + difference), ("fake.cls", 50.0)):
             written = REGISTRY.parse(method).identity
@@ -333,7 +333,9 @@ def test_a_task_and_an_average_have_the_stored_interval(
 ):
     contrast = Contrast(better, "fake.cls", tuple((task, path) for task in SEVEN[:count]))
     every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[other] * 7)
-    intervals = {contrast: Interval(contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS, resamples=9, seed=0)}
+    intervals = {
+        contrast: Interval(contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS_ALONE, resamples=9, seed=0)
+    }
     found = judge(*every, intervals=intervals).test(claim)
     decision = (found.findings[0] if count == 1 else found.average).decision
     assert (decision.interval, decision.basis) == (interval, "items" if interval else "no interval")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.report.diagnosis import LINES, WIDTH, answer_lines, diagnosis_facts
-from harness.report.threads import ABSENT, NO_ROW, answered_threads
+from harness.report.diagnosis import ANSWER_LINES, ANSWER_WIDTH, answer_lines, diagnosis_facts
+from harness.report.threads import CAUSE_ABSENT, NO_ROW, answered_threads
 from harness.results.folder import ResultsFolder
 
 FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", load_registry())
@@ -20,7 +20,7 @@ def test_the_known_cause_of_every_thread_with_a_row_here_is_named_first():
     places = [answered.place for answered in answered_threads(FOLDER)]
     asked = [place for place in places if place != NO_ROW]
     assert len(asked) == 19
-    assert ABSENT not in asked
+    assert CAUSE_ABSENT not in asked
     assert asked.count("1") + asked.count("answered as unknown") >= 17
 
 
@@ -31,14 +31,14 @@ def test_an_answer_has_at_most_ten_lines_of_eighty_columns(gap):
             if cell.points is None or not 0 <= cell.points + gap <= 100:
                 continue
             lines = lines_of(FOLDER.diagnose(cell.id, f"{cell.points + gap:.2f}"))
-            assert len(lines) <= LINES, cell.id
-            assert max(map(len, lines)) <= WIDTH, cell.id
+            assert len(lines) <= ANSWER_LINES, cell.id
+            assert max(map(len, lines)) <= ANSWER_WIDTH, cell.id
 
 
 def test_all_columns_of_a_row_fit_an_answer():
     mine = "sts12=46.88,sts13=55,sts14=50,sts15=60,sts16=61,sts-b=56.71,sick-r=60,avg=56.87"
     lines = lines_of(FOLDER.diagnose("simcse.t5/simcse-bert-base-unsup", mine))
-    assert len(lines) <= LINES
+    assert len(lines) <= ANSWER_LINES
     assert any("No seed gives that" in line for line in lines)
     assert any("newly initialised" in line for line in lines)
 

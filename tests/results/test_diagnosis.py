@@ -7,7 +7,7 @@ import pytest
 from harness.core.errors import DataError, UsageError
 from harness.registry import load_registry
 from harness.results.causes import Causes, read_causes
-from harness.results.diagnosis import ACCIDENTS, diagnose
+from harness.results.diagnosis import ACCIDENTAL_CHOICES, diagnose
 from harness.results.folder import ResultsFolder
 
 FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", load_registry())
@@ -103,7 +103,7 @@ def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
             diagnosis = FOLDER.diagnose(cell.id, f"{cell.points + gap:.2f}")
             for suggestion in (*diagnosis.suggestions, *diagnosis.further):
                 is_printed = suggestion.printed is not None and not suggestion.leaves
-                assert is_printed or {*suggestion.changes} <= {*ACCIDENTS}, cell.id
+                assert is_printed or {*suggestion.changes} <= {*ACCIDENTAL_CHOICES}, cell.id
 
 
 def test_without_causes_and_other_tables_nothing_is_known():

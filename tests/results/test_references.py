@@ -11,7 +11,7 @@ from harness.report.sentences import evidence_of
 from harness.results.conformance import (
     NO_SCORE,
     NO_TASK,
-    TOLERANCE,
+    REFERENCE_TOLERANCE,
     Reference,
     ReferenceCell,
     compare_reference,
@@ -31,7 +31,7 @@ THEIRS = Reference("theirs.json", "theirs", "Spearman x100", "run it", (CELL,))
 def test_a_reference_has_a_tolerance_for_its_cells_that_have_none():
     cells = (replace(CELL, tolerance=0.03), replace(CELL, method=CLS))
     reference = replace(THEIRS, cells=cells, reason="noise")
-    assert list(map(reference.tolerance_of, cells)) == [0.03, TOLERANCE]
+    assert list(map(reference.tolerance_of, cells)) == [0.03, REFERENCE_TOLERANCE]
 
 
 # Comparing

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Record
-from harness.report.bibtex import HARNESS, bib_keys, bibtex, keys_of
+from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, keys_of
 from harness.report.diagnosis import neighbours_in_words
 from harness.report.leaderboard import Board
 from harness.report.next_steps import missing, recorded
@@ -26,14 +26,14 @@ from harness.report.sentences import (
 from harness.results.conformance import confirmed_by
 from harness.results.diagnosis import neighbours_of
 from harness.results.folder import ResultsFolder
-from harness.results.index import SHOWN
+from harness.results.index import DIGEST_DIGITS_SHOWN
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, composed
 from harness.results.verdict import CellState
 
 SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
-JSON = dict[str, Any]
+JsonFields = dict[str, Any]
 
 
 class Dialogs:
@@ -45,14 +45,14 @@ class Dialogs:
         self.registry = folder.registry
         self.recorded = recorded(self.results, self.registry)
         self.texts: dict[str, int] = {}  # the number of each text
-        self.bibtex_keys = [HARNESS]
+        self.bibtex_keys = [HARNESS_KEY]
         # The number of each environment with digests, both as numbers of texts.
         self.origins: dict[tuple[int | None, tuple[int, ...]], int] = {}
 
-    def data(self, boards: Iterable[Board]) -> JSON:
+    def data(self, boards: Iterable[Board]) -> JsonFields:
         """Everything that the script reads; scores are those that the boards show."""
-        cells: dict[str, JSON] = {}
-        rows: dict[str, JSON] = {}
+        cells: dict[str, JsonFields] = {}
+        rows: dict[str, JsonFields] = {}
         for reproduction in self.folder.reproduced:
             row, _, column = reproduction.cell.id.rpartition("/")
             cells.setdefault(row, {})[column] = self._cell(reproduction)
@@ -73,7 +73,7 @@ class Dialogs:
             "methods": methods,
             "sources": {name: str(encoder.source) for name, encoder in encoders.items()},
             "by_hand": list(self.registry.by_hand),
-            "harness": HARNESS,
+            "harness": HARNESS_KEY,
             "bibtex": entries,
             "origins": origins,
             "texts": list(self.texts),
@@ -81,7 +81,7 @@ class Dialogs:
 
     # Published numbers
 
-    def _row(self, cell: PublishedCell) -> JSON:
+    def _row(self, cell: PublishedCell) -> JsonFields:
         """What the numbers of a row share: label, training data, fit corpus, evidence, papers."""
         row = cell.row
         method = composed(row.method, self.registry)
@@ -98,7 +98,7 @@ class Dialogs:
             }
         )
 
-    def _cell(self, reproduction: Reproduction) -> JSON:
+    def _cell(self, reproduction: Reproduction) -> JsonFields:
         """A published number: where it is printed, its protocol, and what was measured for it."""
         cell = reproduction.cell
         known_tasks = [name for name in cell.tasks if name in self.registry.tasks]
@@ -138,13 +138,13 @@ class Dialogs:
 
     # Measured scores
 
-    def _scores(self, boards: Iterable[Board]) -> JSON:
+    def _scores(self, boards: Iterable[Board]) -> JsonFields:
         """By method and task: what they were measured with, and the seeds' scores of each path.
 
         A path on which a seed has no score is left out.
         """
         paths = _paths_of_tasks(boards)
-        by_method: dict[str, JSON] = {}
+        by_method: dict[str, JsonFields] = {}
         for (method, task), records in self.results.by_cell.items():
             scores = {}
             for path in paths.get(task, ()):
@@ -155,7 +155,7 @@ class Dialogs:
             digest = self.results.select([(method, task)]).digest()
             measured = {
                 "origin": self._origin(records[0]),
-                "records": digest[:SHOWN],
+                "records": digest[:DIGEST_DIGITS_SHOWN],
                 "scores": scores,
             }
             by_method.setdefault(method, {})[task] = _without_empty(measured)
@@ -164,11 +164,13 @@ class Dialogs:
     def _origin(self, record: Record) -> int:
         """The number of what a record was measured with: environment and digests."""
         environment = self._text(environment_in_words(record))
-        digests = sorted(f"{name} {digest[:SHOWN]}" for name, digest in record.digests.items())
+        digests = sorted(
+            f"{name} {digest[:DIGEST_DIGITS_SHOWN]}" for name, digest in record.digests.items()
+        )
         origin = environment, tuple(self._texts(digests))
         return self.origins.setdefault(origin, len(self.origins))
 
-    def _method(self, name: str) -> JSON:
+    def _method(self, name: str) -> JsonFields:
         """Training data, note, keys of its papers; nothing of a method that is not known here."""
         method = composed(name, self.registry)
         if method is None:
@@ -199,7 +201,7 @@ class Dialogs:
         return self._texts(named)
 
 
-def _without_empty(fields: JSON) -> JSON:
+def _without_empty(fields: JsonFields) -> JsonFields:
     return {name: value for name, value in fields.items() if value not in (None, [], {})}
 
 
@@ -223,6 +225,6 @@ def environment_in_words(record: Record) -> str:
     packages = environment.get("packages", {})
     versions = [f"Python {environment.get('python')}"]
     versions += [f"{name} {packages[name]}" for name in SHOWN_PACKAGES if name in packages]
-    commit = str(environment.get("commit") or "unknown")[:SHOWN]
+    commit = str(environment.get("commit") or "unknown")[:DIGEST_DIGITS_SHOWN]
     machine = f"{environment.get('processor')}, {environment.get('device')}"
     return f"commit {commit}; {', '.join(versions)}; {machine}"

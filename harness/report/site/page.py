@@ -19,7 +19,7 @@ from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_boa
 from harness.report.markdown import tolerances
 from harness.report.next_steps import recorded, waiting_for
 from harness.report.pages import counts_by_paper, tallies
-from harness.report.paper_tables import MARKS, Sheet, sheet
+from harness.report.paper_tables import VERDICT_MARKS, Sheet, sheet
 from harness.report.site.dialogs import Dialogs
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value
@@ -108,7 +108,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
         claims=folder.claim_results,
         pictures=drawn,
         boards=shown_boards,
-        marks={str(state): mark for state, mark in MARKS.items()},
+        marks={str(state): mark for state, mark in VERDICT_MARKS.items()},
         tolerances=tolerances(),
         style=STYLE_FILE.read_text(encoding="utf-8"),
         data=in_script(Dialogs(folder).data(shown_boards)),
