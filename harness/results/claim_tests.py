@@ -189,7 +189,7 @@ class ClaimResult:
         decided = (ClaimOutcome.HOLDS, ClaimOutcome.FAILS)
         by_items = tuple(
             replace(f, decision=replace(f.decision, outcome=ClaimOutcome.UNDECIDED))
-            if f.decision.basis == SEEDS
+            if f.decision.basis == SEEDS_ALONE
             else f
             for f in self.findings
         )
