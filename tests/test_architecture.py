@@ -4,7 +4,7 @@ import ast
 import json
 import re
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import TypeVar
 
 import processes
 import pytest
+
+from harness.plugins import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -344,6 +346,90 @@ def test_no_name_stands_for_two_things(kind):
     times = Counter(name for name in names if not name.startswith(hooks))
     assert [name for name, count in times.items() if count > 1] == []
 
+
+# The tuples by which a file registers what it adds, or its one metric: each has its own.
+REGISTERED = {*KINDS, "METRIC"}
+# These have two meanings still; the list only shrinks.
+AMBIGUOUS = {
+    "BASELINES",
+    "BLOCK",
+    "CHUNK",
+    "CITE",
+    "CLASSES",
+    "ENCODING_VERSION",
+    "FILES",
+    "HEADER",
+    "INITIAL_STD",
+    "LARGE",
+    "LAYERS",
+    "LEAST_SPREAD",
+    "LOG",
+    "MODULES",
+    "Objective",
+    "PLAIN",
+    "QUESTIONS",
+    "Result",
+    "SCALE",
+    "SCHEMA",
+    "SEAL",
+    "SEED",
+    "SPLITS",
+    "Similarity",
+    "TABLE",
+    "TANH",
+    "TRAINING",
+    "Thing",
+    "UNREADABLE",
+    "VOCABULARIES",
+    "Vectors",
+}
+
+
+def constants(tree: ast.Module) -> set[str]:
+    """The public names that a module assigns: constants, and names of types."""
+    names: set[str] = set()
+    for statement in tree.body:
+        targets = []
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        for target in targets:
+            names |= {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return {name for name in names if not name.startswith("_")} - REGISTERED
+
+
+def test_no_constant_of_the_engine_has_two_meanings():
+    """A baseline is read alone, so its constants need to be told apart in their file alone."""
+    modules_of = defaultdict(list)
+    for module, tree in HARNESS.items():
+        for name in constants(tree):
+            modules_of[name].append(module)
+    repeated = {name: found for name, found in modules_of.items() if len(found) > 1}
+    assert not {name: found for name, found in repeated.items() if name not in AMBIGUOUS}
+
+
+def test_no_name_of_a_method_is_a_preposition_or_adverb():
+    """A maker says what it makes a thing from: `Protocol.from_score`, and not `Protocol.of`."""
+    vague = {"of", "by", "here", "there", "own", "every", "known", "due", "left", "whole"}
+    found = {
+        f"{module}.{function.name}"
+        for module, function in nodes(ast.FunctionDef)
+        if function.name in vague
+    }
+    assert not found - VAGUE
+
+
+# The names of these are older; the list only shrinks.
+VAGUE = {
+    "harness.assets.catalogue.whole",
+    "harness.assets.places.of",
+    "harness.encoders.word_vectors.of",
+    "harness.plugins.of",
+    "harness.tasks.readers.own",
+    "harness.training.siamese.of",
+    "harness.transforms.affine.of",  # the moments of vectors, in the words of statistics
+}
 
 # What never stands in the code
 

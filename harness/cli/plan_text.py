@@ -8,7 +8,7 @@ from harness.core.files import sized
 from harness.core.terminal import INDENT, duration, text_table, wrapped
 from harness.evaluation.plan import EncoderPlan, MissingAsset, Plan
 
-HEADER = ("encoder", "cells", "cached", "to encode", "time")
+PLAN_HEADER = ("encoder", "cells", "cached", "to encode", "time")
 UNKNOWN = "unknown"
 # Commands that take several names, so that one line gets several assets.
 COMMANDS_FOR_SEVERAL = ("harness fetch ", "harness train family ", "pip install ")
@@ -18,7 +18,7 @@ def plan_text(plan: Plan, width: int | None = None) -> str:
     """A table of encoders, how many cells can run, the work that is left, and missing assets."""
     width = 80 if width is None else width
     rows = [_row(encoder) for encoder in plan.encoders if encoder.missing is None]
-    lines = [text_table(rows, HEADER, width), "", wrapped(_cells_that_can_run(plan), width)]
+    lines = [text_table(rows, PLAN_HEADER, width), "", wrapped(_cells_that_can_run(plan), width)]
     lines += [wrapped(f"Note: {encoder.note}", width) for encoder in plan.encoders if encoder.note]
     lines += _missing_assets(plan.missing, width)
     return "\n".join(lines)

@@ -36,7 +36,7 @@ from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
 
-PAGE = "README.md"  # of a folder of many verifications
+MODELS_PAGE = "README.md"  # of a folder of many verifications
 
 Models = Annotated[
     list[str],
@@ -92,8 +92,8 @@ def verify_command(
     if output is not None:
         pages = sorted(output.glob("*.json"))
         facts = [parse_json(path.read_bytes()) for path in pages]
-        write_atomically(output / PAGE, models_page(facts).encode())
-        opt.note(f"{output / PAGE}: {len(facts)} models")
+        write_atomically(output / MODELS_PAGE, models_page(facts).encode())
+        opt.note(f"{output / MODELS_PAGE}: {len(facts)} models")
     raise typer.Exit(min(filter(None, statuses), default=0))
 
 

@@ -25,7 +25,7 @@ from harness.results.index import Results, methods_by_encoder
 from harness.results.questions import Trap
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, count
-from harness.results.scorings import LABELS, SCORINGS, SEVEN
+from harness.results.scorings import SCORINGS, SEVEN, TASK_LABELS
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 CONFORMANCE_PAGE = "conformance.md"
@@ -103,7 +103,7 @@ def examples_part(store: Store, registry: Registry) -> str:
     """
     results, scoring = Results.read(store), SCORINGS[0]
     tasks = [registry.tasks[scoring.task(base)] for base in SEVEN]
-    headings = (*LABELS.values(), "Avg.")
+    headings = (*TASK_LABELS.values(), "Avg.")
     aggregated = columns_of_tasks(tasks, scoring.aggregation).values()
     columns = dict(zip(headings, aggregated, strict=True))
     by_encoder = methods_by_encoder(results.methods).values()

@@ -15,7 +15,7 @@ from harness.results.claims import Claim, Claims
 from harness.results.index import NOT_MEASURED, value
 from harness.results.published import Table
 from harness.results.questions import Search
-from harness.results.scorings import LABELS
+from harness.results.scorings import TASK_LABELS
 from harness.results.verdict import TOLERANCES
 
 CLAIMS_PAGE = "replication-in-miniature.md"
@@ -160,7 +160,7 @@ def _overview(results: Sequence[ClaimResult]) -> str:
 
 def _effects(results: Sequence[ClaimResult]) -> str:
     """The difference of each claim on each task, as published and as measured."""
-    labels = dict.fromkeys([*LABELS.values(), AVERAGE])
+    labels = dict.fromkeys([*TASK_LABELS.values(), AVERAGE])
     for result in results:
         labels |= dict.fromkeys(finding.label for finding in result.findings)
     rows = []

@@ -12,7 +12,7 @@ from harness.results.index import Results, Value, average, methods_by_encoder
 
 # The papers' own column order (SBERT, SimCSE).
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
-LABELS = {task: task.upper() for task in SEVEN}
+TASK_LABELS = {task: task.upper() for task in SEVEN}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Scoring:
     @property
     def tasks_by_label(self) -> Mapping[str, str]:
         """The seven tasks by the headings of their columns."""
-        return {label: self.task(task) for task, label in LABELS.items()}
+        return {label: self.task(task) for task, label in TASK_LABELS.items()}
 
 
 # SBERT's and SimCSE's: SentEval's files, a year's subsets concatenated.
@@ -86,7 +86,7 @@ def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
 
 # A row of a board: a method and its values, in the order of the columns.
 MethodRow = tuple[str, list[Value]]
-Columns = Sequence[tuple[Task, LeaderboardColumn]]
+LeaderboardColumns = Sequence[tuple[Task, LeaderboardColumn]]
 
 
 def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
@@ -102,7 +102,7 @@ def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
     return [row for _, row in with_value] + without_value
 
 
-def columns_of_section(section: Section, tasks: Iterable[Task]) -> Columns:
+def columns_of_section(section: Section, tasks: Iterable[Task]) -> LeaderboardColumns:
     """The columns that tasks ask for in a section: main scores first, then others."""
     columns = [
         (task, column) for task in tasks for column in task.columns if column.section == section
@@ -110,7 +110,9 @@ def columns_of_section(section: Section, tasks: Iterable[Task]) -> Columns:
     return sorted(columns, key=lambda pair: bool(pair[1].score))
 
 
-def rows_of_columns(columns: Columns, results: Results, methods: Sequence[str]) -> list[MethodRow]:
+def rows_of_columns(
+    columns: LeaderboardColumns, results: Results, methods: Sequence[str]
+) -> list[MethodRow]:
     """Methods with their values; those that have none are left out."""
     scores = [(task.name, column.score or metric_of(task).main_score) for task, column in columns]
     rows = []
