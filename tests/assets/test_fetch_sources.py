@@ -154,6 +154,12 @@ PASSED_OVER = {
     "wrong bytes": Fault(other=True, for_ever=True),
     "a dead redirect": Fault(location=dead_address(), for_ever=True),
     "a redirect to itself": Fault(location="/files/pairs.zip", for_ever=True),
+    "a loop of redirects": Fault(location="?again", for_ever=True),
+    "a packed transfer that is cut": Fault(packed=True, cut_after=60, for_ever=True),
+    "a packed transfer that says no length and is cut": Fault(
+        packed=True, cut_after=60, unmeasured=True, for_ever=True
+    ),
+    "a length beyond the file": Fault(more=7, for_ever=True),
     "a long wait": Fault(status=429, headers={"Retry-After": "3600"}, for_ever=True),
 }
 OVERCOME = {
@@ -162,6 +168,15 @@ OVERCOME = {
     "a short wait": (Fault(status=429, headers={"Retry-After": "2"}),),
     "packed": (Fault(packed=True, for_ever=True),),
     "no length": (Fault(unmeasured=True, for_ever=True),),
+    "a packed transfer that is cut once": (Fault(packed=True, cut_after=60),),
+    "a length beyond the file, once": (Fault(more=7),),
+    "the whole in place of the rest": (Fault(cut_after=300), Fault(whole=True)),
+    "another range than the rest": (
+        Fault(cut_after=300),
+        Fault(headers={"Content-Range": "bytes 200-9999/10000"}),
+    ),
+    "a range that is not to be had": (Fault(cut_after=300), Fault(status=416)),
+    "a range that is not said": (Fault(cut_after=300), Fault(headers={"Content-Range": ""})),
 }
 
 
@@ -199,6 +214,10 @@ ARCHIVES = {
     "a zip in another order": zipped({"b.txt": b"", "x/pairs.tsv": TEXT, "a.txt": b""}),
     "a tar": tarred({"pairs.tsv": TEXT}),
     "a tar.gz": tarred({"deep/er/pairs.tsv": TEXT}, "w:gz"),
+    "names in capitals": zipped({"IN/PAIRS.TSV": TEXT, "IN/README.TXT": b"x"}),
+    "names in another case, and lines that end with CRLF": tarred(
+        {"In/Pairs.tsv": TEXT.replace(b"\n", b"\r\n")}, "w:gz"
+    ),
 }
 
 

@@ -44,7 +44,8 @@ class Fault:
 
     A status instead, a body that ends early, another body of the same size, or other headers; a web
     page in the place of a file, a body that comes a byte at a time, none that comes, one that is
-    packed with gzip, one without its length, or a redirect to another address.
+    packed with gzip, one without its length or with a length beyond it, the whole where a range was
+    asked for, or a redirect to another address.
     """
 
     status: int | None = None
@@ -56,6 +57,8 @@ class Fault:
     silent: float = 0.0  # seconds before an answer
     packed: bool = False
     unmeasured: bool = False
+    more: int = 0  # bytes that the stated length has and the body has not
+    whole: bool = False
     location: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -211,7 +214,7 @@ class Handler(BaseHTTPRequestHandler):
     def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
         known = {**headers, "ETag": tag}
         asked, same = self.headers.get("Range"), self.headers.get("If-Range", tag) == tag
-        if asked and same and self.hub.ranges:
+        if asked and same and self.hub.ranges and not self.what.whole:
             first, _, last = asked.removeprefix("bytes=").partition("-")
             part = content[int(first) : int(last) + 1 if last else None]
             end = int(first) + len(part) - 1
@@ -232,7 +235,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
             self.close_connection = True
         else:
-            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Length", str(len(content) + self.what.more))
         self.end_headers()
         if self.command != "HEAD" and self.what.drip:
             for byte in content:
@@ -241,7 +244,7 @@ class Handler(BaseHTTPRequestHandler):
                 sleep(self.what.drip)
         elif self.command != "HEAD":
             self.wfile.write(content if self.cut is None else content[: self.cut])
-        if self.cut is not None:
+        if self.cut is not None or self.what.more:
             self.close_connection = True
 
 

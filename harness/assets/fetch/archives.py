@@ -29,9 +29,10 @@ DAMAGE = (
 def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
     """The wanted members into the folder, all of them or none: their paths in it and sha256.
 
-    They wait beside the archive until it was read to its end.
+    They wait beside the archive until it was read to its end. Names fit in any case of letters, as
+    some systems change it; a path in the folder has that of the archive.
     """
-    pattern, left = re.compile(str(wanted.keep)), wanted.unpacked
+    pattern, left = re.compile(str(wanted.keep), re.IGNORECASE), wanted.unpacked
     digests: dict[str, str] = {}
     waiting = archive.with_name(f"{archive.name}.members")
     shutil.rmtree(waiting, ignore_errors=True)  # of one that was killed

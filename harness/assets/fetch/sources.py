@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,6 +209,7 @@ def _bring_from(
             seen |= _named(digests, arrived, wanted)
             members = _unpack(arrived, wanted, folder)
             seen |= {} if asset.rows else members
+        _restore_case(folder, part.paths)
         lacking = [path for path in part.paths if not (folder / path).is_file()]
         if lacking:
             raise DataError(f"{source.name}: wanted {lacking[0]}, found none")
@@ -220,6 +221,16 @@ def _bring_from(
                 place.parent.mkdir(parents=True, exist_ok=True)
                 file.replace(place)
     return seen
+
+
+def _restore_case(folder: Path, paths: Sequence[str]) -> None:
+    """Give the files of a folder their own names, where an archive has them in another case."""
+    own_names = {path.casefold(): path for path in paths if not (folder / path).is_file()}
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        own_name = own_names.pop(file.relative_to(folder).as_posix().casefold(), None)
+        if own_name is not None:
+            (folder / own_name).parent.mkdir(parents=True, exist_ok=True)
+            file.replace(folder / own_name)
 
 
 def _named(digests: Pin, arrived: Path, wanted: Download) -> Pin:
