@@ -279,7 +279,7 @@ def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
             numbers = [
                 _spread([trial.before for trial in trials]),
                 _spread([trial.best for trial in trials]),
-                ", ".join(f"{trial.step:,} of {trial.steps:,}" for trial in trials),
+                ", ".join(dict.fromkeys(f"{t.step:,} of {t.steps:,}" for t in trials)),
                 f"{fmean(trial.loss for trial in trials):.3f}",
                 str(len(trials)),
             ]

@@ -145,7 +145,7 @@ def _trials(trials: Sequence[Fields]) -> str:
         values = [trial[name] for trial in trials]
         sd = number(stdev(values)) if len(set(values)) > 1 else ""
         said.append(f"{number(fmean(values))} {sd}")
-    said += [f"{trial['step']} {trial['steps']}" for trial in trials]
+    said += dict.fromkeys(f"{trial['step']} {trial['steps']}" for trial in trials)
     return " ".join([*said, f"{fmean(t['loss'] for t in trials):.3f}", str(len(trials))])
 
 
