@@ -51,7 +51,7 @@ test-processors: $(TESTED)  ## encoders and transforms as on other processors: A
 rehearse: $(TESTED)  ## run every published cell that can run, on stand-ins of its weights; note which did
 	$(BIN)/python tools/rehearse.py
 
-test-rest: test-slow test-processors mutants rehearse  ## what `make test` leaves out
+test-rest: test-slow test-processors mutants-all rehearse  ## what `make test` leaves out
 
 test-all: test test-rest  ## all tests, as on other processors too, and the mutants
 
@@ -81,8 +81,11 @@ soak: $(TESTED)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' 
 	$(BIN)/pytest -o faulthandler_timeout=0 tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
-mutants: $(TESTED)  ## change one rule of the code at a time: a test must fail (ARGS=results for one room)
+mutants: $(TESTED)  ## change one rule at a time of the code that has changed: a test must fail (ARGS=results for a room)
 	$(BIN)/python tools/mutants.py $(ARGS)
+
+mutants-all: $(TESTED)  ## change every rule of the list, one at a time: a test must fail
+	$(BIN)/python tools/mutants.py --all $(ARGS)
 
 bill: $(TESTED)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill
@@ -98,4 +101,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test test-slow test-processors test-rest test-all check docs bench rehearse soak mutants bill report clean
+.PHONY: help setup reproduce test test-slow test-processors test-rest test-all check docs bench rehearse soak mutants mutants-all bill report clean
