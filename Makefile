@@ -34,6 +34,13 @@ ONE_THREAD := OMP_NUM_THREADS=1
 test: $(TESTED)  ## the tests that a change needs; skipped ones are named
 	$(ONE_THREAD) $(PYTEST) -m 'not slow' $(ARGS)
 
+# Where approved texts are, which tests compare with what the code makes.
+APPROVED := tests/cli/help.txt tests/core/defaults.txt tests/public_api.txt 'tests/*/golden/*' docs/notebooks
+
+snapshots: $(TESTED)  ## write the approved texts anew, and show what differs (ARGS=tests/report for some of them)
+	$(ONE_THREAD) $(PYTEST) --snapshot-update $(ARGS)
+	@git --no-pager diff -- $(APPROVED)
+
 test-slow: $(TESTED)  ## the tests that `make test` leaves out, and whether the benchmarks run
 	$(ONE_THREAD) $(PYTEST) -m slow $(ARGS)
 	$(BIN)/pytest -p no:cacheprovider benchmarks
@@ -101,4 +108,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test test-slow test-processors test-rest test-all check docs bench rehearse soak mutants mutants-all bill report clean
+.PHONY: help setup reproduce test snapshots test-slow test-processors test-rest test-all check docs bench rehearse soak mutants mutants-all bill report clean

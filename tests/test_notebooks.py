@@ -1,10 +1,9 @@
 """The notebooks show what their cells give: they are run, and compared with what they store.
 
-`GOLDEN=write pytest tests/test_notebooks.py` stores what they give now.
+`make snapshots` stores what they give now.
 """
 
 import json
-import os
 
 import pytest
 from documents import ROOT
@@ -15,15 +14,13 @@ NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "docs" / "notebooks").gl
 
 
 @pytest.mark.parametrize("name", rest_slow(NOTEBOOKS, "check-my-table"))
-def test_a_notebook_shows_what_it_gives(name, tmp_path, monkeypatch):
+def test_a_notebook_shows_what_it_gives(name, approved, tmp_path, monkeypatch):
     path = NOTEBOOKS[name]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
     found = executed(json.loads(path.read_text(encoding="utf-8")))
-    if os.environ.get("GOLDEN") == "write":
-        path.write_text(as_text(found), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == as_text(found)
+    assert as_text(found) == approved(path)
 
 
 def test_a_cell_that_gives_something_else_is_noticed():

@@ -4,7 +4,6 @@ A setting at its default is left out, so a new one changes no identity. `default
 defaults: one that changed would make an old result look like one of the new setting.
 """
 
-import os
 import re
 import shutil
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
@@ -27,7 +26,6 @@ from harness.results.records import Store
 from harness.transforms.pooling import MEAN
 
 ROOT = Path(__file__).resolve().parents[2]
-DEFAULTS = Path(__file__).with_name("defaults.txt")
 METHODS = tuple(load_registry().methods.values())
 MINILM = load_registry().encoders["minilm"]
 
@@ -145,11 +143,9 @@ def written_defaults():
     return sorted(lines)
 
 
-def test_no_default_of_a_setting_has_changed():
+def test_no_default_of_a_setting_has_changed(approved):
     """Records leave defaults out. Another default needs another name of the setting."""
-    if os.environ.get("GOLDEN") == "write":
-        DEFAULTS.write_text("".join(written_defaults()), encoding="utf-8")
-    assert "".join(written_defaults()) == DEFAULTS.read_text(encoding="utf-8")
+    assert "".join(written_defaults()) == approved("defaults.txt")
 
 
 # Identities of earlier versions

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 from fakes import OTHER, TOY, FakeConfig, made_record, method, registry, results_folder, results_of
-from golden import require_golden
 
 from harness.assets.catalogue import DATA_ASSETS
 from harness.core.errors import DataError
@@ -195,7 +194,7 @@ NAMES = (
 )
 
 
-def test_citations_are_golden():
+def test_citations_are_golden(approved):
     """What was not measured has no number and no digest; code is named as the records have it."""
     citations = {
         state: cite_cell(name, folder_of(results_of(*made)))
@@ -217,7 +216,7 @@ def test_citations_are_golden():
         "\n".join([f"# {what}", *citation.sentences, *filter(None, dict.fromkeys(citation.keys))])
         for what, citation in citations.items()
     ]
-    require_golden(Path(__file__).parent / "golden" / "citations.txt", "\n\n".join(parts) + "\n")
+    assert "\n\n".join(parts) + "\n" == approved("golden/citations.txt")
 
 
 def test_a_cell_is_cited_with_what_is_noted_of_it():

@@ -10,7 +10,6 @@ import matplotlib
 import numpy as np
 import pytest
 from fakes import FakeConfig, made_record, registry, results_of
-from golden import require_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -182,15 +181,14 @@ def test_steps_go_from_the_published_number_choice_by_choice(tmp_path, cells):
     assert steps(lost) is None
 
 
-def test_what_is_chosen_is_golden_and_drawn(cells):
+def test_what_is_chosen_is_golden_and_drawn(approved, cells):
     path = RESULTS / "questions" / "steps.toml"
     made = drawn("protocol-steps", figures.protocol_steps(path, cells, COMMITTED))
     panels = "\n".join(map(repr, made.panels)).replace(", Series(", ",\n  Series(")
     series = [line for panel in made.panels for line in panel.series]
     assert texts(made.svg, "title") == [made.figure.title, *(line.hint for line in series)]
     assert f"Records: sha256 {made.records.digest()}" in made.svg
-    golden = Path(__file__).parent / "golden" / "pictures.txt"
-    require_golden(golden, f"{made.figure}\n{panels}\n")
+    assert f"{made.figure}\n{panels}\n" == approved("golden/pictures.txt")
 
 
 def test_a_report_writes_it_and_says_when_it_is_stale(tmp_path):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from fakes import FakeConfig, FakeFamily, made_record, results_of
 from fakes import registry as fake_registry
-from golden import require_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -356,7 +355,7 @@ part_of = "one sentence"
 """
 
 
-def test_the_page_of_claims_is_golden(tmp_path):
+def test_the_page_of_claims_is_golden(approved, tmp_path):
     """A claim beside a row of another text form, of which most is a hole, and one in words alone.
 
     The average is of the tasks and counts as none.
@@ -364,7 +363,7 @@ def test_the_page_of_claims_is_golden(tmp_path):
     claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"') + IN_WORDS)
     better, worse = fixed("fake.mean", *range(60, 67)), fixed("fake.cls", *[63.5] * 7)
     page = claims_page(claims, judge(better, worse, records("other.cls", "sts12", 65.0))).text
-    require_golden(Path(__file__).parent / "golden" / "claims.md", page)
+    assert page == approved("golden/claims.md")
 
 
 def test_a_test_that_no_paper_claims_is_counted_apart_and_names_its_encoder(tmp_path):

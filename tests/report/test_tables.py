@@ -1,8 +1,4 @@
-"""The printed tables, byte for byte: one made-up table with every word, and the pages around it.
-
-The golden files are written anew by `GOLDEN=write pytest tests/report/test_tables.py`; read their
-difference before it is committed.
-"""
+"""The printed tables as approved: one made-up table with every word, and the pages around it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +7,6 @@ from typing import Any
 
 import pytest
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
-from golden import require_golden
 
 from harness.core.toml import read_rows
 from harness.core.types import Record
@@ -119,10 +114,11 @@ def test_the_synthetic_table_holds_every_word_that_a_cell_can_have(folder):
 @pytest.mark.parametrize(
     ("name", "render"), [("synthetic.md", paper_page), ("synthetic.tex", paper_latex)]
 )
-def test_a_published_table_is_golden(folder, name, render):
+def test_a_published_table_is_golden(approved, folder, name, render):
     [table] = folder.tables
     page = render(table, folder.reproductions(table), REGISTRY, NO_RECORDS)
-    require_golden(GOLDEN / name, f"{page}\n" if isinstance(page, str) else page.text)
+    text = f"{page}\n" if isinstance(page, str) else page.text
+    assert text == approved(GOLDEN / name)
 
 
 @pytest.mark.parametrize(
@@ -146,12 +142,12 @@ def test_an_explanation_says_of_how_many_tokens_a_score_is(folder):
     assert f"\nword vectors: 46 % {LEFT}\n" in explanation
 
 
-def test_traps_are_golden(folder):
+def test_traps_are_golden(approved, folder):
     traps = read_rows(Trap, GOLDEN / "traps.toml", "trap")
-    require_golden(GOLDEN / "protocols.md", traps_page(folder.records, traps).text)
+    assert traps_page(folder.records, traps).text == approved(GOLDEN / "protocols.md")
 
 
-def test_leaderboard_is_golden(folder):
+def test_leaderboard_is_golden(approved, folder):
     """Complete rows, of which two are tied, a fitted one, a seeded one with a hole, a stray one."""
     seeded = [replace(one, seed=seed) for seed in (0, 1) for one in seven(SEEDED, 70.0 + seed)]
     holes = [one for one in seeded if one.task != "sts14.senteval"]
@@ -177,10 +173,10 @@ def test_leaderboard_is_golden(folder):
     stored = Comparisons("fake", SIMCSE.id, 100, seed=0, averages=averages, rows=neighbours)
     counts, compared = published_counts(folder), {stored.name: stored}
     page = leaderboard(in_order(records), REGISTRY, counts, compared).text
-    require_golden(GOLDEN / "leaderboard.md", page)
+    assert page == approved(GOLDEN / "leaderboard.md")
 
 
-def test_a_leaderboard_of_embedded_tasks_alone_is_golden():
+def test_a_leaderboard_of_embedded_tasks_alone_is_golden(approved):
     gold = {"gold_edit_distance": -16.2, "gold_edit_distance_near": -25.6, "edit_distance": -18.0}
     records = [
         record(CLS, "mini-sts", correlations(70.0)),
@@ -190,5 +186,5 @@ def test_a_leaderboard_of_embedded_tasks_alone_is_golden():
         record(CENTRED, "mini-lexical", gold),
     ]
     page = leaderboard(in_order(records), load_registry(), "", {}).text
-    require_golden(GOLDEN / "embedded.md", page)
+    assert page == approved(GOLDEN / "embedded.md")
     assert "Embedded tasks" not in leaderboard(NO_RECORDS, load_registry(), "", {}).text

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from fakes import FakeConfig, registry, results_folder
-from golden import require_golden
 
 from harness.registry import load_registry
 from harness.report.pages import conformance_page, different_scores, tallies
@@ -38,9 +37,9 @@ COMPARED = [
 ]
 
 
-def test_scores_of_other_programs_beside_ours_are_golden():
+def test_scores_of_other_programs_beside_ours_are_golden(approved):
     page = conformance_page(COMPARED, Results({})).text
-    require_golden(Path(__file__).parent / "golden" / "conformance.md", page)
+    assert page == approved("golden/conformance.md")
 
 
 def test_programs_of_authors_and_libraries_are_counted_apart(tmp_path):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from fakes import made_record, results_of
-from golden import require_golden
 
 from harness.core.errors import UsageError
 from harness.registry import load_registry
@@ -58,14 +57,14 @@ def explanation(*scores, mine=None):
     return explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps, mine)
 
 
-def test_explanations_are_golden():
+def test_explanations_are_golden(approved):
     texts = [
         f"# {what}\n{render_explanation(explanation(*MEASURED[what]), REGISTRY, FOLDER.traps)}"
         for what in MEASURED
     ]
     explained = render_explanation(explanation(*ROWS, mine=66.2), REGISTRY, FOLDER.traps)
     texts.append(f"# choices that lead to another number\n{explained}")
-    require_golden(Path(__file__).parent / "golden" / "explanations.txt", "\n\n".join(texts) + "\n")
+    assert "\n\n".join(texts) + "\n" == approved("golden/explanations.txt")
 
 
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])

@@ -5,6 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
+from approved import ApprovedText
+
+
+@pytest.fixture
+def approved(snapshot):
+    """The text of an approved file: `assert page == approved("golden/page.md")`."""
+    texts = snapshot.use_extension(ApprovedText)
+    return lambda path: texts(name=str(path))
 
 
 @pytest.fixture(scope="session")
