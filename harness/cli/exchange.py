@@ -67,11 +67,9 @@ def fetch_command(
 ) -> None:
     """Download data sets and encoders, and check their digests."""
     registry = load_registry()
-    names: Sequence[str] = assets or scored_assets(registry)
-    if all_assets:
-        if assets:
-            raise UsageError(f"wanted --all or names, found --all and {assets[0]}")
-        names = every_asset_name(registry)
+    if all_assets and assets:
+        raise UsageError(f"wanted --all or names, found --all and {assets[0]}")
+    names = every_asset_name(registry) if all_assets else assets or scored_assets(registry)
     things_by_name = fetched_things(names, registry)
     switch = "--offline" if offline else switched_off(os.environ)
     if check:

@@ -41,45 +41,68 @@ def conformance_page(
     summary: list[list[object]] = []
     sections: list[str] = []
     counts = {"authors": 0, "library": 0}
-    for reference, compared in references:
-        counts["authors" if reference.authors_of else "library"] += len(compared)
-        differences = [abs(c.difference) for c in compared if c.difference is not None]
-        whose = f"the authors of {reference.authors_of}" if reference.authors_of else "a library"
-        equal = sum(score.agrees is True for score in compared)
-        largest = f"{max(differences):.4f}" if differences else ""
-        numbers = [len(compared), len(differences), equal, largest]
-        summary.append([f"`{reference.file}`", whose, *numbers])
-        version = f" ({reference.version})" if reference.version else ""
-        about = [
-            f"* Program: {reference.program}{version}",
-            f"* Scores: {reference.what}",
-            f"* Command: `{reference.command}`",
-        ]
-        if reference.reason:
-            about.append(f"* Tolerance: {reference.reason}")
-        sections += [f"## {reference.file}", "\n".join(about), comparison_table(compared)]
+    for reference, scores in references:
+        counts["authors" if reference.authors_of else "library"] += len(scores)
+        summary.append(_reference_row(reference, scores))
+        facts = _reference_in_words(reference)
+        sections += [f"## {reference.file}", facts, comparison_table(scores)]
     introduction = texts()["conformance"].format(
         **counts, tolerance=REFERENCE_TOLERANCE, verdicts=TOLERANCES
     )
     parts = [introduction, table(REFERENCE_HEAD, summary, words=2), *sections]
-    compared_cells = (score.cell.what for _, compared in references for score in compared)
-    return Page("Conformance", parts, results.select(compared_cells))
+    cells = [score.cell.what for _, scores in references for score in scores]
+    return Page("Conformance", parts, results.select(cells))
 
 
-def comparison_table(compared: Sequence[ReferenceScore]) -> str:
+def _reference_row(reference: Reference, scores: Sequence[ReferenceScore]) -> list[object]:
+    """A reference in the table of all: how many scores it has, and how many equal ours."""
+    differences = [abs(score.difference) for score in scores if score.difference is not None]
+    return [
+        f"`{reference.file}`",
+        f"the authors of {reference.authors_of}" if reference.authors_of else "a library",
+        len(scores),
+        len(differences),
+        sum(score.agrees is True for score in scores),
+        f"{max(differences):.4f}" if differences else "",
+    ]
+
+
+def _reference_in_words(reference: Reference) -> str:
+    """Program, scores and command of a reference, a bullet each."""
+    version = f" ({reference.version})" if reference.version else ""
+    bullets = [
+        f"* Program: {reference.program}{version}",
+        f"* Scores: {reference.what}",
+        f"* Command: `{reference.command}`",
+    ]
+    if reference.reason:
+        bullets.append(f"* Tolerance: {reference.reason}")
+    return "\n".join(bullets)
+
+
+def comparison_table(scores: Sequence[ReferenceScore]) -> str:
     """A line for each score; one that was not measured has its state in place of ours."""
-    lines = []
-    for score in compared:
-        method, task = score.cell.what
-        tolerance = f"{score.reference.tolerance_of(score.cell):g}"
-        ours = [score.state, "", tolerance, ""]
-        if score.ours is not None and score.difference is not None:
-            difference = f"{round(score.difference, 4) + 0.0:+.4f}"
-            outside = "" if score.agrees else ", beyond the tolerance"
-            ours = [f"{score.ours:.4f}", difference, tolerance, f"{score.state}{outside}"]
-        named = [f"`{method}`", f"`{task}`" if task else "training", score.score]
-        lines.append([*named, f"{score.theirs:.4f}", *ours])
-    return table(SCORE_HEAD, lines, words=3)
+    return table(SCORE_HEAD, [_score_row(score) for score in scores], words=3)
+
+
+def _score_row(score: ReferenceScore) -> list[str]:
+    method, task = score.cell.what
+    if score.ours is None or score.difference is None:
+        measured, difference, verdict = score.state, "", ""
+    else:
+        measured = f"{score.ours:.4f}"
+        difference = f"{round(score.difference, 4) + 0.0:+.4f}"  # 0.0 makes -0.0 positive
+        verdict = score.state if score.agrees else f"{score.state}, beyond the tolerance"
+    return [
+        f"`{method}`",
+        f"`{task}`" if task else "training",
+        score.score,
+        f"{score.theirs:.4f}",
+        measured,
+        difference,
+        f"{score.reference.tolerance_of(score.cell):g}",
+        verdict,
+    ]
 
 
 def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
@@ -90,10 +113,10 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
         for row, score, gap in trap.values(results):
             difference = "" if gap is None else f"{gap:+.2f}"
             rows.append([row.what, f"`{row.method}`", f"`{row.task}`", score, difference])
-        shown = table(["", "method", "task", "score", "difference"], rows, words=3)
-        parts += [f"## {number}. {trap.title}", trap.text, shown]
-    shown_cells = ((row.method, row.task) for trap in traps for row in trap.rows)
-    return Page("Protocol traps", parts, results.select(shown_cells))
+        numbers = table(["", "method", "task", "score", "difference"], rows, words=3)
+        parts += [f"## {number}. {trap.title}", trap.text, numbers]
+    cells = [(row.method, row.task) for trap in traps for row in trap.rows]
+    return Page("Protocol traps", parts, results.select(cells))
 
 
 def examples_part(store: Store, registry: Registry) -> str:
@@ -106,17 +129,24 @@ def examples_part(store: Store, registry: Registry) -> str:
     headings = (*TASK_LABELS.values(), "Avg.")
     aggregated = columns_of_tasks(tasks, scoring.aggregation).values()
     columns = dict(zip(headings, aggregated, strict=True))
-    by_encoder = methods_by_encoder(results.methods).values()
-    tables = [
-        MethodTable(methods=methods, columns=columns, results=results, registry=registry)
-        for methods in by_encoder
-    ]
-    return "\n\n".join(made.markdown() for made in tables)
+    tables = []
+    for methods in methods_by_encoder(results.methods).values():
+        method_table = MethodTable(
+            methods=methods, columns=columns, results=results, registry=registry
+        )
+        tables.append(method_table.markdown())
+    return "\n\n".join(tables)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """A count, the number that it is out of (`of 88`, or nothing), and what is counted."""
+    """One of the counts that a page begins with.
+
+    Attributes:
+        number: How many there are.
+        total: Out of how many, as `of 88`; empty where that says nothing.
+        what: What is counted.
+    """
 
     number: str
     total: str
@@ -125,43 +155,66 @@ class Tally:
 
 def tallies(folder: ResultsFolder) -> Iterator[Tally]:
     """Published numbers by their counts, claims, scores of other programs, measured cells."""
-    cells, records = folder.reproduced, folder.records
+    yield _tally_of_published(folder)
+
+    tested = [r for r in folder.claim_results if r.outcome != ClaimOutcome.NOT_MEASURED]
+    paper_claims, other_claims = claims_of_papers(tested), claims_of_no_paper(tested)
+    if paper_claims:
+        yield claims_tally("claims of the papers hold here", paper_claims)
+    if other_claims:
+        yield claims_tally(f"{TESTS_OF_NO_PAPER} hold here", other_claims)
+
+    by_authors: list[ReferenceScore] = []
+    by_libraries: list[ReferenceScore] = []
+    for reference, scores in folder.compared:
+        known = [score for score in scores if score.agrees is not None]
+        (by_authors if reference.authors_of else by_libraries).extend(known)
+    if by_authors:
+        yield _tally_of_scores("programs that papers' authors released", by_authors)
+    if by_libraries:
+        yield _tally_of_scores("libraries", by_libraries)
+
+    records = folder.records
+    seeds = sum(map(len, records.by_cell.values()))
+    what = (
+        f"measured cells: {len(records.methods)} methods on {len(records.by_task)} tasks, "
+        f"{seeds:,} records over all seeds"
+    )
+    yield Tally(number=f"{len(records.by_cell):,}", total="", what=what)
+
+
+def _tally_of_published(folder: ResultsFolder) -> Tally:
+    """How many published numbers were measured, with their verdicts."""
+    cells = folder.reproduced
     counts = count(cells)
-    verdicts = [f"{counts[v]} {v}" for v in VERDICTS if counts[v]]
-    verdicts += ["none differs"] if verdicts and not counts[CellState.DIFFERS] else []
+    verdicts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
+    if verdicts and not counts[CellState.DIFFERS]:
+        verdicts.append("none differs")
     what = f"published numbers were measured here, by {different_scores(cells):,} different scores"
-    what += f": {', '.join(verdicts)}" if verdicts else ""
-    yield Tally(f"{counts['run']:,}", f"of {counts['published']:,}", what)
-    tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
-    of_papers = claims_of_papers(tested)
-    if of_papers:
-        yield claims_tally("claims of the papers hold here", of_papers)
-    of_no_paper = claims_of_no_paper(tested)
-    if of_no_paper:
-        yield claims_tally(f"{TESTS_OF_NO_PAPER} hold here", of_no_paper)
-    compared = [s for _, scores in folder.compared for s in scores if s.agrees is not None]
-    for what, by_authors in (
-        ("programs that papers' authors released", True),
-        ("libraries", False),
-    ):
-        theirs = [s for s in compared if bool(s.reference.authors_of) == by_authors]
-        if theirs:
-            equal = [score for score in theirs if score.agrees]
-            what = f"scores of {what} are reproduced"
-            what += f": {equal_scores(equal)}" if equal else ""
-            yield Tally(str(len(equal)), f"of {len(theirs)}", what)
-    seeds, methods = sum(map(len, records.by_cell.values())), len(records.methods)
-    what = f"measured cells: {methods} methods on {len(records.by_task)} tasks, {seeds:,} records"
-    yield Tally(f"{len(records.by_cell):,}", "", f"{what} over all seeds")
+    if verdicts:
+        what += f": {', '.join(verdicts)}"
+    return Tally(number=f"{counts['run']:,}", total=f"of {counts['published']:,}", what=what)
+
+
+def _tally_of_scores(programs: str, scores: Sequence[ReferenceScore]) -> Tally:
+    """How many scores of other programs equal ours."""
+    equal = [score for score in scores if score.agrees]
+    what = f"scores of {programs} are reproduced"
+    if equal:
+        what += f": {equal_scores(equal)}"
+    return Tally(number=str(len(equal)), total=f"of {len(scores)}", what=what)
 
 
 def claims_tally(what: str, tested: Sequence[ClaimResult]) -> Tally:
     """How many of these claims hold, what became of the others, and on which encoders."""
     outcomes = Counter(claim.outcome for claim in tested)
-    fails, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
-    words = f"{fails} do not hold, {undecided} undecided."
-    words += caveats(tested) + outcomes_by_encoder(tested)
-    return Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", f"{what}; {words}")
+    failing, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
+    others = f"{failing} do not hold, {undecided} undecided."
+    return Tally(
+        number=str(outcomes[ClaimOutcome.HOLDS]),
+        total=f"of {len(tested)}",
+        what=f"{what}; {others}{caveats(tested)}{outcomes_by_encoder(tested)}",
+    )
 
 
 def equal_scores(scores: Sequence[ReferenceScore]) -> str:
@@ -177,17 +230,22 @@ def equal_scores(scores: Sequence[ReferenceScore]) -> str:
 
 def different_scores(cells: Collection[Reproduction]) -> int:
     """How many scores the published numbers are compared with; two papers may publish one."""
-    run = (reproduction.cell for reproduction in cells if reproduction.scores)
-    return len({(c.method, tuple(c.tasks), c.metric, c.aggregation) for c in run})
+    scores = set()
+    for reproduction in cells:
+        cell = reproduction.cell
+        if reproduction.scores:
+            scores.add((cell.method, tuple(cell.tasks), cell.metric, cell.aggregation))
+    return len(scores)
 
 
 def first_screen(folder: ResultsFolder) -> str:
     """What the README says first: the counts, and the papers with measured numbers."""
-    cells, works = folder.reproduced, len({table.cite for table in folder.tables})
+    cells = folder.reproduced
     counts = count(cells)
     runnable = counts["runnable"]
     inferred = sum(reproduction.cell.evidence == "inferred" for reproduction in cells)
-    published = (
+    works = len({table.cite for table in folder.tables})
+    numbers = (
         f"{len(cells):,} published numbers from {len(folder.tables)} tables of {works} works "
         f"(papers and repositories). {runnable:,} name the method and the protocol that should "
         f"reproduce them, of which {runnable - counts['run']:,} have not been run here and "
@@ -198,27 +256,29 @@ def first_screen(folder: ResultsFolder) -> str:
     for tally in tallies(folder):
         number = f"{tally.number} {tally.total}" if tally.total else tally.number
         bullets.append(f"* **{number}** {tally.what}")
-    return "\n\n".join([published, "\n".join(bullets), published_counts(folder, measured=True)])
+    counts_of_papers = published_counts(folder, only_measured=True)
+    return "\n\n".join([numbers, "\n".join(bullets), counts_of_papers])
 
 
 def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
     """What `count` counts of each paper's published cells."""
     counts: dict[str, Counter[str]] = {}
     for published in folder.tables:
-        of_table = count(folder.reproductions(published).values())
-        counts[published.paper] = counts.get(published.paper, Counter()) + of_table
+        counts_of_table = count(folder.reproductions(published).values())
+        counts[published.paper] = counts.get(published.paper, Counter()) + counts_of_table
     return counts
 
 
-def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
-    """The counts of each paper, then of all; `measured` leaves out papers without a score."""
-    counts = counts_by_paper(folder) | {"all": count(folder.reproduced)}
-    columns = ["run", *(str(v) for v in VERDICTS if counts["all"][v]), "runnable", "published"]
-    rows = [
-        [escape(paper), *(of_paper[column] for column in columns)]
-        for paper, of_paper in counts.items()
-        if of_paper["run"] or paper == "all" or not measured
-    ]
+def published_counts(folder: ResultsFolder, only_measured: bool = False) -> str:
+    """The counts of each paper, or of each with a measured score, then of all."""
+    total = count(folder.reproduced)
+    verdicts = [str(verdict) for verdict in VERDICTS if total[verdict]]
+    columns = ["run", *verdicts, "runnable", "published"]
+    rows = []
+    for paper, counts in counts_by_paper(folder).items():
+        if counts["run"] or not only_measured:
+            rows.append([escape(paper), *(counts[column] for column in columns)])
+    rows.append(["all", *(total[column] for column in columns)])
     words = "not rehearsed"
     rehearsal = folder.rehearsal
     if rehearsal is not None:
