@@ -59,6 +59,7 @@ NAMED = {
     "transforms.flows": {"flow"},  # the map, whatever method fits it
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
+    "results.encoder_sizes": {"miniature"},  # a group of encoders
     "contracts.cases": {"minilm", "whitening"},  # files, as examples
     "cli.train": {"simcse", "sbert"},  # the names of commands
     "training.datasets": {"miniature", "simcse"},  # names of data sets

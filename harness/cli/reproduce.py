@@ -16,7 +16,7 @@ from harness.cli.first_run import reproduced_numbers, with_small_data
 from harness.cli.measure import Profile, print_plan, profile_cells
 from harness.cli.printing import Printer
 from harness.cli.selection import Selected, records_folder, select
-from harness.cli.summary import claims_that_hold, run_summary
+from harness.cli.summary import claims_tested, run_summary
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.progress import progress_on
 from harness.core.types import Record
@@ -82,7 +82,7 @@ def reproduce_command(
     promoted = promote(records, measured_runs, committed) if update else None
     compared = committed.reopened(baseline) if update else committed
 
-    lines = claims_that_hold(measured_runs, compared)
+    lines = claims_tested(measured_runs, compared)
     lines += run_summary(outcomes, checks, measured_runs, compared)
     lines += _written_pages(outcomes, measured_runs, compared, promoted)
     if profile_name == "first":

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from harness.evaluation.run import Outcome
 from harness.gate.outcome import Checked, State
-from harness.report.replication import CLAIMS_PAGE
+from harness.report.replication import CLAIMS_PAGE, claims_by_size, outcomes_in_words
 from harness.results.claim_tests import ClaimOutcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED
@@ -26,15 +26,15 @@ STATES_BY_GROUP = {
 }
 
 
-def claims_that_hold(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
-    """How many claims of the papers hold by the run's own records, else by the committed ones."""
+def claims_tested(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
+    """What the tested claims show by the run's own records, else by the committed ones."""
     for folder in (measured, committed):
-        claimed = [c for c in folder.claim_results if c.claim.of_paper]
-        tested = [c for c in claimed if c.outcome != ClaimOutcome.NOT_MEASURED]
+        tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
         if tested:
-            count = sum(claim.outcome == ClaimOutcome.HOLDS for claim in tested)
-            source = f"{folder.path}/records: {folder.path}/tables/{CLAIMS_PAGE}"
-            return [f"{count} of {len(tested)} measured claims of papers hold by {source}"]
+            lines = [f"claims of papers, tested by {folder.path}/records:"]
+            for title, group in claims_by_size(tested, folder.encoder_sizes).items():
+                lines.append(f"  {title}: {outcomes_in_words(group)}")
+            return [*lines, f"  each with its encoder: {folder.path}/tables/{CLAIMS_PAGE}"]
     return []
 
 

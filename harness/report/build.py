@@ -19,8 +19,9 @@ from harness.report.pages import (
     conformance_page,
     examples_part,
     first_screen,
-    published_counts,
+    rows_and_counts,
     traps_page,
+    unmeasured_tables,
 )
 from harness.report.paper_tables import CONTENTS_FILE, contents, paper_page
 from harness.report.replication import CLAIMS_PAGE, claims_page
@@ -79,10 +80,13 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     A page without its file of questions, or without references, is not made.
     """
     tables = folder.path / "tables"
-    counts = published_counts(folder)
     made = {
         folder.path / "LEADERBOARD.md": leaderboard(
-            folder.records, folder.registry, counts, folder.comparisons
+            folder.records,
+            folder.registry,
+            counts=rows_and_counts(folder, "tables/papers"),
+            unmeasured=unmeasured_tables(folder),
+            comparisons=folder.comparisons,
         )
     }
     for table in folder.tables:

@@ -10,28 +10,35 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.files import file_name
+from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
 from harness.core.types import LeaderboardColumn, Record, Section, Task, is_transductive
 from harness.registry import Registry
 from harness.report.coverage import coverage_notes
-from harness.report.markdown import Page, escape, table, texts
+from harness.report.markdown import Page, escape, link_to, table, texts
 from harness.report.sentences import origin_in_words
 from harness.results import scorings
 from harness.results.comparisons import Comparisons
 from harness.results.costs import milliseconds, shared_the_machine
+from harness.results.encoder_sizes import EncoderSize, in_groups, sizes_of_encoders
 from harness.results.index import CellName, Results, Value
 from harness.results.origins import origin_of_encoder
 from harness.results.reproduction import composed
 from harness.results.scorings import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.verdict import CellState
 
+# The headings of chapters of the leaderboard.
+BESIDE = "Published beside measured"
+SOME_TASKS = "On some tasks only"
+UNMEASURED = "Published tables without a measured number"
 # The headings of the sections apart from the seven tasks; `texts.toml` has what to know of some.
 SECTIONS: Mapping[Section, str] = {
     "other": "Other tasks",
     "transfer": "Transfer (accuracy)",
     "embedded": "Embedded tasks",
 }
+Sizes = Mapping[str, EncoderSize]
 COST = "ms / sentence"
 NOT_TIMED = "not timed"
 SHARED_MACHINE = " ‡"  # the mark of a cost that other processes may have raised
@@ -48,11 +55,12 @@ class BoardColumn:
 
 @dataclass(frozen=True)
 class Board:
-    """A table of methods by tasks, best first.
+    """A table of methods by tasks: in groups by the size of the encoder, in each best first.
 
     Attributes:
         about: What to know of its tasks.
         coverage: Which shares of the words have a vector.
+        size_of_row: The size of the encoder of each method.
         legend_cells: Method and task of the measured cells whose scores `about` names.
     """
 
@@ -62,6 +70,7 @@ class Board:
     coverage: str
     columns: Sequence[BoardColumn]
     rows: Sequence[tuple[str, Sequence[Value]]]
+    size_of_row: Mapping[str, EncoderSize]
     legend_cells: Sequence[CellName] = ()
 
     @property
@@ -72,7 +81,9 @@ class Board:
         return [*shown, *self.legend_cells]
 
 
-def sts_board(results: Results, methods: Sequence[str], scoring: Scoring) -> Board | None:
+def sts_board(
+    results: Results, methods: Sequence[str], scoring: Scoring, sizes: Sizes
+) -> Board | None:
     """The seven tasks and their average; None where no method has any of them."""
     measured = []
     for method in methods:
@@ -83,7 +94,7 @@ def sts_board(results: Results, methods: Sequence[str], scoring: Scoring) -> Boa
         return None
     tasks = scoring.tasks_by_label
     columns = [BoardColumn(heading, task, scoring.path) for heading, task in tasks.items()]
-    rows = scorings.best_first(measured, column=-1)
+    rows = largest_first(scorings.best_first(measured, column=-1), sizes)
     return Board(
         id=scoring.id,
         title=title_of(scoring),
@@ -91,11 +102,12 @@ def sts_board(results: Results, methods: Sequence[str], scoring: Scoring) -> Boa
         coverage=coverage_notes(results, [method for method, _ in rows], tasks),
         columns=[*columns, BoardColumn("Avg.")],
         rows=rows,
+        size_of_row=sizes_of_rows(rows, sizes),
     )
 
 
 def section_board(
-    name: Section, results: Results, registry: Registry, methods: Sequence[str]
+    name: Section, results: Results, registry: Registry, methods: Sequence[str], sizes: Sizes
 ) -> Board | None:
     """A section apart from the seven tasks; None where no method has a value."""
     columns = scorings.columns_of_section(name, registry.tasks.values())
@@ -104,6 +116,7 @@ def section_board(
         return None
     if name != "other":
         rows = scorings.best_first(rows, column=0)
+    rows = largest_first(rows, sizes)
     about = [texts()[name]] if name in texts() else []
     legend_cells = []
     board_columns = []
@@ -122,8 +135,25 @@ def section_board(
         coverage=coverage_notes(results, [method for method, _ in rows], tasks),
         columns=board_columns,
         rows=rows,
+        size_of_row=sizes_of_rows(rows, sizes),
         legend_cells=legend_cells,
     )
+
+
+def largest_first(rows: Sequence[scorings.MethodRow], sizes: Sizes) -> list[scorings.MethodRow]:
+    """Rows in the groups of their encoders' sizes; within a group they keep their order."""
+    order = [*EncoderSize]
+    return sorted(rows, key=lambda row: order.index(size_of_method(row[0], sizes)))
+
+
+def sizes_of_rows(rows: Sequence[scorings.MethodRow], sizes: Sizes) -> Mapping[str, EncoderSize]:
+    """The size of the encoder of each method."""
+    return {method: size_of_method(method, sizes) for method, _ in rows}
+
+
+def size_of_method(method: str, sizes: Sizes) -> EncoderSize:
+    """The size of a method's encoder."""
+    return sizes[base_name(method.partition(".")[0])]
 
 
 def _method_of_legend(results: Results, task: Task, column: LeaderboardColumn) -> str | None:
@@ -176,10 +206,16 @@ def board_parts(
     head = ["method", *(column.heading for column in board.columns)]
     if costs is not None:
         head.append(COST)
-    rows = []
+    rows: list[list[object]] = []
+    is_mixed = len({*board.size_of_row.values()}) > 1
+    group = None
     for method, values in board.rows:
+        size = board.size_of_row[method]
+        if is_mixed and size is not group:
+            rows.append([f"*{size.heading}*", *[""] * (len(head) - 1)])
+        group = size
         name = f"{label(method)} ≈" if method in tied else label(method)
-        row: list[object] = [name, *values]
+        row = [name, *values]
         if costs is not None:
             row.append(costs[method])
         rows.append(row)
@@ -281,52 +317,93 @@ def _weights_note(
 
 
 def leaderboard(
-    results: Results, registry: Registry, counts: str, comparisons: Mapping[str, Comparisons]
+    results: Results,
+    registry: Registry,
+    counts: str,
+    unmeasured: str,
+    comparisons: Mapping[str, Comparisons],
 ) -> Page:
-    """The whole page: how much of the papers was reproduced, then every encoder.
+    """The whole page: how much of the papers was reproduced, then every encoder, largest first.
 
     Args:
         results: All records.
         registry: Methods and tasks by name.
-        counts: The counts of published numbers, in Markdown.
+        counts: The counts of measured published numbers, in Markdown.
+        unmeasured: The published tables without a measured number, a line each, in Markdown.
         comparisons: The stored comparisons of neighbouring rows, by the name of their table.
     """
-    parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
+    sizes = sizes_of_encoders(results, registry)
+    contents = [f"* {link_to(BESIDE)}"]
+    parts = [f"## {BESIDE}", counts, texts()["papers"], "## How to read the tables"]
     parts += [texts()["how-to-read"], texts()["cost"], *origin_notes(results, results.methods)]
     boards: list[Board] = []
     complete = scorings.complete_encoders(results)
-    for encoder, methods in complete.items():
-        parts.append(f"### {escape(encoder)}")
-        parts.append(_weights_note(encoder, methods, results, registry))
-        parts += method_notes(registry, methods)
-        for scoring in (SIMCSE, WHITENING):
-            board = sts_board(results, methods, scoring)
-            if board is not None:
-                boards.append(board)
-                stored = comparisons.get(f"{encoder}.{scoring.id}")
-                parts += timed_parts(board, results, scoring, stored)
+    for size, encoders in in_groups(complete, sizes).items():
+        contents.append(f"* {link_to(size.heading)}: {', '.join(map(link_to, encoders))}")
+        parts.append(f"## {size.heading}")
+        for encoder in encoders:
+            shown = sts_boards(results, complete[encoder], sizes)
+            boards += shown.values()
+            parts += encoder_parts(
+                encoder, complete[encoder], shown, results, registry, comparisons
+            )
     others = [method for method in results.methods if method.partition(".")[0] not in complete]
-    board = sts_board(results, others, SIMCSE)
-    if board is not None:
-        boards.append(board)
-        parts.append("### On some tasks only")
-        parts += timed_parts(board, results, SIMCSE, comparisons=None)
+    incomplete = sts_board(results, others, SIMCSE, sizes)
+    if incomplete is not None:
+        boards.append(incomplete)
+        contents.append(f"* {link_to(SOME_TASKS)}")
+        parts.append(f"## {SOME_TASKS}")
+        parts += timed_parts(incomplete, results, SIMCSE, comparisons=None)
     for section in ("transfer", "embedded"):
-        board = section_board(section, results, registry, results.methods)
+        board = section_board(section, results, registry, results.methods, sizes)
         if board is not None:
             boards.append(board)
-            parts += board_parts(board, "### {}")
-    return Page(title="Leaderboard", parts=parts, records=records_of_boards(boards, results))
+            contents.append(f"* {link_to(board.title)}")
+            parts += board_parts(board, "## {}")
+    if unmeasured:
+        contents.append(f"* {link_to(UNMEASURED)}")
+        parts += [f"## {UNMEASURED}", unmeasured]
+    records = records_of_boards(boards, results)
+    return Page(title="Leaderboard", parts=["\n".join(contents), *parts], records=records)
+
+
+def sts_boards(results: Results, methods: Sequence[str], sizes: Sizes) -> Mapping[Scoring, Board]:
+    """The tables of the seven tasks that a complete encoder has on the leaderboard."""
+    boards = {}
+    for scoring in (SIMCSE, WHITENING):
+        board = sts_board(results, methods, scoring, sizes)
+        if board is not None:
+            boards[scoring] = board
+    return boards
+
+
+def encoder_parts(
+    encoder: str,
+    methods: Sequence[str],
+    boards: Mapping[Scoring, Board],
+    results: Results,
+    registry: Registry,
+    comparisons: Mapping[str, Comparisons],
+) -> list[str]:
+    """An encoder on the leaderboard: its weights, notes on its methods, and its tables."""
+    parts = [f"### {escape(encoder)}", _weights_note(encoder, methods, results, registry)]
+    parts += method_notes(registry, methods)
+    for scoring, board in boards.items():
+        stored = comparisons.get(f"{encoder}.{scoring.id}")
+        parts += timed_parts(board, results, scoring, stored)
+    return parts
 
 
 def encoder_page(
     results: Results, registry: Registry, encoder: str, methods: Sequence[str]
 ) -> Page:
     """Every protocol of one encoder, then the other sections."""
+    sizes = sizes_of_encoders(results, registry)
     parts = [texts()["how-to-read"], *origin_notes(results, methods)]
     parts += method_notes(registry, methods)
-    candidates = [sts_board(results, methods, scoring) for scoring in SCORINGS]
-    candidates += [section_board(section, results, registry, methods) for section in SECTIONS]
+    candidates = [sts_board(results, methods, scoring, sizes) for scoring in SCORINGS]
+    for section in SECTIONS:
+        candidates.append(section_board(section, results, registry, methods, sizes))
     boards = [board for board in candidates if board is not None]
     for board in boards:
         parts += board_parts(board, "## {}")

@@ -50,6 +50,12 @@ def _in_a_cell(cell: object) -> str:
     return WHITE_SPACE.sub(" ", str(cell)).replace("|", "\\|").strip(" ")
 
 
+def link_to(heading: str) -> str:
+    """A link to a heading of the same page, by the address that it has on GitHub."""
+    words = re.sub(r"[^\w -]", "", heading.lower())
+    return f"[{escape(heading)}](#{words.replace(' ', '-')})"
+
+
 @dataclass(frozen=True)
 class Page:
     """A generated page, and the records that its numbers come from.

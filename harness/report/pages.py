@@ -9,15 +9,11 @@ from dataclasses import dataclass
 
 from harness.core.hardware import base_name
 from harness.registry import Registry
+from harness.report.first_table import first_table
 from harness.report.markdown import Page, escape, table, texts
 from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.report.replication import (
-    TESTS_OF_NO_PAPER,
-    caveats,
-    claims_of_no_paper,
-    claims_of_papers,
-    outcomes_by_encoder,
-)
+from harness.report.next_steps import recorded, waiting_for
+from harness.report.replication import claims_by_size, encoders_of, outcomes_in_words
 from harness.results.claim_tests import ClaimOutcome, ClaimResult
 from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceScore
 from harness.results.folder import ResultsFolder
@@ -158,11 +154,8 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
     yield _tally_of_published(folder)
 
     tested = [r for r in folder.claim_results if r.outcome != ClaimOutcome.NOT_MEASURED]
-    paper_claims, other_claims = claims_of_papers(tested), claims_of_no_paper(tested)
-    if paper_claims:
-        yield claims_tally("claims of the papers hold here", paper_claims)
-    if other_claims:
-        yield claims_tally(f"{TESTS_OF_NO_PAPER} hold here", other_claims)
+    for title, group in claims_by_size(tested, folder.encoder_sizes).items():
+        yield claims_tally(title, group)
 
     by_authors: list[ReferenceScore] = []
     by_libraries: list[ReferenceScore] = []
@@ -205,16 +198,12 @@ def _tally_of_scores(programs: str, scores: Sequence[ReferenceScore]) -> Tally:
     return Tally(number=str(len(equal)), total=f"of {len(scores)}", what=what)
 
 
-def claims_tally(what: str, tested: Sequence[ClaimResult]) -> Tally:
-    """How many of these claims hold, what became of the others, and on which encoders."""
-    outcomes = Counter(claim.outcome for claim in tested)
-    failing, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
-    others = f"{failing} do not hold, {undecided} undecided."
-    return Tally(
-        number=str(outcomes[ClaimOutcome.HOLDS]),
-        total=f"of {len(tested)}",
-        what=f"{what}; {others}{caveats(tested)}{outcomes_by_encoder(tested)}",
-    )
+def claims_tally(title: str, group: Sequence[ClaimResult]) -> Tally:
+    """How many claims were tested on encoders of one size, and which, and what was found."""
+    noun = "claim" if len(group) == 1 else "claims"
+    encoders = f"{title[0].lower()}{title[1:]} ({encoders_of(group)})"
+    what = f"{noun} of papers tested on {encoders}: {outcomes_in_words(group)}"
+    return Tally(number=str(len(group)), total="", what=what)
 
 
 def equal_scores(scores: Sequence[ReferenceScore]) -> str:
@@ -239,7 +228,7 @@ def different_scores(cells: Collection[Reproduction]) -> int:
 
 
 def first_screen(folder: ResultsFolder) -> str:
-    """What the README says first: the counts, and the papers with measured numbers."""
+    """What the README says first: a paper's rows, the counts, the papers with measured numbers."""
     cells = folder.reproduced
     counts = count(cells)
     runnable = counts["runnable"]
@@ -256,8 +245,8 @@ def first_screen(folder: ResultsFolder) -> str:
     for tally in tallies(folder):
         number = f"{tally.number} {tally.total}" if tally.total else tally.number
         bullets.append(f"* **{number}** {tally.what}")
-    counts_of_papers = published_counts(folder, only_measured=True)
-    return "\n\n".join([numbers, "\n".join(bullets), counts_of_papers])
+    rows = measured_rows(folder, "results/tables/papers")
+    return "\n\n".join([*rows, "\n".join(bullets), numbers, published_counts(folder)])
 
 
 def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
@@ -269,14 +258,25 @@ def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
     return counts
 
 
-def published_counts(folder: ResultsFolder, only_measured: bool = False) -> str:
-    """The counts of each paper, or of each with a measured score, then of all."""
+def rows_and_counts(folder: ResultsFolder, tables: str) -> str:
+    """A paper's rows, published and measured, then the counts of each paper."""
+    return "\n\n".join([*measured_rows(folder, tables), published_counts(folder)])
+
+
+def measured_rows(folder: ResultsFolder, tables: str) -> list[str]:
+    """A paper's rows, published and measured; `tables` is the folder of the papers' pages."""
+    shown = first_table(folder)
+    return [] if shown is None else [shown.markdown(tables)]
+
+
+def published_counts(folder: ResultsFolder) -> str:
+    """The counts of each paper with a measured number, then of all papers."""
     total = count(folder.reproduced)
     verdicts = [str(verdict) for verdict in VERDICTS if total[verdict]]
     columns = ["run", *verdicts, "runnable", "published"]
     rows = []
     for paper, counts in counts_by_paper(folder).items():
-        if counts["run"] or not only_measured:
+        if counts["run"]:
             rows.append([escape(paper), *(counts[column] for column in columns)])
     rows.append(["all", *(total[column] for column in columns)])
     words = "not rehearsed"
@@ -287,3 +287,23 @@ def published_counts(folder: ResultsFolder, only_measured: bool = False) -> str:
             code += ", with uncommitted changes"
         words = f"{rehearsal.numbers:,} numbers rehearsed {code}, on stand-ins of the weights"
     return f"{table(['paper', *columns], rows)}\n\n`runnable`: {words}."
+
+
+def unmeasured_tables(folder: ResultsFolder) -> str:
+    """The published tables without a measured number, a line each, with what most numbers need."""
+    present = recorded(folder.records, folder.registry)
+    lines = []
+    for published in folder.tables:
+        cells = folder.reproductions(published).values()
+        counts = count(cells)
+        if counts["run"]:
+            continue
+        name = escape(f"{published.paper}, {published.table}")
+        line = f"* [{name}](tables/papers/{published.id}.md): {counts['published']} published"
+        line += f", {counts['runnable']} runnable"
+        waiting = waiting_for(cells, folder.registry, present)
+        if waiting:
+            commands, numbers = next(iter(waiting.items()))
+            line += f"; {' and '.join(f'`{command}`' for command in commands)} for {numbers}"
+        lines.append(line)
+    return "\n".join(lines)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from harness.core.hardware import base_name
 from harness.report.markdown import Page, escape, table
 from harness.report.sentences import aggregation, metric, number_of, signed
 from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, ClaimTests, Finding
 from harness.results.claims import Claim, Claims
+from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.index import NOT_MEASURED, value
 from harness.results.published import Table
 from harness.results.questions import Search
@@ -21,7 +23,8 @@ from harness.results.verdict import TOLERANCES
 CLAIMS_PAGE = "replication-in-miniature.md"
 OPENING_FILE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
 MISSING_NUMBER = "–"
-TESTS_OF_NO_PAPER = "tests on encoders of which no paper claims anything"
+NO_SCORES = "Not measured"  # the group of claims without a score
+DECISIONS = (ClaimOutcome.HIGHER, ClaimOutcome.LOWER, ClaimOutcome.UNDECIDED)
 LEAST_P = 0.001  # that a table prints
 FINDING_HEAD = (
     "task",
@@ -33,88 +36,95 @@ FINDING_HEAD = (
     "difference",
     "95 %",
     "p (Holm)",
-    "verdict",
+    "here",
     "decided by",
 )
 SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 
 
 def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> Page:
-    """Summary, table of claims, effect sizes, one section a claim, searches."""
+    """Summary, tables of claims, effect sizes, one section a claim, searches."""
     results = [tests.test(claim) for claim in claims.resolved]
+    sizes = sizes_of_encoders(tests.results, tests.registry)
+    groups = claims_by_size(results, sizes)
+    ordered = [result for group in groups.values() for result in group]
     opening = OPENING_FILE.read_text(encoding="utf-8").format(
         about=claims.about,
-        summary=_summary(results),
+        summary=_summaries(groups),
         tolerances=TOLERANCES,
-        claims=_overview(results),
-        effects=_effects(results),
+        claims=_overview(groups),
+        effects=_effects(ordered),
     )
     parts = [opening.strip()]
-    for result in results:
+    for result in ordered:
         parts += _section(result)
     if searches:
         parts.append("## Searches and ablations")
     for search in searches:
         parts += search_parts(search, claims.tables)
     records = tests.results.select(cell for result in results for cell in result.cells)
-    return Page("Replication in miniature", parts, records)
+    return Page("Claims of the papers, tested on other encoders", parts, records)
 
 
-def _summary(results: Sequence[ClaimResult]) -> str:
-    """How many claims hold, do not hold and are undecided, and the links to them."""
-    paragraphs = []
-    for group in (claims_of_papers(results), claims_of_no_paper(results)):
-        if group:
-            outcomes = _counts(Counter(result.outcome for result in group))
-            paragraphs.append(
-                f"**Of {_group_in_words(group)} {outcomes}.**"
-                f"{caveats(group)}{outcomes_by_encoder(group)} {_task_counts(group)}"
-            )
-    lines = []
-    for outcome in ClaimOutcome:
-        links = [_link(result) for result in results if result.outcome == outcome]
-        if links:
-            lines.append(f"- {outcome}: {', '.join(links)}")
+def claims_by_size(
+    results: Sequence[ClaimResult], sizes: Mapping[str, EncoderSize]
+) -> dict[str, list[ClaimResult]]:
+    """The claims by the smallest encoder that each was tested on, the largest models first.
+
+    Args:
+        results: The claims.
+        sizes: The size of each measured encoder.
+
+    Returns:
+        The claims by the titles of their groups; the last group is that of claims without a score.
+    """
+    groups: dict[str, list[ClaimResult]] = {size.heading: [] for size in EncoderSize}
+    groups[NO_SCORES] = []
+    order = [*EncoderSize]
+    for result in results:
+        if result.outcome == ClaimOutcome.NOT_MEASURED:
+            groups[NO_SCORES].append(result)
+        else:
+            tested = [sizes[base_name(encoder)] for encoder in result.claim.encoders]
+            groups[max(tested, key=order.index).heading].append(result)
+    return {title: group for title, group in groups.items() if group}
+
+
+def _summaries(groups: Mapping[str, Sequence[ClaimResult]]) -> str:
+    """A line for each group, and the claims that tests over seeds alone decide."""
+    lines = [f"* {_summary(title, group)}" for title, group in groups.items()]
+    results = [result for group in groups.values() for result in group]
     seeds_alone = [_link(result) for result in results if result.rests_on_seeds_alone]
     if seeds_alone:
-        paragraphs.append(
-            f"{len(seeds_alone)} of the decided ones rest on tests over seeds alone and say "
-            "nothing of the choice of test pairs, since the similarities of their seeds were not "
-            f"kept: {', '.join(seeds_alone)}. Without these tests they are undecided."
+        lines.append(
+            f"\n{len(seeds_alone)} of those that are higher or lower rest on tests over seeds "
+            "alone and say nothing of the choice of test pairs, since the similarities of their "
+            f"seeds were not kept: {', '.join(seeds_alone)}. Without these they are undecided."
         )
-    return "\n\n".join([*paragraphs, "\n".join(lines)])
+    return "\n".join(lines)
 
 
-def claims_of_papers(results: Sequence[ClaimResult]) -> list[ClaimResult]:
-    """The claims that a paper makes of the encoder on which they are tested."""
-    return [result for result in results if result.claim.of_paper]
-
-
-def claims_of_no_paper(results: Sequence[ClaimResult]) -> list[ClaimResult]:
-    """The tests on an encoder of which no paper claims anything."""
-    return [result for result in results if not result.claim.of_paper]
-
-
-def _group_in_words(group: Sequence[ClaimResult]) -> str:
-    """`32 claims`, or `11 tests on encoders of which no paper claims anything`."""
-    noun = "claims" if group[0].claim.of_paper else TESTS_OF_NO_PAPER
-    return f"{len(group)} {noun}"
-
-
-def _task_counts(group: Sequence[ClaimResult]) -> str:
+def _summary(title: str, group: Sequence[ClaimResult]) -> str:
+    """How many claims of a group are higher, lower and undecided here, and on which encoders."""
     by_task: Counter[ClaimOutcome] = Counter()
     for result in group:
         by_task.update(result.outcomes)
-    return f"Claim by task, of {by_task.total()}: {_counts(by_task)}."
+    return (
+        f"**{title}** ({encoders_of(group)}): of {number_of(len(group), 'claim')} "
+        f"{outcomes_in_words(group)}. By task, of {by_task.total()}: {_counts(by_task)}."
+        f"{parts_of_sentences(group)}"
+    )
 
 
-def outcomes_by_encoder(results: Sequence[ClaimResult]) -> str:
-    """On which encoders the claims were tested, each with its outcomes."""
-    counts: dict[str, Counter[ClaimOutcome]] = {}
-    for result in results:
-        counts.setdefault(_encoders(result.claim), Counter())[result.outcome] += 1
-    tested = (f"{encoders} ({_counts(n, n)})" for encoders, n in counts.items())
-    return f" Tested on {'; '.join(tested)}."
+def encoders_of(results: Sequence[ClaimResult]) -> str:
+    """The encoders that claims were tested on, as code."""
+    encoders = (encoder for result in results for encoder in result.claim.encoders)
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(encoders))
+
+
+def outcomes_in_words(results: Sequence[ClaimResult]) -> str:
+    """`2 higher, 6 lower, 4 undecided here`."""
+    return f"{_counts(Counter(result.outcome for result in results))} here"
 
 
 def _encoders(claim: Claim) -> str:
@@ -122,40 +132,42 @@ def _encoders(claim: Claim) -> str:
     return " and ".join(f"`{name}`" for name in claim.encoders)
 
 
-def caveats(results: Sequence[ClaimResult]) -> str:
+def parts_of_sentences(results: Sequence[ClaimResult]) -> str:
     """How many claims are parts of one sentence."""
-    counts: dict[str, Counter[ClaimOutcome]] = {}
+    sentences: dict[str, list[ClaimResult]] = {}
     for result in results:
         if result.claim.part_of:
-            counts.setdefault(result.claim.part_of, Counter())[result.outcome] += 1
+            sentences.setdefault(result.claim.part_of, []).append(result)
     text = ""
-    for sentence, outcomes in counts.items():
-        number, words = outcomes.total(), _counts(outcomes, outcomes)
-        text += f" {number} claims ({words}) are parts of {sentence}."
+    for sentence, parts in sentences.items():
+        be = "is part" if len(parts) == 1 else "are parts"
+        text += (
+            f" {number_of(len(parts), 'claim')} ({outcomes_in_words(parts)}) {be} of {sentence}."
+        )
     return text
 
 
-def _counts(
-    counts: Counter[ClaimOutcome], shown: Container[ClaimOutcome] = tuple(ClaimOutcome)
-) -> str:
-    """`3 hold, 1 do not hold, 0 undecided, 2 not measured`, or only some of the outcomes."""
-    plural = {ClaimOutcome.HOLDS: "hold", ClaimOutcome.FAILS: "do not hold"}
-    outcomes = [outcome for outcome in ClaimOutcome if outcome in shown]
-    return ", ".join(f"{counts[outcome]} {plural.get(outcome, outcome)}" for outcome in outcomes)
+def _counts(counts: Counter[ClaimOutcome]) -> str:
+    """`3 higher, 1 lower, 0 undecided, 2 not measured`; the last only where there are such."""
+    outcomes = [outcome for outcome in ClaimOutcome if counts[outcome] or outcome in DECISIONS]
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in outcomes)
 
 
-def _overview(results: Sequence[ClaimResult]) -> str:
-    """A line for each claim: on how many tasks it has each outcome, here and in the paper."""
+def _overview(groups: Mapping[str, Sequence[ClaimResult]]) -> str:
+    """A table of each group: on how many tasks a claim has each outcome, here and in the paper."""
     head = ["claim", "", "tested on", "published in", *ClaimOutcome]
-    head += ["tasks", "in the paper", "verdict"]
-    rows: list[list[object]] = []
-    for result in results:
-        claim = result.claim
-        counts = [result.outcomes.count(outcome) for outcome in ClaimOutcome]
-        in_paper = result.in_paper if claim.better.values else MISSING_NUMBER
-        named = [_link(result), claim.claim, _encoders(claim), _place(claim.table)]
-        rows.append([*named, *counts, len(result.findings), in_paper, f"**{result.outcome}**"])
-    return table(head, rows, words=4)
+    head += ["tasks", "in the paper", "here"]
+    parts = []
+    for title, group in groups.items():
+        rows: list[list[object]] = []
+        for result in group:
+            claim = result.claim
+            counts = [result.outcomes.count(outcome) for outcome in ClaimOutcome]
+            in_paper = result.in_paper if claim.better.values else MISSING_NUMBER
+            named = [_link(result), claim.claim, _encoders(claim), _place(claim.table)]
+            rows.append([*named, *counts, len(result.findings), in_paper, f"**{result.outcome}**"])
+        parts += [f"### {title}: {encoders_of(group)}", table(head, rows, words=4)]
+    return "\n\n".join(parts)
 
 
 def _effects(results: Sequence[ClaimResult]) -> str:
@@ -169,8 +181,8 @@ def _effects(results: Sequence[ClaimResult]) -> str:
         if result.average is not None:
             findings[AVERAGE] = result.average
         effects = [_effect(findings[label]) if label in findings else "" for label in labels]
-        rows.append([_link(result), *effects])
-    return table(["claim", *map(escape, labels)], rows)
+        rows.append([_link(result), _encoders(result.claim), *effects])
+    return table(["claim", "tested on", *map(escape, labels)], rows, words=2)
 
 
 def _effect(finding: Finding) -> str:
@@ -198,7 +210,7 @@ def _section(result: ClaimResult) -> list[str]:
     if claim.better.values:
         in_paper = f"the paper's own numbers have this order on {result.in_paper}"
     verdict = (
-        f"**{str(result.outcome).capitalize()}**: of {number_of(len(result.findings), 'task')} "
+        f"**Here {result.outcome}**: of {number_of(len(result.findings), 'task')} "
         f"{', '.join(counts)}; {in_paper}."
     )
     notes = _notes(claim)
@@ -235,7 +247,7 @@ def _notes(claim: Claim) -> str:
     if not claim.of_paper:
         notes.append("No paper claims this of the encoder that was tested.")
     if claim.conjunction:
-        notes.append("It claims every column, so it holds only if all hold.")
+        notes.append("It claims every column: it is `higher` only if all are, `lower` if one is.")
     if claim.note:
         notes.append(claim.note)
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):

@@ -1,4 +1,4 @@
-"""Whether claims hold on measured scores: decisions, findings on tasks, outcomes of claims."""
+"""Claims on measured scores: decisions, findings on tasks, outcomes of claims."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ BASES_WITHOUT_INTERVAL = (
 
 
 class ClaimOutcome(StrEnum):
-    """The outcome of testing a claim on measured scores; the last is for missing ones."""
+    """Where the row that is claimed to be better lies on the measured scores, against the other.
 
-    HOLDS = "holds"
-    FAILS = "does not hold"
+    It is said of the encoders that were measured; of a paper's own encoder it says nothing.
+    """
+
+    HIGHER = "higher"
+    LOWER = "lower"
     UNDECIDED = "undecided"
     NOT_MEASURED = NOT_MEASURED
 
@@ -45,7 +48,7 @@ class Decision:
     """The outcome of one test of a claim.
 
     Attributes:
-        outcome: Whether the claim holds.
+        outcome: Whether the first score is higher or lower.
         difference: The measured difference in points.
         interval: Its 95 % interval, which is not corrected.
         basis: What the decision rests on.
@@ -64,7 +67,7 @@ class Decision:
         """The decision with p as it is corrected for several tests."""
         outcome = ClaimOutcome.UNDECIDED
         if p_holm <= SIGNIFICANCE_LEVEL and self.difference:
-            outcome = ClaimOutcome.HOLDS if self.difference > 0 else ClaimOutcome.FAILS
+            outcome = ClaimOutcome.HIGHER if self.difference > 0 else ClaimOutcome.LOWER
         return replace(self, outcome=outcome, p_holm=p_holm)
 
 
@@ -125,7 +128,7 @@ class Finding:
         contrast: The methods and scores that were compared.
         published: The two printed numbers in points, the claimed one first; None in words alone.
         sides: The measured scores of both methods, the claimed one first.
-        decision: Whether the claim holds on them.
+        decision: Whether the first is higher or lower.
     """
 
     label: str
@@ -156,9 +159,8 @@ def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
 class ClaimResult:
     """A claim with a finding for each task, and the average where there is one.
 
-    It holds if it holds on more than half of its tasks, and does not if the opposite is true on
-    more than half; a missing score counts as a task, and the average does not. A conjunction holds
-    if it holds on all, and does not if the opposite is true on one.
+    Its outcome is that of more than half of its tasks; a missing score counts as a task, and the
+    average does not. A conjunction is higher only on all tasks, and lower if it is on one.
     """
 
     claim: Claim
@@ -178,7 +180,7 @@ class ClaimResult:
             return ClaimOutcome.NOT_MEASURED
         if self.claim.conjunction:
             return _outcome_of_conjunction(outcomes)
-        for outcome in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS):
+        for outcome in (ClaimOutcome.HIGHER, ClaimOutcome.LOWER):
             if 2 * outcomes.count(outcome) > len(outcomes):
                 return outcome
         return ClaimOutcome.UNDECIDED
@@ -186,7 +188,7 @@ class ClaimResult:
     @property
     def rests_on_seeds_alone(self) -> bool:
         """Whether it is decided by tests over seeds that say nothing of the choice of items."""
-        decided = (ClaimOutcome.HOLDS, ClaimOutcome.FAILS)
+        decided = (ClaimOutcome.HIGHER, ClaimOutcome.LOWER)
         by_items = tuple(
             replace(f, decision=replace(f.decision, outcome=ClaimOutcome.UNDECIDED))
             if f.decision.basis == SEEDS_ALONE
@@ -215,9 +217,9 @@ class ClaimResult:
 
 def _outcome_of_conjunction(outcomes: Sequence[ClaimOutcome]) -> ClaimOutcome:
     """The outcome of a claim whose every part has to hold."""
-    if ClaimOutcome.FAILS in outcomes:
-        return ClaimOutcome.FAILS
-    return ClaimOutcome.HOLDS if {*outcomes} == {ClaimOutcome.HOLDS} else ClaimOutcome.UNDECIDED
+    if ClaimOutcome.LOWER in outcomes:
+        return ClaimOutcome.LOWER
+    return ClaimOutcome.HIGHER if {*outcomes} == {ClaimOutcome.HIGHER} else ClaimOutcome.UNDECIDED
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from harness.results.claim_tests import ClaimResult, ClaimTests
 from harness.results.claims import Claims
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
+from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, wanted_protocol
 from harness.results.index import CellName, Results
 from harness.results.intervals import Intervals, read_intervals
@@ -266,6 +267,11 @@ class ResultsFolder:
     def claim_results(self) -> tuple[ClaimResult, ...]:
         """Every claim, tested; none where none are written."""
         return tuple(map(self.claim_tests.test, self.claims.resolved)) if self.claims else ()
+
+    @cached_property
+    def encoder_sizes(self) -> Mapping[str, EncoderSize]:
+        """The size of every measured encoder against those of the papers."""
+        return sizes_of_encoders(self.records, self.registry)
 
     @cached_property
     def comparisons(self) -> Mapping[str, Comparisons]:

@@ -22,12 +22,13 @@ from harness.cli.summary import (
     LINES_SHOWN,
     against_committed,
     against_papers,
-    claims_that_hold,
+    claims_tested,
     not_run,
 )
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.gate.outcome import Checked, State
+from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
@@ -133,14 +134,17 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
     ]
 
 
-def test_the_claims_that_hold_are_counted_by_own_records_first(tmp_path):
+def test_tested_claims_are_counted_by_the_size_of_the_encoder_and_own_records_first(tmp_path):
     empty, packaged = ResultsFolder(tmp_path), ResultsFolder(ROOT / "results")
-    [line] = claims_that_hold(empty, packaged)  # nothing was measured there
+    lines = claims_tested(empty, packaged)  # nothing was measured there
+    assert lines[0] == f"claims of papers, tested by {ROOT}/results/records:"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [counts] = re.findall(r"\*\*(\d+ of \d+)\*\* claims", readme)
-    assert f"{counts} measured claims of papers hold by {ROOT}/results/records: " in line
-    assert claims_that_hold(packaged, packaged) == [line]
-    assert claims_that_hold(empty, empty) == []
+    for size, line in zip(EncoderSize, lines[1:-1], strict=True):
+        title, _, outcomes = line.strip().partition(": ")
+        assert title == size.heading
+        assert re.search(rf"claims of papers tested on {size}.*: {outcomes}\n", readme)
+    assert claims_tested(packaged, packaged) == lines
+    assert claims_tested(empty, empty) == []
 
 
 def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +23,7 @@ TIED, FITTED, SHARED = "≈", "†", "‡"
 
 def leaderboard(inputs: Inputs, report: Report) -> None:
     path = inputs.results / "LEADERBOARD.md"
-    papers.counts(path, inputs, report, every=True)
+    papers.counts(path, inputs, report)
     methods = inputs.records.methods
     boards(path, methods, inputs.records, report)
     words = " ".join(word for table in tables(path) for word in table.head)
@@ -30,7 +31,7 @@ def leaderboard(inputs: Inputs, report: Report) -> None:
         if re.search(rf"(?<![\w-]){task}\b", words, re.IGNORECASE):
             report.sentence(f"{path.name}: gold of {task}", paragraphs(path), own)
     for table in tables(path):
-        if keys := known(table, methods):
+        if (keys := known(table, methods)) and not any(len(line) == 1 for line in table.lines):
             _ties(path, table, keys, inputs.records, report)
 
 
@@ -64,6 +65,8 @@ def boards(path: Path, methods: Sequence[str], records: Records, report: Report)
     """Every table of methods on a page, each with all the methods that it is about."""
     shown: dict[Protocol, set[str]] = {}
     for table in tables(path):
+        lines = [line for line in table.lines if len(line) == len(table.head)]  # no group's heading
+        table = replace(table, lines=lines)
         keys = known(table, methods)
         if not keys:
             continue
@@ -81,12 +84,24 @@ def boards(path: Path, methods: Sequence[str], records: Records, report: Report)
             continue
         protocol = _protocol(table, keys, records)
         report.columns(where, keys, table, _seven_columns(keys, protocol, records))
-        order = [mean for key in keys if (mean := average(records, key, protocol)) is not None]
-        report.equal(f"{where}: order of averages", order, sorted(order, reverse=True))
+        sizes = [size(key) for key in keys]
+        report.equal(f"{where}: sizes of encoders", sizes, sorted(sizes))
+        for group in {*sizes}:
+            own = [key for key in keys if size(key) == group]
+            order = [mean for key in own if (mean := average(records, key, protocol)) is not None]
+            report.equal(f"{where}: order of averages", order, sorted(order, reverse=True))
         shown.setdefault(protocol, set()).update(keys)
     for protocol, keys in shown.items():
         due = {*_due(methods, protocol, keys, records)}
         report.equal(f"{path.name}: {protocol}: methods", sorted(keys), sorted(due))
+
+
+def size(method: str) -> int:
+    """0 of an encoder of the papers' size, 1 of a small one, 2 of one that was made here."""
+    encoder = re.split(r"[.:]", method)[0]
+    if encoder.endswith("-mini"):
+        return 2
+    return int(not encoder.startswith(("mpnet-base", "glove-840b")))
 
 
 def _has_seven(table: Table) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 import others
+from boards import size
 from pages import Column, Report, Table, content, paragraphs, tables
 from papers import SCORES, in_points, path_of
 from scores import (
@@ -25,8 +25,7 @@ from scores import (
     side,
 )
 
-OUTCOMES = ("holds", "does not hold", "undecided", "not measured")
-LINK = re.compile(r"\(#(.*?)\)")
+OUTCOMES = ("higher", "lower", "undecided", "not measured")
 Score = tuple[str, tuple[str, ...]]
 
 
@@ -50,8 +49,7 @@ class Claim:
     """A claim with its lines; the last is the average where there is one.
 
     `text` is what is claimed, `part_of` the sentence it is a part of, `encoders` what it was tested
-    on, and `of_paper` whether a paper claims it of such an encoder; of one of `every` part all
-    parts have to hold.
+    on; of one of `every` part all parts have to hold.
     """
 
     id: str
@@ -60,7 +58,6 @@ class Claim:
     averages: bool
     part_of: str
     encoders: tuple[str, ...]
-    of_paper: bool
     every: bool
 
     @property
@@ -79,10 +76,10 @@ class Claim:
         """What more than half of the tasks say; holes count as tasks."""
         if self.counts["not measured"] == len(self.tasks):
             return "not measured"
-        if self.every and self.counts["does not hold"]:
-            return "does not hold"
+        if self.every and self.counts["lower"]:
+            return "lower"
         if self.every:
-            return "holds" if self.counts["holds"] == len(self.tasks) else "undecided"
+            return "higher" if self.counts["higher"] == len(self.tasks) else "undecided"
         half = len(self.tasks) / 2
         return next((word for word in OUTCOMES[:2] if self.counts[word] > half), "undecided")
 
@@ -144,7 +141,6 @@ def _claim(
         averages=averages,
         part_of=entry.get("part_of", ""),
         encoders=tuple(dict.fromkeys(method.split(".")[0] for method in methods)),
-        of_paper=entry.get("of_paper", True),
         every=bool(entry.get("conjunction")),
     )
 
@@ -178,10 +174,6 @@ def page(inputs: Inputs, report: Report) -> None:
         tasks = [line.decision.outcome for claim in group for line in claim.tasks]
         due = [*counts_of(group), len(tasks), *_counts(tasks)]
         report.sentence(f"claims: counts of group {place + 1}", texts, due)
-    linked = [set(LINK.findall(text)) for text in texts]
-    for outcome in OUTCOMES:
-        ids = {claim.id for claim in claims if claim.outcome == outcome}
-        report.equal(f"claims: a list of those that are {outcome}", ids in linked, True)
     by_section = _texts_of_sections(path)
     for claim in claims:
         in_paper = [] if claim.in_paper == "–" else [claim.in_paper]
@@ -206,20 +198,22 @@ def _texts_of_sections(path: Path) -> dict[str, list[str]]:
 
 
 def overviews(path: Path, claims: dict[str, Claim], report: Report) -> None:
-    """Every table with a line for each claim, named by a text: outcomes, counts and effects."""
-    found = 0
+    """Tables with a line for each claim, named by a text: outcomes, counts and effects."""
+    found: set[str] = set()
     for table in tables(path):
         keys = [line[0] for line in table.lines]
         if not {*keys} & {*claims}:
             continue
-        found += 1
+        found |= {*keys}
         where = f"{path.name}: {' / '.join(table.headings[1:])}"
-        report.equal(f"{where}: claims", keys, [*claims])
-        report.columns(where, keys, table, list(_overview_columns([*claims.values()])))
-        for line, claim in zip(table.lines, claims.values(), strict=False):
+        own = [claims[key] for key in keys]
+        report.columns(where, keys, table, list(_overview_columns(own)))
+        for line, claim in zip(table.lines, own, strict=True):
+            encoders = [cell for cell in line if all(name in cell for name in claim.encoders)]
+            report.equal(f"{where}: {claim.id}: encoders", encoders != [], True)
             said = {cell.strip("*") for cell in line} & {*OUTCOMES}
             report.equal(f"{where}: {claim.id}: outcome", said - {claim.outcome}, set())
-    report.equal(f"{path.name}: tables of claims", found > 0, True)
+    report.equal(f"{path.name}: claims", sorted(found), sorted(claims))
 
 
 def _overview_columns(claims: Sequence[Claim]) -> Iterator[Column]:
@@ -253,20 +247,16 @@ def _counts(outcomes: Sequence[str]) -> list[int]:
 
 
 def groups(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """What papers claim, and what none claims of the encoder that was tested."""
-    of_paper = [[claim for claim in claims if claim.of_paper is made] for made in (True, False)]
-    return [group for group in of_paper if group]
+    """The claims by the size of the smallest encoder that each was tested on."""
+    by_size: dict[int, list[Claim]] = {}
+    for claim in claims:
+        by_size.setdefault(max(map(size, claim.encoders)), []).append(claim)
+    return [*by_size.values()]
 
 
 def counts_of(group: Sequence[Claim]) -> list[int]:
-    """How many claims, by outcome; of those that are parts of one sentence; by encoder."""
-    found = [len(group), *_counts([claim.outcome for claim in group])]
-    for part_of in dict.fromkeys(claim.part_of for claim in group if claim.part_of):
-        own = [claim.outcome for claim in group if claim.part_of == part_of]
-        found += [len(own), *_counts(own)]
-    for encoders in dict.fromkeys(claim.encoders for claim in group):
-        found += _counts([claim.outcome for claim in group if claim.encoders == encoders])
-    return found
+    """How many claims, by outcome."""
+    return [len(group), *_counts([claim.outcome for claim in group])]
 
 
 def _section(where: str, table: Table, claim: Claim, report: Report) -> None:

@@ -240,8 +240,8 @@ def printed_digits(digits: str) -> str:
     return f"{float(digits):.9f}" if len(digits.partition(".")[2]) > MOST_DIGITS else digits
 
 
-def counts(path: Path, inputs: Inputs, report: Report, every: bool = False) -> None:
-    """The tables of counts by paper; `every` paper is in one, else each with a measured number."""
+def counts(path: Path, inputs: Inputs, report: Report) -> None:
+    """The tables of counts by paper, in which each is that has a measured number."""
     due = counted(inputs.tables, inputs.records)
     seen: list[str] = []
     for table in tables(path):
@@ -255,7 +255,7 @@ def counts(path: Path, inputs: Inputs, report: Report, every: bool = False) -> N
         ]
         cells = [[cell if cell != "–" else "0" for cell in line] for line in table.lines]
         report.columns(f"{path.name}: counts", keys, Table((), table.head, cells), columns)
-    wanted = [paper for paper, count in due.items() if every or count["run"]]
+    wanted = [paper for paper, count in due.items() if count["run"]]
     report.equal(f"{path.name}: papers", sorted({*wanted} - {*seen}), [])
     report.equal(f"{path.name}: papers twice", [k for k, n in Counter(seen).items() if n > 1], [])
 

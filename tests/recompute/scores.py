@@ -220,7 +220,7 @@ def _outcome(
 ) -> Decision:
     word = "undecided"
     if p <= LEVEL and difference != 0:
-        word = "holds" if difference > 0 else "does not hold"
+        word = "higher" if difference > 0 else "lower"
     return Decision(word, difference, interval, by, p)
 
 

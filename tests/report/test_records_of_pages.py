@@ -46,7 +46,7 @@ def paper(results):
 
 
 PAGES = {
-    "the leaderboard": lambda results: leaderboard(results, REGISTRY, "", FOLDER.comparisons),
+    "the leaderboard": lambda results: leaderboard(results, REGISTRY, "", "", FOLDER.comparisons),
     "an encoder": lambda results: encoder_page(results, REGISTRY, "minilm", METHODS["minilm"]),
     "traps": lambda results: traps_page(results, FOLDER.traps),
     "claims": claims,

@@ -17,9 +17,11 @@ from scipy import stats
 from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.report.bibtex import entries
-from harness.report.replication import TESTS_OF_NO_PAPER, claims_page
+from harness.report.replication import claims_by_size, claims_page
 from harness.results.claim_tests import ClaimOutcome, ClaimTests, Decision, decide
 from harness.results.claims import Claim, Claims, address, read_claims, scored
+from harness.results.encoder_sizes import EncoderSize
+from harness.results.folder import ResultsFolder
 from harness.results.index import SeedScores, mean_over_tasks
 from harness.results.intervals import ITEMS_ALONE, SEEDS_AND_ITEMS, Contrast, Interval
 from harness.results.published import Column, Row, Table
@@ -118,7 +120,7 @@ def many(*scores: float | None) -> SeedScores:
 
 FIVE = st.lists(st.floats(-90, 90).map(lambda x: round(x, 3)), min_size=5, max_size=8)
 SIDES = st.one_of(st.floats(-90, 90).map(one), FIVE.map(lambda s: many(*s)))
-OPPOSITE = {ClaimOutcome.HOLDS: ClaimOutcome.FAILS, ClaimOutcome.FAILS: ClaimOutcome.HOLDS}
+OPPOSITE = {ClaimOutcome.HIGHER: ClaimOutcome.LOWER, ClaimOutcome.LOWER: ClaimOutcome.HIGHER}
 
 
 # The word on one task
@@ -161,11 +163,11 @@ def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS
     [
         (one(60.0), one(59.0), None, "undecided", "no interval"),
         (one(60.0), one(60.0), None, "undecided", "no interval"),
-        (one(60.0), one(59.0), stored(1.0, 0.1, 1.9, 0.05), "holds", "items"),
+        (one(60.0), one(59.0), stored(1.0, 0.1, 1.9, 0.05), "higher", "items"),
         (one(60.0), one(59.0), stored(1.0, -0.1, 2.1, 0.051), "undecided", "items"),
-        (one(59.0), one(60.0), stored(-1.0, -1.9, -0.1, 0.01), "does not hold", "items"),
+        (one(59.0), one(60.0), stored(-1.0, -1.9, -0.1, 0.01), "lower", "items"),
         (one(59.0), one(60.0), stored(-1.02, -1.9, -0.1, 0.01), "undecided", "no interval"),
-        (one(60 + H + 0.01), many(*(60 + s for s in STEPS)), None, "holds", "seeds alone"),
+        (one(60 + H + 0.01), many(*(60 + s for s in STEPS)), None, "higher", "seeds alone"),
         (one(60 + H - 0.01), many(*(60 + s for s in STEPS)), None, "undecided", "seeds alone"),
         (
             one(60 + H + 0.01),
@@ -174,7 +176,7 @@ def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS
             "undecided",
             "seeds and items",
         ),
-        (many(*[60.0] * 5), many(*[59.99] * 5), None, "holds", "seeds alone"),
+        (many(*[60.0] * 5), many(*[59.99] * 5), None, "higher", "seeds alone"),
         (many(*[60.0] * 5), many(*[60.0] * 5), None, "undecided", "seeds alone"),
         (many(*[90.0] * 4), one(10.0), stored(80.0, 79, 81, 0.01), "undecided", "too few seeds"),
         (many(90.0), one(10.0), None, "undecided", "too few seeds"),
@@ -270,7 +272,7 @@ def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
     ps = dict.fromkeys(("sts12", "sts13"), 0.001)
     found = judged_by(tmp_path, ps, {"sts12": 10.0, "sts13": -10.0})
     assert (found.outcomes, found.outcome) == (
-        [ClaimOutcome.HOLDS, ClaimOutcome.FAILS],
+        [ClaimOutcome.HIGHER, ClaimOutcome.LOWER],
         ClaimOutcome.UNDECIDED,
     )
 
@@ -280,18 +282,18 @@ def test_the_tasks_of_a_claim_are_corrected_for(tmp_path):
     ps = {"sts12": 0.01, "sts13": 0.04, "sts14": 0.5}
     found = judged_by(tmp_path, ps, dict.fromkeys(ps, 1.0))
     assert [f.decision.p_holm for f in found.findings] == pytest.approx([0.03, 0.08, 0.5])
-    assert found.outcomes == [ClaimOutcome.HOLDS, ClaimOutcome.UNDECIDED, ClaimOutcome.UNDECIDED]
+    assert found.outcomes == [ClaimOutcome.HIGHER, ClaimOutcome.UNDECIDED, ClaimOutcome.UNDECIDED]
     assert found.outcome is ClaimOutcome.UNDECIDED
     alone = judged_by(tmp_path, {"sts13": 0.04}, {"sts13": 1.0})
-    assert alone.outcome is ClaimOutcome.HOLDS
+    assert alone.outcome is ClaimOutcome.HIGHER
 
 
 @pytest.mark.parametrize(
     ("differences", "ps", "outcome"),
     [
-        ((1.0, 1.0), (0.001, 0.001), ClaimOutcome.HOLDS),
+        ((1.0, 1.0), (0.001, 0.001), ClaimOutcome.HIGHER),
         ((1.0, 1.0), (0.001, 0.5), ClaimOutcome.UNDECIDED),
-        ((1.0, -1.0), (0.001, 0.001), ClaimOutcome.FAILS),
+        ((1.0, -1.0), (0.001, 0.001), ClaimOutcome.LOWER),
         ((1.0, -1.0), (0.001, 0.5), ClaimOutcome.UNDECIDED),
     ],
 )
@@ -366,14 +368,28 @@ def test_the_page_of_claims_is_golden(approved, tmp_path):
     assert page == approved("golden/claims.md")
 
 
-def test_a_test_that_no_paper_claims_is_counted_apart_and_names_its_encoder(tmp_path):
+def test_claims_without_a_score_are_a_group_of_their_own_and_name_their_encoder(tmp_path):
     claims = world(tmp_path, CLAIMS + IN_WORDS.replace("part_of =", "of_paper = false\npart_of ="))
     page = claims_page(claims, judge(fixed("fake.mean", *[60.0] * 7))).text
-    [claimed, apart] = re.findall(r"^\*\*Of .*$", page, re.MULTILINE)
-    assert claimed.startswith("**Of 1 claims ")
-    assert "Tested on `fake` (1 not measured)" in claimed
-    assert apart.startswith(f"**Of 1 {TESTS_OF_NO_PAPER} ")
+    [counts] = re.findall(r"^\* \*\*.*$", page, re.MULTILINE)
+    assert counts.startswith("* **Not measured** (`fake`): of 2 claims 0 higher, 0 lower, ")
     assert "No paper claims this of the encoder that was tested." in page.split("## in-words")[1]
+
+
+def test_a_claim_is_in_the_group_of_the_smallest_encoder_that_it_was_tested_on():
+    committed = ResultsFolder(COMMITTED)
+    groups = claims_by_size(committed.claim_results, committed.encoder_sizes)
+    titles = [size.heading for size in EncoderSize]
+    assert [*groups] == titles
+    large, small, miniature = groups.values()
+    assert {name for result in large for name in result.claim.encoders} == {"mpnet-base"}
+    assert {name for result in small for name in result.claim.encoders} == {
+        "minilm",
+        "glove-6b-50d-22k",
+    }
+    for result in miniature:
+        sizes = {committed.encoder_sizes[name] for name in result.claim.encoders}
+        assert EncoderSize.MINIATURE in sizes, result.claim.id
 
 
 # The file
@@ -414,12 +430,12 @@ def test_the_committed_claims_are_those_of_the_papers():
     ("bases", "rests"),
     [
         (["seeds alone"] * 7, True),
-        (["seeds alone"] * 4 + [ITEMS] * 3, True),
-        (["seeds alone"] * 3 + [ITEMS] * 4, False),
-        ([ITEMS] * 7, False),
+        (["seeds alone"] * 4 + [ITEMS_ALONE] * 3, True),
+        (["seeds alone"] * 3 + [ITEMS_ALONE] * 4, False),
+        ([ITEMS_ALONE] * 7, False),
     ],
 )
-@pytest.mark.parametrize("outcome", [ClaimOutcome.HOLDS, ClaimOutcome.FAILS])
+@pytest.mark.parametrize("outcome", [ClaimOutcome.HIGHER, ClaimOutcome.LOWER])
 def test_a_claim_that_only_seeds_decide_is_named_as_such(claim, outcome, bases, rests):
     result = judge().test(claim)
     findings = tuple(

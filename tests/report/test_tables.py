@@ -172,7 +172,8 @@ def test_leaderboard_is_golden(approved, folder):
     averages = {CENTRED: 68.0, CLS: 63.1, PLAIN: 63.0}
     stored = Comparisons("fake", SIMCSE.id, 100, seed=0, averages=averages, rows=neighbours)
     counts, compared = published_counts(folder), {stored.name: stored}
-    page = leaderboard(in_order(records), REGISTRY, counts, compared).text
+    unmeasured = "* Nothing was measured of another table."
+    page = leaderboard(in_order(records), REGISTRY, counts, unmeasured, compared).text
     assert page == approved(GOLDEN / "leaderboard.md")
 
 
@@ -185,6 +186,6 @@ def test_a_leaderboard_of_embedded_tasks_alone_is_golden(approved):
         record(CENTRED, "mini-sts", correlations(80.0)),
         record(CENTRED, "mini-lexical", gold),
     ]
-    page = leaderboard(in_order(records), load_registry(), "", {}).text
+    page = leaderboard(in_order(records), load_registry(), "", "", {}).text
     assert page == approved(GOLDEN / "embedded.md")
-    assert "Embedded tasks" not in leaderboard(NO_RECORDS, load_registry(), "", {}).text
+    assert "Embedded tasks" not in leaderboard(NO_RECORDS, load_registry(), "", "", {}).text

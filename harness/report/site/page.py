@@ -15,11 +15,13 @@ from markupsafe import Markup, escape
 from harness.core.digests import digest_of_repr
 from harness.report.bibtex import entries_with, software
 from harness.report.figures import Picture
+from harness.report.first_table import first_table
 from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
 from harness.report.markdown import tolerances
 from harness.report.next_steps import recorded, waiting_for
 from harness.report.pages import counts_by_paper, tallies
 from harness.report.paper_tables import VERDICT_MARKS, Sheet, sheet
+from harness.report.replication import claims_by_size, encoders_of, outcomes_in_words
 from harness.report.site.dialogs import Dialogs
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value
@@ -89,6 +91,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.globals |= {"encoders_of": encoders_of, "outcomes_in_words": outcomes_in_words}
     environment.filters |= {"anchor": anchor, "code": in_code, "address": picture_address}
     cells = folder.reproduced
     total = count(cells)
@@ -99,13 +102,14 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     text = template.render(
         made_from=made_from(folder, drawn),
         software=software(),
+        first=first_table(folder),
         tallies=list(tallies(folder)),
         total=total,
         verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
         papers=papers(folder),
         inexact=[cell for cell in cells if cell.scores and cell.state not in exact],
         waiting=waiting_for(cells, folder.registry, present),
-        claims=folder.claim_results,
+        claims=claims_by_size(folder.claim_results, folder.encoder_sizes),
         pictures=drawn,
         boards=shown_boards,
         marks={str(state): mark for state, mark in VERDICT_MARKS.items()},
@@ -148,11 +152,13 @@ def boards(folder: ResultsFolder) -> Iterator[Board]:
     """Every table of the leaderboard that has a row."""
     results = folder.records
     for scoring in SCORINGS:
-        board = sts_board(results, results.methods, scoring)
+        board = sts_board(results, results.methods, scoring, folder.encoder_sizes)
         if board is not None:
             yield _with_facts(board, results)
     for section in SECTIONS:
-        board = section_board(section, results, folder.registry, results.methods)
+        board = section_board(
+            section, results, folder.registry, results.methods, folder.encoder_sizes
+        )
         if board is not None:
             yield board
 
@@ -163,13 +169,14 @@ def _with_facts(board: Board, results: Results) -> Board:
     On a phone the last columns are out of sight.
     """
     *tasks, average = board.columns
-    names = ["Dim.", "Rank", "Params"]
+    names = ["Model", "Dim.", "Rank", "Params"]
     if results.packaged:
         names.append("Source")
     rows = []
     for method, (*values, mean) in board.rows:
-        facts = [Value(None, state=fact) for fact in facts_of_method(results, method)]
-        rows.append((method, [mean, *values, *facts]))
+        facts = [board.size_of_row[method].word, *facts_of_method(results, method)]
+        shown_facts = [Value(None, state=fact) for fact in facts]
+        rows.append((method, [mean, *values, *shown_facts]))
     return replace(
         board,
         title=f"Seven STS tasks: {board.title}",

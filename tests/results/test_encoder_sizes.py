@@ -1,0 +1,58 @@
+"""The sizes of encoders: by the dimensions of their vectors, and by who made their weights."""
+
+from dataclasses import dataclass
+
+import pytest
+from fakes import made_record
+
+from harness.core.interfaces import Hub, LocalFiles, Packaged, Trained, VectorFile
+from harness.results.encoder_sizes import EncoderSize, in_groups, size_of_encoder
+
+OWN = Packaged("harness/assets/embedded/toy")
+MADE = Trained(recipe="simcse-unsup --from toy", family="toy", folder="toy")
+
+
+@dataclass(frozen=True)
+class FromSource:
+    """A configuration of which the source alone is known."""
+
+    source: object
+
+
+def measured(dimensions, **facts):
+    return made_record("toy.mean", "sts-b", {}, facts={"dimensions": dimensions, **facts})
+
+
+@pytest.mark.parametrize(
+    ("source", "records", "size"),
+    [
+        (Hub("toy/toy"), [measured(768)], EncoderSize.OF_PAPERS),
+        (Hub("toy/toy"), [measured(256), measured(768)], EncoderSize.OF_PAPERS),  # whitening:256
+        (MADE, [measured(768)], EncoderSize.OF_PAPERS),
+        (Hub("toy/toy"), [measured(767)], EncoderSize.SMALL),
+        (LocalFiles(), [measured(300)], EncoderSize.SMALL),
+        (LocalFiles(), [measured(300, coverage=1.0)], EncoderSize.OF_PAPERS),
+        (VectorFile("toy.npz"), [measured(300)], EncoderSize.OF_PAPERS),
+        (VectorFile("toy.npz"), [measured(50)], EncoderSize.SMALL),
+        (Packaged("spacy/toy"), [measured(256)], EncoderSize.SMALL),
+        (OWN, [measured(256)], EncoderSize.MINIATURE),
+        (MADE, [measured(256)], EncoderSize.MINIATURE),
+    ],
+)
+def test_a_size_is_that_of_the_vectors_and_a_small_own_encoder_is_a_miniature(
+    source, records, size
+):
+    assert size_of_encoder(FromSource(source), records) is size
+
+
+def test_an_encoder_that_is_not_registered_is_small_unless_its_vectors_are_large():
+    assert size_of_encoder(None, []) is EncoderSize.SMALL
+    assert size_of_encoder(None, [measured(1024)]) is EncoderSize.OF_PAPERS
+
+
+def test_groups_are_in_order_and_hold_a_maximum_length_with_its_encoder():
+    sizes = {"toy": EncoderSize.MINIATURE, "large": EncoderSize.OF_PAPERS}
+    assert in_groups(["toy", "toy:64", "large"], sizes) == {
+        EncoderSize.OF_PAPERS: ["large"],
+        EncoderSize.MINIATURE: ["toy", "toy:64"],
+    }
