@@ -30,7 +30,7 @@ from fixtures import *  # noqa: E402, F403 - after the hook
 
 def pytest_collection_modifyitems(config, items):
     """Approved texts are written anew by the tests that compare with them, and by no others."""
-    if config.option.update_snapshots:
+    if config.getoption("update_snapshots", False):
         items[:] = [item for item in items if "approved" in item.fixturenames]
 
 

@@ -41,7 +41,7 @@ def measured(method, task, score, **facts):
 def printed(tmp_path, capsys):
     """Printing outcomes: what is said of each, and the table."""
 
-    def of(*outcomes):
+    def printed_lines(*outcomes):
         store = Store(tmp_path)
         printer = Printer(store=store, registry=load_registry(), tables=TABLES)
         for outcome in outcomes:
@@ -49,7 +49,7 @@ def printed(tmp_path, capsys):
             printer.outcome(outcome)
         return capsys.readouterr().out.splitlines(), printer.table().splitlines()
 
-    return of
+    return printed_lines
 
 
 @pytest.mark.parametrize(

@@ -65,17 +65,19 @@ def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
 def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
     folder = saved(tmp_path, "mean", prompts=PROMPTS)
 
-    def of(name, *prompts):
+    def with_prompts(name, *prompts):
         return NativeConfig(PromptedConfig("m", "", prompts=prompts), name)
 
-    config = of("sts", ("sts", PROMPTS["query"]))
+    config = with_prompts("sts", ("sts", PROMPTS["query"]))
     vectors = NATIVE(config.load(folder, folder / "cache").encode(TEXTS))
     assert relative_gap(vectors, theirs(folder, "query")) <= ROUNDING
-    assert config.identify(folder).key == of("query").identify(folder).key
-    assert config.identify(folder).key != of("sts", ("sts", "a cat: ")).identify(folder).key
+    assert config.identify(folder).key == with_prompts("query").identify(folder).key
+    assert (
+        config.identify(folder).key != with_prompts("sts", ("sts", "a cat: ")).identify(folder).key
+    )
     assert f"prompts=(('sts', {PROMPTS['query']!r}),)" in repr(config)
     with pytest.raises(UsageError, match=r"m\.native:query: wanted the prompt 'other', found"):
-        of("query", ("query", "other")).identify(folder)
+        with_prompts("query", ("query", "other")).identify(folder)
 
 
 def test_a_model2vec_folder_is_read_as_the_library_reads_it(tmp_path):

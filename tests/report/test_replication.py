@@ -100,7 +100,7 @@ def records(method: str, task: str, *scores: float | None, written: str = "") ->
     ]
 
 
-def judge(*every: list[Record], intervals=None) -> ClaimTests:
+def claim_tests(*every: list[Record], intervals=None) -> ClaimTests:
     return ClaimTests(results_of(*chain(*every)), REGISTRY, intervals or {})
 
 
@@ -110,16 +110,18 @@ def fixed(method: str, *scores: float | None) -> list[Record]:
     return [r for task, score in every for r in records(method, task, score, written=written)]
 
 
-def one(score: float | None) -> SeedScores:
+def score_of_one_seed(score: float | None) -> SeedScores:
     return SeedScores({0: score})
 
 
-def many(*scores: float | None) -> SeedScores:
+def scores_of_seeds(*scores: float | None) -> SeedScores:
     return SeedScores(dict(enumerate(scores)), seeded=True)
 
 
 FIVE = st.lists(st.floats(-90, 90).map(lambda x: round(x, 3)), min_size=5, max_size=8)
-SIDES = st.one_of(st.floats(-90, 90).map(one), FIVE.map(lambda s: many(*s)))
+SIDES = st.one_of(
+    st.floats(-90, 90).map(score_of_one_seed), FIVE.map(lambda s: scores_of_seeds(*s))
+)
 OPPOSITE = {ClaimOutcome.HIGHER: ClaimOutcome.LOWER, ClaimOutcome.LOWER: ClaimOutcome.HIGHER}
 
 
@@ -144,7 +146,7 @@ def test_the_claim_the_other_way_round_gets_the_opposite_word(a, b):
 def test_the_interval_over_seeds_is_welchs(a, b):
     if np.std(a) + np.std(b) < 1e-6:
         return
-    interval = decide(many(*a), many(*b)).interval
+    interval = decide(scores_of_seeds(*a), scores_of_seeds(*b)).interval
     wanted = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
     assert interval == pytest.approx((wanted.low, wanted.high), abs=1e-6)
 
@@ -161,30 +163,90 @@ def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS
 @pytest.mark.parametrize(
     ("better", "worse", "interval", "outcome", "by"),
     [
-        (one(60.0), one(59.0), None, "undecided", "no interval"),
-        (one(60.0), one(60.0), None, "undecided", "no interval"),
-        (one(60.0), one(59.0), stored(1.0, 0.1, 1.9, 0.05), "higher", "items"),
-        (one(60.0), one(59.0), stored(1.0, -0.1, 2.1, 0.051), "undecided", "items"),
-        (one(59.0), one(60.0), stored(-1.0, -1.9, -0.1, 0.01), "lower", "items"),
-        (one(59.0), one(60.0), stored(-1.02, -1.9, -0.1, 0.01), "undecided", "no interval"),
-        (one(60 + H + 0.01), many(*(60 + s for s in STEPS)), None, "higher", "seeds alone"),
-        (one(60 + H - 0.01), many(*(60 + s for s in STEPS)), None, "undecided", "seeds alone"),
+        (score_of_one_seed(60.0), score_of_one_seed(59.0), None, "undecided", "no interval"),
+        (score_of_one_seed(60.0), score_of_one_seed(60.0), None, "undecided", "no interval"),
         (
-            one(60 + H + 0.01),
-            many(*(60 + s for s in STEPS)),
+            score_of_one_seed(60.0),
+            score_of_one_seed(59.0),
+            stored(1.0, 0.1, 1.9, 0.05),
+            "higher",
+            "items",
+        ),
+        (
+            score_of_one_seed(60.0),
+            score_of_one_seed(59.0),
+            stored(1.0, -0.1, 2.1, 0.051),
+            "undecided",
+            "items",
+        ),
+        (
+            score_of_one_seed(59.0),
+            score_of_one_seed(60.0),
+            stored(-1.0, -1.9, -0.1, 0.01),
+            "lower",
+            "items",
+        ),
+        (
+            score_of_one_seed(59.0),
+            score_of_one_seed(60.0),
+            stored(-1.02, -1.9, -0.1, 0.01),
+            "undecided",
+            "no interval",
+        ),
+        (
+            score_of_one_seed(60 + H + 0.01),
+            scores_of_seeds(*(60 + s for s in STEPS)),
+            None,
+            "higher",
+            "seeds alone",
+        ),
+        (
+            score_of_one_seed(60 + H - 0.01),
+            scores_of_seeds(*(60 + s for s in STEPS)),
+            None,
+            "undecided",
+            "seeds alone",
+        ),
+        (
+            score_of_one_seed(60 + H + 0.01),
+            scores_of_seeds(*(60 + s for s in STEPS)),
             stored(H, -0.1, 2.0, 0.06, SEEDS_AND_ITEMS),
             "undecided",
             "seeds and items",
         ),
-        (many(*[60.0] * 5), many(*[59.99] * 5), None, "higher", "seeds alone"),
-        (many(*[60.0] * 5), many(*[60.0] * 5), None, "undecided", "seeds alone"),
-        (many(*[90.0] * 4), one(10.0), stored(80.0, 79, 81, 0.01), "undecided", "too few seeds"),
-        (many(90.0), one(10.0), None, "undecided", "too few seeds"),
-        (one(None), one(10.0), None, "undecided", "undefined"),
-        (many(90.0, None, 90.0, 90.0, 90.0), one(1.0), None, "undecided", "undefined"),
-        (SeedScores({}), one(10.0), None, "not measured", ""),
-        (one(10.0), SeedScores({}), None, "not measured", ""),
-        (SeedScores({}), one(None), None, "not measured", ""),
+        (
+            scores_of_seeds(*[60.0] * 5),
+            scores_of_seeds(*[59.99] * 5),
+            None,
+            "higher",
+            "seeds alone",
+        ),
+        (
+            scores_of_seeds(*[60.0] * 5),
+            scores_of_seeds(*[60.0] * 5),
+            None,
+            "undecided",
+            "seeds alone",
+        ),
+        (
+            scores_of_seeds(*[90.0] * 4),
+            score_of_one_seed(10.0),
+            stored(80.0, 79, 81, 0.01),
+            "undecided",
+            "too few seeds",
+        ),
+        (scores_of_seeds(90.0), score_of_one_seed(10.0), None, "undecided", "too few seeds"),
+        (score_of_one_seed(None), score_of_one_seed(10.0), None, "undecided", "undefined"),
+        (
+            scores_of_seeds(90.0, None, 90.0, 90.0, 90.0),
+            score_of_one_seed(1.0),
+            None,
+            "undecided",
+            "undefined",
+        ),
+        (SeedScores({}), score_of_one_seed(10.0), None, "not measured", ""),
+        (score_of_one_seed(10.0), SeedScores({}), None, "not measured", ""),
+        (SeedScores({}), score_of_one_seed(None), None, "not measured", ""),
     ],
 )
 def test_each_word_and_what_it_rests_on(better, worse, interval, outcome, by):
@@ -195,7 +257,7 @@ def test_each_word_and_what_it_rests_on(better, worse, interval, outcome, by):
 def test_an_interval_of_seeds_that_were_fitted_anew_is_shifted_to_their_difference():
     def found(difference: float, p: float) -> Decision:
         interval = stored(1.0, 0.4, 1.6, p, SEEDS_AND_ITEMS)
-        return decide(many(*[50 + difference] * 5), one(50.0), interval)
+        return decide(scores_of_seeds(*[50 + difference] * 5), score_of_one_seed(50.0), interval)
 
     near = found(1.05, 0.001)
     assert near.interval == pytest.approx((0.45, 1.65))
@@ -212,7 +274,7 @@ def test_p_over_seeds_is_welchs(a, b):
     if np.std(a) + np.std(b) < 1e-6:
         return
     wanted = stats.ttest_ind(a, b, equal_var=False).pvalue
-    assert decide(many(*a), many(*b)).p == pytest.approx(wanted, abs=1e-9)
+    assert decide(scores_of_seeds(*a), scores_of_seeds(*b)).p == pytest.approx(wanted, abs=1e-9)
 
 
 # The records behind it
@@ -227,12 +289,14 @@ def test_a_column_may_have_a_metric_of_its_own():
 
 
 def test_a_claim_of_which_nothing_was_measured_is_not_undecided(claim):
-    tested = judge().test(claim)
+    tested = claim_tests().test(claim)
     assert {tested.outcome, *tested.outcomes} == {ClaimOutcome.NOT_MEASURED}
 
 
 def test_a_record_of_other_settings_is_a_hole(claim):
-    tests = judge(fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older"))
+    tests = claim_tests(
+        fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older")
+    )
     first = tests.test(claim).findings[0]
     assert (str(first.sides[1]), first.decision.outcome) == ("stale", ClaimOutcome.NOT_MEASURED)
 
@@ -243,9 +307,9 @@ def test_a_record_of_other_settings_is_a_hole(claim):
 def test_a_seeded_method_of_one_seed_decides_nothing(method):
     """By its post-processor, or by its encoder, which is trained once a seed."""
     measured = records(method, "sts12", 90.0, written=REGISTRY.parse(method).identity)
-    side = judge(measured).scores(method, ("sts12", WMEAN))
+    side = claim_tests(measured).scores(method, ("sts12", WMEAN))
     assert str(side) == "90.00 (k=1)"
-    assert decide(side, one(10.0)).basis == "too few seeds"
+    assert decide(side, score_of_one_seed(10.0)).basis == "too few seeds"
 
 
 # The word on a whole claim, and its average
@@ -265,7 +329,7 @@ def judged_by(tmp_path, ps: dict[str, float], differences: dict[str, float], mor
         for method, score in (("fake.mean", 50 + difference), ("fake.cls", 50.0)):
             written = REGISTRY.parse(method).identity
             every.append(records(method, task, score, written=written))
-    return judge(*every, intervals=intervals).test(claim)
+    return claim_tests(*every, intervals=intervals).test(claim)
 
 
 def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
@@ -315,8 +379,8 @@ def test_an_average_of_seeds_pairs_them_by_number():
     ]
     mean = mean_over_tasks(sides)
     assert (mean.scores, mean.seeded) == ({1: 30.0, 2: 45.0}, True)
-    assert mean_over_tasks([one(10.0), one(None)]).value.mean is None
-    assert mean_over_tasks([one(10.0), SeedScores({})]).value.mean is None
+    assert mean_over_tasks([score_of_one_seed(10.0), score_of_one_seed(None)]).value.mean is None
+    assert mean_over_tasks([score_of_one_seed(10.0), SeedScores({})]).value.mean is None
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -337,7 +401,7 @@ def test_a_task_and_an_average_have_the_stored_interval(
     intervals = {
         contrast: Interval(contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS_ALONE, resamples=9, seed=0)
     }
-    found = judge(*every, intervals=intervals).test(claim)
+    found = claim_tests(*every, intervals=intervals).test(claim)
     decision = (found.findings[0] if count == 1 else found.average).decision
     assert (decision.interval, decision.basis) == (interval, "items" if interval else "no interval")
     assert decision.outcome is ClaimOutcome.UNDECIDED
@@ -364,13 +428,13 @@ def test_the_page_of_claims_is_golden(approved, tmp_path):
     """
     claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"') + IN_WORDS)
     better, worse = fixed("fake.mean", *range(60, 67)), fixed("fake.cls", *[63.5] * 7)
-    page = claims_page(claims, judge(better, worse, records("other.cls", "sts12", 65.0))).text
+    page = claims_page(claims, claim_tests(better, worse, records("other.cls", "sts12", 65.0))).text
     assert page == approved("golden/claims.md")
 
 
 def test_claims_without_a_score_are_a_group_of_their_own_and_name_their_encoder(tmp_path):
     claims = world(tmp_path, CLAIMS + IN_WORDS.replace("part_of =", "of_paper = false\npart_of ="))
-    page = claims_page(claims, judge(fixed("fake.mean", *[60.0] * 7))).text
+    page = claims_page(claims, claim_tests(fixed("fake.mean", *[60.0] * 7))).text
     [counts] = re.findall(r"^\* \*\*.*$", page, re.MULTILINE)
     assert counts.startswith("* **Not measured** (`fake`): of 2 claims 0 higher, 0 lower, ")
     assert "No paper claims this of the encoder that was tested." in page.split("## in-words")[1]
@@ -417,7 +481,7 @@ def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, old, n
 
 def test_the_committed_claims_are_those_of_the_papers():
     """Each stands in a paper that can be cited, and the paper's own numbers show it."""
-    tables, bibliography, tests = load_tables(COMMITTED / "papers"), entries(), judge()
+    tables, bibliography, tests = load_tables(COMMITTED / "papers"), entries(), claim_tests()
     for claim in read_claims(COMMITTED / "questions" / "claims.toml", tables).resolved:
         assert claim.table.cite in bibliography, claim.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
@@ -437,7 +501,7 @@ def test_the_committed_claims_are_those_of_the_papers():
 )
 @pytest.mark.parametrize("outcome", [ClaimOutcome.HIGHER, ClaimOutcome.LOWER])
 def test_a_claim_that_only_seeds_decide_is_named_as_such(claim, outcome, bases, rests):
-    result = judge().test(claim)
+    result = claim_tests().test(claim)
     findings = tuple(
         replace(finding, decision=Decision(outcome=outcome, basis=basis))
         for finding, basis in zip(result.findings, bases, strict=True)

@@ -5,12 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from approved import ApprovedText
 
 
 @pytest.fixture
 def approved(snapshot):
     """The text of an approved file: `assert page == approved("golden/page.md")`."""
+    from approved import ApprovedText  # only where texts are compared
+
     texts = snapshot.use_extension(ApprovedText)
     return lambda path: texts(name=str(path))
 

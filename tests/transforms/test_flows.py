@@ -27,12 +27,12 @@ RANDOM = FLOWS["flow:glorot"]
 COUPLINGS = (FLOW, FLOWS["flow:paper"], RANDOM, NICE, REALNVP)
 
 
-def of(*posts) -> pytest.MarkDecorator:
+def for_each_of(*posts) -> pytest.MarkDecorator:
     """The test is of each of these."""
     return pytest.mark.parametrize("post", posts, ids=[post.name for post in posts])
 
 
-every = of(*COUPLINGS, GLOW)
+for_every_flow = for_each_of(*COUPLINGS, GLOW)
 sizes = pytest.mark.parametrize("size", [1, 3, 7, 8, 384])
 
 
@@ -65,7 +65,7 @@ def same(one, other) -> bool:
 # Bijections
 
 
-@every
+@for_every_flow
 @pytest.mark.parametrize("size", [1, 3, 7, 8, 20])
 def test_the_log_determinant_is_that_of_autograds_jacobian(post, size):
     model, x = trained(post, size)
@@ -78,7 +78,7 @@ def test_the_log_determinant_is_that_of_autograds_jacobian(post, size):
         assert abs(torch.linalg.slogdet(jacobian).logabsdet - given[row]) < 1e-10
 
 
-@every
+@for_every_flow
 def test_the_loss_reaches_every_parameter(post):
     model, x = trained(post, 8)
     model.train()
@@ -87,7 +87,7 @@ def test_the_loss_reaches_every_parameter(post):
     assert not without
 
 
-@of(*COUPLINGS)
+@for_each_of(*COUPLINGS)
 @sizes
 def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(post, size):
     x = torch.from_numpy(rows(64, size)).double()
@@ -238,7 +238,7 @@ def three_threads():
     torch.set_num_threads(before)
 
 
-@every
+@for_every_flow
 def test_a_seed_fits_the_same_map_on_any_number_of_threads_and_another_seed_another(
     post, three_threads
 ):
@@ -253,7 +253,7 @@ def test_a_seed_fits_the_same_map_on_any_number_of_threads_and_another_seed_anot
     assert not same(other, alone)
 
 
-@of(GLOW)
+@for_each_of(GLOW)
 def test_a_fit_leaves_the_global_generators_and_the_threads_alone(post, three_threads):
     def state():
         legacy = np.random.get_state()[1].tobytes()  # noqa: NPY002 - to see it unchanged
@@ -270,7 +270,7 @@ def test_a_fit_leaves_the_global_generators_and_the_threads_alone(post, three_th
 # What cannot be fitted
 
 
-@every
+@for_every_flow
 def test_coordinates_that_hardly_vary_are_left_out(post):
     x = rows(100, 8)
     x[:, [0, 3, 4]] = (0, 7, 0)
@@ -302,7 +302,7 @@ def test_many_rows_are_looked_at_in_parts_as_in_one():
         varying(x)
 
 
-@every
+@for_every_flow
 def test_divergence_is_said(post):
     with pytest.raises(ScoreError, match=r"diverged: its loss is (nan|inf) at step \d+ of 50"):
         replace(post, learning_rate=1e3, epochs=50.0).fit(rows(64, 8), rng())

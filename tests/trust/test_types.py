@@ -143,7 +143,7 @@ def written(path, tree):
     return json.dumps(tree)
 
 
-def look(attacked, parser, path):
+def read_or_refuse(attacked, parser, path):
     """Accepted, or one line; anything else is an error of the test."""
     complaint = None
     try:
@@ -195,7 +195,7 @@ def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tm
         bad = written(path, changed(tree, every[number], how, junk))
         bad = sealed(path.name, bad) if name in SEALED else bad
         path.write_text("\n".join([bad, *lines]), "utf-8", "replace")
-        look(attacked, parser, path)
+        read_or_refuse(attacked, parser, path)
 
     tried()
 
@@ -213,5 +213,5 @@ def test_a_file_of_random_bytes_is_accepted_or_refused(attacked, tmp_path):
                 body = bytes(text).decode(errors="replace").rpartition(LAST_KEY)[0]
                 text = sealed(path.name, f"{body}}}").encode()
             path.write_bytes(text)
-            look(attacked, parser, path)
+            read_or_refuse(attacked, parser, path)
         shutil.rmtree(tmp_path / name)
