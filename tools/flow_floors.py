@@ -5,7 +5,7 @@ version 0.3.0 on it was 3e-5 for a time, and mpnet-base's flows on the last laye
 it. `results/records/flow_floors.json` has the rows of both times; `tools/measured_pages.py` writes
 the tables of docs/flows.md from it.
 
-    python tools/flow_floors.py WITH_1E-6.jsonl WITH_3E-5.jsonl
+    python tools/flow_floors.py RESULTS_WITH_1E-6 RESULTS_WITH_3E-5
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from harness.core.toml import read_sealed
 from harness.core.types import Record
 from harness.report.markdown import table
 from harness.results.index import main_path, value
-from harness.results.records import read_committed
+from harness.results.records import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 STORED = ROOT / "results" / "records" / "flow_floors.json"
@@ -146,13 +146,12 @@ def floors_part(rows: Sequence[FloorRow]) -> str:
 
 
 def main() -> None:
-    """Store the rows of two files of records."""
+    """Store the rows of two results folders."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("low", type=Path)
     parser.add_argument("high", type=Path)
     given = parser.parse_args()
-    files: Mapping[str, Path] = vars(given)
-    rows = rows_of(*(read_committed(files[name]).values() for name in ("low", "high")))
+    rows = rows_of(Store(given.low).records(), Store(given.high).records())
     lines = ",\n".join(f"  {json.dumps(asdict(row))}" for row in rows)
     text = f'{{\n "rows": [\n{lines}\n ]\n}}'
     write_atomically(STORED, sealed(STORED.name, text).encode())

@@ -66,7 +66,7 @@ class Printer:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet and self.cells_left is None:
             path = self.store.path(cell)
-            place = path if path.exists() else self.store.committed_path(cell.encoder)
+            place = path if path.exists() else self.store.committed_path(cell.method)
             say(f"{cell}: {'; '.join([shown_score(record), *self._numbers(record)])} -> {place}")
 
     def _numbers(self, record: Record) -> list[str]:

@@ -1,11 +1,20 @@
 """Records on disk, one a cell: a method on a task with a seed.
 
-A run's record is a file of its own. The committed records of an encoder are JSON lines in which a
-value that many rows share is written once: the first line counts the rows, then each shared value
-has a line, `{"id": "5f0c...", "environment": {...}}`, and each row has one that names shared values
-by their ids. An id is the beginning of the value's sha256, so that a new row moves no other line; a
-row ends with the sha256 of what is before it. Pairs of one group have one score a correlation:
-`all` and the means, which equal it, are left out.
+A run's record is a file of its own. The committed records of a method are one file of JSON lines:
+of each cell its heading, its record and empty lines, and at the end a line that tells a whole file
+from a cut one.
+
+    {"cell": "minilm.mean on sts-b, seed 0"}
+    {"schema": 2, "method": "minilm.mean", "task": "sts-b", "seed": 0, ..., "sha256": "5f0c..."}
+
+
+
+    {"end": "minilm.mean"}
+
+A record depends on no other line, and its last field is the sha256 of all others. So the records of
+two branches merge line by line. Git takes changes for one change where three lines or fewer are
+between them, which is what headings and empty lines are for. Where both branches add records in one
+place, it keeps the lines of both, as `.gitattributes` says. A reader takes lines in any order.
 """
 
 from __future__ import annotations
@@ -17,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -26,7 +36,7 @@ from harness.core.files import file_name, rewrite, write_atomically
 from harness.core.json_text import parse_json
 from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.types import AGGREGATIONS, Record
+from harness.core.types import Record
 from harness.results.layout import QUICK, RECORDS
 
 SCHEMA = 2
@@ -39,22 +49,20 @@ SAME_PLATFORM = 1e-3
 
 ENCODERS = "encoders.json"  # of a run: where the files of encoders given by hand were
 
-SEAL = "sha256"  # of a run's file: the digest of all other fields
+SEAL = "sha256"  # the last field of a record on disk: the digest of all other fields
+LINE_SEAL = f', "{SEAL}": "'  # between the other fields and the digest, in a line
 CELL = "cell"  # of a sidecar: the cell that its similarities are of
 
-# Fields that the cells of an encoder have in common: more than half of what its records hold.
-# `encoder` holds those facts of a record that describe its encoder; they are a record's last facts.
-SHARED = ("identity", FORMER_IDENTITY, "digests", "environment", "encoder")
-ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")
-
-ID_DIGITS = 12  # of an id, hexadecimal
-SHARED_LINE = '{"id": '  # how the line of a shared value begins
-LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
-SharedName = tuple[str, str]  # of a shared value: its field and its id
+HEADING = '{"cell": '  # how the line before a committed record begins
+EMPTY_LINES = 3
+GIT_ATTRIBUTES = ".gitattributes"  # in the folder of the records
+MERGE_RULES = "*.jsonl merge=union\n"  # a merge keeps the lines of both sides
 CONFLICT_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")  # of a merge by git
 
+RESTORE = "restore the file, or delete the line and measure its cell again"
+
 # What reading a damaged file raises.
-DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
+PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -96,19 +104,21 @@ class Store:
         return self.folder.joinpath(RECORDS, *cell.names)
 
     def quick_path(self, cell: Cell) -> Path:
-        """Where the committed similarities of a cell of the quick set stand or would stand."""
+        """The path of the committed similarities of a cell of the quick set."""
         return self.folder.joinpath(RECORDS, QUICK, *cell.names).with_suffix(".safetensors")
 
-    def committed_path(self, encoder: str) -> Path:
-        """Where the committed records of an encoder stand or would stand."""
-        return self.folder / RECORDS / f"{file_name(encoder)}.jsonl"
+    def committed_path(self, method: str) -> Path:
+        """The path of the committed records of a method."""
+        encoder_folder, method_folder, *_ = Cell(method, "").names
+        return self.folder / RECORDS / encoder_folder / f"{method_folder}.jsonl"
 
     def read(self, cell: Cell) -> Record | None:
         """The cell's record, or None. Raises DataError for a file that holds something else."""
         path = self.path(cell)
         if path.exists():
             return self._own_record(path)
-        return read_committed(self.committed_path(cell.encoder)).get(cell)
+        _require_no_former(self.folder / RECORDS / f"{file_name(cell.encoder)}.jsonl")
+        return read_committed(self.committed_path(cell.method)).get(cell)
 
     def _own_record(self, path: Path) -> Record:
         """The record of a run in a file that is its cell's. DataError for another cell's record."""
@@ -124,7 +134,9 @@ class Store:
         """Every record, in the order of a run's paths."""
         folder = self.folder / RECORDS
         records: dict[Cell, Record] = {}
-        for path in sorted(folder.glob("*.jsonl")):
+        for path in folder.glob("*.jsonl"):
+            _require_no_former(path)
+        for path in folder.glob("*/*.jsonl"):
             records |= read_committed(path)
         for path in folder.rglob("seed-*.json"):
             record = self._own_record(path)
@@ -146,7 +158,7 @@ class Store:
         moved = stored is None or not same_measurement(stored, record)
         lacks_scores = stored is not None and stored.scores.keys() < record.scores.keys()
         if moved and stored is not None and not path.exists():
-            self._commit(cell.encoder, [record])  # a cell stays in its file
+            self.commit([record])  # a cell stays in its file
         elif moved or (lacks_scores and path.exists()):
             write_atomically(path, seal(record))
         sidecar = path.with_suffix(".safetensors")
@@ -157,19 +169,29 @@ class Store:
     def promote(self, records: Iterable[Record]) -> int:
         """Commit records; how many were new or moved. Those that agree stay as they are."""
         stored = {cell_of(old): old for old in self.records()}
-        moved: dict[str, list[Record]] = {}
+        moved = []
         for record in records:
             cell = cell_of(record)
             if cell not in stored or not same_measurement(stored[cell], record):
-                moved.setdefault(cell.encoder, []).append(record)
-        for encoder, group in moved.items():
-            self._commit(encoder, group)
-        return sum(map(len, moved.values()))
+                moved.append(record)
+        self.commit(moved)
+        return len(moved)
 
-    def _commit(self, encoder: str, records: Iterable[Record]) -> None:
-        """Put records into their encoder's file, while nobody else writes one."""
-        path, new = self.committed_path(encoder), {cell_of(record): record for record in records}
-        rewrite(path, lambda: encode_committed((read_committed(path) | new).values()))
+    def commit(self, records: Iterable[Record]) -> None:
+        """Put records into the files of their methods, in the place of those that are there."""
+        by_method: dict[str, dict[Cell, Record]] = {}
+        for record in records:
+            by_method.setdefault(record.method, {})[cell_of(record)] = record
+        for method, new in by_method.items():
+            self._commit_method(method, new)
+        attributes = self.folder / RECORDS / GIT_ATTRIBUTES
+        if by_method and not attributes.exists():
+            write_atomically(attributes, MERGE_RULES.encode())
+
+    def _commit_method(self, method: str, new: dict[Cell, Record]) -> None:
+        """Put records into their method's file, while nobody else writes one."""
+        path = self.committed_path(method)
+        rewrite(path, lambda: encode_committed(method, (read_committed(path) | new).values()))
         for cell in new:
             self.path(cell).unlink(missing_ok=True)
 
@@ -218,7 +240,7 @@ class Store:
             return {}
         try:
             return {name: str(Path(place)) for name, place in parse_json(path.read_text()).items()}
-        except DAMAGED as error:
+        except PARSE_ERRORS as error:
             raise DataError(f"{path} is no list of folders ({error}); delete it") from None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
@@ -272,179 +294,127 @@ def read_record(path: Path) -> Record:
     try:
         fields = parse_json(path.read_bytes())
         wanted = fields.pop(SEAL)
-        record = _record(path, fields, remedy)
+        record = record_of_fields(path, fields, remedy)
         if hashlib.sha256(encode(record)).hexdigest() != wanted:
             raise DataError(f"{path}: wanted content with sha256 {wanted}, found other; {remedy}")
-    except DAMAGED as error:
+    except PARSE_ERRORS as error:
         raise DataError(f"{path} is no record ({error!r}); {remedy}") from None
     return record
 
 
-def encode_committed(records: Iterable[Record]) -> bytes:
-    """The records of an encoder as JSON lines, in order, whatever order they come in."""
-    shared_values: dict[SharedName, str] = {}
-    rows = []
+# Committed records: a file of lines a method.
+
+
+def encode_committed(method: str, records: Iterable[Record]) -> bytes:
+    """The committed file of a method, whatever order its records come in."""
+    lines = []
     for record in sorted(records, key=lambda record: cell_of(record).names):
-        fields = _fields_of_row(record)
-        for name in SHARED:
-            if name in fields:
-                text = _json(fields[name])
-                fields[name] = _digest(text)
-                shared_values[name, fields[name]] = text
-        rows.append(_sealed_line(_json(fields).removesuffix("}")))
-    lines = [_count_line(len(rows))]
-    lines += [_shared_line(name, shared_values[name]) for name in sorted(shared_values)]
-    lines += rows
+        lines += [_heading(cell_of(record)), _line(record), *[""] * EMPTY_LINES]
+    lines.append(_end(method))
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _fields_of_row(record: Record) -> dict[str, Any]:
-    """The fields of a row, those that rows share with their values."""
-    facts = {name: fact for name, fact in record.facts.items() if name not in ENCODER_FACTS}
-    encoder = {name: record.facts[name] for name in ENCODER_FACTS if name in record.facts}
-    scores = {name: _folded(name, score) for name, score in record.scores.items()}
-    return {**_stored(record), "scores": scores, "facts": facts, "encoder": encoder}
-
-
 def read_committed(path: Path) -> dict[Cell, Record]:
-    """The committed records of an encoder, none without a file. DataError names a bad line."""
+    """The records of a committed file, none without one. DataError names a bad line."""
     if not path.exists():
         return {}
-    shared_values: dict[SharedName, Any] = {}
     records: dict[Cell, Record] = {}
-    count = None
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        place = f"{path}:{number}"
-        _require_no_conflict(place, line)
-        try:
-            text = line.decode()
-            if number == 1:
-                count = _read_count(text)
-                continue
-            if text.startswith(SHARED_LINE):
-                name, value = _read_shared(text)
-                shared_values[name] = value
-                continue
-            fields = _read_row(text, shared_values)
-        except DAMAGED as error:
-            raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
-        record = _record(place, fields, "restore the file")
-        cell = cell_of(record)
-        _require_place(place, cell, path, records)
-        records[cell] = record
-    _require_count(path, len(records), count)
+    numbers: dict[Cell, int] = {}  # of the lines of records
+    headings: dict[str, int] = {}  # the numbers of their lines
+    lines = path.read_bytes().splitlines()
+    end = _end(unquote(path.stem)).encode()
+    for number, line in enumerate(lines, start=1):
+        if line.startswith(HEADING.encode()):
+            headings[line.decode(errors="replace")] = number
+        elif line not in (b"", end):
+            record = _read_line(f"{path}:{number}", line)
+            cell = cell_of(record)
+            if cell in records:
+                record = _either(path, (numbers[cell], number), (records[cell], record))
+            records[cell] = record
+            numbers[cell] = number
+    _require_cells(path, numbers, headings)
+    if lines[-1:] != [end]:
+        raise DataError(
+            f"{path}:{len(lines)}: wanted {end.decode()} as the last line, found another; the file "
+            f"was cut or a line appended: {RESTORE}"
+        )
     return records
 
 
-def _require_no_conflict(place: str, line: bytes) -> None:
-    """Raise DataError for a line by which git marks the two sides of a merge."""
+def _require_no_former(path: Path) -> None:
+    """Raise DataError for committed records in a file an encoder, as they were until 0.3.0."""
+    if path.exists():
+        raise DataError(
+            f"{path}: wanted the records of a method in each file, found those of an encoder, as "
+            "version 0.3.0 wrote them; to write them anew, run "
+            f"python -m harness.results.former_records {path}"
+        )
+
+
+def _heading(cell: Cell) -> str:
+    return f"{HEADING}{_json(str(cell))}}}"
+
+
+def _line(record: Record) -> str:
+    """A record with its digest."""
+    text = encode(record)
+    digest = hashlib.sha256(text).hexdigest()
+    fields = text.decode().removesuffix("}\n")
+    return f'{fields}{LINE_SEAL}{digest}"}}'
+
+
+def _end(method: str) -> str:
+    return _json({"end": method})
+
+
+def _read_line(place: str, line: bytes) -> Record:
+    """The record of a line. DataError, naming the place, for any other line."""
     if line.startswith(CONFLICT_MARKERS):
         raise DataError(
-            f"{place}: wanted the lines of a merged file, found a conflict marker of git; to "
-            "keep both sides, delete the markers and write the number of rows into line 1"
+            f"{place}: wanted the lines of a merged file, found a conflict marker of git; delete "
+            "the markers and keep the lines of both sides"
         )
+    try:
+        fields, _, seal = line.rpartition(LINE_SEAL.encode())
+        text = fields + b"}\n"
+        if seal.decode() != f'{hashlib.sha256(text).hexdigest()}"}}':
+            raise ValueError("its content has another digest than it states")
+        content = parse_json(text)
+    except PARSE_ERRORS as error:
+        raise DataError(f"{place} is damaged ({error!r}); {RESTORE}") from None
+    return record_of_fields(place, content, RESTORE)
 
 
-def _require_place(place: str, cell: Cell, path: Path, records: Mapping[Cell, Record]) -> None:
-    """Raise DataError for a cell that has another line, or belongs to another file."""
-    if cell in records:
+def _either(path: Path, numbers: tuple[int, int], records: tuple[Record, Record]) -> Record:
+    """One of two records of a cell that say the same. DataError for two that differ.
+
+    Both sides of a merge may have measured a cell. The records then differ in their timings, and
+    the one that is taken does not depend on the order of the lines.
+    """
+    first, second = records
+    if _inputs(first) != _inputs(second) or first.scores != second.scores:
         raise DataError(
-            f"{place}: {cell} has another line, as after a merge of two branches that both "
-            "measured it; delete one of the two, and write the number of rows into line 1"
+            f"{path}:{numbers[1]}: {cell_of(second)} has another record in line {numbers[0]}, as "
+            "after a merge of two branches that both measured it; delete one of the two lines"
         )
-    if f"{file_name(cell.encoder)}.jsonl" != path.name:
-        raise DataError(f"{place}: {cell} belongs to another file; restore the file")
+    return min(records, key=encode)
 
 
-def _require_count(path: Path, found: int, count: int | None) -> None:
-    """Raise DataError for a file with more or fewer rows than its first line says."""
-    if found == count:
-        return
-    wanted = "a count of" if count is None else count
-    remedy = "restore the file"
-    if count is not None and found > count:  # a cut file has less
-        remedy = (
-            "all of them whole, as after a merge of two branches that added rows each; to keep the "
-            f"rows of both, write {_count_line(found)} as line 1"
-        )
-    raise DataError(f"{path}: wanted {wanted} rows, as line 1 says, found {found}; {remedy}")
-
-
-# The three kinds of lines. Each is read only if it is, letter by letter, as it was written.
-
-
-def _count_line(count: int) -> str:
-    """The first line: `{"rows": 12}`."""
-    return _json({"rows": count})
-
-
-def _read_count(text: str) -> int:
-    count = parse_json(text)["rows"]
-    _require(text, _count_line(count))
-    return int(count)
-
-
-def _shared_line(name: SharedName, value: str) -> str:
-    """The line of a shared value, a text of JSON."""
-    field, identifier = name
-    return f'{SHARED_LINE}"{identifier}", "{field}": {value}}}'
-
-
-def _read_shared(text: str) -> tuple[SharedName, Any]:
-    """The field and id of a shared value, and the value."""
-    fields = parse_json(text)
-    identifier = fields.pop("id")
-    [(field, value)] = fields.items()
-    written = _json(value)
-    _require(identifier, _digest(written))
-    _require(text, _shared_line((field, identifier), written))
-    return (field, identifier), value
-
-
-def _sealed_line(body: str) -> str:
-    """A row's line of JSON but for its last bracket, with the digest of all of that at its end."""
-    return f'{body}{LINE_SEAL}{_digest(body)}"}}'
-
-
-def _read_row(text: str, shared_values: Mapping[SharedName, Any]) -> dict[str, Any]:
-    """The fields of a record, whole as they were before they were shared and folded."""
-    body = text.rpartition(LINE_SEAL)[0]
-    _require(text, _sealed_line(body))
-    fields: dict[str, Any] = parse_json(f"{body}}}")
-    for name in SHARED:
-        if name in fields:
-            fields[name] = shared_values[name, fields[name]]
-    fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
-    fields["scores"] = {name: _whole(name, score) for name, score in fields["scores"].items()}
-    return fields
-
-
-def _require(text: str, written: str) -> None:
-    """Raise ValueError for a text that is not, from its first to its last letter, as written."""
-    if text != written:
-        raise ValueError("its content has another digest than it states")
-
-
-def _folded(name: str, score: Any) -> Any:
-    """A score without the aggregations that equal the score of its only group, or `all`."""
-    match score:
-        case {"groups": {**groups}} if len(groups) == 1:
-            folded = {"groups": groups}
-        case {"all": value}:
-            folded = {"all": value}
-        case _:
-            return score
-    return folded if _whole(name, folded) == score else score
-
-
-def _whole(name: str, score: Any) -> Any:
-    """A score with the aggregations that `_folded` left out."""
-    match score:
-        case {"groups": {**groups}} if len(groups) == len(score) == 1:
-            return {**dict.fromkeys(AGGREGATIONS, *groups.values()), **score}
-        case {"all": value} if len(score) == 1 and name in OTHER_SCORES:
-            return dict.fromkeys(AGGREGATIONS, value)
-    return score
+def _require_cells(path: Path, numbers: Mapping[Cell, int], headings: Mapping[str, int]) -> None:
+    """Raise DataError for a cell of another method, or without its heading or its record."""
+    missing = dict(headings)  # headings without a record
+    for cell, number in numbers.items():
+        if file_name(cell.method) != path.stem or file_name(cell.encoder) != path.parent.name:
+            raise DataError(f"{path}:{number}: {cell} belongs to another file; {RESTORE}")
+        if _heading(cell) not in headings:
+            raise DataError(
+                f"{path}:{number}: wanted the line {_heading(cell)} before this record, found "
+                f"none; add it, or {RESTORE}"
+            )
+        del missing[_heading(cell)]
+    for heading, number in missing.items():
+        raise DataError(f"{path}:{number}: wanted a record of {heading}, found none; {RESTORE}")
 
 
 def _stored(record: Record) -> dict[str, Any]:
@@ -455,7 +425,7 @@ def _stored(record: Record) -> dict[str, Any]:
     return {FORMER_IDENTITY if n == "identity" else n: value for n, value in fields.items()}
 
 
-def _record(place: object, fields: Any, remedy: str) -> Record:
+def record_of_fields(place: object, fields: Any, remedy: str) -> Record:
     """The record of fields as they are stored. Raises DataError, naming the place."""
     if isinstance(fields, dict) and fields.get("schema") == FIRST_SCHEMA:
         fields = {"identity" if n == FORMER_IDENTITY else n: v for n, v in fields.items()}
@@ -470,10 +440,6 @@ def _record(place: object, fields: Any, remedy: str) -> Record:
             "again, or read it with the version that wrote it"
         )
     return record
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
 
 def _json(value: Any) -> str:

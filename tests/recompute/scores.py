@@ -70,22 +70,16 @@ def read_inputs(results: Path) -> Inputs:
 
 
 def read_records(results: Path) -> Records:
-    """Every committed record, with the description of its method resolved."""
+    """Every committed record: a line of its method's file that begins with its schema."""
     cells: dict[Cell, list[Fields]] = {}
-    for path in sorted((results / "records").glob("*.jsonl")):
-        shared: dict[tuple[str, str], Any] = {}
-        for line in path.read_text(encoding="utf-8").splitlines()[1:]:
-            fields = json.loads(line)
-            if "id" in fields:
-                [(name, value)] = ((k, v) for k, v in fields.items() if k != "id")
-                shared[name, fields["id"]] = value
-            else:
-                fields["identity"] = shared["identity", fields["identity"]]
-                fields["facts"] |= shared["encoder", fields["encoder"]]
-                for score in fields["scores"].values():
-                    if isinstance(score, dict) and [*score] == ["groups"]:  # one, as all are
-                        score |= dict.fromkeys(("all", "mean", "wmean"), *score["groups"].values())
-                cells.setdefault((fields["method"], fields["task"]), []).append(fields)
+    for path in sorted((results / "records").glob("*/*.jsonl")):
+        records: dict[tuple[str, int], Fields] = {}  # a merge may leave one twice
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith('{"schema"'):
+                fields = json.loads(line)
+                records[fields["task"], fields["seed"]] = fields
+        for fields in records.values():
+            cells.setdefault((fields["method"], fields["task"]), []).append(fields)
     return Records({cell: sorted(rows, key=lambda r: r["seed"]) for cell, rows in cells.items()})
 
 

@@ -13,7 +13,7 @@ from harness.core.errors import DataError, UsageError
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import main_path
 from harness.results.layout import COMMITTED, OWN, RECORDS, RUNS, reading_order
-from harness.results.records import Cell, Store
+from harness.results.records import GIT_ATTRIBUTES, Cell, Store
 from harness.results.score_rows import folder_rows, score_rows
 
 
@@ -146,7 +146,7 @@ def test_the_results_of_a_checkout_are_the_packaged_ones(folder, options, order,
 MEASURED = sorted(
     path.relative_to(COMMITTED).as_posix()
     for path in (COMMITTED / RECORDS).rglob("*")
-    if path.is_file() and path.suffix != ".jsonl"
+    if path.is_file() and path.suffix != ".jsonl" and path.name != GIT_ATTRIBUTES
 )
 
 

@@ -1,11 +1,13 @@
 """Records on disk: whole or absent, left alone while their scores hold, refused where damaged.
 
-Of a run, a file each; committed, a line each of their encoder's file.
+Of a run, a file each; committed, a line each of their method's file.
 """
 
 import hashlib
 import json
+import os
 import re
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import unquote
@@ -20,6 +22,7 @@ from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.results.records import (
     FIRST_SCHEMA,
+    GIT_ATTRIBUTES,
     SAME_PLATFORM,
     SCHEMA,
     Cell,
@@ -62,6 +65,10 @@ def scores(value):
     return {**SCORES, "spearman": {**SCORES["spearman"], "all": value}}
 
 
+def seeds(*numbers, **change):
+    return [record(seed=seed, **change) for seed in numbers]
+
+
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path)
@@ -97,15 +104,6 @@ def test_scores_that_are_computed_since_move_no_record_and_complete_a_runs_own(s
     assert read_record(path) == later
     # A score that is gone is another measurement.
     assert store.write(record(), COSINES, IDENTITY) is True
-
-
-def test_a_line_holds_equal_aggregations_of_another_similarity_once(store):
-    unequal = {"dot_pearson": {"all": 61.0, "mean": 60.0, "wmean": 61.0}}
-    made = record(scores={**SCORES, **LATER, **unequal, "own": {"all": 3.0}})
-    store.promote([made])
-    [line] = store.committed_path("fake:8").read_text().splitlines()[-1:]
-    assert '"dot_spearman": {"all": 61.0}' in line
-    assert store.read(CELL) == made
 
 
 @pytest.mark.parametrize(
@@ -271,7 +269,7 @@ def test_a_record_of_the_first_schema_is_read_and_written_by_its_own_names(store
     committed = Store(store.folder / "committed")
     assert committed.promote([record(seed=4), old]) == 2
     assert committed.read(CELL) == old
-    lines = committed.committed_path(CELL.encoder).read_text()
+    lines = committed.committed_path(CELL.method).read_text()
     assert '"repr": "Method(post=(Whitening(k=None),))"' in lines
     assert '"schema": 1' in lines
     assert '"schema": 2' in lines
@@ -320,8 +318,8 @@ def test_records_survive_promotion_and_their_files_know_no_order(
     assert store.promote(made) == len(made)
     shuffled = random.sample(made, len(made))
     assert other.promote(shuffled[:cut]) + other.promote(shuffled[cut:]) == len(made)
-    for path in store.folder.glob("records/*.jsonl"):
-        assert path.read_bytes() == (other.folder / "records" / path.name).read_bytes()
+    for path in store.folder.glob("records/*/*.jsonl"):
+        assert path.read_bytes() == (other.folder / path.relative_to(store.folder)).read_bytes()
     read = list(store.records())
     assert sorted(map(encode, read)) == sorted(map(encode, made))  # to the byte, and so the digests
     assert [cell_of(record).names for record in read] == sorted(cell_of(r).names for r in made)
@@ -329,19 +327,21 @@ def test_records_survive_promotion_and_their_files_know_no_order(
     assert store.promote(shuffled) == 0
 
 
-def seeds(*numbers, **change):
-    return [record(seed=seed, **change) for seed in numbers]
+# The lines of a committed file of three cells: a heading, a record and three empty lines of each,
+# and the end.
+HEADING, ROW, LAST_ROW, END = 0, 1, 11, 15
 
 
 @pytest.fixture
 def lines(store):
-    """The lines of a committed file: the count, four values that are shared, three cells."""
     assert store.promote(seeds(0, 1, 2)) == 3
-    return store.committed_path("fake:8").read_bytes().splitlines(keepends=True)
+    lines = store.committed_path(CELL.method).read_bytes().splitlines(keepends=True)
+    assert len(lines) == END + 1
+    return lines
 
 
 def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(store, lines):
-    path = store.committed_path("fake:8")
+    path = store.committed_path(CELL.method)
     before = snapshot(path.parent)
     agrees = record(seed=1, timings={"encode": 9.0}, environment={"system": "Darwin"})
     assert store.promote([agrees]) == 0
@@ -350,100 +350,227 @@ def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(sto
     assert [r.scores["spearman"]["all"] for r in store.records()] == [70.0, 71.0, 70.0]
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(END + 1))
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(store, lines, number, part):
-    path, kept = store.committed_path("fake:8"), lines[number][: int(part * len(lines[number]))]
-    whole = number == 7 and part == 1.0
+    path, kept = store.committed_path(CELL.method), lines[number][: int(part * len(lines[number]))]
     path.write_bytes(b"".join(lines[:number]) + kept)
-    place = (
-        rf"fake%3A8\.jsonl(:{number + 1} is damaged|: wanted (3|a count of) rows, as line 1 says,)"
-    )
+    place = re.escape(f"{path.name}:")
     for read in (lambda: store.read(CELL), lambda: list(store.records())):
-        if whole:
+        if number == END and part == 1.0:
             read()
             continue
-        with pytest.raises(DataError, match=rf"{place}.*; restore the file$"):
+        with pytest.raises(DataError, match=rf"{place}\d+(:| is damaged).*; .*restore the file"):
             read()
 
 
 def changed(line, old, new):
-    """A row that says something else, with a digest that fits."""
-    text = line.decode().replace(old, new).rpartition(', "sha256"')[0]
-    return f'{text}, "sha256": "{hashlib.sha256(text.encode()).hexdigest()[:12]}"}}\n'.encode()
+    """A record's line that says something else, with a digest that fits."""
+    fields = line.decode().replace(old, new).rpartition(', "sha256"')[0]
+    digest = hashlib.sha256(f"{fields}}}\n".encode()).hexdigest()
+    return f'{fields}, "sha256": "{digest}"}}\n'.encode()
 
 
-def last(change):
-    """Damage to the last row alone."""
-    return lambda rows: [*rows[:7], change(rows[7])]
+def at(number, change):
+    """Damage to one line."""
+    return lambda lines: [*lines[:number], change(lines[number]), *lines[number + 1 :]]
+
+
+OTHER_SCORE = record(seed=1, scores=scores(71.0))
 
 
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (lambda rows: [*rows, rows[5]], ":9: fake:8.mean+sn@target on sts-b.dev, seed 0"),
-        (lambda rows: rows[:6] + rows[7:], ": wanted 3 rows, as line 1 says, found 2; restore"),
-        (lambda rows: [rows[0][:-2] + b', "rows": 3}\n', *rows[1:]], ":1 is damaged"),
-        (lambda rows: [rows[0][:-2] + b', "x": 3}\n', *rows[1:]], ":1 is damaged"),
-        (lambda rows: [rows[0], rows[1].replace(b'{"', b'{ "', 1), *rows[2:]], ":2 is damaged"),
-        (last(lambda row: row.replace(b"}\n", b', "scores": {"auc": 87.0}}\n')), ":8 is damaged"),
-        (last(lambda row: row.replace(b"}\n", b', "note": 1}\n')), ":8 is damaged"),
-        (last(lambda row: row.replace(b"}\n", b" }\n")), ":8 is damaged"),
-        (last(lambda row: changed(row, '{"schema"', '{"seed": 4, "schema"')), ":8 is damaged"),
-        (lambda rows: rows[:2] + rows[3:], ":5 is damaged"),  # a shared value is gone
-        (lambda rows: [rows[0], rows[1].replace(b"d", b"e"), *rows[2:]], ":2 is damaged"),
-        (lambda rows: rows[1:], ":1 is damaged"),
-        (lambda rows: [*rows, b"\n"], ":9 is damaged"),
+        (at(ROW, lambda row: row.replace(b"70.0", b"70.1")), ":2 is damaged"),
+        (at(ROW, lambda row: row.replace(b"70.0", b"NaN")), ":2 is damaged"),
+        (at(ROW, lambda row: row.replace(b"groups", b"wroups")), ":2 is damaged"),
+        (at(ROW, lambda row: row.replace(b'{"', b'{ "', 1)), ":2 is damaged"),
+        (at(ROW, lambda row: row.replace(b"}\n", b" }\n")), ":2 is damaged"),
+        (at(ROW, lambda row: row.replace(b"}\n", b', "note": 1}\n')), ":2 is damaged"),
         (
-            lambda rows: [*rows[:5], b"<<<<<<< HEAD\n", *rows[5:]],
-            ":6: wanted the lines of a merged",
+            at(ROW, lambda row: row.replace(b"}\n", b', "scores": {"auc": 87.0}}\n')),
+            ":2 is damaged",
         ),
-        (last(lambda row: b"[]\n"), ":8 is damaged"),
-        (last(lambda row: b"\xff\n"), ":8 is damaged"),
-        (last(lambda row: re.sub(rb'"identity": "\w+"', b'"identity": []', row)), ":8 is damaged"),
-        (last(lambda row: re.sub(rb', "sha256": "\w+"', b"", row)), ":8 is damaged"),
-        (last(lambda row: row.replace(b"70.0", b"NaN")), ":8 is damaged"),
-        (last(lambda row: row.replace(b"70.0", b"70.1")), ":8 is damaged"),
-        (last(lambda row: row.replace(b"groups", b"wroups")), ":8 is damaged"),
-        (last(lambda row: changed(row, "pairs", "other")), ":8 is no record"),
-        (last(lambda row: changed(row, "fake:8", "fake:9")), ":8: fake:9"),
-        (last(lambda row: changed(row, '"schema": 2', '"schema": 3')), ":8: wanted schema 1 or 2"),
+        (at(ROW, lambda row: re.sub(rb', "sha256": "\w+"', b"", row)), ":2 is damaged"),
+        (at(ROW, lambda row: re.sub(rb'"sha256": "\w', b'"sha256": "g', row)), ":2 is damaged"),
+        (at(ROW, lambda row: b"[]\n"), ":2 is damaged"),
+        (at(ROW, lambda row: b"\xff\n"), ":2 is damaged"),
+        (at(ROW, lambda row: changed(row, '{"schema"', '{"seed": 4, "schema"')), ":2 is damaged"),
+        (at(ROW, lambda row: changed(row, "pairs", "other")), ":2 is no record"),
+        (at(ROW, lambda row: changed(row, "fake:8", "fake:9")), ":2: fake:9"),
+        (at(ROW, lambda row: changed(row, "mean+sn", "mean+nn")), ":2: fake:8.mean+nn"),
+        (at(ROW, lambda row: changed(row, '"seed": 0', '"seed": 9')), ":2: wanted the line"),
+        (
+            at(ROW, lambda row: changed(row, '"schema": 2', '"schema": 3')),
+            ":2: wanted schema 1 or 2",
+        ),
+        (at(HEADING, lambda line: line.replace(b"seed 0", b"seed 7")), ":2: wanted the line"),
+        (at(HEADING, lambda line: line.replace(b"{", b"{ ")), ":1 is damaged"),
+        (at(HEADING, lambda line: b"\xff" + line), ":1 is damaged"),
+        (lambda lines: lines[:ROW] + lines[ROW + 1 :], ":1: wanted a record of"),
+        (lambda lines: lines[1:], ":1: wanted the line"),
+        (lambda lines: [*lines, b"\n"], ":17: wanted"),
+        (lambda lines: [*lines, lines[ROW]], ":17: wanted"),
+        (lambda lines: [*lines, b"{}\n"], ":17 is damaged"),
+        (lambda lines: lines[:END], ":15: wanted"),
+        (lambda lines: [b"<<<<<<< HEAD\n", *lines], ":1: wanted the lines of a merged"),
+        (lambda lines: [*lines[:3], b"=======\n", *lines[3:]], ":4: wanted the lines of a merged"),
+        (
+            lambda lines: [seal_line(OTHER_SCORE), *lines],
+            ":8: fake:8.mean+sn@target on sts-b.dev, seed 1 has another record in line 1",
+        ),
     ],
 )
 def test_a_damaged_committed_file_is_refused_by_name_and_line(store, lines, damage, complaint):
-    path = store.committed_path("fake:8")
+    path = store.committed_path(CELL.method)
     path.write_bytes(b"".join(damage(lines)))
     before = snapshot(store.folder)
     for use in (lambda: list(store.records()), lambda: store.promote(seeds(7))):
-        with pytest.raises(DataError, match=re.escape(f"fake%3A8.jsonl{complaint}")):
+        with pytest.raises(DataError, match=re.escape(f"{path.name}{complaint}")):
             use()
     assert snapshot(store.folder) == before
 
 
-def test_a_merge_that_keeps_the_rows_of_both_sides_says_how_to_go_on(store, lines, tmp_path):
-    """Each branch adds one row and counts 4, which git merges to 4; all five are there."""
-    path = store.committed_path("fake:8")
-    sides = []
-    for seed in (3, 4):
-        branch = Store(tmp_path / str(seed))
-        branch.promote([*seeds(0, 1, 2), record(seed=seed)])
-        sides.append(branch.committed_path("fake:8").read_bytes().splitlines(keepends=True))
-    merged = [*sides[0], sides[1][-1]]
-    path.write_bytes(b"".join(merged))
-    with pytest.raises(DataError, match=r"wanted 4 rows.*found 5; all of them whole.*") as caught:
+def seal_line(made):
+    return encode_committed(made.method, [made]).splitlines(keepends=True)[ROW]
+
+
+def test_a_file_that_was_copied_over_another_is_refused(store, lines):
+    """Over that of another method, or into the folder of another encoder."""
+    content = store.committed_path(CELL.method).read_bytes()
+    for name in ("fake:8.cls", "fake:9.mean+sn@target"):
+        path = store.committed_path(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=re.escape(path.name)):
+            list(store.records())
+        path.unlink()
+    stray = store.folder / "records" / "elsewhere" / store.committed_path(CELL.method).name
+    stray.parent.mkdir()
+    stray.write_bytes(content)
+    with pytest.raises(DataError, match=r"elsewhere/.*belongs to another file"):
         list(store.records())
-    line = re.search(r'write (\{"rows": 5\}) as line 1', str(caught.value))[1]
-    path.write_bytes(b"".join([f"{line}\n".encode(), *merged[1:]]))
-    assert [made.seed for made in store.records()] == [0, 1, 2, 3, 4]
-    assert store.promote([record(seed=5)]) == 1
+
+
+# Merged by git: records of two branches, in the files of a repository
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with the committed records of three cells."""
+    for name, value in {"NAME": "A", "EMAIL": "a@example.org"}.items():
+        for role in ("AUTHOR", "COMMITTER"):
+            monkeypatch.setenv(f"GIT_{role}_{name}", value)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    Store(folder).promote(seeds(0, 3, 6))
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "three cells")
+    return folder
+
+
+def git(folder, *words, status=0):
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+
+
+def merged(folder, ours, theirs):
+    """A store in which one branch promoted these records, another those, and one merged both."""
+    for branch, made in (("theirs", theirs), ("ours", ours)):
+        git(folder, "checkout", "-q", "-b", branch, "main")
+        Store(folder).promote(made)
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", branch)
+    git(folder, "merge", "-q", "--no-edit", "theirs")
+    return Store(folder)
+
+
+def seeds_and_scores(store):
+    return {made.seed: made.scores["spearman"]["all"] for made in store.records()}
+
+
+CHANGED = scores(71.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (seeds(1), seeds(2)),
+        (seeds(1, 2, 7), seeds(4, 5, 8, 9)),
+        (seeds(7, 8), seeds(9)),
+        (seeds(1, 2, 4), seeds(1, 2, 5)),
+        (seeds(1, 2), seeds(1, timings={"encode": 9.0})),
+        (seeds(0, scores=CHANGED), seeds(1)),
+        (seeds(3, scores=CHANGED), seeds(1, 2, 4)),
+        (seeds(0, 6, scores=CHANGED), [*seeds(1, 5, 7), *seeds(3, scores=CHANGED)]),
+        (seeds(0, scores=CHANGED), seeds(0, 1, scores=CHANGED)),
+        (seeds(0, method="fake:8.cls"), seeds(1, method="fake:8.cls")),
+        (seeds(0, method="other.cls"), seeds(0, method="another.cls")),
+    ],
+)
+def test_a_merge_of_two_branches_has_the_records_of_both(repository, ours, theirs):
+    store = merged(repository, ours, theirs)
+    wanted = {cell_of(made): made.scores for made in [*seeds(0, 3, 6), *ours, *theirs]}
+    assert {cell_of(made): made.scores for made in store.records()} == wanted
+    made = record(seed=99)
+    assert store.promote([made]) == 1
+    committed = store.committed_path(CELL.method)
+    records = [made for made in store.records() if made.method == CELL.method]
+    assert committed.read_bytes() == encode_committed(CELL.method, records)
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.data())
+def test_any_merge_of_different_cells_has_the_records_of_both(tmp_path_factory, data):
+    cells = st.sets(st.integers(0, 15), min_size=1, max_size=6)
+    ours, theirs = data.draw(cells), data.draw(cells)
+    with pytest.MonkeyPatch.context() as patch:
+        folder = repository.__wrapped__(tmp_path_factory.mktemp("merge"), patch)
+        store = merged(
+            folder,
+            seeds(*ours, scores=CHANGED),
+            seeds(*(theirs - ours), scores=CHANGED) if theirs - ours else seeds(16),
+        )
+        found = seeds_and_scores(store)
+    assert {seed for seed, score in found.items() if score == 71.0} == ours | theirs
+
+
+def test_a_merge_of_two_scores_of_a_cell_names_both_lines(repository):
+    store = merged(repository, seeds(3, scores=CHANGED), seeds(3, scores=scores(72.0)))
+    path = store.committed_path(CELL.method)
+    with pytest.raises(
+        DataError, match=r":\d+: .* seed 3 has another record in line \d+"
+    ) as caught:
+        list(store.records())
+    line = int(re.search(r":(\d+):", str(caught.value))[1])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[: line - 1], *lines[line:]]))
+    assert seeds_and_scores(store)[3] in (71.0, 72.0)
+
+
+def test_a_merge_without_the_rules_leaves_a_conflict_that_is_named(repository):
+    (repository / "records" / GIT_ATTRIBUTES).write_text("")
+    git(repository, "commit", "-qam", "no rules")
+    with pytest.raises(AssertionError, match="CONFLICT"):
+        merged(repository, seeds(1), seeds(2))
+    with pytest.raises(
+        DataError, match=r":\d+: wanted the lines of a merged file, found a conflict"
+    ):
+        list(Store(repository).records())
+
+
+# Promoted by many, and to one place
 
 
 def test_everybody_who_promotes_at_once_is_heard(tmp_path):
     every = [record(seed=seed) for seed in range(24)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda made: Store(tmp_path).promote([made]), every))
-    path = Store(tmp_path).committed_path("fake:8")
-    assert path.read_bytes() == encode_committed(every)
+    path = Store(tmp_path).committed_path(CELL.method)
+    assert path.read_bytes() == encode_committed(CELL.method, every)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 

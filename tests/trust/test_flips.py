@@ -29,7 +29,7 @@ KINDS = {
     "records": ("runs/records/**/seed-0.json", None),
     "similarities": ("runs/records/**/seed-0.safetensors", None),
 }
-COMMITTED = ROOT / "results" / "records" / "glove-mini.jsonl"
+COMMITTED = ROOT / "results" / "records" / "glove-mini" / "glove-mini.mean.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,8 @@ def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
 
 def test_a_damaged_line_of_committed_records_is_refused(attacked, tmp_path):
     dice, true = random.Random(1), read_committed(COMMITTED)
-    before, path = COMMITTED.read_bytes(), tmp_path / COMMITTED.name
+    before, path = COMMITTED.read_bytes(), tmp_path / "glove-mini" / COMMITTED.name
+    path.parent.mkdir()
     for _ in range(attacked.times(20, 5000)):
         content = bytearray(before)
         dice.choice(DAMAGES)(content, dice)

@@ -28,7 +28,8 @@ from harness.results.records import encode_committed, read_committed, read_recor
 
 ATTACK = "types"
 RESULTS = Path(__file__).parents[2] / "results"
-RECORD = next(iter(read_committed(RESULTS / "records" / "glove-mini.jsonl").values()))
+GLOVE = "glove-mini/glove-mini.mean.jsonl"  # the committed records of a method
+RECORD = next(iter(read_committed(RESULTS / "records" / GLOVE).values()))
 DEEP = "[" * 100_000
 DIGITS = "9" * 5_000
 
@@ -51,7 +52,7 @@ FILES = {
     "traps": ("questions/traps.toml", lambda path: read_rows(Trap, path, "trap")),
     "reference": ("references/mteb.json", lambda path: read_references(path.parents[1])),
     "record": ("seed-0.json", read_record),
-    "records": ("glove-mini.jsonl", read_committed),
+    "records": (GLOVE, read_committed),
     "notes": ("not-run.json", lambda path: read_failures(path.parent)),
     "comparisons": (
         "records/comparisons/bert-mini.senteval-spearman-all.json",
@@ -65,7 +66,7 @@ FILES = {
 # A good file of the kinds that are not committed as they are read here.
 MADE = {
     "record": seal(RECORD),
-    "records": encode_committed([RECORD]),
+    "records": encode_committed(RECORD.method, [RECORD]),
     "notes": b'{"a on b, seed 0": "why"}',
     "pins": b'{"schema": 1, "pins": {"a": {"sha256": "00"}}}',
 }
@@ -174,8 +175,9 @@ def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tm
     path, parser = good_file(name, tmp_path)
     parser(path)
     text = path.read_text(encoding="utf-8")
-    first, *lines = text.splitlines() if path.suffix == ".jsonl" else [text]
-    tree = tomllib.loads(first) if path.suffix == ".toml" else json.loads(first)
+    lines = text.splitlines() if path.suffix == ".jsonl" else [text]
+    place = 1 if path.suffix == ".jsonl" else 0  # of the first record, or of all
+    tree = tomllib.loads(text) if path.suffix == ".toml" else json.loads(lines[place])
     if name in SEALED:
         del tree[SEAL]
     every = list(places(tree))
@@ -194,7 +196,8 @@ def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tm
     def tried(number, how, junk):
         bad = written(path, changed(tree, every[number], how, junk))
         bad = sealed(path.name, bad) if name in SEALED else bad
-        path.write_text("\n".join([bad, *lines]), "utf-8", "replace")
+        lines[place] = bad
+        path.write_text("\n".join(lines), "utf-8", "replace")
         read_or_refuse(attacked, parser, path)
 
     tried()
