@@ -2,6 +2,7 @@
 
 import json
 import linecache
+import mmap
 import shutil
 import sys
 from contextlib import contextmanager, suppress
@@ -119,6 +120,47 @@ def test_a_run_reads_the_bytes_whatever_was_noted_of_them(tmp_path, monkeypatch)
     assert places.identify(config, here).key == true
     encoder = CachedEncoder.open(config, places, lambda: 0.0)
     assert (encoder.identity.key, encoder.loaded().key) == (true, true)
+
+
+def stored_through_a_map(file, content):
+    """Put bytes into a page that is already changed, which moves no time."""
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as mapped:
+        mapped[:] = file.read_bytes()
+        before = digests.state_of(file)
+        yield
+        mapped[:] = content
+        if digests.state_of(file) != before:
+            pytest.skip("the page was written in between, so that its time moved")
+        yield
+
+
+def stored_in_the_same_state(file, content, monkeypatch):
+    """As two images of a file system at one path, or a clock that knows whole seconds."""
+    monkeypatch.setattr(digests, "state_of", str)
+    yield
+    file.write_bytes(content)
+    yield
+
+
+@pytest.mark.parametrize("change", [stored_through_a_map, stored_in_the_same_state])
+def test_a_run_reads_the_bytes_that_are_there_whatever_size_and_times_say(
+    tmp_path, monkeypatch, change
+):
+    """A plan takes the note for true; the key of a run is that of the new bytes, as its vectors."""
+    monkeypatch.setattr(digests, "LARGE_FILE", 1)
+    (here := tmp_path / "model").mkdir()
+    file, places = here / "v.safetensors", Places(tmp_path, encoders={"m": here})
+    config = StaticConfig("m", file=file.name)
+    write_vectors(file, *vectors_of_words(1))
+    key, content = config.identify(here).key, file.read_bytes()
+    write_vectors(file, *vectors_of_words(0))
+    steps = change(file, content, *([monkeypatch] if change is stored_in_the_same_state else []))
+    next(steps)
+    noted = places.identify(config, here).key
+    next(steps)
+    assert places.identify(config, here, noted=True).key == noted != key
+    encoder = CachedEncoder.open(config, places, lambda: 0.0)
+    assert (encoder.identity.key, encoder.loaded().key) == (key, key)
 
 
 # At every step of loading: another model's files take the place of the model's own.
