@@ -224,9 +224,9 @@ def sentences(lengths: Sequence[int], count: int) -> list[str]:
     """Texts of the embedded corpus, cut or joined to numbers of words of that distribution."""
     import numpy as np
 
-    from harness.assets.places import EMBEDDED
+    from harness.assets.places import EMBEDDED_DATA
 
-    lines = (EMBEDDED / "text.txt").read_text(encoding="utf-8").split()
+    lines = (EMBEDDED_DATA / "text.txt").read_text(encoding="utf-8").split()
     rng = np.random.default_rng(0)
     places = rng.uniform(0, len(lengths) - 1, size=count)
     words = np.maximum(1, np.interp(places, range(len(lengths)), lengths) - 2).astype(int)

@@ -28,7 +28,7 @@ from harness.core.environment import PACKAGES
 from harness.core.errors import HarnessError, UsageError, is_interruption
 from harness.core.metrics import add_metric
 from harness.core.plugin_code import (
-    OURS,
+    HARNESS_PACKAGES,
     harness_code,
     require_digested,
     require_in_place,
@@ -40,8 +40,8 @@ from harness.core.provenance import FILE_PLUGINS, PLUGINS, Plugin
 from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points
-KINDS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
-TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
+PLUGIN_LISTS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
+PYPROJECT_TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
 BYTECODE = "__pycache__"
 
 
@@ -58,9 +58,11 @@ def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
             tool = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
         except (OSError, ValueError) as error:
             raise UsageError(f"pyproject.toml: wanted TOML, found: {error}") from None
-        chosen = tool.get(TABLE, {}).get("plugins", [])
+        chosen = tool.get(PYPROJECT_TABLE, {}).get("plugins", [])
         if not (isinstance(chosen, list) and all(isinstance(path, str) for path in chosen)):
-            raise UsageError(f"pyproject.toml, tool.{TABLE}: plugins: wanted a list of files")
+            raise UsageError(
+                f"pyproject.toml, tool.{PYPROJECT_TABLE}: plugins: wanted a list of files"
+            )
         files += chosen
     return [*dict.fromkeys((*map(plugin_of_file, files), *_installed()))]
 
@@ -258,7 +260,7 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
             )
         try:
             module = _imported(plugin)
-            places.ADDED |= {asset.name: asset for asset in getattr(module, "ASSETS", ())}
+            places.PLUGIN_ASSETS |= {asset.name: asset for asset in getattr(module, "ASSETS", ())}
             for metric in getattr(module, "METRICS", ()):
                 add_metric(metric)
             collected((*PLUGINS.values(), plugin))
@@ -280,7 +282,7 @@ def registered(plugin: Plugin) -> dict[str, list[str]]:
         return thing if isinstance(thing, str) else getattr(thing, "id", None) or thing.name
 
     module = sys.modules[plugin.module]
-    return {kind: [*map(name, getattr(module, kind, ()))] for kind in KINDS}
+    return {kind: [*map(name, getattr(module, kind, ()))] for kind in PLUGIN_LISTS}
 
 
 def _imported(plugin: Plugin) -> ModuleType:
@@ -304,7 +306,7 @@ def _imported(plugin: Plugin) -> ModuleType:
         module = import_module(plugin.module)
         require_digested(plugin)
         require_nothing_replaced(plugin, code)
-        require_in_place(plugin, (*OURS, *PACKAGES))
+        require_in_place(plugin, (*HARNESS_PACKAGES, *PACKAGES))
     except BaseException:
         sys.meta_path.remove(content)
         for name in {*sys.modules} - modules:

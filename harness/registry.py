@@ -23,16 +23,16 @@ from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.layout import IS_WHEEL
 from harness.core.provenance import PLUGINS, Plugin
-from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
+from harness.core.types import LONGEST_ID, METHOD_GRAMMAR, Corpus, Method, MethodId, Task
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
 from harness.tasks.loader import OWN_TEXTS, TARGETS
 from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
-BASELINES = "harness.baselines" if IS_WHEEL else "baselines"
+BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
 FIT_WORDS = (*TARGETS, OWN_TEXTS)  # what `@` may name that is no corpus
 
-Thing = TypeVar("Thing")
+Registered = TypeVar("Registered")
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class Registry:
         """
         if identifier in self.methods:
             return self.methods[identifier]
-        if len(identifier) > LONGEST:
+        if len(identifier) > LONGEST_ID:
             raise UsageError(
-                f"{identifier[:40]}…: wanted a method id of {LONGEST} characters at most, found "
+                f"{identifier[:40]}…: wanted a method id of {LONGEST_ID} characters at most, found "
                 f"{len(identifier):,}"
             )
         parts = MethodId.parse(identifier)
         if parts is None:
-            raise UsageError(f"{identifier!r} is no method id; the form is {GRAMMAR}")
+            raise UsageError(f"{identifier!r} is no method id; the form is {METHOD_GRAMMAR}")
         encoder = self._encoder(parts.encoder)
         posts = self.parse_posts("+".join(parts.post))
         if parts.fit_on is not None and parts.fit_on not in FIT_WORDS:
@@ -122,7 +122,7 @@ class Registry:
         elif pooling == NATIVE:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         elif prompt:
-            raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {GRAMMAR}")
+            raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {METHOD_GRAMMAR}")
         return Method(encoder, pooling, posts, parts.fit_on)
 
     def _encoder(self, text: str) -> EncoderConfig:
@@ -155,12 +155,13 @@ class Registry:
         try:
             signature.bind(*arguments)
         except TypeError:
+            count = "no" if argument else "an"
             raise UsageError(
-                f"+{text}: {name} takes {'no' if argument else 'an'} argument, as in {GRAMMAR}"
+                f"+{text}: {name} takes {count} argument, as in {METHOD_GRAMMAR}"
             ) from None
         wanted = next((p.annotation for p in signature.parameters.values()), None)
         if wanted in (int, int | None) and argument and not argument.isdecimal():
-            raise UsageError(f"+{text}: {name} takes a whole number, as in {GRAMMAR}")
+            raise UsageError(f"+{text}: {name} takes a whole number, as in {METHOD_GRAMMAR}")
         return make(*arguments)
 
     def select_methods(self, patterns: Iterable[str]) -> tuple[Method, ...]:
@@ -203,10 +204,13 @@ class Registry:
 
 
 def _selected(
-    patterns: Iterable[str], things: Mapping[str, Thing], named: Callable[[str], Thing], none: str
-) -> tuple[Thing, ...]:
+    patterns: Iterable[str],
+    things: Mapping[str, Registered],
+    named: Callable[[str], Registered],
+    none: str,
+) -> tuple[Registered, ...]:
     """The things that globs match and names name, in their order, without repetitions."""
-    chosen: list[Thing] = []
+    chosen: list[Registered] = []
     for pattern in patterns:
         if is_glob(pattern):
             hits = [thing for name, thing in things.items() if fnmatchcase(name, pattern)]
@@ -223,7 +227,7 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
-def look_up(kind: str, name: str, things: Mapping[str, Thing], remedy: str = "") -> Thing:
+def look_up(kind: str, name: str, things: Mapping[str, Registered], remedy: str = "") -> Registered:
     """The thing of that name. Raises UsageError, which offers the nearest ones and the remedy."""
     if name in things:
         return things[name]
@@ -260,7 +264,7 @@ def load_registry() -> Registry:
 def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     """What comes with the harness, and what imported plug-ins register."""
     added = [sys.modules[plugin.module] for plugin in plugins]
-    baselines = (*_modules(BASELINES), *added)
+    baselines = (*_modules(BASELINES_PACKAGE), *added)
     tasks = (*_modules("harness.tasks"), *added)
     poolings = (*POOLINGS, NATIVE, *_collected(added, "POOLINGS"))
     posts = (post for module in baselines for post in getattr(module, "POSTS", {}).items())
@@ -290,8 +294,8 @@ def _collected(modules: Iterable[Any], name: str) -> Iterable[Any]:
     return (thing for module in modules for thing in getattr(module, name, ()))
 
 
-def _unique(kind: str, named: Iterable[tuple[str, Thing]]) -> dict[str, Thing]:
-    things: dict[str, Thing] = {}
+def _unique(kind: str, named: Iterable[tuple[str, Registered]]) -> dict[str, Registered]:
+    things: dict[str, Registered] = {}
     for name, thing in named:
         if name in things:
             raise HarnessError(f"two files register the {kind} {name!r}: rename one of them")

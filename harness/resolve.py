@@ -17,8 +17,8 @@ from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub
-from harness.core.types import GRAMMAR, Method, MethodId
-from harness.encoders.checkpoint import MODULES, require_nothing_unapplied
+from harness.core.types import METHOD_GRAMMAR, Method, MethodId
+from harness.encoders.checkpoint import MODULES_FILE, require_nothing_unapplied
 from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import own_pooling
 from harness.encoders.native import bypassed
@@ -110,7 +110,7 @@ class Resolver:
         if "/" in word:
             raise UsageError(f"{word}: there is no such file or folder")
         names = (*self.registry.encoders, *self._repositories(), *self.registry.methods)
-        near = nearest(word, names) or f"the form is {GRAMMAR}"
+        near = nearest(word, names) or f"the form is {METHOD_GRAMMAR}"
         raise UsageError(f"{word!r} is no method or model: {near}")
 
     def _encoder_name(self, model: str) -> str | None:
@@ -158,10 +158,10 @@ class Resolver:
         member = self.registry.encoders[name].member(0)
         place = self.places.encoders.get(name) or self.places.encoder(member)
         word = own_pooling(place)
-        if isinstance(member, TransformerConfig) and not (place / MODULES).is_file():
+        if isinstance(member, TransformerConfig) and not (place / MODULES_FILE).is_file():
             self.assumptions.append(
-                f"{name}: its folder has no {MODULES}, which says what a model's own pooling is: "
-                f"{name} is {name}.{word} here"
+                f"{name}: its folder has no {MODULES_FILE}, which says what a model's own pooling "
+                f"is: {name} is {name}.{word} here"
             )
         if word not in self.registry.poolings:
             raise UsageError(
@@ -211,10 +211,10 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
                 f"({', '.join(VECTOR_SUFFIXES)})"
             )
         return StaticConfig(name=name, file=path.name, trained_on=unstated)
-    if not any((path / file).exists() for file in ("config.json", MODULES)):
+    if not any((path / file).exists() for file in ("config.json", MODULES_FILE)):
         require_nothing_unapplied(path)  # an adapter alone
         raise UsageError(
-            f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"
+            f"--encoder {name}={source}: the folder holds no config.json and no {MODULES_FILE}"
         )
     return _of_folder(TransformerConfig(name=name, repo=path.name, trained_on=unstated), path)
 

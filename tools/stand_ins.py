@@ -32,14 +32,14 @@ from harness.core.toml import read_rows
 from harness.encoders.checkpoint import OFFSET_POSITIONS, PICKLED, SAFETENSORS
 from harness.encoders.modules import (
     MODEL,
-    STATIC,
+    STATIC_MODULE,
     append_mode,
     append_module,
     append_transformer,
     write_json,
 )
 from harness.encoders.subword_vectors import MODEL_TYPE
-from harness.encoders.trained import TRAINING, FamilyConfig
+from harness.encoders.trained import TRAINING_FILE, FamilyConfig
 from harness.encoders.word_vectors import read_counts
 from harness.registry import load_registry
 from harness.tasks.corpora import ALL_NLI_HEADER
@@ -90,7 +90,7 @@ def make_encoder(config: EncoderConfig, folder: Path) -> Path:
     member = _make(replace(shape, width=48, pickled=False), folder / "seed-0", config.name)
     command = f"harness train {config.recipe} --seed 0"
     pins = {start.name: config.start.weights_sha256 or "a stand-in"}
-    write_json(member / TRAINING, {"command": command, "seed": 0, "start": pins})
+    write_json(member / TRAINING_FILE, {"command": command, "seed": 0, "start": pins})
     return folder
 
 
@@ -172,7 +172,7 @@ def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
     """A table of vectors for the pieces of a tokenizer."""
     table = folder
     if shape.architecture == "static":
-        append_module(folder, STATIC, {})
+        append_module(folder, STATIC_MODULE, {})
         [module] = parse_json((folder / "modules.json").read_text())
         table = folder / "0_StaticEmbedding"
         table.mkdir()

@@ -202,7 +202,7 @@ class Asset:
         files = [path for part in self.every_part for path in part.paths]
         return fixed_by(
             sha256=self.sha256
-            or (files and all(path in FILES for path in files))
+            or (files and all(path in KNOWN_FILES for path in files))
             or (downloads and all(download.sha256 for download in downloads)),
             revision=downloads and all(download.revision for download in downloads),
             rows=self.rows,
@@ -224,7 +224,7 @@ class KnownFiles:
     files: Mapping[str, KnownFile]
 
 
-FILES = read_typed(KnownFiles, Path(__file__).with_name("files.toml")).files
+KNOWN_FILES = read_typed(KnownFiles, Path(__file__).with_name("files.toml")).files
 
 
 @dataclass(frozen=True)
@@ -265,6 +265,6 @@ class Catalogue:
 
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CATALOGUE = read_typed(Catalogue, CATALOGUE_FILE)
-DATA_ASSETS, TOGETHER = CATALOGUE.assets, CATALOGUE.together
+DATA_ASSETS, BUNDLES = CATALOGUE.assets, CATALOGUE.together
 WHEELS = {wheels.encoder: wheels for wheels in CATALOGUE.encoders}
 EMBEDDED_SHA256 = CATALOGUE.embedded_sha256

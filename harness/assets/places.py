@@ -34,25 +34,25 @@ from harness.core.provenance import plugins_of, with_code
 from harness.core.toml import read_typed
 
 CACHE = "~/.cache/sentence-embedding-harness"
-EMBEDDED = Path(__file__).parent / "embedded" / "mini"
-UNPACKED = "unpacked"  # under the cache folder: encoders that wheels carry
-DIGESTS = "digests"  # under the cache folder: of large files, for plans
-TRAINED = "trained"  # under the cache folder: what `harness train family` makes
+EMBEDDED_DATA = Path(__file__).parent / "embedded" / "mini"
+WHEELS_FOLDER = "unpacked"  # under the cache folder: encoders that wheels carry
+DIGESTS_FOLDER = "digests"  # under the cache folder: of large files, for plans
+TRAINED_FOLDER = "trained"  # under the cache folder: what `harness train family` makes
 
-SCHEMA = 1
-OF_DATA = ".harness/pins.json"  # under the data folder
-OF_ENCODERS = "pins.json"  # under the cache folder
-DIGEST = re.compile(r"[0-9A-Za-z]+")  # or the commit of a repository
+PINS_SCHEMA = 1
+DATA_PINS = ".harness/pins.json"  # under the data folder
+ENCODER_PINS = "pins.json"  # under the cache folder
+DIGEST_PATTERN = re.compile(r"[0-9A-Za-z]+")  # or the commit of a repository
 
 Pin = Mapping[str, str]
 
 
-ADDED: dict[str, Asset] = {}  # assets of plug-ins
+PLUGIN_ASSETS: dict[str, Asset] = {}  # assets of plug-ins
 
 
 def every_asset() -> tuple[Asset, ...]:
     """Every asset of the catalogue, and those of plug-ins."""
-    return (*DATA_ASSETS, *ADDED.values())
+    return (*DATA_ASSETS, *PLUGIN_ASSETS.values())
 
 
 def asset_named(name: str) -> Asset:
@@ -122,18 +122,18 @@ class Places:
     @property
     def encoder_pins(self) -> Pins:
         """The digests of unpinned encoders at their first download."""
-        return Pins(self.cache / OF_ENCODERS)
+        return Pins(self.cache / ENCODER_PINS)
 
     @property
     def data_pins(self) -> Pins:
         """The digests of unpinned data at their first download; without a data folder, none."""
-        return Pins((self.data_dir or self.cache) / OF_DATA)
+        return Pins((self.data_dir or self.cache) / DATA_PINS)
 
     def require_data(self, asset: str) -> Path:
         """The data folder, if it holds the asset; AssetMissing with the command that gets it."""
         entry = asset_named(asset)
         if entry.embedded:
-            return EMBEDDED
+            return EMBEDDED_DATA
         if self.data_dir is not None and self.data(entry) is not None:
             return self.data_dir
         about = "about " if entry.to_get == entry.estimated_size else ""
@@ -151,7 +151,7 @@ class Places:
     def data(self, asset: Asset) -> Path | None:
         """The first of its places under the data folder that exists."""
         if asset.embedded:
-            return EMBEDDED
+            return EMBEDDED_DATA
         places = [self.data_dir / place for place in asset.probe] if self.data_dir else []
         return next((place for place in places if place.exists()), None)
 
@@ -164,7 +164,7 @@ class Places:
         earlier stand for large files that seem unchanged. Digests are noted in the cache for this,
         unless it is not `writable`.
         """
-        with remembering(self.cache / DIGESTS, anew=not noted, writable=writable):
+        with remembering(self.cache / DIGESTS_FOLDER, anew=not noted, writable=writable):
             identity = config.identify(path)
         return replace(identity, key=with_code(identity.key, config))
 
@@ -204,7 +204,7 @@ class Places:
     def trained(self, source: Trained) -> Path:
         """The folder for a member of a family: under one given by hand, or under the cache."""
         given = self.encoders.get(source.family)
-        return (given or self.cache / TRAINED / source.folder) / f"seed-{source.seed}"
+        return (given or self.cache / TRAINED_FOLDER / source.folder) / f"seed-{source.seed}"
 
     def has_encoder(self, config: EncoderConfig) -> bool:
         """Whether the encoder's files are on this machine; of a family, those of its first seed."""
@@ -216,7 +216,7 @@ class Places:
 
     def unpacked(self, encoder: str) -> Path:
         """Where an encoder that wheels carry is or will be unpacked."""
-        return self.cache / UNPACKED / encoder
+        return self.cache / WHEELS_FOLDER / encoder
 
     def _snapshot(self, source: Hub) -> Snapshot | None:
         """The snapshot of the pinned commit, else of the first download, else of `main`."""
@@ -287,11 +287,11 @@ class PinFile:
     pins: Mapping[str, Pin]
 
     def __post_init__(self) -> None:
-        if self.schema != SCHEMA:
-            raise ValueError(f"wanted schema {SCHEMA}, found {self.schema}")
+        if self.schema != PINS_SCHEMA:
+            raise ValueError(f"wanted schema {PINS_SCHEMA}, found {self.schema}")
         for what, digest in chain.from_iterable(pin.items() for pin in self.pins.values()):
             safe(what)
-            if not DIGEST.fullmatch(digest):
+            if not DIGEST_PATTERN.fullmatch(digest):
                 raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
 
 
@@ -332,7 +332,7 @@ class Pins:
         def content() -> bytes:
             pins = self.read()  # what others record meanwhile stays
             pins = {**pins, name: {**pins.get(name, {}), **pin}}
-            text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
+            text = json.dumps({"schema": PINS_SCHEMA, "pins": pins}, indent=1, sort_keys=True)
             return f"{text}\n".encode()
 
         rewrite(self.path, content)

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.assets.catalogue import TOGETHER
+from harness.assets.catalogue import BUNDLES
 from harness.assets.fetch.addresses import Address, addresses_of, listing, look, parts_without
-from harness.assets.fetch.batch import Fetcher, Thing
+from harness.assets.fetch.batch import Fetched, Fetcher
 from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
@@ -89,15 +89,15 @@ def fetch_command(
     raise typer.Exit(min(filter(None, statuses), default=0))
 
 
-def _distinct(things_by_name: Mapping[str, Sequence[Thing]]) -> list[Thing]:
+def _distinct(things_by_name: Mapping[str, Sequence[Fetched]]) -> list[Fetched]:
     """The things of all names, each once."""
-    distinct: dict[Thing, None] = {}
+    distinct: dict[Fetched, None] = {}
     for things in things_by_name.values():
         distinct |= dict.fromkeys(things)
     return list(distinct)
 
 
-def _fetch(name: str, things: Sequence[Thing], fetcher: Fetcher, as_json: bool) -> int:
+def _fetch(name: str, things: Sequence[Fetched], fetcher: Fetcher, as_json: bool) -> int:
     """Fetch the things of a name, and print where they are or why they are not; the exit status."""
     outcome = complaint = ""
     status = 0
@@ -113,7 +113,7 @@ def _fetch(name: str, things: Sequence[Thing], fetcher: Fetcher, as_json: bool) 
     return status
 
 
-def say_addresses(things: Iterable[Thing], as_json: bool) -> None:
+def say_addresses(things: Iterable[Fetched], as_json: bool) -> None:
     """Print what would be asked for each thing, in order."""
     if as_json:
         rows: list[dict[str, Any]] = []
@@ -125,7 +125,7 @@ def say_addresses(things: Iterable[Thing], as_json: bool) -> None:
         opt.say("\n".join(listing(thing)))
 
 
-def say_which_are_there(things: Iterable[Thing], as_json: bool) -> int:
+def say_which_are_there(things: Iterable[Fetched], as_json: bool) -> int:
     """Ask for each address and print which are there; 1 if a part has no source that is."""
     addresses: list[Address] = []
     for thing in things:
@@ -157,15 +157,15 @@ def scored_assets(registry: Registry) -> tuple[str, ...]:
     return tuple(name for name in names if not asset_named(name).embedded)
 
 
-def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[Thing, ...]]:
+def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[Fetched, ...]]:
     """What each name fetches: an asset, several in one download, an encoder, a repository."""
     assets = {asset.name: asset for asset in every_asset()}
-    things: dict[str, tuple[Thing, ...]] = {name: (asset,) for name, asset in assets.items()}
-    for name, parts in TOGETHER.items():
+    things: dict[str, tuple[Fetched, ...]] = {name: (asset,) for name, asset in assets.items()}
+    for name, parts in BUNDLES.items():
         things[name] = tuple(asset for asset in assets.values() if asset.name in parts)
     for name, config in registry.encoders.items():
         things[name] = assets_of(config) or (config,)
-    things_by_name: dict[str, tuple[Thing, ...]] = {}
+    things_by_name: dict[str, tuple[Fetched, ...]] = {}
     for name in dict.fromkeys(names):
         if "/" in name and name not in things:  # a repository of the hub
             things_by_name[name] = (config_for(name, name, None),)

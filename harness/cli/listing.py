@@ -15,8 +15,7 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
 from harness.core.provenance import PLUGINS
 from harness.core.types import rows_digest
-from harness.plugins import KINDS as KINDS_OF_PLUGIN
-from harness.plugins import registered
+from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
 from harness.results.published import Table
@@ -159,7 +158,7 @@ def plugins_rows() -> list[ListedRow]:
             "sha256": plugin.sha256[:12],
         }
         names = registered(plugin)
-        for kind in KINDS_OF_PLUGIN:
+        for kind in PLUGIN_LISTS:
             row[kind.lower()] = ", ".join(names.get(kind, ()))
         rows.append(row)
     return rows

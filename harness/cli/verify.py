@@ -19,7 +19,7 @@ from harness.core.json_text import parse_json
 from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.progress import Bar
 from harness.core.types import Method
-from harness.encoders.checkpoint import MODULES
+from harness.encoders.checkpoint import MODULES_FILE
 from harness.evaluation.model_choices import MeasuredModel
 from harness.evaluation.verification import ChoiceSearch, check_claims, follow_up
 from harness.registry import look_up
@@ -160,7 +160,7 @@ def own_method(method: Method, resolver: Resolver) -> Method:
     """The method under the model's own modules, where it has some and its id names no other."""
     encoder = method.encoder
     folder = resolver.places.encoder(encoder.member(0))
-    if isinstance(method.pooling, Native) or method.post or not (folder / MODULES).is_file():
+    if isinstance(method.pooling, Native) or method.post or not (folder / MODULES_FILE).is_file():
         return method
     return resolver.registry.parse(f"{encoder.name}.{NATIVE.name}")
 

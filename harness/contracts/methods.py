@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from harness.contracts.requirements import refused, require, require_close, require_equal, untouched
-from harness.contracts.samples import NOWHERE
+from harness.contracts.samples import MISSING_FOLDER
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import Method, is_method_id
@@ -93,8 +93,8 @@ ENCODER_FIELDS = ("name", "trained_on", "cite", "licence", "source", "identify",
 
 def check_missing_weights_are_named_in_one_line(encoder: EncoderConfig) -> None:
     """An encoder whose files are missing raises an error of one line that names them."""
-    with refused(HarnessError, str(NOWHERE)):
-        encoder.identify(NOWHERE)
+    with refused(HarnessError, str(MISSING_FOLDER)):
+        encoder.identify(MISSING_FOLDER)
 
 
 def check_a_text_has_one_vector_whatever_stands_beside_it(encoder: FunctionConfig) -> None:

@@ -10,7 +10,7 @@ from harness.core.interfaces import Encoding, PostProcessor
 from harness.core.types import Pairs
 from harness.evaluation.embeddings import PooledEmbeddings
 
-NOWHERE = Path("no-such-folder")
+MISSING_FOLDER = Path("no-such-folder")
 
 
 def rows(count: int, width: int, seed: int = 0) -> np.ndarray:

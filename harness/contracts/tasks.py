@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.assets.places import every_asset
 from harness.contracts.requirements import refused, require, require_equal, untouched
-from harness.contracts.samples import NOWHERE, rows
+from harness.contracts.samples import MISSING_FOLDER, rows
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.metrics import Metric, PairRows
 from harness.core.types import Pairs, Task, pairs_digest
@@ -53,7 +53,7 @@ def check_its_splits_hold_what_is_scored_and_trained_on(task: Task) -> None:
 def check_another_split_is_wrong_usage(task: Task) -> None:
     """A task raises UsageError for a split that it does not have."""
     with refused(UsageError, "no-such-split"):
-        task.load(NOWHERE, "no-such-split")
+        task.load(MISSING_FOLDER, "no-such-split")
 
 
 def check_only_graded_scores_have_a_scale(task: Task) -> None:
@@ -93,28 +93,28 @@ def check_its_asset_says_how_to_get_it(thing: Any) -> None:
 def check_missing_files_are_named_in_one_line(thing: Any) -> None:
     """A task or corpus whose files are missing raises AssetMissing in a line that names them."""
     read = thing.pairs if isinstance(thing, Task) else thing.sentences
-    with refused(AssetMissing, str(NOWHERE)):
-        read(NOWHERE)
+    with refused(AssetMissing, str(MISSING_FOLDER)):
+        read(MISSING_FOLDER)
 
 
 def check_it_needs_no_folder_and_is_the_same_again(thing: Any) -> None:
     """Embedded data are read without a folder of data, and are the same each time."""
     if isinstance(thing, Task):
-        digest = pairs_digest(thing.pairs(NOWHERE))
-        require_equal(pairs_digest(thing.pairs(NOWHERE)), digest, "pairs with the digest")
+        digest = pairs_digest(thing.pairs(MISSING_FOLDER))
+        require_equal(pairs_digest(thing.pairs(MISSING_FOLDER)), digest, "pairs with the digest")
     else:
-        sentences = list(islice(thing.sentences(NOWHERE), 50))
-        repeated = list(islice(thing.sentences(NOWHERE), 50))
+        sentences = list(islice(thing.sentences(MISSING_FOLDER), 50))
+        repeated = list(islice(thing.sentences(MISSING_FOLDER), 50))
         require(repeated == sentences, "the same first 50 sentences", "others")
 
 
 def check_a_task_does_not_write_into_what_it_gave(thing: Any) -> None:
     """Pairs that a task returned keep their gold when it is read again."""
     if isinstance(thing, Task):
-        pairs = [thing.load(NOWHERE, split) for split in thing.splits]
+        pairs = [thing.load(MISSING_FOLDER, split) for split in thing.splits]
         with untouched(*(part.gold for part in pairs)):
             for split in thing.splits:
-                thing.load(NOWHERE, split)
+                thing.load(MISSING_FOLDER, split)
 
 
 ASSET_CONTRACTS = (check_its_asset_says_how_to_get_it,)

@@ -89,14 +89,16 @@ def is_interruption(error: BaseException) -> bool:
 
 CACHE_SETTING = "--cache or HARNESS_CACHE_DIR"
 # What a system says of a folder in which nothing may be written, and what moves each folder.
-UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
-MOVES = f"{CACHE_SETTING} moves the cache, --output records, --data-dir or HARNESS_DATA_DIR data"
+WRITING_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
+FOLDER_SETTINGS = (
+    f"{CACHE_SETTING} moves the cache, --output records, --data-dir or HARNESS_DATA_DIR data"
+)
 
 
 def error_line(error: BaseException) -> str:
     """An unexpected error in one line: a file that the system refused, else type and message."""
     if isinstance(error, OSError) and error.strerror:
-        remedy = f"; {MOVES}" if error.errno in UNWRITABLE else ""
+        remedy = f"; {FOLDER_SETTINGS}" if error.errno in WRITING_ERRORS else ""
         return f"{error.filename or 'system'}: {error.strerror}{remedy}"
     if isinstance(error, SystemExit):
         return f"wanted a result, found SystemExit({error.code!r}): some code ended the program"

@@ -15,8 +15,8 @@ from typing import Any
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
 
-SEAL = "sha256"
-LAST_KEY = f',\n "{SEAL}": "'  # between the content of a sealed file and its digest
+SEAL_KEY = "sha256"
+LAST_KEY = f',\n "{SEAL_KEY}": "'  # between the content of a sealed file and its digest
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -93,12 +93,14 @@ def parse_sealed(path: Path, text: str) -> dict[str, Any]:
     body = text.rpartition(LAST_KEY)[0]
     try:
         if not body or sealed(path.name, f"{body}}}") != text:
-            raise ValueError(f"its last key is not the {SEAL} of its name and what is before it")
+            raise ValueError(
+                f"its last key is not the {SEAL_KEY} of its name and what is before it"
+            )
         content: dict[str, Any] = parse_json(text)
     except ValueError as error:
         raise DataError(
             f"{path}: wanted a file as it was written, found another ({error}); restore it, "
             "or delete it and measure again"
         ) from None
-    del content[SEAL]
+    del content[SEAL_KEY]
     return content

@@ -20,7 +20,7 @@ from harness.core.errors import HarnessError
 from harness.core.layout import BASELINES, HARNESS
 from harness.core.provenance import LIBRARY_FOLDERS, PLUGINS, Plugin
 
-OURS = (HARNESS.name, BASELINES.name)
+HARNESS_PACKAGES = (HARNESS.name, BASELINES.name)
 
 _WATCHED: dict[str, Path] = {}  # the file or folder of each plug-in that has one, by its module
 # What was refused, which stays so: a plug-in may catch what is raised inside it, by its module; and
@@ -123,7 +123,7 @@ def harness_code() -> Mapping[str, object]:
     of functions.
     """
     held: dict[str, object] = {}
-    for name, thing in _attributes(OURS):
+    for name, thing in _attributes(HARNESS_PACKAGES):
         held[name] = thing
         if issubclass(type(thing), FunctionType):
             held[f"{name}.__code__"] = thing.__code__
@@ -142,7 +142,7 @@ def require_nothing_replaced(plugin: Plugin, before: Mapping[str, object]) -> No
             raise _replaced(plugin.name, name)
 
 
-def require_in_place(plugin: Plugin, packages: tuple[str, ...] = OURS) -> None:
+def require_in_place(plugin: Plugin, packages: tuple[str, ...] = HARNESS_PACKAGES) -> None:
     """Raise HarnessError if code of a plug-in is a variable or an attribute of the packages."""
     for name, thing in _attributes(packages):
         if any(map(plugin.defines, _code_of(thing))):

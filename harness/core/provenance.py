@@ -200,7 +200,12 @@ def _is_own(thing: FunctionType | type) -> bool:
     if any(plugin.owns(module) for plugin in PLUGINS.values()):
         return False
     file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return not {*LIBRARY_FOLDERS} & {*Path(file).parts}
+    return not _is_of_a_library(file)
+
+
+@cache  # every cell asks, of each class of its method
+def _is_of_a_library(file: str) -> bool:
+    return not {*LIBRARY_FOLDERS}.isdisjoint(Path(file).parts)
 
 
 @cache

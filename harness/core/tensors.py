@@ -26,11 +26,11 @@ DTYPES = {
 }  # fmt: skip
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
-METADATA, SEAL, TENSOR_DIGEST = "__metadata__", "seal", "sha256."
+METADATA, SEAL_FIELD, TENSOR_DIGEST = "__metadata__", "seal", "sha256."
 ALIGNMENT = 8  # bytes, of the first tensor
 
 # What a header raises that is not there, was cut short, changed, or is none.
-DAMAGES = (FileNotFoundError, struct.error, ValueError, LookupError, TypeError)
+READ_ERRORS = (FileNotFoundError, struct.error, ValueError, LookupError, TypeError)
 
 Layout = Mapping[str, Any]  # dtype, shape and data_offsets of a tensor
 Parsed = TypeVar("Parsed", bound="TensorFile")
@@ -50,7 +50,7 @@ def write_tensors(
         dtype, shape = NAMES[array.dtype], array.shape
         layouts[name] = {"dtype": dtype, "shape": shape, "data_offsets": (begin, end)}
         sealed[TENSOR_DIGEST + name] = hashlib.sha256(array.data).hexdigest()
-    sealed[SEAL] = _seal(layouts, sealed)
+    sealed[SEAL_FIELD] = _seal(layouts, sealed)
     header = json.dumps({METADATA: sealed, **layouts}, separators=(",", ":")).encode()
     size = -(-len(header) // ALIGNMENT) * ALIGNMENT
     with replacing(path) as scratch, scratch.open("wb") as file:
@@ -79,8 +79,8 @@ class TensorFile:
                 layouts: Any = parse_json(file.read(length)) if start <= size else {}
             metadata = layouts.pop(METADATA)
             end = max((layout["data_offsets"][1] for layout in layouts.values()), default=0)
-            sealed = metadata.pop(SEAL) == _seal(layouts, metadata)
-        except DAMAGES:
+            sealed = metadata.pop(SEAL_FIELD) == _seal(layouts, metadata)
+        except READ_ERRORS:
             return None
         if not sealed or start + end != size:
             return None

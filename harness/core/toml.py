@@ -18,15 +18,15 @@ from harness.core.errors import DataError
 from harness.core.json_text import parse_json, parse_sealed
 from harness.core.terminal import CONTROL
 
-Made = TypeVar("Made")
+Typed = TypeVar("Typed")
 
 # What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000 digits.
-UNREADABLE = (OSError, ValueError)
+READING_ERRORS = (OSError, ValueError)
 
 SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def read_typed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
+def read_typed(kind: Callable[..., Typed], path: Path, /, **given: Any) -> Typed:
     """A file as a dataclass, or a JSON file as a list or mapping of such.
 
     `given` are fields that the file does not hold, such as its name. A field of several dataclasses
@@ -38,7 +38,7 @@ def read_typed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
     try:
         text = path.read_text(encoding="utf-8")
         content = parse_json(text, finite=False) if is_json else _parse_toml(text)
-    except UNREADABLE as error:
+    except READING_ERRORS as error:
         _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
     return _made(kind, content, path.name, given)
 
@@ -51,25 +51,25 @@ def _parse_toml(text: str) -> dict[str, Any]:
         raise ValueError("its brackets are nested too deep") from None
 
 
-def read_sealed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
+def read_sealed(kind: Callable[..., Typed], path: Path, /, **given: Any) -> Typed:
     """A JSON file that was measured, and that ends with its seal; else as `read_typed`.
 
     Raises DataError for a file that has changed since it was written.
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except UNREADABLE as error:
+    except READING_ERRORS as error:
         _refuse(path.name, f"wanted JSON, found: {error}")
     return _made(kind, parse_sealed(path, text), path.name, given)
 
 
-def _made(kind: Callable[..., Made], content: Any, name: str, given: Mapping[str, Any]) -> Made:
+def _made(kind: Callable[..., Typed], content: Any, name: str, given: Mapping[str, Any]) -> Typed:
     if is_dataclass(kind):
         return _dataclass(kind, content, name, given)
     return _value(kind, content, f"{name}: rows")
 
 
-def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:
+def read_rows(cls: type[Typed], path: Path, key: str = "row") -> tuple[Typed, ...]:
     """A TOML file of nothing but one list of tables, each as a dataclass."""
     rows = make_dataclass("Rows", [(key, tuple[cls, ...])])  # type: ignore[valid-type]
     return getattr(read_typed(rows, path), key)

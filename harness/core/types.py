@@ -22,13 +22,13 @@ from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Train
 from harness.core.scores import ScorePath
 from harness.core.texts import text_digest, why_no_text
 
-GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
+METHOD_GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
 METHOD_ID = re.compile(
     r"(?P<encoder>[a-z0-9-]+(?::[0-9]+)?)\.(?P<pooling>[a-z0-9-]+(?::[A-Za-z0-9_-]+)?)"
     r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
 )
 
-LONGEST = 150  # characters of an id, which is a folder's name among the records
+LONGEST_ID = 150  # characters of an id, which is a folder's name among the records
 
 # The fit corpora that hold the very sentences that are scored.
 TRANSDUCTIVE = ("target", "target-splits")

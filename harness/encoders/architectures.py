@@ -10,7 +10,7 @@ from typing import Any
 WITHOUT_PADDING = frozenset({"convbert", "fnet", "mobilebert", "nystromformer", "yoso"})
 
 # Architectures that cannot be pooled by layers and tokens, and what to do instead.
-REFUSED: Mapping[str, str] = {
+REFUSED_ARCHITECTURES: Mapping[str, str] = {
     "canine": "it pools characters by fours between its layers, so that its states do not "
     "stand for tokens; take an encoder of sub-words",
     "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
@@ -23,7 +23,9 @@ REFUSED: Mapping[str, str] = {
     "reformer": "its attention is drawn at random for each pass; take another encoder",
 }
 
-FULL = "original_full"  # BigBird's other attention, which its model takes at its first short text
+FULL_ATTENTION = (
+    "original_full"  # BigBird's other attention, which its model takes at its first short text
+)
 
 
 def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
@@ -32,5 +34,5 @@ def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
     if config.get("model_type") in WITHOUT_PADDING:
         facts["padding"] = "none"
     if config.get("model_type") in ("big_bird", "bigbird_pegasus"):
-        facts["attention"] = FULL
+        facts["attention"] = FULL_ATTENTION
     return facts

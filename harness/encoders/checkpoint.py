@@ -37,18 +37,18 @@ SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
 PICKLED_INDEX = "pytorch_model.bin.index.json"
-POINTER = b"version https://git-lfs.github.com/spec/"  # how git-lfs begins in a file's place
-MODULES = "modules.json"  # of sentence-transformers
-STATIC = "StaticEmbedding"  # its module of a table of vectors
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how git-lfs begins in a file's place
+MODULES_FILE = "modules.json"  # of sentence-transformers
+STATIC_MODULE = "StaticEmbedding"  # its module of a table of vectors
 # Of a model for other libraries, or under a name that transformers does not look for.
 OTHER_WEIGHTS = (".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors")
 SEAL_SUFFIX = ".sha256"  # beside a converted file: its own digest
 
 # What a vocabulary may lie in, and what else an AutoTokenizer may read, whatever its class.
-VOCABULARIES = (
+VOCABULARY_FILES = (
     "tokenizer.json", "vocab*", "merges*", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken",
 )  # fmt: skip
-TOKENIZER_FILES = (*VOCABULARIES, "tokenizer*", "special_tokens*", "added_tokens*")
+TOKENIZER_FILES = (*VOCABULARY_FILES, "tokenizer*", "special_tokens*", "added_tokens*")
 # Their tokens are bytes or code points: there is no vocabulary.
 WITHOUT_VOCABULARY = frozenset({"ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer"})
 
@@ -166,7 +166,7 @@ def require_weights(name: str, path: Path, wanted: str | None, digest: str) -> N
 def require_no_pointer(path: Path) -> None:
     """Refuse the text that git-lfs leaves in the place of a file that was not downloaded."""
     with path.open("rb") as file:
-        if file.read(len(POINTER)) == POINTER:
+        if file.read(len(LFS_POINTER)) == LFS_POINTER:
             raise DataError(
                 f"{path}: wanted the file itself, found a git-lfs pointer to it; get it with "
                 "`git lfs pull`, or fetch the model again"
@@ -178,7 +178,7 @@ def module_entries(folder: Path) -> tuple[tuple[str, str], ...]:
 
     None where there is no such file.
     """
-    file = folder / MODULES
+    file = folder / MODULES_FILE
     if not file.is_file():
         return ()
     require_no_pointer(file)
@@ -205,10 +205,10 @@ def transformer_folder(folder: Path) -> Path:
     if not entries:
         return folder
     type_, path = entries[0]
-    if type_.endswith(f".{STATIC}"):
+    if type_.endswith(f".{STATIC_MODULE}"):
         raise DataError(
-            f"{folder / MODULES}: wanted a transformer as its first module, found a {STATIC}; "
-            "take the pooling native"
+            f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
+            f"{STATIC_MODULE}; take the pooling native"
         )
     return folder / path
 
@@ -287,7 +287,7 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     Raises DataError where none holds a vocabulary: transformers would make an empty tokenizer.
     """
     kind = read_settings(folder / "tokenizer_config.json").get("tokenizer_class")
-    if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARIES):
+    if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARY_FILES):
         raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
     files = tuple(sorted(_matching(folder, TOKENIZER_FILES)))
     for file in files:
@@ -462,7 +462,7 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
 
 
 # Of a config.json: what names and stores a model, and changes nothing that it computes.
-HARMLESS = frozenset(
+HARMLESS_SETTINGS = frozenset(
     {"_name_or_path", "architectures", "dtype", "gradient_checkpointing", "torch_dtype"}
     | {"transformers_version", "use_cache"}
 )
@@ -470,7 +470,9 @@ HARMLESS = frozenset(
 
 def config_digest(config: Mapping[str, Any]) -> str:
     """The digest of a config.json, whatever its order, without what changes no vector."""
-    return digest_of({name: value for name, value in config.items() if name not in HARMLESS})
+    return digest_of(
+        {name: value for name, value in config.items() if name not in HARMLESS_SETTINGS}
+    )
 
 
 @dataclass(frozen=True)

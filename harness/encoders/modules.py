@@ -22,8 +22,8 @@ from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Pooling
 from harness.core.json_text import parse_json
 from harness.encoders.checkpoint import (
-    MODULES,
-    STATIC,
+    MODULES_FILE,
+    STATIC_MODULE,
     module_entries,
     read_settings,
     sentence_config,
@@ -32,17 +32,21 @@ from harness.encoders.checkpoint import (
 from harness.encoders.subword_vectors import is_subword_folder
 from harness.transforms.pooling import MEAN, NATIVE, Mean
 
-MODEL = "config_sentence_transformers.json"
+MODEL_FILE = "config_sentence_transformers.json"
 LIBRARY = "sentence_transformers."  # whose modules are read; another's are foreign code
 
 TRANSFORMER = "Transformer"
-LAYERS, POOLING, DENSE, LAYER_NORM = "WeightedLayerPooling", "Pooling", "Dense", "LayerNorm"
+WEIGHTED_LAYERS = "WeightedLayerPooling"
+POOLING = "Pooling"
+DENSE = "Dense"
+LAYER_NORM = "LayerNorm"
 CHAIN = re.compile(
-    rf"({TRANSFORMER}( {LAYERS})? {POOLING}|{STATIC})( ({DENSE}|{LAYER_NORM}|Normalize|Dropout))*"
+    rf"({TRANSFORMER}( {WEIGHTED_LAYERS})? {POOLING}|{STATIC_MODULE})"
+    rf"( ({DENSE}|{LAYER_NORM}|Normalize|Dropout))*"
 )
 
 # In the order in which sentence-transformers puts their vectors side by side.
-MODES = {
+POOLING_MODES = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
     "mean": "pooling_mode_mean_tokens",
@@ -59,48 +63,59 @@ ACTIVATIONS = tuple(
     )
 )  # fmt: skip
 
-ANY = None
-SIZE = {"embedding_dimension": ANY, "word_embedding_dimension": ANY}
-OF_SENTENCES = {
+ANY_VALUE = None
+SIZE_SETTINGS = {"embedding_dimension": ANY_VALUE, "word_embedding_dimension": ANY_VALUE}
+SENTENCE_SETTINGS = {
     "module_input_name": ("sentence_embedding",),
     "module_output_name": ("sentence_embedding", None),
 }
-TEXT = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
-LOADING = ("model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args")
+TEXT_MODALITY = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+LOADING_SETTINGS = (
+    "model_args",
+    "model_kwargs",
+    "tokenizer_args",
+    "processor_kwargs",
+    "config_args",
+)
 
 # What each module's file may say: any value, or one of these.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     TRANSFORMER: {
-        "max_seq_length": ANY,
-        "do_lower_case": ANY,
-        "unpad_inputs": ANY,  # which moves no vector
+        "max_seq_length": ANY_VALUE,
+        "do_lower_case": ANY_VALUE,
+        "unpad_inputs": ANY_VALUE,  # which moves no vector
         "transformer_task": ("feature-extraction",),
-        "modality_config": (TEXT,),
+        "modality_config": (TEXT_MODALITY,),
         "module_output_name": ("token_embeddings",),
         "tokenizer_name_or_path": (None,),
-        **dict.fromkeys((*LOADING, "config_kwargs", "processing_kwargs"), ({},)),
+        **dict.fromkeys((*LOADING_SETTINGS, "config_kwargs", "processing_kwargs"), ({},)),
     },
-    STATIC: {},
-    LAYERS: {**SIZE, "layer_start": ANY, "num_hidden_layers": ANY},
-    POOLING: {**SIZE, "pooling_mode": ANY, "include_prompt": ANY, **dict.fromkeys(MODES.values())},
+    STATIC_MODULE: {},
+    WEIGHTED_LAYERS: {**SIZE_SETTINGS, "layer_start": ANY_VALUE, "num_hidden_layers": ANY_VALUE},
+    POOLING: {
+        **SIZE_SETTINGS,
+        "pooling_mode": ANY_VALUE,
+        "include_prompt": ANY_VALUE,
+        **dict.fromkeys(POOLING_MODES.values()),
+    },
     DENSE: {
-        "in_features": ANY,
-        "out_features": ANY,
-        "bias": ANY,
-        "use_residual": ANY,
+        "in_features": ANY_VALUE,
+        "out_features": ANY_VALUE,
+        "bias": ANY_VALUE,
+        "use_residual": ANY_VALUE,
         "activation_function": ACTIVATIONS,
-        **OF_SENTENCES,
+        **SENTENCE_SETTINGS,
     },
-    LAYER_NORM: {"dimension": ANY},
-    "Normalize": OF_SENTENCES,
-    "Dropout": {"dropout": ANY},
-    MODEL: {
-        "__version__": ANY,
+    LAYER_NORM: {"dimension": ANY_VALUE},
+    "Normalize": SENTENCE_SETTINGS,
+    "Dropout": {"dropout": ANY_VALUE},
+    MODEL_FILE: {
+        "__version__": ANY_VALUE,
         "model_type": ("SentenceTransformer",),
-        "prompts": ANY,
-        "default_prompt_name": ANY,
+        "prompts": ANY_VALUE,
+        "default_prompt_name": ANY_VALUE,
         "similarity_fn_name": ("cosine", "dot", None),
-        "truncate_dim": ANY,
+        "truncate_dim": ANY_VALUE,
     },
 }
 
@@ -116,7 +131,7 @@ class Module:
     @property
     def weights(self) -> str:
         """The digest of its weights; empty for a kind that has none."""
-        has_weights = self.kind in (LAYERS, DENSE, LAYER_NORM)
+        has_weights = self.kind in (WEIGHTED_LAYERS, DENSE, LAYER_NORM)
         return digest_of_files(weights_files(self.folder)) if has_weights else ""
 
 
@@ -148,7 +163,7 @@ class Modules:
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors stand side by side."""
-        switched = [mode for mode, word in MODES.items() if self.pooling.get(word)]
+        switched = [mode for mode, word in POOLING_MODES.items() if self.pooling.get(word)]
         modes = self.pooling.get("pooling_mode") or switched or "mean"
         return (modes,) if isinstance(modes, str) else tuple(modes)
 
@@ -165,7 +180,7 @@ class Modules:
     def plain_table(self) -> bool:
         """Whether these are a table and the length 1 alone, as Model2Vec describes its folders."""
         kinds = {module.kind for module in self.chain[1:]}
-        is_table = self.first.kind == STATIC and kinds <= {"Normalize"}
+        is_table = self.first.kind == STATIC_MODULE and kinds <= {"Normalize"}
         return is_table and not self.prompt("") and not self.dimensions
 
     @property
@@ -195,29 +210,31 @@ class Modules:
 
 def read_modules(name: str, folder: Path) -> Modules:
     """The modules of a folder."""
-    file = folder / MODULES
+    file = folder / MODULES_FILE
     if not file.is_file():
         raise UsageError(
-            f"{name}.native: {folder} has no {MODULES}, which says what a model's own pooling is; "
-            f"take {name}.mean, or another pooling"
+            f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
+            f"is; take {name}.mean, or another pooling"
         )
     chain = tuple(_module(file, type_, path) for type_, path in module_entries(folder))
     kinds = [module.kind for module in chain]
     if not CHAIN.fullmatch(" ".join(kinds)):
         raise DataError(
-            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a {STATIC}, and then maps of "
-            f"vectors, found {', '.join(kinds)}; take another pooling than native"
+            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a {STATIC_MODULE}, and then "
+            f"maps of vectors, found {', '.join(kinds)}; take another pooling than native"
         )
-    model = _settings(folder / MODEL, MODEL)
+    model = _settings(folder / MODEL_FILE, MODEL_FILE)
     if model.get("similarity_fn_name") == "dot" and kinds[-1] != "Normalize":
         raise DataError(
-            f"{folder / MODEL}: wanted vectors that are compared by their cosine, found dot "
+            f"{folder / MODEL_FILE}: wanted vectors that are compared by their cosine, found dot "
             "products of vectors of any length, which are not computed here"
         )
     prompts = {name: text or "" for name, text in (model.get("prompts") or {}).items()}
     modules = Modules(chain, prompts, model.get("default_prompt_name"), model.get("truncate_dim"))
-    if unknown := [mode for mode in modules.modes if mode not in MODES]:
-        raise DataError(f"{file}: wanted poolings of {', '.join(MODES)}, found {unknown[0]!r}")
+    if unknown := [mode for mode in modules.modes if mode not in POOLING_MODES]:
+        raise DataError(
+            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {unknown[0]!r}"
+        )
     modules.prompt("")
     return modules
 
@@ -228,22 +245,22 @@ def _module(file: Path, type_: str, path: str) -> Module:
     if not type_.startswith(LIBRARY) or kind not in SETTINGS:
         raise DataError(
             f"{file}: wanted modules of sentence-transformers that are read here "
-            f"({', '.join(k for k in SETTINGS if k != MODEL)}), found {type_}; "
+            f"({', '.join(k for k in SETTINGS if k != MODEL_FILE)}), found {type_}; "
             "take another pooling than native"
         )
     folder = file.parent / path
     config = sentence_config(folder) if kind == TRANSFORMER else folder / "config.json"
-    if kind in (LAYERS, POOLING, DENSE, LAYER_NORM) and not config.is_file():
+    if kind in (WEIGHTED_LAYERS, POOLING, DENSE, LAYER_NORM) and not config.is_file():
         raise DataError(f"{config}: wanted the settings of a {kind}, found none; fetch it again")
     # A Model2Vec folder's config.json is of the package, and of none of the modules.
-    return Module(kind, folder, {} if kind == STATIC else _settings(config, kind))
+    return Module(kind, folder, {} if kind == STATIC_MODULE else _settings(config, kind))
 
 
 def _settings(file: Path, kind: str) -> dict[str, Any]:
     """The settings in a file. Raises DataError for a key or a value that is not understood."""
     settings, allowed = read_settings(file), SETTINGS[kind]
     for key, value in settings.items():
-        if key not in allowed or (allowed[key] is not ANY and value not in allowed[key]):
+        if key not in allowed or (allowed[key] is not ANY_VALUE and value not in allowed[key]):
             raise DataError(
                 f"{file}: {key} = {json.dumps(value)} is not understood for a {kind}, and nothing "
                 "is left out silently; take another pooling than native"
@@ -257,7 +274,7 @@ def own_pooling(path: Path) -> str:
     `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for a file
     that is damaged, or a module that is not understood.
     """
-    if path.is_file() or not (path / MODULES).is_file():
+    if path.is_file() or not (path / MODULES_FILE).is_file():
         return MEAN.name
     modules = read_modules(path.name, path)
     if modules.plain_table and is_subword_folder(path):
@@ -269,7 +286,7 @@ def append_module(
     folder: Path, kind: str, settings: Mapping[str, Any], tensors: Mapping[str, Any] | None = None
 ) -> None:
     """Write a module behind those of a folder, the first into the folder itself, and list it."""
-    file = folder / MODULES
+    file = folder / MODULES_FILE
     listed = parse_json(file.read_bytes()) if file.is_file() else []
     path = f"{len(listed)}_{kind}" if listed else ""
     (folder / path).mkdir(exist_ok=True)
@@ -290,8 +307,8 @@ def append_transformer(folder: Path, max_length: int | None) -> None:
 
 
 def append_mode(folder: Path, size: int, mode: str) -> None:
-    """Write a pooling of token vectors, by its key in MODES."""
-    modes = {word: name == mode for name, word in MODES.items()}
+    """Write a pooling of token vectors, by its key in POOLING_MODES."""
+    modes = {word: name == mode for name, word in POOLING_MODES.items()}
     append_module(folder, POOLING, {"word_embedding_dimension": size, **modes})
 
 
@@ -312,7 +329,7 @@ def append_pooling(
         weights = np.zeros(depth + 1, np.float32)
         weights[list(pooling.hidden_states(depth))] = 1
         settings = {"layer_start": 0, "num_hidden_layers": depth, "word_embedding_dimension": size}
-        append_module(folder, LAYERS, settings, {"layer_weights": weights})
+        append_module(folder, WEIGHTED_LAYERS, settings, {"layer_weights": weights})
         edit_json(folder / "config.json", output_hidden_states=True)
     token = "lasttoken" if summary else "cls"
     append_mode(folder, size, "mean" if isinstance(pooling, Mean) else token)

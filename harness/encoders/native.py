@@ -17,8 +17,8 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
 from harness.encoders.checkpoint import (
-    MODULES,
-    STATIC,
+    MODULES_FILE,
+    STATIC_MODULE,
     parameters_of,
     require_weights,
     weights_files,
@@ -81,7 +81,7 @@ class NativeConfig(DerivedConfig):
         """The key and digests of a folder, modules and prompt included."""
         modules = self.modules(path)
         folder = modules.first.folder
-        if modules.first.kind == STATIC:  # a table of vectors, whose texts are not cut
+        if modules.first.kind == STATIC_MODULE:  # a table of vectors, whose texts are not cut
             if (dtype := precision_of(self.name)[1]) != FLOAT32:
                 raise UsageError(f"{self.name}: this encoder runs in float32 alone, not in {dtype}")
             weights, tokenizer = weights_files(folder)[0], folder / "tokenizer.json"
@@ -104,7 +104,7 @@ class NativeConfig(DerivedConfig):
         modules, key = self.modules(path), self.identify(path).key
         prompt, folder = modules.prompt(self.prompt), modules.first.folder
         inner: Encoder
-        if modules.first.kind == STATIC:
+        if modules.first.kind == STATIC_MODULE:
             inner = open_table(key, folder, cache)
             cost = multiplications(0, inner.vectors.shape[1])
         else:
@@ -184,7 +184,7 @@ def bypassed(
     Vectors that differ from the modules' in length alone are the modules' own. The note ends with
     `remedy`, by default with the use of `native`.
     """
-    if isinstance(config, DerivedConfig) or not (path / MODULES).is_file():
+    if isinstance(config, DerivedConfig) or not (path / MODULES_FILE).is_file():
         return ""
     try:
         modules = read_modules(config.name, path)

@@ -40,7 +40,7 @@ from harness.encoders.word_vectors import AverageEncoder
 ENCODING_VERSION = "2: as StaticModel.encode of model2vec 0.10, in the table's own precision"
 
 MODEL_TYPE = "model2vec"  # in config.json, where the package's distillation made it
-TABLE = "embeddings"  # in model.safetensors
+TABLE_TENSOR = "embeddings"  # in model.safetensors
 MAX_LENGTH = 512  # where config.json states none
 
 
@@ -53,7 +53,7 @@ def is_subword_folder(folder: Path) -> bool:
         return True
     try:
         with safe_open(folder / SAFETENSORS, "numpy") as tensors:
-            return TABLE in tensors.keys()  # noqa: SIM118 - it is no mapping
+            return TABLE_TENSOR in tensors.keys()  # noqa: SIM118 - it is no mapping
     except (OSError, SafetensorError):
         return False
 
@@ -233,10 +233,11 @@ def _read_table(path: Path, ids: Mapping[str, int]) -> tuple[Num[np.ndarray, "V 
         tensors = load(read_bytes(path))
     except (SafetensorError, TypeError) as error:  # TypeError: NumPy lacks the type
         raise DataError(f"{path}: wanted safetensors, found {error}; fetch it again") from error
-    vectors = tensors.get(TABLE)
+    vectors = tensors.get(TABLE_TENSOR)
     if vectors is None or vectors.ndim != 2:
         raise DataError(
-            f"{path}: wanted a table `{TABLE}`, found {', '.join(sorted(tensors)) or 'nothing'}"
+            f"{path}: wanted a table `{TABLE_TENSOR}`, found "
+            f"{', '.join(sorted(tensors)) or 'nothing'}"
         )
     if vectors.dtype.kind not in "fiu":
         raise DataError(f"{path}: wanted vectors of real numbers, found {vectors.dtype}")
@@ -295,8 +296,8 @@ def open_table(key: str, folder: Path, cache: Path) -> StaticTable:
     tokenizer = _tokenizer(folder)
     tensors = {name: tensor.numpy() for name, tensor in read_tensors(folder, cache).items()}
     vectors = tensors.get("embedding.weight")
-    if vectors is None and TABLE in tensors:
-        vectors = tensors[TABLE]
+    if vectors is None and TABLE_TENSOR in tensors:
+        vectors = tensors[TABLE_TENSOR]
         if (rows := tensors.get("mapping")) is not None:
             vectors = vectors[rows]
         vectors = vectors.astype(np.float32)
@@ -304,8 +305,8 @@ def open_table(key: str, folder: Path, cache: Path) -> StaticTable:
             vectors = vectors * factors[:, None].astype(np.float32)
     if vectors is None or vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(
-            f"{folder}: wanted a table `embedding.weight` or `{TABLE}` of finite numbers in its "
-            f"weights, found {', '.join(sorted(tensors)) or 'nothing'}; fetch it again"
+            f"{folder}: wanted a table `embedding.weight` or `{TABLE_TENSOR}` of finite numbers in "
+            f"its weights, found {', '.join(sorted(tensors)) or 'nothing'}; fetch it again"
         )
     count = max(tokenizer.get_vocab().values(), default=-1) + 1
     if len(vectors) < count:

@@ -22,9 +22,9 @@ from harness.encoders.checkpoint import read_settings
 from harness.encoders.config import BaseConfig
 from harness.encoders.transformer import TransformerConfig
 
-TRAINING = "training.json"
+TRAINING_FILE = "training.json"
 # Options that do not tell one family from another.
-OF_A_MEMBER = {"--seed", "--threads"}
+MEMBER_OPTIONS = {"--seed", "--threads"}
 # Settings of the start that the name of a family's folder has always been a digest of.
 SETTINGS_IN_FOLDERS = ("repo", "revision", "max_length", "weights_sha256")
 
@@ -108,7 +108,7 @@ class Member(TransformerConfig):
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of the folder; DataError if recipe and seed did not make it."""
-        training = read_settings(path / TRAINING)
+        training = read_settings(path / TRAINING_FILE)
         command, seed, start = (training.get(key) for key in ("command", "seed", "start"))
         recipe, start = recipe_of(str(command)), start or {}
         # A start without a known digest is pinned by its revision, or by its first download.
@@ -116,7 +116,7 @@ class Member(TransformerConfig):
         wanted = {name: pinned or start.get(name)}
         if (recipe, seed, start) != (self.family.recipe, self.seed, wanted):
             raise DataError(
-                f"{path / TRAINING}: wanted seed {self.seed} of harness train "
+                f"{path / TRAINING_FILE}: wanted seed {self.seed} of harness train "
                 f"{self.family.recipe}, from weights {wanted}; found seed {seed} of {command}, "
                 f"from {start}; train it again, into another folder"
             )
@@ -127,4 +127,4 @@ def recipe_of(command: str) -> str:
     """The recipe in a command of `harness train`: its words without a member's own options."""
     words = command.split()
     pairs = pairwise(words[1:])
-    return " ".join(word for before, word in pairs if not {before, word} & OF_A_MEMBER)
+    return " ".join(word for before, word in pairs if not {before, word} & MEMBER_OPTIONS)

@@ -38,10 +38,12 @@ from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, batches, choo
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
 
-LETTERS = 5  # of a token and what is around it, about
-SLICE = 256  # texts that are tokenised at once, or as many short ones as a batch of a GPU holds
-TOKENS_EACH = 8  # of a short text
-BATCHES_EACH = 4  # wanted of a worker, so that all end together
+TOKEN_CHARACTERS = 5  # of a token and what is around it, about
+SLICE_TEXTS = (
+    256  # texts that are tokenised at once, or as many short ones as a batch of a GPU holds
+)
+SHORT_TEXT_TOKENS = 8  # of a short text
+WORKER_BATCHES = 4  # wanted of a worker, so that all end together
 LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rate
 # Of a batch with dropout: who shares one is part of the draw, so this is the same on every machine;
 # small, because the masks of a batch that no core's cache holds take twice the time.
@@ -225,8 +227,10 @@ class TransformerEncoder:
         if self.choice.threads:
             order = sorted(order, key=lambda row: len(texts[row]), reverse=True)
             # Few texts are a few batches for everybody, too.
-            share = sum(map(len, texts)) // (LETTERS * BATCHES_EACH * self.choice.workers)
-            at_once = max(SLICE, budget // TOKENS_EACH)
+            share = sum(map(len, texts)) // (
+                TOKEN_CHARACTERS * WORKER_BATCHES * self.choice.workers
+            )
+            at_once = max(SLICE_TEXTS, budget // SHORT_TEXT_TOKENS)
             budget = min(budget, max(LEAST_TOKENS, share))
         for start in range(0, len(order), at_once):
             part = order[start : start + at_once]

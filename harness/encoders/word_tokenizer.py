@@ -14,7 +14,7 @@ from pathlib import Path
 from string import punctuation
 from typing import Literal
 
-SPLITS = {
+TOKEN_PATTERNS = {
     "whitespace": re.compile(r"\S+"),
     "words": re.compile(r"\w+|[^\w\s]"),
     # The Penn Treebank's clitics, as in GloVe's own vocabulary: do n't, it 's.
@@ -22,12 +22,12 @@ SPLITS = {
 }
 # Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0 (Apache-2.0).
 _ENGLISH = Path(__file__).with_name("english_stop_words.txt").read_bytes()
-ENGLISH = frozenset(_ENGLISH.decode().split())
+ENGLISH_WORDS = frozenset(_ENGLISH.decode().split())
 # The digest of that list, which the keys of encoders imply.
-RELEASED = "e73ad51e9a363f7e7f88f34a2fd9e3cd2aa6999402de763a9a9a2b36c756a54c"
-STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH}
+ENGLISH_SHA256 = "e73ad51e9a363f7e7f88f34a2fd9e3cd2aa6999402de763a9a9a2b36c756a54c"
+STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH_WORDS}
 STOP_WORD = -1  # in the place of a row
-NOT = re.compile("^n't$", re.IGNORECASE)
+NEGATION = re.compile("^n't$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,21 @@ class Tokeniser:
     def list_digests(self) -> dict[str, str]:
         """The digest of its list of stop words, for keys; empty for the list as it was released."""
         digest = hashlib.sha256(_ENGLISH).hexdigest()
-        return {} if self.stop_words == "none" or digest == RELEASED else {"stop words": digest}
+        if self.stop_words == "none" or digest == ENGLISH_SHA256:
+            return {}
+        return {"stop words": digest}
 
     def words(self, text: str) -> list[str]:
         """The words of a text, in order, in lower case where the rule says so."""
         text = text.lower() if self.case == "lower" else text
-        if self.split in SPLITS:
-            return SPLITS[self.split].findall(text)
+        if self.split in TOKEN_PATTERNS:
+            return TOKEN_PATTERNS[self.split].findall(text)
         from nltk.tokenize import NLTKWordTokenizer
 
         tokens = NLTKWordTokenizer().tokenize(text)
         # The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024) follows; but a text
         # is not split into sentences first, which needs NLTK's data files.
-        return [word for token in tokens for word in NOT.sub("not", token).split("-")]
+        return [word for token in tokens for word in NEGATION.sub("not", token).split("-")]
 
     def row(self, token: str, vocabulary: Mapping[str, int]) -> int | None:
         """The vocabulary's row for a word, STOP_WORD for one that is dropped, None for neither."""
@@ -84,7 +86,7 @@ class Tokeniser:
 
 
 # For vectors given by hand.
-PLAIN = Tokeniser("words", "fallback")
+PLAIN_TOKENISER = Tokeniser("words", "fallback")
 
 # What sentence-transformers' average_word_embeddings_* models do (its WhitespaceTokenizer).
 SENTENCE_TRANSFORMERS = Tokeniser("whitespace", "fallback", strip=True, stop_words="english")

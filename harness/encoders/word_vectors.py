@@ -44,11 +44,11 @@ from harness.core.interfaces import (
 )
 from harness.encoders.checkpoint import convert_once, require_weights
 from harness.encoders.config import BaseConfig
-from harness.encoders.word_tokenizer import PLAIN, Tokeniser
+from harness.encoders.word_tokenizer import PLAIN_TOKENISER, Tokeniser
 from harness.tasks.readers import lines, own
 from harness.transforms.affine import Moments
 
-Vectors = tuple[Sequence[str], Float32[np.ndarray, "V D"]]  # words and a row for each
+WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]  # words and a row for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class StaticConfig(BaseConfig):
         'vectors/glove.6B.300d.txt'
     """
 
-    tokeniser: Tokeniser = PLAIN
+    tokeniser: Tokeniser = PLAIN_TOKENISER
     file: str | None = None
     repo: str | None = None
     revision: str | None = None
@@ -344,7 +344,7 @@ def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "
 ARRAYS = (".npz", ".safetensors")
 
 
-def read_vectors(path: Path) -> Vectors:
+def read_vectors(path: Path) -> WordTable:
     """Words and their vectors in file order, repetitions included; the suffix tells the kind."""
     try:
         if path.suffix in ARRAYS:
@@ -367,7 +367,7 @@ def read_vectors(path: Path) -> Vectors:
     return tuple(words), vectors
 
 
-def _read_arrays(path: Path) -> Vectors:
+def _read_arrays(path: Path) -> WordTable:
     try:
         if path.suffix == ".npz":
             with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as file:
@@ -406,7 +406,7 @@ def _words_of_bytes(path: Path, words: np.ndarray) -> tuple[str, ...]:
     return tuple(text.decode().split("\n"))
 
 
-def _read_text(path: Path, file: BufferedIOBase) -> Vectors:
+def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
     words: list[str] = []
     numbers = array("f")
     count: int | None = None
@@ -442,7 +442,7 @@ def _read_text(path: Path, file: BufferedIOBase) -> Vectors:
         numbers.extend(vector)
     if count not in (None, len(words)):
         raise DataError(f"{path}:1: wanted {count} words, found {len(words)}; fetch it again")
-    if len(words) > 1 and all(MERGED.search(word) for word in words):
+    if len(words) > 1 and all(MERGED_COLUMNS.search(word) for word in words):
         raise DataError(
             f"{path}:1: wanted a word, a blank and numbers, found that each word holds more, such "
             f"as {words[0]!r}; put a blank behind the word, and nothing before it"
@@ -451,7 +451,7 @@ def _read_text(path: Path, file: BufferedIOBase) -> Vectors:
 
 
 # A word that may hold something else: a blank, or a number behind a comma, a colon, a tab ...
-MERGED = re.compile(r"\s|[^\w.+-][+-]?\d*\.?\d+$")
+MERGED_COLUMNS = re.compile(r"\s|[^\w.+-][+-]?\d*\.?\d+$")
 
 
 def _fields(line: bytes) -> list[bytes]:

@@ -46,8 +46,8 @@ from harness.results.scorings import COMPARED_SCORINGS, SEVEN, Scoring, averages
 from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
-SEED = 0
-HERE = InProcess()
+RESAMPLING_SEED = 0
+THIS_ENGINE = InProcess()
 
 # The scores that a resample can compute again, and what similarities (or classes) are scored by.
 RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
@@ -112,7 +112,7 @@ class Resampler:
     results: ResultsFolder
     loader: TaskLoader
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
-    engine: Engine = HERE
+    engine: Engine = THIS_ENGINE
 
     def has_similarities(self, item: Scored) -> bool:
         """Whether resamples can compute the scores again from similarities that are stored."""
@@ -137,7 +137,7 @@ class Resampler:
             self.progress.phase(what, len(parts))
         # The texts that a loader has read are not sent to other processes.
         loader = self.loader
-        if self.engine != HERE:
+        if self.engine != THIS_ENGINE:
             loader = TaskLoader(loader.places, loader.corpora)
         on_resamples: dict[
             tuple[Task, ScorePath], dict[tuple[str, int], Float64[np.ndarray, " R"]]
@@ -152,7 +152,7 @@ class Resampler:
         for item in items:
             rows = []
             for method, seeds in item.sides:
-                generator = generator_of(f"seeds of {method}", SEED)
+                generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
                 weights = seed_weights(len(seeds), RESAMPLES, generator)
                 by_score = [
                     np.stack([on_resamples[score][method, seed] for seed in seeds])
@@ -184,7 +184,7 @@ def _resampled(loader: TaskLoader, part: ResampledScore) -> Float64[np.ndarray, 
         np.stack(part.similarities),
         token_distances(pairs) if part.path == ("edit_distance",) else pairs.gold,
         pairs.group,
-        draw_counts(item_texts(pairs), RESAMPLES, SEED),
+        draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED),
         metric=RESAMPLED[part.path],
         aggregate="wmean" if part.path[1:] == ("wmean",) else "all",
     )
@@ -223,7 +223,7 @@ def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> I
             p=test.p,
             by=SEEDS_AND_ITEMS if any(side.seeded for side in finding.sides) else ITEMS_ALONE,
             resamples=RESAMPLES,
-            seed=SEED,
+            seed=RESAMPLING_SEED,
         )
     return intervals
 
@@ -265,7 +265,7 @@ def compare_tables(
             )
         )
         yield Comparisons(
-            encoder, scoring.id, RESAMPLES, SEED, rounded(order), rows, over_seeds=True
+            encoder, scoring.id, RESAMPLES, RESAMPLING_SEED, rounded(order), rows, over_seeds=True
         )
 
 

@@ -19,7 +19,12 @@ from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.provenance import plugins_of, with_code
 from harness.core.types import Clock, Progress
-from harness.encoders.cache.encodings import PARTS, SENTENCE, EncoderCache, open_labelled
+from harness.encoders.cache.encodings import (
+    SENTENCE_CHARACTERS,
+    SENTENCE_VECTORS,
+    EncoderCache,
+    open_labelled,
+)
 from harness.encoders.kernels.choose import multiplications
 from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments
@@ -228,7 +233,7 @@ class CachedEncoder:
         """One pooling of cached texts; reads only the layers that it needs."""
         layers = pooling.hidden_states(self.cache.depth)
         # A pooling without layers reads the summary token or the pooler.
-        encoding = self.cache.read(texts, layers, () if layers else PARTS)
+        encoding = self.cache.read(texts, layers, () if layers else SENTENCE_VECTORS)
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooled_rows(pooling, encoding), self.clock)
 
@@ -247,7 +252,7 @@ def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
     it is part of the draws. The plain forward pass takes about four seconds for them.
     """
     tokens = 2 * CPU_MULTIPLICATIONS / _token_multiplications(encoder, probe)
-    sentences = CHARACTERS_PER_TOKEN * tokens / SENTENCE
+    sentences = CHARACTERS_PER_TOKEN * tokens / SENTENCE_CHARACTERS
     return min(SHARD, 2 ** max(0, math.floor(math.log2(sentences))))
 
 

@@ -21,7 +21,7 @@ from harness.core.hardware import FLOAT32, HALVES, Hardware
 from harness.core.interfaces import EncoderConfig, Pooling, Transform
 from harness.core.metrics import directions
 from harness.core.types import Method, Pairs, Progress, Task
-from harness.encoders.modules import MODES, Modules
+from harness.encoders.modules import POOLING_MODES, Modules
 from harness.encoders.native import NativeConfig, PromptedConfig, RepooledConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.cell import measure
@@ -29,7 +29,7 @@ from harness.evaluation.embeddings import CachedEncoder
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, POOLINGS
 
-TRIED = "tried"  # the name of a prompt that is not one of the model's
+TRIED_PROMPT = "tried"  # the name of a prompt that is not one of the model's
 
 # Prompts that public models ask for: E5's, BGE's, and those of models with a prompt a task.
 KNOWN_PROMPTS = (
@@ -43,7 +43,7 @@ KNOWN_PROMPTS = (
     "Instruct: Retrieve semantically similar text.\nQuery: ",
 )
 LENGTHS = (512, 256, 128, 64, 32, 16, 8)  # tokens, those of libraries' defaults first
-OF_MODULES = "modules:"  # before a pooling of tokens under the model's other modules
+MODULES_PREFIX = "modules:"  # before a pooling of tokens under the model's other modules
 TASK_KIND = "STS"  # the name of a prompt for every task of pairs in mteb
 
 
@@ -73,7 +73,7 @@ class EncodingChoice:
         if self.prompt is not None:
             phrases.append(f"the prompt {self.prompt!r}" if self.prompt else "no prompt")
         if self.pooling:
-            phrases.append(f"pooling {self.pooling.removeprefix(OF_MODULES)}")
+            phrases.append(f"pooling {self.pooling.removeprefix(MODULES_PREFIX)}")
         if self.max_length is not None:
             phrases.append(f"max length {self.max_length}")
         if self.dtype != FLOAT32:
@@ -187,8 +187,8 @@ class MeasuredModel:
         inner = config.of if isinstance(config, NativeConfig) else None
         if isinstance(inner, TransformerConfig):
             own, mode = isinstance(config, NativeConfig) and config.prompt, ""
-            if choice.pooling.startswith(OF_MODULES):
-                mode = choice.pooling.removeprefix(OF_MODULES)
+            if choice.pooling.startswith(MODULES_PREFIX):
+                mode = choice.pooling.removeprefix(MODULES_PREFIX)
             if choice.pooling and not mode:
                 if prompt is None:
                     prompt = self._default_prompt()
@@ -196,10 +196,10 @@ class MeasuredModel:
             elif prompt is None:
                 config = _native(inner, str(own or ""), mode)
             else:
-                config = _native(_with_prompt(inner, prompt), TRIED, mode)
+                config = _native(_with_prompt(inner, prompt), TRIED_PROMPT, mode)
         else:
             if choice.pooling:
-                pooling = _pooling_named(choice.pooling.removeprefix(OF_MODULES))
+                pooling = _pooling_named(choice.pooling.removeprefix(MODULES_PREFIX))
             prefix = prompt or ""
         if choice.max_length is not None:
             config = config.with_max_length(choice.max_length)
@@ -224,7 +224,7 @@ class MeasuredModel:
         yield from (EncodingChoice(prompt=prompt) for prompt in self.prompts(task))
         yield from (EncodingChoice(max_length=length) for length in self.lengths(task))
         if native:
-            yield from (EncodingChoice(pooling=f"{OF_MODULES}{mode}") for mode in MODES)
+            yield from (EncodingChoice(pooling=f"{MODULES_PREFIX}{mode}") for mode in POOLING_MODES)
         yield from (EncodingChoice(prompt=prompt) for prompt in KNOWN_PROMPTS)
         yield from (EncodingChoice(dtype=dtype) for dtype in HALVES)
 
@@ -307,7 +307,7 @@ def _native(of: TransformerConfig, prompt: str, mode: str) -> NativeConfig:
 def _with_prompt(config: TransformerConfig, text: str) -> PromptedConfig:
     """An encoder with one more prompt, called `tried`."""
     before = config.prompts if isinstance(config, PromptedConfig) else ()
-    prompts = (*(pair for pair in before if pair[0] != TRIED), (TRIED, text))
+    prompts = (*(pair for pair in before if pair[0] != TRIED_PROMPT), (TRIED_PROMPT, text))
     kept: dict[str, Any] = {
         part.name: getattr(config, part.name) for part in fields(TransformerConfig) if part.init
     }

@@ -46,7 +46,7 @@ from harness.tasks.loader import TARGETS, CellTexts, TaskLoader, distinct_senten
 
 # Parts of a plan
 
-NUMBER = "([1-9][0-9]{0,8})"
+POSITIVE_NUMBER = "([1-9][0-9]{0,8})"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ class Part:
     @classmethod
     def parse(cls, text: str | None) -> Part:
         """`2/8` is the second of eight, None the whole plan. Raises UsageError."""
-        match = re.fullmatch(f"{NUMBER}/{NUMBER}", "1/1" if text is None else text)
+        match = re.fullmatch(
+            f"{POSITIVE_NUMBER}/{POSITIVE_NUMBER}", "1/1" if text is None else text
+        )
         if match is None or int(match[1]) > int(match[2]):
             raise UsageError(f"--shard {text:.40}: wanted I/N with 1 <= I <= N, as in 2/8")
         return cls(number=int(match[1]) - 1, count=int(match[2]))

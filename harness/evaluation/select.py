@@ -108,7 +108,7 @@ def on_hardware(
 # What was asked for: patterns
 
 METHODS_NAMED = 8  # at most, in the note on methods that were left out
-SKIPPED = "on tasks that they are not registered for; name one by its id (-m ID) to run it"
+SKIPPED_NOTE = "on tasks that they are not registered for; name one by its id (-m ID) to run it"
 
 
 def select_cells(
@@ -140,7 +140,7 @@ def _note_on(left_out: Sequence[str]) -> str:
     if not left_out:
         return ""
     count = "1 method" if len(left_out) == 1 else f"{len(left_out)} methods"
-    return f"skipped {count} {SKIPPED}: {', '.join(left_out[:METHODS_NAMED])}"
+    return f"skipped {count} {SKIPPED_NOTE}: {', '.join(left_out[:METHODS_NAMED])}"
 
 
 def _run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:

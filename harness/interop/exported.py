@@ -22,7 +22,7 @@ from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
 from harness.encoders import modules
 from harness.encoders.checkpoint import (
-    MODULES,
+    MODULES_FILE,
     read_tensors,
     sentence_config,
     tokenizer_files,
@@ -89,7 +89,7 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
 def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedTransforms) -> None:
     """Copy the folder, with its prompt by default and in float32."""
     max_length, mapped = cell.identity.max_length, bool(cell.transforms)
-    listed = parse_json((path / MODULES).read_bytes())
+    listed = parse_json((path / MODULES_FILE).read_bytes())
     for file in path.iterdir():
         if file.is_file() and file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
             shutil.copy(file, folder / file.name)
@@ -103,11 +103,11 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedTra
     if config.prompt:
         prompts = dict(config.modules(path).prompts)
         about = {"prompts": prompts, "default_prompt_name": config.prompt}
-        modules.edit_json(folder / modules.MODEL, **about)
+        modules.edit_json(folder / modules.MODEL_FILE, **about)
     if mapped:  # as vectors behind a map are compared, and not a part of them
         if config.modules(path).dimensions:
             raise UsageError(f"{config.name}.native: truncate_dim would cut what a map is given")
-        modules.edit_json(folder / modules.MODEL, **COSINE_SETTING)
+        modules.edit_json(folder / modules.MODEL_FILE, **COSINE_SETTING)
 
 
 def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | None) -> None:
@@ -116,7 +116,7 @@ def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | N
         shutil.copy(file, folder / file.name)
     save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
     modules.edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
-    modules.write_json(folder / modules.MODEL, COSINE_SETTING)
+    modules.write_json(folder / modules.MODEL_FILE, COSINE_SETTING)
     modules.append_transformer(folder, max_length)
 
 

@@ -17,7 +17,7 @@ from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
-from harness.tasks.releases import OTHER, release_of
+from harness.tasks.releases import OTHER_DATA, release_of
 
 # General files have a vector for 88 to 99 % of the tokens of the STS, transfer and embedded tasks
 # (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for another task for 46 to 79 %.
@@ -130,7 +130,7 @@ def seed_scores(
     records, method = results.records(identifier, task), composed(identifier, registry)
     if is_stale(records, method):
         return SeedScores({}, state=CellState.STALE)
-    if any(release_of(task, record.digests.get("data")) == OTHER for record in records):
+    if any(release_of(task, record.digests.get("data")) == OTHER_DATA for record in records):
         return SeedScores({}, state=CellState.OTHER_DATA)
     seeded = len(records) > 1 or (method is not None and method.seeded)
     return SeedScores({record.seed: score_at(record.scores, path) for record in records}, seeded)

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.assets.catalogue import EMBEDDED_SHA256
-from harness.assets.places import EMBEDDED
+from harness.assets.places import EMBEDDED_DATA
 from harness.core.errors import DataError
 from harness.core.texts import text_digest
 from harness.core.types import Corpus, LeaderboardColumn, Pairs, Task
@@ -49,7 +49,7 @@ PARAPHRASE = 3.0  # the least gold of class 1
 
 def embedded_rows(name: str, columns: int) -> list[list[str]]:
     """The rows of an embedded file as so many fields each. Raises DataError if it was changed."""
-    path = EMBEDDED / name
+    path = EMBEDDED_DATA / name
     frozen = EMBEDDED_SHA256[name]
     try:
         placed = list(lines(path))

@@ -40,7 +40,7 @@ FOLDERS: dict[Text, tuple[str, ...]] = {
     "senteval": ("senteval/", "", "downstream/", "SentEval/data/downstream/"),
 }
 
-AGAIN = "this is not the published file: get it again"
+REFETCH_ADVICE = "this is not the published file: get it again"
 
 
 class NotUtf8(DataError):
@@ -53,7 +53,7 @@ def published() -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(f"{error}; {AGAIN}") from None
+        raise DataError(f"{error}; {REFETCH_ADVICE}") from None
 
 
 @contextmanager
@@ -109,7 +109,9 @@ class PublishedSet:
         rows = published_rows(self.family)[split]
         empty = next((path for path in paths if path.stat().st_size == 0), None)
         if empty is not None:
-            raise DataError(f"{empty}: wanted {rows.pairs} scored pairs, found 0 bytes; {AGAIN}")
+            raise DataError(
+                f"{empty}: wanted {rows.pairs} scored pairs, found 0 bytes; {REFETCH_ADVICE}"
+            )
         with published():
             pairs = self.parse(*paths)
         return known_version(pairs, paths[0], rows, self.text)
@@ -276,10 +278,13 @@ def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
     digest = rows_digest(pairs)
     if len(pairs) != rows:
         raise DataError(
-            f"{path}: wanted {rows} scored pairs, found {len(pairs)}, with sha256 {digest}; {AGAIN}"
+            f"{path}: wanted {rows} scored pairs, found {len(pairs)}, with sha256 {digest}; "
+            f"{REFETCH_ADVICE}"
         )
     if digest != sha256:
-        raise DataError(f"{path}: wanted rows with sha256 {sha256[:16]}…, found {digest}; {AGAIN}")
+        raise DataError(
+            f"{path}: wanted rows with sha256 {sha256[:16]}…, found {digest}; {REFETCH_ADVICE}"
+        )
     return pairs
 
 

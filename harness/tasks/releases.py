@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.core.toml import read_typed
 
-OTHER = "other data"
+OTHER_DATA = "other data"
 
 
 @dataclass(frozen=True)
@@ -30,4 +30,4 @@ def release_of(task: str, pairs_digest: str | None) -> str | None:
     known = releases().get(task)
     if known is None or pairs_digest is None:
         return None
-    return next((name for name, digest in known.items() if digest == pairs_digest), OTHER)
+    return next((name for name, digest in known.items() if digest == pairs_digest), OTHER_DATA)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import FOLDERS, PublishedSet, Text, number, read_scored_pairs
-from harness.tasks.sts import BY_REGRESSION
+from harness.tasks.sts import REGRESSION_NOTE
 
 SCALE = (1.0, 5.0)
 HEADER = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
@@ -49,20 +49,20 @@ def sick(name: str, text: Text, *scored: str, note: str = "") -> Task:
     )
 
 
-EVERY = "all 9,927 pairs, as mteb scores them; the papers score the 4,927 of `sick-r`"
+ALL_PAIRS_NOTE = "all 9,927 pairs, as mteb scores them; the papers score the 4,927 of `sick-r`"
 
 TASKS = (
     sick("sick-r", "raw", "test"),
     sick("sick-r.dev", "raw", "dev"),
     sick("sick-r.train", "raw", "train"),
     replace(
-        sick("sick-r.all", "raw", "train", "dev", "test", note=EVERY),
+        sick("sick-r.all", "raw", "train", "dev", "test", note=ALL_PAIRS_NOTE),
         columns=(LeaderboardColumn("other", "SICK-R, 9,927"),),
         aliases=("SICK-R",),
     ),
-    replace(sick("sick-r.regression", "raw", "test", note=BY_REGRESSION), metric="regression"),
+    replace(sick("sick-r.regression", "raw", "test", note=REGRESSION_NOTE), metric="regression"),
     sick("sick-r.senteval", "senteval", "test"),
     sick("sick-r.senteval.dev", "senteval", "dev"),
     sick("sick-r.senteval.train", "senteval", "train"),
-    sick("sick-r.senteval.all", "senteval", "train", "dev", "test", note=EVERY),
+    sick("sick-r.senteval.all", "senteval", "train", "dev", "test", note=ALL_PAIRS_NOTE),
 )

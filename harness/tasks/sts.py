@@ -130,7 +130,7 @@ def year(held: int, text: Text) -> Task:
     )
 
 
-BY_REGRESSION = "predicted by a regressor trained on labels, as SentEval's default; no paper here"
+REGRESSION_NOTE = "predicted by a regressor trained on labels, as SentEval's default; no paper here"
 
 GEOMETRY = (
     LeaderboardColumn("other", "alignment", ("alignment",)),
@@ -147,7 +147,7 @@ TASKS = (
         benchmark("sts-b.regression", "raw", "test"),
         metric="regression",
         geometry=False,
-        note=BY_REGRESSION,
+        note=REGRESSION_NOTE,
     ),
     benchmark("sts-b.senteval", "senteval", "test"),
     benchmark("sts-b.senteval.dev", "senteval", "dev"),

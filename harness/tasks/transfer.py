@@ -98,8 +98,10 @@ def transfer(
     )
 
 
-CROSS = "accuracy of nested ten-fold cross-validation; one classifier seed, SentEval's 1111"
-HELD = "the penalty is chosen by ten folds of train; one classifier seed, SentEval's 1111"
+CROSS_VALIDATION_NOTE = (
+    "accuracy of nested ten-fold cross-validation; one classifier seed, SentEval's 1111"
+)
+HELD_OUT_NOTE = "the penalty is chosen by ten folds of train; one classifier seed, SentEval's 1111"
 DEV = "dev chooses the penalty; train holds phrases too; one classifier seed, SentEval's 1111"
 
 MR = {"all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg")}
@@ -111,11 +113,13 @@ TREC = {"train": ("TREC/train_5500.label",), "test": ("TREC/TREC_10.label",)}
 MRPC = {split: (f"MRPC/msr_paraphrase_{split}.txt",) for split in ("train", "test")}
 
 TASKS = (
-    transfer("mr", "pang2005mr", CROSS, parse_classes, MR),
-    transfer("cr", "hu2004cr", CROSS, parse_classes, CR),
-    transfer("subj", "pang2004subj", CROSS, parse_classes, SUBJ),
-    transfer("mpqa", "wiebe2005mpqa", CROSS, parse_classes, MPQA),
+    transfer("mr", "pang2005mr", CROSS_VALIDATION_NOTE, parse_classes, MR),
+    transfer("cr", "hu2004cr", CROSS_VALIDATION_NOTE, parse_classes, CR),
+    transfer("subj", "pang2004subj", CROSS_VALIDATION_NOTE, parse_classes, SUBJ),
+    transfer("mpqa", "wiebe2005mpqa", CROSS_VALIDATION_NOTE, parse_classes, MPQA),
     transfer("sst-2", "socher2013sst", DEV, parse_sst, SST),
-    transfer("trec", "li2002trec", HELD, parse_trec, TREC),
-    transfer("mrpc", "dolan2005mrpc", HELD, parse_mrpc, MRPC, "Microsoft Research; for research"),
+    transfer("trec", "li2002trec", HELD_OUT_NOTE, parse_trec, TREC),
+    transfer(
+        "mrpc", "dolan2005mrpc", HELD_OUT_NOTE, parse_mrpc, MRPC, "Microsoft Research; for research"
+    ),
 )

@@ -36,24 +36,24 @@ from harness.training.encoder import (
 )
 from harness.training.loop import Schedule
 
-Similarity = Literal["cosine", "dot"]
-Objective = Literal["info-nce", "nt-xent"]
+LossSimilarity = Literal["cosine", "dot"]
+ContrastiveObjective = Literal["info-nce", "nt-xent"]
 
 # Learning rate and batch size (paper, appendix A), as in the released models' table.
-UNSUPERVISED = {
+UNSUPERVISED_SETTINGS = {
     ("bert", "base"): (3e-5, 64),
     ("bert", "large"): (1e-5, 64),
     ("roberta", "base"): (1e-5, 512),
     ("roberta", "large"): (3e-5, 512),
 }
-SUPERVISED = {"base": (5e-5, 512), "large": (1e-5, 512)}
-LARGE = 1024  # dimensions
-MASKED = 0.15  # the share of word pieces that is masked
+SUPERVISED_SETTINGS = {"base": (5e-5, 512), "large": (1e-5, 512)}
+LARGE_WIDTH = 1024  # dimensions
+MASKED_SHARE = 0.15  # the share of word pieces that is masked
 AUGMENTATION = re.compile(r"(crop|deletion):(one|\d+)")
 
 
 def similarities(
-    a: Float[Tensor, "N D"], b: Float[Tensor, "M D"], kind: Similarity = "cosine"
+    a: Float[Tensor, "N D"], b: Float[Tensor, "M D"], kind: LossSimilarity = "cosine"
 ) -> Float[Tensor, "N M"]:
     """The cosine or dot product of every row of a with every row of b."""
     if kind == "cosine":
@@ -67,7 +67,7 @@ def info_nce(
     temperature: float,
     hard: Float[Tensor, "N D"] | None = None,
     hard_weight: float = 0.0,
-    similarity: Similarity = "cosine",
+    similarity: LossSimilarity = "cosine",
 ) -> Float[Tensor, ""]:
     """InfoNCE: the mean cross-entropy of classifying b[i] as a[i]'s positive among all rows of b.
 
@@ -86,7 +86,7 @@ def nt_xent(
     a: Float[Tensor, "N D"],
     b: Float[Tensor, "N D"],
     temperature: float,
-    similarity: Similarity = "cosine",
+    similarity: LossSimilarity = "cosine",
 ) -> Float[Tensor, ""]:
     """NT-Xent: InfoNCE over the rows [a0, b0, a1, b1, ...], each classified among all others.
 
@@ -115,8 +115,8 @@ class Contrastive:
     learning_rate: float = 3e-5
     weight_decay: float = 0.0
     clip: float = 1.0
-    objective: Objective = "info-nce"
-    similarity: Similarity = "cosine"
+    objective: ContrastiveObjective = "info-nce"
+    similarity: LossSimilarity = "cosine"
     temperature: float = 0.05
     same_mask: bool = False
     augmentation: str = "none"
@@ -136,13 +136,13 @@ class Contrastive:
     def unsupervised(cls, config: Mapping[str, Any]) -> Contrastive:
         """The paper's settings for the architecture and size in a checkpoint's config.json."""
         family = "roberta" if "roberta" in str(config.get("model_type")) else "bert"
-        learning_rate, batch = UNSUPERVISED[family, _size(config)]
+        learning_rate, batch = UNSUPERVISED_SETTINGS[family, _size(config)]
         return cls(Setup(head="train"), batch, 1, learning_rate)
 
     @classmethod
     def supervised(cls, config: Mapping[str, Any]) -> Contrastive:
         """The paper's settings for triplets: three epochs, and the head is kept."""
-        learning_rate, batch = SUPERVISED[_size(config)]
+        learning_rate, batch = SUPERVISED_SETTINGS[_size(config)]
         return cls(Setup(head="keep"), batch, 3, learning_rate)
 
     def schedule(self, count: int) -> Schedule:
@@ -168,7 +168,7 @@ class Contrastive:
 
 
 def _size(config: Mapping[str, Any]) -> str:
-    return "large" if config.get("hidden_size", 0) >= LARGE else "base"
+    return "large" if config.get("hidden_size", 0) >= LARGE_WIDTH else "base"
 
 
 class ContrastiveTraining:
@@ -298,7 +298,9 @@ class MaskedLMHead(nn.Module):
         """Add the gradient of weight times the mean cross-entropy over the masked word pieces."""
         rows = sorted(rows, key=len)
         ids = np.concatenate([np.array(row, np.int64) for row in rows])[None]
-        masked_ids, places = mask(ids, MASKED, self.vocabulary, self.special, self.mask_id, rng)
+        masked_ids, places = mask(
+            ids, MASKED_SHARE, self.vocabulary, self.special, self.mask_id, rng
+        )
         starts = np.cumsum([0, *map(len, rows)])
         total = 0.0
         for chunk in token_chunks(rows, chunk_tokens):

@@ -25,46 +25,46 @@ from harness.core.texts import TextDigest
 from harness.core.types import Corpus
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.mini import embedded_rows
-from harness.tasks.readers import AGAIN, body, fields, lines, own, published, whole_lines
+from harness.tasks.readers import REFETCH_ADVICE, body, fields, lines, own, published, whole_lines
 
-Columns = tuple[tuple[str, ...], ...]  # of equal length; row n of all columns is one example
+TextColumns = tuple[tuple[str, ...], ...]  # of equal length; row n of all columns is one example
 
 TRIPLETS = ("sent0", "sent1", "hard_neg")
-LABELS = ("contradiction", "entailment", "neutral")  # in sentence-transformers' order
-NUMBERED = {"1": "neutral", "2": "contradiction", "3": "entailment"}
+NLI_LABELS = ("contradiction", "entailment", "neutral")  # in sentence-transformers' order
+LABEL_OF_NUMBER = {"1": "neutral", "2": "contradiction", "3": "entailment"}
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Labelled pairs: premises, hypotheses, and labels as indices into LABELS."""
+    """Labelled pairs: premises, hypotheses, and labels as indices into NLI_LABELS."""
 
     premises: tuple[str, ...]
     hypotheses: tuple[str, ...]
     labels: tuple[int, ...]
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> TextColumns:
         return self.premises, self.hypotheses
 
-    def pairs_of_kind(self, kind: str) -> Columns:
+    def pairs_of_kind(self, kind: str) -> TextColumns:
         """Premises and hypotheses of one label, or of `all`. Raises UsageError for another."""
-        if kind not in (*LABELS, "all"):
-            raise UsageError(f"--pairs {kind}: wanted one of {', '.join(LABELS)}, all")
+        if kind not in (*NLI_LABELS, "all"):
+            raise UsageError(f"--pairs {kind}: wanted one of {', '.join(NLI_LABELS)}, all")
         rows = [
             (premise, hypothesis)
             for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True)
-            if kind in ("all", LABELS[label])
+            if kind in ("all", NLI_LABELS[label])
         ]
         if not rows:
             raise DataError(f"wanted labelled pairs of {kind}, found none")
         return tuple(zip(*rows, strict=True))
 
-    def triplets(self) -> Columns:
+    def triplets(self) -> TextColumns:
         """Premise, entailment and contradiction: the n-th of each kind that a premise has."""
         hypotheses: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True):
-            by_label = hypotheses.setdefault(premise, {name: [] for name in LABELS})
-            by_label[LABELS[label]].append(hypothesis)
+            by_label = hypotheses.setdefault(premise, {name: [] for name in NLI_LABELS})
+            by_label[NLI_LABELS[label]].append(hypothesis)
         rows = []
         for premise, by_label in hypotheses.items():
             positives, negatives = by_label["entailment"], by_label["contradiction"]
@@ -75,7 +75,7 @@ class Labelled:
         return tuple(zip(*rows, strict=True))
 
 
-def read_triplets(path: Path) -> Columns:
+def read_triplets(path: Path) -> TextColumns:
     """The two or three columns of a CSV file: sentence, positive, hard negative.
 
     Quoting follows RFC 4180; the file may be packed (.gz, .xz). Raises DataError with the line.
@@ -102,7 +102,7 @@ def read_triplets(path: Path) -> Columns:
     return tuple(zip(*examples, strict=True))
 
 
-def sample(columns: Columns, count: int, seed: int) -> Columns:
+def sample(columns: TextColumns, count: int, seed: int) -> TextColumns:
     """So many examples at random, in their order. Raises DataError where there are fewer."""
     if len(columns[0]) < count:
         raise DataError(f"--sample {count}: wanted so many examples, found {len(columns[0])}")
@@ -129,9 +129,9 @@ def read_labelled(path: Path, held_out: bool = False) -> Labelled:
 def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
     for place, line in lines(path):
         label, _, premise, hypothesis = fields(place, line, 4)
-        if label not in NUMBERED:
+        if label not in LABEL_OF_NUMBER:
             raise DataError(f"{place}: wanted a label from 1 to 3, found {label!r}")
-        yield premise, hypothesis, LABELS.index(NUMBERED[label])
+        yield premise, hypothesis, NLI_LABELS.index(LABEL_OF_NUMBER[label])
 
 
 def _all_nli(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]:
@@ -141,9 +141,9 @@ def _all_nli(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]:
         if (dataset.lower().replace("multi", "m"), split) in ALL_NLI and (
             held_out or split == "train"
         ):
-            if label not in LABELS:
-                raise DataError(f"{place}: wanted one of {', '.join(LABELS)}, found {label!r}")
-            yield premise, hypothesis, LABELS.index(label)
+            if label not in NLI_LABELS:
+                raise DataError(f"{place}: wanted one of {', '.join(NLI_LABELS)}, found {label!r}")
+            yield premise, hypothesis, NLI_LABELS.index(label)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _order(count: int, seed: int, epoch: int) -> Int64[np.ndarray, " N"]:
     return read_only(np.random.default_rng((seed, epoch)).permutation(count))
 
 
-Content = TypeVar("Content", Columns, Labelled)
+Content = TypeVar("Content", TextColumns, Labelled)
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ NLI_TRIPLETS = ("nli-for-simcse", "snli-triplets", "mini-triplets")
 NLI_PAIRS = ("all-nli", "snli-18k", "mini-nli")
 
 
-def open_triplets(name: str, places: Places) -> TrainingSet[Columns]:
+def open_triplets(name: str, places: Places) -> TrainingSet[TextColumns]:
     """Triplets by name, or a CSV file of them. Raises AssetMissing, DataError, UsageError."""
     if name != "mini-triplets":
         return _open(name, NLI_TRIPLETS, read_triplets, places)
@@ -253,7 +253,7 @@ def open_triplets(name: str, places: Places) -> TrainingSet[Columns]:
     return TrainingSet(name, EMBEDDED_SHA256["triplets.tsv"], columns)
 
 
-def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[Columns]:
+def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[TextColumns]:
     """Triplets; or of labelled pairs those of one label, unless `pairs` is `none`."""
     if pairs == "none":
         return open_triplets(name, places)
@@ -268,7 +268,7 @@ def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> Tr
     if held_out:
         raise UsageError(f"--held-out: wanted AllNLI, which names splits, found {name}")
     premises, hypotheses, labels = zip(*embedded_rows("nli.tsv", 3), strict=True)
-    pairs = Labelled(premises, hypotheses, tuple(map(LABELS.index, labels)))
+    pairs = Labelled(premises, hypotheses, tuple(map(NLI_LABELS.index, labels)))
     return TrainingSet(name, EMBEDDED_SHA256["nli.tsv"], pairs)
 
 
@@ -282,7 +282,9 @@ def _open(
         path = places.data(asset) or places.require_data(name)  # the latter says what is missing
         digest = sha256_of(path)
         if asset.sha256 not in (None, digest):
-            raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; {AGAIN}")
+            raise DataError(
+                f"{path}: wanted sha256 {asset.sha256}, found {digest}; {REFETCH_ADVICE}"
+            )
         with published():
             return TrainingSet(name, digest, read(path))
     if not path.is_file():

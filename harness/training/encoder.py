@@ -140,13 +140,13 @@ def token_means(
     return torch.cat([run.view(n, L, -1).mean(dim=1) for (n, L), run in runs])
 
 
-Head = Literal["none", "train", "keep"]
+HeadUse = Literal["none", "train", "keep"]
 Precision = Literal["float32", "bf16", "fp16"]
 HALF: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
-PACKED = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
+PACKED_ARCHITECTURES = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
 LENGTH_STEP = 8  # padded chunks hold lengths up to the same multiple of this
-INITIAL_STD = 0.02  # of the weights of a new head, as in BERT
+HEAD_STD = 0.02  # of the weights of a new head, as in BERT
 EMBED_CHUNK = 8192  # tokens at a time when no gradient is kept
 
 
@@ -160,7 +160,7 @@ class Setup:
     """
 
     pooling: Pooling = CLS
-    head: Head = "none"
+    head: HeadUse = "none"
     max_length: int = 32
     dropout: float | None = None
     precision: Precision = "float32"
@@ -211,7 +211,7 @@ class SentenceEncoder(nn.Module):
         self.head = self._new_head(rng)
         use_dropout(self, setup.dropout, self.noise)
         self.to(setup.device)
-        self.packs = config.model_type in PACKED and setup.device == "cpu"
+        self.packs = config.model_type in PACKED_ARCHITECTURES and setup.device == "cpu"
 
     @property
     def size(self) -> int:
@@ -301,7 +301,7 @@ class SentenceEncoder(nn.Module):
 
 def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
     """tanh(W x + b), the weights drawn anew as BERT initialises them."""
-    weight = rng.normal(scale=INITIAL_STD, size=dense.weight.shape).astype(np.float32)
+    weight = rng.normal(scale=HEAD_STD, size=dense.weight.shape).astype(np.float32)
     with torch.no_grad():
         dense.weight.copy_(torch.from_numpy(weight))
         dense.bias.zero_()

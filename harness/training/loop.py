@@ -32,11 +32,11 @@ from harness.core.json_text import parse_json
 from harness.core.types import Progress
 from harness.encoders.checkpoint import tokenizer_files
 from harness.encoders.modules import append_pooling, append_transformer, write_json
+from harness.encoders.trained import TRAINING_FILE
 
-STATE = "unfinished.safetensors"
-TRAINING = "training.json"
+STATE_FILE = "unfinished.safetensors"
 SAVE_SECONDS, SAVE_SHARE = 5.0, 0.05  # between two states, and of the time that saving may take
-SHOWN = 50  # steps whose mean loss the progress bar shows
+SHOWN_STEPS = 50  # steps whose mean loss the progress bar shows
 
 
 @runtime_checkable
@@ -157,7 +157,7 @@ class _Run:
 
     def __init__(self, task: TrainingTask, schedule: Schedule, policy: CheckpointPolicy) -> None:
         self.task, self.schedule, self.policy = task, schedule, policy
-        self.state = policy.folder / STATE if policy.folder else None
+        self.state = policy.folder / STATE_FILE if policy.folder else None
         settings = {**policy.settings, "schedule": asdict(schedule)}
         self.settings = json.loads(json.dumps(settings))  # as a saved state has them
         self.model = task.model.train()
@@ -216,7 +216,7 @@ class _Run:
 
     def summary(self) -> str:
         """The mean of the last losses, and the last score."""
-        recent = self.curve.losses[-SHOWN:]
+        recent = self.curve.losses[-SHOWN_STEPS:]
         text = f"loss {sum(recent) / len(recent):.4f}"
         return text + (f", dev {self.curve.scores[-1][1]:.2f}" if self.curve.scores else "")
 
@@ -320,7 +320,7 @@ class TrainingInfo:
 
 def require_new(folder: Path) -> None:
     """Raise UsageError for a folder that already holds a checkpoint."""
-    if (folder / TRAINING).exists() or (folder / "config.json").exists():
+    if (folder / TRAINING_FILE).exists() or (folder / "config.json").exists():
         raise UsageError(f"--out {folder}: a checkpoint stands there; take another folder")
 
 
@@ -352,9 +352,9 @@ def write_checkpoint(
         append_transformer(new, max_length)
         hidden = config.num_hidden_layers, config.hidden_size
         append_pooling(new, pooling, hidden, summary, head)
-        write_json(new / TRAINING, info.as_json())
+        write_json(new / TRAINING_FILE, info.as_json())
         # The description comes last: a folder without it is no checkpoint yet.
-        for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING):
+        for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE):
             file.replace(folder / file.name)
 
 

@@ -16,7 +16,7 @@ from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
 from harness.core.types import Task, pairs_digest
 from harness.training.contrastive import info_nce
-from harness.training.datasets import LABELS, Batches, Columns, Labelled
+from harness.training.datasets import NLI_LABELS, Batches, Labelled, TextColumns
 from harness.training.encoder import SentenceEncoder, Setup, backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.transforms.pooling import MEAN
@@ -26,7 +26,7 @@ from harness.transforms.pooling import MEAN
 class ScoredPairs:
     """Two columns of sentences and a score from 0 to 1 for each row; the digest of their source."""
 
-    columns: Columns
+    columns: TextColumns
     scores: tuple[float, ...]
     digest: str
 
@@ -41,7 +41,7 @@ class ScoredPairs:
         return cls(pairs.columns, tuple(scores), pairs_digest(pairs))
 
 
-Objective = Literal["softmax", "regression", "ranking"]
+SiameseObjective = Literal["softmax", "regression", "ranking"]
 
 
 def softmax_nli(
@@ -67,7 +67,7 @@ class Siamese:
     warmup: float = 0.1
     weight_decay: float = 0.01
     clip: float = 1.0
-    objective: Objective = "softmax"
+    objective: SiameseObjective = "softmax"
     temperature: float = 0.05
     tokens_at_once: int = 8192
 
@@ -113,7 +113,7 @@ class SiameseTraining:
         self,
         settings: Siamese,
         encoder: SentenceEncoder,
-        data: Labelled | ScoredPairs | Columns,
+        data: Labelled | ScoredPairs | TextColumns,
         seed: int,
     ) -> None:
         kinds = {"softmax": Labelled, "regression": ScoredPairs, "ranking": tuple}
@@ -123,7 +123,7 @@ class SiameseTraining:
                 "triplets"
             )
         self.settings, self.encoder = settings, encoder
-        self.columns: Columns = data if isinstance(data, tuple) else data.columns
+        self.columns: TextColumns = data if isinstance(data, tuple) else data.columns
         self.labels = torch.tensor(data.labels if isinstance(data, Labelled) else ())
         self.scores = torch.tensor(data.scores if isinstance(data, ScoredPairs) else ())
         self.batches = Batches(len(self.columns[0]), settings.batch, seed)
@@ -162,7 +162,7 @@ class SiameseTraining:
 
 def _classifier(inputs: int, rng: np.random.Generator) -> nn.Linear:
     """A linear layer initialised as `nn.Linear` is, from the given generator."""
-    layer, bound = nn.Linear(inputs, len(LABELS)), 1 / math.sqrt(inputs)
+    layer, bound = nn.Linear(inputs, len(NLI_LABELS)), 1 / math.sqrt(inputs)
     with torch.no_grad():
         for parameter in layer.parameters():
             values = rng.uniform(-bound, bound, size=parameter.shape).astype(np.float32)

@@ -23,7 +23,7 @@ from harness.core.errors import ScoreError
 LEAST_SPREAD = 1e-6
 LEAST_VARIANCE = 1e-9
 
-BLOCK = 512  # rows that are mapped at a time, so that they stay in the processor's cache
+CACHED_ROWS = 512  # rows that are mapped at a time, so that they stay in the processor's cache
 
 
 class FromMoments:
@@ -68,7 +68,7 @@ class Affine:
         if self.scales is not None:
             return (x - self.shift) * self.scales
         mapped = np.empty((len(x), self.weight.shape[1]))
-        for rows in (slice(start, start + BLOCK) for start in range(0, len(x), BLOCK)):
+        for rows in (slice(start, start + CACHED_ROWS) for start in range(0, len(x), CACHED_ROWS)):
             centred = x[rows] - self.shift
             if self.nulled is None:
                 np.matmul(centred, self.weight, out=mapped[rows])

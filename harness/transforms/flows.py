@@ -23,8 +23,8 @@ from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError, UsageError
 from harness.transforms import flow_layers as layers
 
-BLOCK = 4096  # rows that are checked at a time
-MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
+CHECKED_ROWS = 4096  # rows that are checked at a time
+MAPPED_ROWS = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
 
 # As a share of the widest range. The widest coordinates themselves move by up to half as much when
 # an encoding is computed by another processor or in other batches (`tools/encoding_noise.py`).
@@ -51,20 +51,22 @@ class Architecture:
 
     def build(self, size: int, rng: np.random.Generator) -> layers.Bijection:
         """An unfitted flow of vectors of this size. Raises UsageError for an unknown layer."""
-        if unknown := {*self.first, *self.step} - {*LAYERS}:
-            raise UsageError(f"no layers: {', '.join(unknown)}; wanted some of {', '.join(LAYERS)}")
+        if unknown := {*self.first, *self.step} - {*LAYER_KINDS}:
+            raise UsageError(
+                f"no layers: {', '.join(unknown)}; wanted some of {', '.join(LAYER_KINDS)}"
+            )
         levels, coordinates = [], size
         for number in range(self.levels):
             names = (() if number else self.first) + self.step * self.depth
             levels.append(
-                layers.Chain([LAYERS[name](coordinates, self.width, rng) for name in names])
+                layers.Chain([LAYER_KINDS[name](coordinates, self.width, rng) for name in names])
             )
             coordinates -= coordinates // 2
         return layers.MultiScale(levels)
 
 
 # By the name of a layer: from the size of its vectors, the width of hidden layers and a generator.
-LAYERS: Mapping[str, Callable[[int, int, np.random.Generator], layers.Bijection]] = {
+LAYER_KINDS: Mapping[str, Callable[[int, int, np.random.Generator], layers.Bijection]] = {
     "actnorm": lambda size, *_: layers.Actnorm(size),
     "reversal": lambda *_: layers.Reversal(),
     "mixing": lambda size, _, rng: layers.InvertibleLinear(size, rng),
@@ -156,7 +158,9 @@ class FittedFlow:
         """The rows under the flow. Raises ScoreError for a row whose image is not finite."""
         rows = torch.from_numpy(x[:, self.kept].astype(np.float64))
         with torch.inference_mode(), one_thread():
-            z = torch.cat([self.model(block)[0] for block in torch.split(rows, MAPPED)]).numpy()
+            z = torch.cat(
+                [self.model(block)[0] for block in torch.split(rows, MAPPED_ROWS)]
+            ).numpy()
         finite = np.isfinite(z).all(axis=1)
         if not finite.all():
             raise ScoreError(f"row {finite.argmin()} of the vectors is not finite behind the map")
@@ -206,8 +210,8 @@ def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
     if len(x) == 0:
         raise ScoreError("no sentences to fit on")
     low = high = x[0]
-    for start in range(0, len(x), BLOCK):
-        block = x[start : start + BLOCK]
+    for start in range(0, len(x), CHECKED_ROWS):
+        block = x[start : start + CHECKED_ROWS]
         finite = np.isfinite(block).all(axis=1)
         if not finite.all():
             row = start + int(finite.argmin())

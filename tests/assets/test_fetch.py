@@ -16,7 +16,13 @@ from standin import Fault, at_standin, sha256, standin
 
 from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.batch import Fetcher
-from harness.assets.fetch.http import CONNECT, LONGEST_WAIT, SLOWEST, STALL, download
+from harness.assets.fetch.http import (
+    CONNECT_SECONDS,
+    LEAST_RATE,
+    LONGEST_WAIT,
+    STALL_SECONDS,
+    download,
+)
 from harness.assets.fetch.hub import commit_answered, model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
@@ -484,10 +490,11 @@ def test_a_check_tells_which_addresses_are_there(fetch, hub):
 
 def test_the_page_on_data_tells_the_limits_that_hold():
     page = (Path(__file__).parents[2] / "docs/how-to/data.md").read_text(encoding="utf-8")
-    assert f"after {CONNECT:g} seconds" in page
-    assert f"after {STALL:g} seconds, {CONNECT + STALL:g} before the first answer" in page
+    assert f"after {CONNECT_SECONDS:g} seconds" in page
+    longest = CONNECT_SECONDS + STALL_SECONDS
+    assert f"after {STALL_SECONDS:g} seconds, {longest:g} before the first answer" in page
     assert f"up to {LONGEST_WAIT:g} seconds are waited" in page
-    assert f"less than {SLOWEST // 1024} KiB a second" in page
+    assert f"less than {LEAST_RATE // 1024} KiB a second" in page
 
 
 # The page on data

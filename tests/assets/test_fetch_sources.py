@@ -99,11 +99,11 @@ ADDRESSES = {  # a part of the path of each
 def host(monkeypatch, tmp_path):
     """One stand-in for all hosts; hosts are given up after half a second."""
     monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.01)))
-    monkeypatch.setattr(http, "STALL", 0.5)
-    monkeypatch.setattr(http, "CONNECT", 0.5)
+    monkeypatch.setattr(http, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(http, "CONNECT_SECONDS", 0.5)
     known = {PLACE: KnownFile(sha256(TEXT), len(TEXT))}
-    monkeypatch.setattr(sources, "FILES", known)
-    monkeypatch.setattr("harness.assets.fetch.batch.FILES", known)
+    monkeypatch.setattr(sources, "KNOWN_FILES", known)
+    monkeypatch.setattr("harness.assets.fetch.batch.KNOWN_FILES", known)
     with standin() as running:
         at_standin(running, monkeypatch, tmp_path)
         running.dataset("me/rows", {"rows.parquet": parquet(ROWS)}, COMMIT)
@@ -298,9 +298,9 @@ def two_parts(host, monkeypatch):
     )
     host.files |= {"a": b"a\n", "b": b"b\n"}
     known = {f"two/{n}.txt": KnownFile(sha256(f"{n}\n".encode()), 2) for n in "ab"}
-    monkeypatch.setattr(sources, "FILES", known)
-    monkeypatch.setattr("harness.assets.fetch.batch.FILES", known)
-    monkeypatch.setattr("harness.assets.catalogue.FILES", known)
+    monkeypatch.setattr(sources, "KNOWN_FILES", known)
+    monkeypatch.setattr("harness.assets.fetch.batch.KNOWN_FILES", known)
+    monkeypatch.setattr("harness.assets.catalogue.KNOWN_FILES", known)
     return Asset("two", "two", ("two",), "me", "none", "harness fetch two", parts=(first, second))
 
 

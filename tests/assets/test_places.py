@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes import made_record
 
-from harness.assets.catalogue import DATA_ASSETS, TOGETHER, Asset, AssetPart, Download, Source
+from harness.assets.catalogue import BUNDLES, DATA_ASSETS, Asset, AssetPart, Download, Source
 from harness.assets.places import (
     Pins,
     Places,
@@ -39,7 +39,7 @@ DOWNLOADS = [
 
 
 def test_every_asset_has_one_name_that_is_no_encoders():
-    names = [*(asset.name for asset in DATA_ASSETS), *TOGETHER, *FOUND.encoders]
+    names = [*(asset.name for asset in DATA_ASSETS), *BUNDLES, *FOUND.encoders]
     assert len(set(names)) == len(names)
 
 

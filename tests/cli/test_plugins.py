@@ -44,9 +44,9 @@ MEASURED = {
 @pytest.fixture(autouse=True)
 def apart():
     """What a test loads is gone behind it."""
-    kept = dict(PLUGINS), dict(places.ADDED), dict(metrics())
+    kept = dict(PLUGINS), dict(places.PLUGIN_ASSETS), dict(metrics())
     yield
-    for held, before in zip((PLUGINS, places.ADDED, metrics()), kept, strict=True):
+    for held, before in zip((PLUGINS, places.PLUGIN_ASSETS, metrics()), kept, strict=True):
         held.clear()
         held.update(before)
     plugin_code._REPLACED.clear()

@@ -225,7 +225,7 @@ def test_alignment_and_uniformity_are_the_authors_with_repeated_sentences(
     positive = rng.random(pairs) < 0.5
     positive[0] = True
     align, uniform = wang_isola(vectors[a], vectors[b], positive)
-    with patch.object(geometry, "BLOCK", block):
+    with patch.object(geometry, "PRODUCT_ROWS", block):
         scores = alignment_uniformity(vectors, a, b, positive)
     assert scores["alignment"] == pytest.approx(align, abs=1e-12)
     # Uniformity sums exponentials of float32 products.

@@ -18,7 +18,7 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from torch import nn
 
 from harness.core.errors import DataError, UsageError
-from harness.encoders.architectures import REFUSED, WITHOUT_PADDING, facts_of
+from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING, facts_of
 from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
@@ -113,7 +113,7 @@ def test_block_sparse_attention_is_full_from_the_first_text_on(made, tmp_path):
 # What is refused
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", REFUSED_ARCHITECTURES)
 def test_an_architecture_whose_states_are_not_of_tokens_is_refused_by_name(kind, tmp_path):
     hf.CONFIG_MAPPING[kind]().save_pretrained(tmp_path)
     tiny_models.TOKENIZERS["bert"]().save_pretrained(tmp_path)

@@ -163,10 +163,14 @@ def test_the_parameters_of_a_pickle_or_a_damaged_file_are_unknown(bert, change):
 
 
 HEADS = ("cls.predictions.bias", "lm_head.weight", "mlp.dense.weight")
-HARMLESS = {"transformers_version": "9.9", "architectures": ["Other"], "_name_or_path": "x"}
+HARMLESS_SETTINGS = {
+    "transformers_version": "9.9",
+    "architectures": ["Other"],
+    "_name_or_path": "x",
+}
 ALIKE = {
     "heads of the pre-training": ("bert", with_weights(**{head: torch.zeros(3) for head in HEADS})),
-    "harmless settings": ("bert", change_config(**HARMLESS)),
+    "harmless settings": ("bert", change_config(**HARMLESS_SETTINGS)),
     "a decoder that is not run": ("t5", without_weights("decoder")),
     "half precision, computed in float32": ("bert", to_half),
     "shards": ("bert", to_shards),
@@ -226,7 +230,7 @@ def fingerprinted(folder):
 def test_a_name_with_a_fingerprint_refuses_other_files(change, complaint, bert, tmp_path):
     config = fingerprinted(bert)
     true = config.load(bert, tmp_path).encode(TEXTS)
-    change_config(**HARMLESS)(bert)
+    change_config(**HARMLESS_SETTINGS)(bert)
     assert config.with_max_length(8).identify(bert)
     change(bert)
     with pytest.raises(DataError, match=f"tiny: .*{complaint}.*a name of its own"):
@@ -374,7 +378,7 @@ def without_a_shard(folder):
     sorted(folder.glob("model-*.safetensors"))[-1].unlink()
 
 
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 
 
 def to_other_weights(name):
@@ -412,10 +416,16 @@ BROKEN = [
     (pickled(pickle.dumps([1, 2], 2)), r"pytorch_model.bin: wanted"),
     (pickled(b"\x80\x02cposix\nsystem\n."), "found a use of posix.system; it was not loaded"),
     (pickled(b"\x80\x02c\x1b[31mposix\nsystem\n."), "found something else, or a damaged file"),
-    (pickled(POINTER), r"pytorch_model.bin: wanted the file itself, found a git-lfs pointer"),
-    (with_file("model.safetensors", POINTER), "found a git-lfs pointer"),
-    (with_file("config.json", POINTER), r"config.json: wanted the file itself, found a git-lfs"),
-    (with_file("tokenizer.json", POINTER), r"tokenizer.json: wanted the file itself, found a git"),
+    (pickled(LFS_POINTER), r"pytorch_model.bin: wanted the file itself, found a git-lfs pointer"),
+    (with_file("model.safetensors", LFS_POINTER), "found a git-lfs pointer"),
+    (
+        with_file("config.json", LFS_POINTER),
+        r"config.json: wanted the file itself, found a git-lfs",
+    ),
+    (
+        with_file("tokenizer.json", LFS_POINTER),
+        r"tokenizer.json: wanted the file itself, found a git",
+    ),
     (to_pickled_shards, r"found pickles in shards \(pytorch_model.bin.index.json\)"),
     (to_other_weights("tf_model.h5"), "found tf_model.h5, which is not read"),
     (to_other_weights("adapter_model.safetensors"), "found adapter_model.safetensors, which is no"),

@@ -16,7 +16,12 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.encoders import word_tokenizer
 from harness.encoders.cache.encodings import EncoderCache
-from harness.encoders.word_tokenizer import ENGLISH, PLAIN, SENTENCE_TRANSFORMERS, Tokeniser
+from harness.encoders.word_tokenizer import (
+    ENGLISH_WORDS,
+    PLAIN_TOKENISER,
+    SENTENCE_TRANSFORMERS,
+    Tokeniser,
+)
 from harness.encoders.word_vectors import StaticConfig, first_rows, read_vectors, write_vectors
 
 WORDS = ("the", "The", "cat", "n't", "do", ". . .", "café", "the")
@@ -192,7 +197,7 @@ def test_nothing_is_unpickled(tmp_path):
         (Tokeniser("words", "keep"), "cat,the don't café.", ["cat", "the", "café"]),
         (Tokeniser("treebank", "fallback"), "Don't! DON'T n't", ["do", "n't", "do", "n't", "n't"]),
         (SENTENCE_TRANSFORMERS, "The the 'cat' CAT. do", ["The", "cat", "cat"]),
-        (PLAIN, "", []),
+        (PLAIN_TOKENISER, "", []),
     ],
 )
 def test_rules(tokeniser, text, words):
@@ -220,9 +225,9 @@ def test_the_preset_is_sentence_transformers_average(tmp_path):
         WhitespaceTokenizer,
     )
 
-    assert frozenset(ENGLISH_STOP_WORDS) == ENGLISH
+    assert frozenset(ENGLISH_STOP_WORDS) == ENGLISH_WORDS
     rng = np.random.default_rng(2)
-    stop = sorted(ENGLISH)[30:90]
+    stop = sorted(ENGLISH_WORDS)[30:90]
     words = ["Cats", "cats", "rain", "Rain's", "x-ray", "U.S.", *stop[::3], "The"]
     vectors = rng.normal(size=(len(words), 8)).astype(np.float32)
     write_vectors(tmp_path / "v.safetensors", words, vectors)
@@ -256,7 +261,7 @@ def test_a_mean_is_over_the_known_words_with_repetitions(tmp_path_factory, words
     [
         (AS_WRITTEN, "The cat sat", [3, 2]),
         (AS_WRITTEN, "", [0, 0]),
-        (PLAIN, "The cat, sat.", [5, 2]),
+        (PLAIN_TOKENISER, "The cat, sat.", [5, 2]),
         (SENTENCE_TRANSFORMERS, "and the cat sat", [2, 1]),  # stop words are no words
     ],
 )
@@ -295,9 +300,9 @@ def test_other_vectors_than_the_pinned_and_none_are_refused(tmp_path):
 def test_another_list_of_stop_words_is_another_encoder(tmp_path, monkeypatch):
     """The list is data of the harness: the keys of committed records imply the released one."""
     write_vectors(tmp_path / "v.safetensors", ("a",), np.ones((1, 2), np.float32))
-    configs = [StaticConfig("v", tokeniser=t) for t in (SENTENCE_TRANSFORMERS, PLAIN)]
+    configs = [StaticConfig("v", tokeniser=t) for t in (SENTENCE_TRANSFORMERS, PLAIN_TOKENISER)]
     before = [config.identify(tmp_path / "v.safetensors").key for config in configs]
-    assert hashlib.sha256(word_tokenizer._ENGLISH).hexdigest() == word_tokenizer.RELEASED
+    assert hashlib.sha256(word_tokenizer._ENGLISH).hexdigest() == word_tokenizer.ENGLISH_SHA256
     monkeypatch.setattr(word_tokenizer, "_ENGLISH", b"the\na\n")
     after = [config.identify(tmp_path / "v.safetensors").key for config in configs]
     assert [one == other for one, other in zip(before, after, strict=True)] == [False, True]

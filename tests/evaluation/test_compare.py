@@ -13,7 +13,7 @@ from harness.core.types import Pairs
 from harness.evaluation.compare import (
     RESAMPLED,
     RESAMPLES,
-    SEED,
+    RESAMPLING_SEED,
     Resampler,
     Scored,
     against_best,
@@ -112,7 +112,7 @@ def resampled(runs, loader, of, methods=METHODS):
     """The scores of methods on the resamples of a task."""
     pairs = loader.texts(of).pairs
     columns = np.stack([runs.cosines(Cell(method, of.name)) for method in methods])
-    counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
+    counts = draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED)
     return bootstrap_scores(columns, pairs.gold, pairs.group, counts)
 
 
@@ -222,12 +222,12 @@ def write_seeds(runs, loader, seeds=range(5)):
 def test_an_interval_of_a_seeded_method_is_over_seeds_and_items(runs, loader):
     given = write_seeds(runs, loader)
     made = intervals(runs, loader, claims=CLAIMS.replace('"fake.mean"', f'"{SEEDED}"'))
-    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", SEED))
+    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", RESAMPLING_SEED))
     on_tasks = []
     for of in (TOY, OTHER):
         pairs = loader.texts(of).pairs
         columns = np.stack([given[of, seed].astype(np.float32) for seed in range(5)])
-        counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
+        counts = draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED)
         scores = bootstrap_scores(columns, pairs.gold, pairs.group, counts)
         [fixed] = resampled(runs, loader, of, ["fake.cls"])
         on_tasks.append(((weights * scores).sum(axis=0), fixed))
@@ -255,9 +255,9 @@ def test_rows_of_a_table_are_compared_over_their_seeds(runs, loader):
     write(runs, SEEDED, TOY, -pairs.gold, digest, {"spearman": {"all": 70.0}})
     column = {"TOY": Scored((SEEDED, "fake.cls"), ((TOY, ALL),))}
     [tested] = against_best(column, resampler(runs, loader)).values()
-    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", SEED))
+    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", RESAMPLING_SEED))
     columns = np.stack([runs.cosines(Cell(SEEDED, "toy", seed)) for seed in range(5)])
-    counts = draw_counts(item_texts(pairs), RESAMPLES, SEED)
+    counts = draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED)
     scores = (weights * bootstrap_scores(columns, pairs.gold, pairs.group, counts)).sum(axis=0)
     [other] = resampled(runs, loader, TOY, ["fake.cls"])
     assert tested == {SEEDED: 1.0, "fake.cls": compare_resamples(scores, other).p}

@@ -508,7 +508,7 @@ def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
 def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     """A chain whose maps are fitted from moments and from rows, on 20 MB of them."""
     monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 1024)
-    monkeypatch.setattr("harness.transforms.flows.BLOCK", 1024)
+    monkeypatch.setattr("harness.transforms.flows.CHECKED_ROWS", 1024)
     rng = np.random.default_rng(0)
     write_fit_corpus(tmp_path / "x.safetensors", rng.normal(size=(80_000, 64)).astype("f4"), 0.0)
     vectors = read_fit_corpus(tmp_path / "x.safetensors").vectors

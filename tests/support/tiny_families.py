@@ -12,7 +12,7 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers.models.auto import modeling_auto
 
-from harness.encoders.architectures import REFUSED, WITHOUT_PADDING
+from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING
 
 POSITIONS = 64
 GROUPS = ("q_groups", "k_groups", "v_groups", "intermediate_groups", "output_groups")
@@ -147,7 +147,7 @@ def make(name: str, folder: Path) -> Path:
 def untried():
     """The families of masked language models that are neither compared nor refused."""
     masked = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-    return sorted(masked - {kind_of(name) for name in FAMILIES} - set(REFUSED))
+    return sorted(masked - {kind_of(name) for name in FAMILIES} - set(REFUSED_ARCHITECTURES))
 
 
 SUMMARIES = {CLS_FIRST: "the first token, CLS", LAST: "the last token", NONE: "none"}
@@ -192,7 +192,9 @@ def page() -> str:
     ]
     return PAGE.format(
         compared="\n".join(compared),
-        refused="\n".join(f"| `{kind}` | {reason} |" for kind, reason in REFUSED.items()),
+        refused="\n".join(
+            f"| `{kind}` | {reason} |" for kind, reason in REFUSED_ARCHITECTURES.items()
+        ),
         untried=", ".join(f"`{kind}`" for kind in untried()),
     )
 

@@ -8,7 +8,7 @@ import pytest
 from harness.core.errors import DataError
 from harness.registry import load_registry
 from harness.tasks import readers, transfer
-from harness.tasks.readers import AGAIN, PublishedSet, own, published
+from harness.tasks.readers import REFETCH_ADVICE, PublishedSet, own, published
 
 REGISTRY = load_registry()
 # A task of each family, and the split whose files are changed.
@@ -118,7 +118,7 @@ def test_any_other_file_is_refused_in_a_line_with_its_remedy(copied, tmp_path, n
             line = str(refused.value)
             place = "|".join(re.escape(str(file)) for file in paths)
             assert re.match(rf"({place})(:\d+)?: wanted .*, found ", line), (what, line)
-            assert line.endswith(AGAIN)
+            assert line.endswith(REFETCH_ADVICE)
             assert line.count("\n") == 0
         path.write_bytes(content)
 
@@ -131,7 +131,9 @@ def test_a_transfer_file_without_rows_is_refused_by_name(tmp_path, task, content
             path = tmp_path / "transfer" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        with pytest.raises(DataError, match=rf"{names[0]}(:1)?: wanted .*, found .*; {AGAIN}$"):
+        with pytest.raises(
+            DataError, match=rf"{names[0]}(:1)?: wanted .*, found .*; {REFETCH_ADVICE}$"
+        ):
             task.load(tmp_path, split)
 
 
@@ -139,7 +141,7 @@ def test_the_remedy_is_that_of_the_file_that_is_read(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes(b"one\tline\n\xe9\n")
     with (
-        pytest.raises(DataError, match=rf"x\.txt:2: wanted UTF-8, found .*; {AGAIN}$"),
+        pytest.raises(DataError, match=rf"x\.txt:2: wanted UTF-8, found .*; {REFETCH_ADVICE}$"),
         published(),
     ):
         list(readers.lines(path))

@@ -42,7 +42,7 @@ def test_no_data_folder_is_needed(tmp_path):
 
 @pytest.mark.parametrize(("line", "found"), [("a\tb\tc\td\n", "50f9dff0"), ("", "e3b0c442")])
 def test_a_changed_file_is_refused(tmp_path, monkeypatch, line, found):
-    monkeypatch.setattr(miniature, "EMBEDDED", tmp_path)
+    monkeypatch.setattr(miniature, "EMBEDDED_DATA", tmp_path)
     for name in ("qnli-dev.tsv", "text.txt"):
         (tmp_path / name).write_text(line)
     refused = (

@@ -18,7 +18,7 @@ from harness.results.score_rows import score_rows
 from harness.results.verdict import CellState
 from harness.tasks.loader import TaskLoader, limited, load_split
 from harness.tasks.readers import published_rows
-from harness.tasks.releases import OTHER, release_of, releases
+from harness.tasks.releases import OTHER_DATA, release_of, releases
 
 TASKS = load_registry().tasks
 FILES = {
@@ -36,7 +36,7 @@ def test_each_task_in_sentevals_form_has_its_versions():
     for task, versions in releases().items():
         assert set(versions) <= {"senteval", "retokenised"}
         assert all(release_of(task, digest) == name for name, digest in versions.items())
-        assert release_of(task, "0" * 64) == OTHER
+        assert release_of(task, "0" * 64) == OTHER_DATA
     assert release_of("sts-b", "0" * 64) is None
 
 
@@ -104,7 +104,7 @@ def test_a_third_version_is_scored_as_other_data(third, caplog, task, data_dir):
     assert (pairs.gold == known.gold).all()
     assert (pairs.group == known.group, pairs.a == known.a) == (True, False)
     assert release_of(task, pairs_digest(known)) == "senteval"
-    assert release_of(task, pairs_digest(pairs)) == OTHER
+    assert release_of(task, pairs_digest(pairs)) == OTHER_DATA
     few = limited(TASKS[task], 20)
     assert len(load_split(few, folder, "test")) == 20
 

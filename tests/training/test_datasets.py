@@ -13,7 +13,7 @@ from harness.core.texts import text_digest
 from harness.core.types import pairs_digest
 from harness.registry import load_registry
 from harness.training.datasets import (
-    LABELS,
+    NLI_LABELS,
     Batches,
     Labelled,
     open_labelled_pairs,
@@ -43,7 +43,7 @@ def test_carried_pairs_have_their_labels(tmp_path):
     corpus = list(load_registry().corpora["mini-nli"].sentences(tmp_path))
     assert list(found.content.premises) == corpus[::2]
     assert list(found.content.hypotheses) == corpus[1::2]
-    counts = [found.content.labels.count(n) for n in range(len(LABELS))]
+    counts = [found.content.labels.count(n) for n in range(len(NLI_LABELS))]
     assert max(counts) - min(counts) <= 1  # they take turns
 
 
@@ -76,7 +76,7 @@ def test_the_real_triplets_are_those_of_the_catalogue(data_dir):
     rows = list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True))
     for column, label in ((1, "entailment"), (2, "contradiction")):
         of_label = set(zip(triplets[0], triplets[column], strict=True))
-        assert {LABELS[n] for a, b, n in rows if (a, b) in of_label} <= {label}
+        assert {NLI_LABELS[n] for a, b, n in rows if (a, b) in of_label} <= {label}
 
 
 def test_gold_is_brought_to_0_to_1(tmp_path):
@@ -160,7 +160,7 @@ def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
 
 
 def test_triplets_of_labelled_pairs_join_what_one_premise_has():
-    yes, perhaps, no = map(LABELS.index, ("entailment", "neutral", "contradiction"))
+    yes, perhaps, no = map(NLI_LABELS.index, ("entailment", "neutral", "contradiction"))
     b = ("yes", "perhaps", "alone", "no", "never", "not", "indeed")
     found = Labelled(tuple("ppqpprp"), b, (yes, perhaps, yes, no, no, no, yes)).triplets()
     assert found == (("p", "p"), ("yes", "indeed"), ("no", "never"))

@@ -18,7 +18,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.training import encoder as training_encoder
 from harness.training.encoder import (
     LOSS_SCALES,
-    PACKED,
+    PACKED_ARCHITECTURES,
     Setup,
     backward_in_chunks,
     open_encoder,
@@ -67,7 +67,9 @@ def test_texts_are_cut_in_training_alone(opened):
     assert np.abs(encoder.embed([long]) - encoder.embed(["the cat sat on the"])).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", rest_slow(sorted(PACKED & set(tiny_models.KINDS)), "bert"))
+@pytest.mark.parametrize(
+    "kind", rest_slow(sorted(PACKED_ARCHITECTURES & set(tiny_models.KINDS)), "bert")
+)
 @pytest.mark.parametrize("pooling", [CLS, STATIC_LAST], ids=lambda p: p.name)
 def test_packed_and_padded_have_one_gradient(kind, pooling, opened):
     encoder = opened(kind, pooling=pooling, dropout=0.0, head="train").train()

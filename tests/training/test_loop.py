@@ -13,7 +13,7 @@ from harness.assets.places import Places
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.training.contrastive import mask
 from harness.training.datasets import OneALine, Text, open_text
-from harness.training.loop import STATE, CheckpointPolicy, Schedule, train
+from harness.training.loop import STATE_FILE, CheckpointPolicy, Schedule, train
 
 
 class Line:
@@ -109,7 +109,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(
     assert len(resumed.trained) == 20 - stop_at
     assert torch.equal(weights(whole), weights(resumed))
     assert (found.losses, found.scores) == (wanted.losses, wanted.scores)
-    assert not (tmp_path / STATE).exists()
+    assert not (tmp_path / STATE_FILE).exists()
 
 
 def test_a_state_of_other_settings_is_refused(tmp_path, saved_each_step):

@@ -18,7 +18,7 @@ from harness.core.types import Progress
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.training.contrastive import (
-    MASKED,
+    MASKED_SHARE,
     Augmentation,
     Contrastive,
     ContrastiveTraining,
@@ -244,7 +244,7 @@ def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_hea
     rows = sorted(2 * task.encoder.tokenizer(texts), key=len)  # both views
     ids, rng = np.concatenate(rows)[None], np.random.default_rng((task.seed, 3, 0, 0))
     head = task.masked
-    changed, places = mask(ids, MASKED, head.vocabulary, head.special, head.mask_id, rng)
+    changed, places = mask(ids, MASKED_SHARE, head.vocabulary, head.special, head.mask_id, rng)
     assert len(places) == round(0.15 * (ids.size - 2 * len(rows)))
     model, losses = transformers.BertForMaskedLM.from_pretrained(folder).eval(), []
     for start, end in pairwise(np.cumsum([0, *map(len, rows)])):

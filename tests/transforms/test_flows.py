@@ -20,7 +20,14 @@ from harness.registry import load_registry
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.flow_layers import Actnorm, Bijection, initialise_from_data, norms_of
-from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, fit_flow, varying
+from harness.transforms.flows import (
+    CHECKED_ROWS,
+    AdamW,
+    Architecture,
+    FitSettings,
+    fit_flow,
+    varying,
+)
 
 FLOW = FLOWS["flow"]
 RANDOM = FLOWS["flow:glorot"]
@@ -293,12 +300,12 @@ def test_a_row_whose_image_is_not_finite_is_named():
 
 def test_many_rows_are_looked_at_in_parts_as_in_one():
     """A coordinate that is constant in each part varies; a bad row is counted from the first."""
-    x = rows(3 * BLOCK, 3)
-    x[:BLOCK, 1], x[BLOCK:, 1], x[:, 2] = 1, 2, 3
+    x = rows(3 * CHECKED_ROWS, 3)
+    x[:CHECKED_ROWS, 1], x[CHECKED_ROWS:, 1], x[:, 2] = 1, 2, 3
     assert varying(x).tolist() == [True, True, False]
     assert varying(x[::-1]).tolist() == [True, True, False]
-    x[2 * BLOCK + 5, 0] = np.inf
-    with pytest.raises(ScoreError, match=f"row {2 * BLOCK + 5} of"):
+    x[2 * CHECKED_ROWS + 5, 0] = np.inf
+    with pytest.raises(ScoreError, match=f"row {2 * CHECKED_ROWS + 5} of"):
         varying(x)
 
 

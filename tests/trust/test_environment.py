@@ -78,13 +78,13 @@ TWO_TASKS = (*RUN, "-t", "mini-sick")
 THREE_TASKS = (*TWO_TASKS, "-t", "mini-qnli")
 SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
 RECORD = r"harness: runs/records/.*/mini-sts/seed-0\.\w+: "
-UNWRITABLE, FULL = "Read-only file system", "No space left on device"
-NO_SHARD = rf"{SHARD}{UNWRITABLE}; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
+WRITING_ERRORS, FULL = "Read-only file system", "No space left on device"
+NO_SHARD = rf"{SHARD}{WRITING_ERRORS}; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
 # Of each mount: its commands, the command of the harness, its status, and what is said then.
 MOUNTS = {
     "a cache that may only be read": (CACHE, RUN, 0, ""),
     "results that may only be read, all done": (RUNS, RUN[:-1], 0, ""),
-    "results that may only be read": (RUNS, RUN, 1, f"{RECORD}{UNWRITABLE}"),
+    "results that may only be read": (RUNS, RUN, 1, f"{RECORD}{WRITING_ERRORS}"),
     "both may only be read, all done": (f"{RUNS} && {CACHE}", RUN[:-1], 0, ""),
     "a cache that may only be read and lacks a task": (CACHE, TWO_TASKS, 1, NO_SHARD),
     "a full disk": (TMPFS.format("64k", "cache"), RUN, 1, rf"{SHARD}{FULL} \(1 cell\)"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from processes import ROOT, run, scores
 
-from harness.assets.places import EMBEDDED
+from harness.assets.places import EMBEDDED_DATA
 from harness.core.errors import DataError
 from harness.registry import load_registry
 from harness.results.records import read_committed
@@ -35,7 +35,9 @@ COMMITTED = ROOT / "results" / "records" / "glove-mini" / "glove-mini.mean.jsonl
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     folder, dice = tmp_path_factory.mktemp("filled"), np.random.default_rng(0)
-    words = dict.fromkeys(" ".join(islice(CORPORA["mini-text"].sentences(EMBEDDED), 200)).split())
+    words = dict.fromkeys(
+        " ".join(islice(CORPORA["mini-text"].sentences(EMBEDDED_DATA), 200)).split()
+    )
     lines = (f"{word} {' '.join(f'{x:.4f}' for x in dice.normal(size=8))}" for word in words)
     (folder / "words.txt").write_text("\n".join(lines) + "\n")
     assert run(*RUN, cwd=folder).status == 0
@@ -64,7 +66,7 @@ def change_a_type(content, _):
     content[:] = content.replace(b"F32", b"I32").replace(b"F64", b"I64")
 
 
-DAMAGES = (flip_a_bit, change_a_byte_of_the_head, cut, change_a_digit, change_a_type)
+READ_ERRORS = (flip_a_bit, change_a_byte_of_the_head, cut, change_a_digit, change_a_type)
 
 
 @pytest.mark.slow
@@ -80,7 +82,7 @@ def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
         name = dice.choice(files)
         content = bytearray((here / name).read_bytes())
         before = bytes(content)
-        dice.choice(DAMAGES)(content, dice)
+        dice.choice(READ_ERRORS)(content, dice)
         (here / name).write_bytes(content)
         if removed:
             shutil.rmtree(here / removed)
@@ -102,7 +104,7 @@ def test_a_damaged_line_of_committed_records_is_refused(attacked, tmp_path):
     path.parent.mkdir()
     for _ in range(attacked.times(20, 5000)):
         content = bytearray(before)
-        dice.choice(DAMAGES)(content, dice)
+        dice.choice(READ_ERRORS)(content, dice)
         path.write_bytes(content)
         try:
             found = read_committed(path)

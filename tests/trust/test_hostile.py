@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from harness.assets.catalogue import Download
 from harness.assets.fetch.archives import unpack_archive
-from harness.assets.places import SCHEMA, PinFile
+from harness.assets.places import PINS_SCHEMA, PinFile
 from harness.core.errors import DataError
 from harness.report import markdown
 from harness.report.latex import latex_escape, spelt
@@ -83,7 +83,7 @@ def test_a_pin_names_files_below_the_folder_and_digests_alone(attacked):
     for _ in range(attacked.times(2000, 200_000)):
         what, digest = names(dice), dice.choice([names(dice), "00", COMMIT])
         try:
-            PinFile(SCHEMA, {"a": {what: digest}})
+            PinFile(PINS_SCHEMA, {"a": {what: digest}})
         except ValueError:
             attacked.count("refused")
             continue

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
-from harness.core.json_text import LAST_KEY, SEAL, sealed
+from harness.core.json_text import LAST_KEY, SEAL_KEY, sealed
 from harness.core.toml import read_rows
 from harness.gate.failures import read_failures
 from harness.gate.rules import read_rules
@@ -179,7 +179,7 @@ def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tm
     place = 1 if path.suffix == ".jsonl" else 0  # of the first record, or of all
     tree = tomllib.loads(text) if path.suffix == ".toml" else json.loads(lines[place])
     if name in SEALED:
-        del tree[SEAL]
+        del tree[SEAL_KEY]
     every = list(places(tree))
 
     @settings(

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from harness.assets.catalogue import FILES, Asset, AssetPart, Source
+from harness.assets.catalogue import KNOWN_FILES, Asset, AssetPart, Source
 from harness.assets.fetch import hub
 from harness.assets.fetch.http import look_at
 from harness.core.errors import HarnessError
 from harness.core.files import sized
 from harness.core.interfaces import EncoderConfig, Hub
 
-AT_ONCE = 16  # addresses that are asked for at the same time
+CONCURRENT_REQUESTS = 16  # addresses that are asked for at the same time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def look(addresses: Iterable[Address]) -> list[Looked]:
     """Ask for each address once, many at the same time."""
     asked = list(addresses)
     urls = list(dict.fromkeys(address.url for address in asked))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
         answers = dict(zip(urls, pool.map(_look_at, urls), strict=True))
     looked = []
     for address in asked:
@@ -132,7 +132,7 @@ def _sources(asset: Asset, part: AssetPart) -> Iterator[str]:
 
 def _files(part: AssetPart) -> Iterator[str]:
     for path in part.paths:
-        known = FILES.get(path)
+        known = KNOWN_FILES.get(path)
         yield f"    -> {path}{_digest(known.sha256 if known else None)}"
 
 

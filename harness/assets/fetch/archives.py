@@ -18,9 +18,9 @@ from harness.assets.fetch.http import reason_of
 from harness.core.errors import DataError
 from harness.core.files import safe
 
-CHUNK = 2**18
+COPIED_BYTES = 2**18
 # What the readers of archives raise; RuntimeError for one that is encrypted.
-DAMAGE = (
+UNPACKING_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
     *(EOFError, RuntimeError, ValueError, LookupError),  # the last for a member without a name
 )
@@ -46,7 +46,7 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
         for name in digests:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (waiting / name).replace(folder / name)
-    except DAMAGE as error:
+    except UNPACKING_ERRORS as error:
         why = reason_of(error).rstrip(":")
         raise DataError(f"{wanted.address}: wanted an archive, found otherwise: {why}") from None
     finally:
@@ -82,7 +82,7 @@ def copy_limited(content: Any, target: Path, limit: int) -> tuple[str, int]:
     sha, size = hashlib.sha256(), 0
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:
-        while chunk := content.read(CHUNK):
+        while chunk := content.read(COPIED_BYTES):
             size += len(chunk)
             if size > limit:
                 raise ValueError(f"more than the {limit:,} bytes that it may hold")

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from harness.assets.catalogue import FILES, WHEELS, Asset, AssetPart
+from harness.assets.catalogue import KNOWN_FILES, WHEELS, Asset, AssetPart
 from harness.assets.fetch import hub
 from harness.assets.fetch.sources import Arrivals, bring_part, require_plausible, waiting_folder
 from harness.assets.fetch.wheels import unpack_wheels
@@ -20,7 +20,7 @@ from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Pairs, Task
 
-Thing = Asset | EncoderConfig
+Fetched = Asset | EncoderConfig
 Load = Callable[[Path, str], Pairs]
 
 
@@ -38,7 +38,7 @@ class Fetcher:
     small_first: bool = False
     arrivals: dict[Path, Arrivals] = field(default_factory=dict, compare=False)
 
-    def bring(self, thing: Thing) -> str:
+    def bring(self, thing: Fetched) -> str:
         """Download what is missing or wrong; its place, and what was checked."""
         download = self._download_of(thing)
         try:
@@ -54,13 +54,13 @@ class Fetcher:
                 raise
         return download()
 
-    def _download_of(self, thing: Thing) -> Callable[[], str] | None:
+    def _download_of(self, thing: Fetched) -> Callable[[], str] | None:
         if isinstance(thing, Asset):
             return partial(self._bring_data, thing) if thing.every_part else None
         source = thing.source
         return partial(self._bring_encoder, thing, source) if isinstance(source, Hub) else None
 
-    def check(self, thing: Thing) -> str:
+    def check(self, thing: Fetched) -> str:
         """The place of what is here, and what was checked. Raises AssetMissing, DataError."""
         if isinstance(thing, Asset):
             path = self.places.data(thing)
@@ -155,9 +155,9 @@ class Fetcher:
         """
         if not asset.rows:
             for path in part.paths:
-                if path not in FILES:
+                if path not in KNOWN_FILES:
                     require_plausible(folder / path, path)
-                elif (found := sha256_of(folder / path)) != (wanted := FILES[path].sha256):
+                elif (found := sha256_of(folder / path)) != (wanted := KNOWN_FILES[path].sha256):
                     raise DataError(f"{path}: wanted sha256 {wanted}, found {found}")
         counts = self._read_rows(asset, folder, None if strict else [])
         if asset.rows and not any(counts.values()):
@@ -208,7 +208,7 @@ class Fetcher:
             _require_all(asset, data_dir)
         wanted = asset.sha256
         if wanted is None and not asset.rows and path.is_file():
-            published = FILES.get(path.relative_to(data_dir).as_posix())
+            published = KNOWN_FILES.get(path.relative_to(data_dir).as_posix())
             wanted = published.sha256 if published else None
         if wanted is not None and (digest := sha256_of(path)) != wanted:
             raise DataError(f"{path}: wanted sha256 {wanted}, found {digest}; get it again")

@@ -28,20 +28,24 @@ from harness.core.errors import AssetMissing, DataError
 
 SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # those that huggingface_hub obeys
 
-CONNECT = 5.0  # seconds until a host that cannot be reached is given up
-STALL = 10.0  # seconds without an answer, or without SLOWEST bytes a second, until a stall
-SLOWEST = 1024  # bytes a second
-LISTING = 30.0  # seconds for the list of a repository's files, of several requests
-TRIES = 6  # connections that may break off for one file; one that brings ENOUGH does not count
-ENOUGH = 2**20  # bytes
+CONNECT_SECONDS = 5.0  # seconds until a host that cannot be reached is given up
+STALL_SECONDS = (
+    10.0  # seconds without an answer, or without LEAST_RATE bytes a second, until a stall
+)
+LEAST_RATE = 1024  # bytes a second
+LISTING_SECONDS = 30.0  # seconds for the list of a repository's files, of several requests
+TRIES = (
+    6  # connections that may break off for one file; one that brings PROGRESS_BYTES does not count
+)
+PROGRESS_BYTES = 2**20  # bytes
 LARGEST_UNPACKED = 2**30  # bytes of a packed transfer whose size is not known
 LONGEST_WAIT = 20.0  # seconds that a host may ask to wait (Retry-After) before another is asked
 
-CHUNK = 2**16
-BUSY = (429, 503)  # the statuses that ask to wait
+RECEIVED_BYTES = 2**16
+BUSY_STATUSES = (429, 503)  # the statuses that ask to wait
 GZIP = b"\x1f\x8b"
 # The beginning of a web page, which hosts send in place of a file that is gone.
-PAGE = re.compile(
+WEB_PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*"
     rb"<(?:!doctype\s+html|html|head|body|title|meta|script)\b",
     re.IGNORECASE | re.DOTALL,
@@ -51,7 +55,7 @@ PAGE = re.compile(
 NO_CONNECTION = ("ConnectError", "ConnectTimeout")
 LOST_CONNECTION = ("ReadError", "WriteError", "CloseError", "RemoteProtocolError")
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 class Unreachable(AssetMissing):
@@ -125,13 +129,15 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc
 
 
-def in_time(seconds: float, work: Callable[[], Result], close: Callable[[Result], None]) -> Result:
+def in_time(
+    seconds: float, work: Callable[[], Returned], close: Callable[[Returned], None]
+) -> Returned:
     """The result of some work of the network, or Stalled where it takes longer.
 
     Names are resolved and answers begin without a limit of their own, so the work has a thread,
     which is left behind. `close` gets what it brings too late.
     """
-    results: Queue[tuple[Result | None, BaseException | None]] = Queue()
+    results: Queue[tuple[Returned | None, BaseException | None]] = Queue()
     given_up = threading.Event()
 
     def run() -> None:
@@ -166,13 +172,16 @@ def answer_to(method: str, url: str, headers: Mapping[str, str]) -> Any:
 
     def ask() -> Any:
         request = session.build_request(
-            method, url, headers=dict(headers), timeout=(CONNECT, STALL, STALL, CONNECT)
+            method,
+            url,
+            headers=dict(headers),
+            timeout=(CONNECT_SECONDS, STALL_SECONDS, STALL_SECONDS, CONNECT_SECONDS),
         )
         return session.send(request, stream=True, follow_redirects=True)
 
     waited = 0.0
     while True:
-        answer = in_time(CONNECT + STALL, ask, lambda late: late.close())
+        answer = in_time(CONNECT_SECONDS + STALL_SECONDS, ask, lambda late: late.close())
         wait = _seconds_to_wait(answer)
         if wait is None or waited + wait > LONGEST_WAIT:
             break
@@ -190,7 +199,7 @@ def answer_to(method: str, url: str, headers: Mapping[str, str]) -> Any:
 def _seconds_to_wait(answer: Any) -> float | None:
     """What a busy host asks to wait, in seconds; None where it does not say."""
     asked = answer.headers.get("Retry-After", "")
-    return float(asked) if answer.status_code in BUSY and asked.isdecimal() else None
+    return float(asked) if answer.status_code in BUSY_STATUSES and asked.isdecimal() else None
 
 
 @dataclass(frozen=True)
@@ -282,7 +291,7 @@ def _refuse(name: str, url: str, part: Path, digest: str, wanted: str | None) ->
 def is_page(path: Path) -> bool:
     """Whether a file begins as a web page does."""
     with path.open("rb") as file:
-        return PAGE.match(file.read(4096)) is not None
+        return WEB_PAGE.match(file.read(4096)) is not None
 
 
 @dataclass
@@ -311,7 +320,7 @@ class Transfer:
                     self._receive(name)
                     break
                 except (Stalled, BrokenOff) as error:
-                    much = self.held >= before + ENOUGH
+                    much = self.held >= before + PROGRESS_BYTES
                     tries = TRIES if much else tries - 1
                     if tries == 0 or (isinstance(error, Stalled) and not much):
                         raise
@@ -397,8 +406,8 @@ class Transfer:
                     received += len(chunk)
                     if limit is not None and self.held > limit:
                         raise self._other_size(name, f"more than {limit:,} bytes")
-                    if (seconds := time.monotonic() - since) >= STALL:
-                        if received < SLOWEST * seconds:
+                    if (seconds := time.monotonic() - since) >= STALL_SECONDS:
+                        if received < LEAST_RATE * seconds:
                             raise Stalled(f"sent {received:,} bytes in {seconds:.0f} s")
                         since, received = time.monotonic(), 0
             except _transport_error() as error:

@@ -14,7 +14,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.assets.catalogue import Download
-from harness.assets.fetch.http import LISTING, STALL, download, errors_in_a_line, in_time
+from harness.assets.fetch.http import (
+    LISTING_SECONDS,
+    STALL_SECONDS,
+    download,
+    errors_in_a_line,
+    in_time,
+)
 from harness.assets.snapshots import COMMIT, SHA256, Snapshot, note_main, repository_folder
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
@@ -23,9 +29,9 @@ from harness.core.interfaces import Hub
 
 # Of the model, and of its modules in folders such as `2_Dense`.
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
-MODULES = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
-VOCABULARIES = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
-MODEL_FILES = ("*.json", *VOCABULARIES, *WEIGHTS, *MODULES)
+MODULE_PATTERNS = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
+VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
+MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
 
 GIT_SHA1 = COMMIT  # of a small file, over a header and its bytes
 
@@ -112,7 +118,7 @@ def download_file(wanted: Download, revision: str | None, target: Path) -> tuple
     page = f"{constants.ENDPOINT}/{'' if wanted.model else 'datasets/'}{wanted.repo}"
     with errors_in_a_line(wanted.at, page):
         url = address_of(replace(wanted, revision=revision))
-        metadata = in_time(LISTING, lambda: get_hf_file_metadata(url), lambda _: None)
+        metadata = in_time(LISTING_SECONDS, lambda: get_hf_file_metadata(url), lambda _: None)
     commit = commit_answered(wanted.at, page, metadata.commit_hash, revision)
     url = address_of(replace(wanted, revision=commit))
     # A small file has the digest of git as its tag.
@@ -198,13 +204,13 @@ def _listing(
     try:
         with errors_in_a_line(name, page):
             about = in_time(
-                LISTING,
-                lambda: hub.model_info(repo, revision=revision, timeout=STALL),
+                LISTING_SECONDS,
+                lambda: hub.model_info(repo, revision=revision, timeout=STALL_SECONDS),
                 lambda _: None,
             )
             commit = commit_answered(name, page, about.sha, revision)
             tree = in_time(
-                LISTING,
+                LISTING_SECONDS,
                 lambda: [*hub.list_repo_tree(repo, revision=commit, recursive=True)],
                 lambda _: None,
             )

@@ -15,19 +15,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.assets.catalogue import FILES, Asset, AssetPart, Download, Source
+from harness.assets.catalogue import KNOWN_FILES, Asset, AssetPart, Download, Source
 from harness.assets.fetch import http, hub
-from harness.assets.fetch.archives import DAMAGE, unpack_archive
+from harness.assets.fetch.archives import UNPACKING_ERRORS, unpack_archive
 from harness.assets.fetch.tables import unpack_table
 from harness.assets.places import Pin, every_asset
 from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData
 from harness.core.files import safe
 
-UNFINISHED = ".harness/downloads"  # under the data folder
-WAITING = ".harness/waiting"
+DOWNLOADS_FOLDER = ".harness/downloads"  # under the data folder
+UNCHECKED_FOLDER = ".harness/waiting"
 RETRY = "; check the network and run the same command again"
-LARGE = 20_000_000  # bytes of one download
+LARGE_DOWNLOAD = 20_000_000  # bytes of one download
 
 Check = Callable[[Path], None]  # of a folder that holds a part; raises DataError, AssetMissing
 
@@ -49,10 +49,10 @@ class Arrivals:
 
     def bring(self, wanted: Download, *, by_rows: bool, commit: str | None) -> tuple[Path, Pin]:
         """A download as it came: the file, its digest, and the commit of the hub if it is loose."""
-        known = FILES.get(wanted.into)
+        known = KNOWN_FILES.get(wanted.into)
         sha256 = wanted.sha256 or (known.sha256 if known and _is_the_file(wanted) else None)
         key = sha256 or digest_of({"address": wanted.address})
-        target = self.data_dir / UNFINISHED / key[:16] / Path(wanted.at).name
+        target = self.data_dir / DOWNLOADS_FOLDER / key[:16] / Path(wanted.at).name
         if target.is_file():  # it waited for what else is taken from it
             if target not in self.digests and (digest := sha256_of(target)) == sha256:
                 self.digests[target] = {target.name: digest}
@@ -94,7 +94,7 @@ class Arrivals:
             return http.host_of(hub.address_of(first)) in self.silent
 
         def is_large(source: Source) -> bool:
-            return any((download.size or 0) > LARGE for download in source.downloads)
+            return any((download.size or 0) > LARGE_DOWNLOAD for download in source.downloads)
 
         by_size = sorted(sources, key=is_large) if self.small_first else sources
         return sorted(by_size, key=is_silent)
@@ -108,13 +108,13 @@ class Arrivals:
             if download.sha256 is None or download.sha256 not in kept:
                 key = download.sha256 or digest_of({"address": download.address})
                 self._remove(key)
-                known = FILES.get(download.into)
+                known = KNOWN_FILES.get(download.into)
                 if known is not None:
                     self._remove(known.sha256)
-        _remove_empty(self.data_dir / UNFINISHED)
+        _remove_empty(self.data_dir / DOWNLOADS_FOLDER)
 
     def _remove(self, key: str) -> None:
-        folder = self.data_dir / UNFINISHED / key[:16]
+        folder = self.data_dir / DOWNLOADS_FOLDER / key[:16]
         for file in folder.glob("*") if folder.is_dir() else ():
             if not file.name.endswith(".part"):  # a beginning, from which a later fetch goes on
                 file.unlink()
@@ -185,7 +185,7 @@ def by_hand(part: AssetPart) -> str:
     if not part.paths:
         return "or place a copy below DATA_DIR by hand"
     first, *others = part.paths
-    known = FILES.get(first)
+    known = KNOWN_FILES.get(first)
     digest = f" (sha256 {known.sha256})" if known else ""
     more = f" and {len(others)} more, which --dry-run lists," if others else ""
     return f"or place {first}{digest}{more} below DATA_DIR by hand"
@@ -255,7 +255,7 @@ def _unpack(arrived: Path, wanted: Download, folder: Path) -> Pin:
 @contextmanager
 def waiting_folder(data_dir: Path, asset: Asset, part: AssetPart) -> Iterator[Path]:
     """An empty folder below the data folder, which is removed afterwards."""
-    folder = data_dir / WAITING / f"{safe(asset.name)}-{safe(part.name)}"
+    folder = data_dir / UNCHECKED_FOLDER / f"{safe(asset.name)}-{safe(part.name)}"
     shutil.rmtree(folder, ignore_errors=True)  # of a fetch that was killed
     folder.mkdir(parents=True)
     try:
@@ -297,6 +297,6 @@ def _start(path: Path, name: str) -> bytes:
             start = content.read(2**16)
             while content.read(2**20):
                 pass
-    except (*DAMAGE, OSError) as error:
+    except (*UNPACKING_ERRORS, OSError) as error:
         raise DataError(f"{name}: wanted a .gz, found otherwise: {http.reason_of(error)}") from None
     return start

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.assets.catalogue import Download, RowFormat
-from harness.assets.fetch.archives import DAMAGE, copy_limited
+from harness.assets.fetch.archives import UNPACKING_ERRORS, copy_limited
 from harness.assets.fetch.http import reason_of
 from harness.core.errors import DataError
 from harness.core.files import safe
@@ -52,7 +52,7 @@ def _rows(table_file: Path, wanted: Download, scratch: Path) -> Any:
             copy_limited(content, plain, wanted.unpacked)
         return Dataset.from_json(str(plain), **options)
     except Exception as error:  # whatever pyarrow and datasets raise of bad bytes
-        if isinstance(error, (*DAMAGE, OSError)) or _of_a_reader(error):
+        if isinstance(error, (*UNPACKING_ERRORS, OSError)) or _of_a_reader(error):
             why = reason_of(error)
             raise DataError(f"{wanted.address}: wanted a table, found otherwise: {why}") from None
         raise

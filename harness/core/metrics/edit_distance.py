@@ -10,7 +10,7 @@ from harness.core.metrics import Metric
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs
 
-NEAR = 4  # edits: the paper makes its point on pairs at most this far apart
+NEAR_EDITS = 4  # edits: the paper makes its point on pairs at most this far apart
 
 
 def edit_distance(cosines: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
@@ -19,7 +19,7 @@ def edit_distance(cosines: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str,
     The gold row needs no model; `near` keeps the pairs at distance 4 or less.
     """
     distance = token_distances(pairs)
-    near = distance <= NEAR
+    near = distance <= NEAR_EDITS
     return {
         "edit_distance": spearman(cosines, distance),
         "edit_distance_near": spearman(cosines[near], distance[near]),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64, Int
-from harness.core.metrics import BLOCK
+from harness.core.metrics import PRODUCT_ROWS
 
 
 def alignment_uniformity(
@@ -39,13 +39,13 @@ def _uniformity(
     """log E exp(-2 |f(x) - f(y)|^2) over unordered pairs of sentences, each `repeats` times."""
     total, count = 0.0, repeats.sum()
     weights = repeats.astype(np.float32)
-    for start in range(0, len(unit), BLOCK):
-        rows = unit[start : start + BLOCK]
+    for start in range(0, len(unit), PRODUCT_ROWS):
+        rows = unit[start : start + PRODUCT_ROWS]
         # exp(-2 |u - v|^2) = exp(4 u.v) / exp(4) on the sphere; later blocks only, since the matrix
         # is symmetric.
         kernel = (4 * rows) @ unit[start:].T
         np.exp(kernel, out=kernel)
-        row_weights = weights[start : start + BLOCK]
+        row_weights = weights[start : start + PRODUCT_ROWS]
         with_later_rows = float(row_weights @ (kernel @ weights[start:]))
         within_block = float(row_weights @ (kernel[:, : len(rows)] @ row_weights))
         total += 2 * with_later_rows - within_block

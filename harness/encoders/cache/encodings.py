@@ -37,9 +37,9 @@ from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import KEY_BYTES, sentence_key
 
-PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
-TOKENS = "tokens"  # how many there are of each sentence, and how many have a vector
-SENTENCE = 60  # letters of a sentence, about
+SENTENCE_VECTORS = ("cls", "pooler", "native")  # of an encoding, besides its layers
+COUNTS_TENSOR = "tokens"  # how many there are of each sentence, and how many have a vector
+SENTENCE_CHARACTERS = 60  # letters of a sentence, about
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
@@ -171,22 +171,25 @@ class EncoderCache:
     def rate(self) -> float | None:
         """Letters a second that this encoder took here; None if it never ran."""
         seconds = sum(shard.seconds for shard in self.shards)
-        letters = (int(s.metadata.get("letters", s.rows * SENTENCE)) for s in self.shards)
+        letters = (
+            int(s.metadata.get("letters", s.rows * SENTENCE_CHARACTERS)) for s in self.shards
+        )
         return sum(letters) / seconds if seconds else None
 
     def coverage(self, texts: Iterable[str]) -> float | None:
         """The share of cached texts' tokens that have a vector; None where none are counted."""
         places = self._places(texts)
-        if any(TOKENS not in self.shards[index].tensors for index in np.unique(places[:, 0])):
+        shards = [self.shards[index] for index in np.unique(places[:, 0])]
+        if any(COUNTS_TENSOR not in shard.tensors for shard in shards):
             return None
-        tokens, with_vector = self._gather(TOKENS, places).sum(axis=0, dtype=np.float64)
+        tokens, with_vector = self._gather(COUNTS_TENSOR, places).sum(axis=0, dtype=np.float64)
         return float(with_vector / tokens) if tokens else None
 
     def read(
         self,
         texts: Sequence[str],
         layers: Sequence[int] | None = None,
-        parts: Sequence[str] = PARTS,
+        parts: Sequence[str] = SENTENCE_VECTORS,
     ) -> Encoding:
         """The encodings of cached texts in the given order: these layers and parts, or all."""
         if not texts:
@@ -223,7 +226,7 @@ class EncoderCache:
         return out
 
 
-LABEL, SEAL = "label.json", "sha256"
+LABEL_FILE, LABEL_SEAL = "label.json", "sha256"
 DAY = 86_400.0  # seconds: a run again on the same day changes no file
 
 
@@ -241,8 +244,8 @@ class Label:
 def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
     try:
-        content: Any = parse_json((folder / LABEL).read_text(encoding="utf-8"))
-        is_sealed = content.pop(SEAL) == digest_of(content)
+        content: Any = parse_json((folder / LABEL_FILE).read_text(encoding="utf-8"))
+        is_sealed = content.pop(LABEL_SEAL) == digest_of(content)
         return Label(**content) if is_sealed else Label()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Label()
@@ -257,10 +260,10 @@ def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
         cache.hold()
         for path in cache.others:
             path.rename(path.with_suffix(".damaged"))
-        label, file = read_label(cache.folder), cache.folder / LABEL
+        label, file = read_label(cache.folder), cache.folder / LABEL_FILE
         changed = Label(sorted({*label.names, name}), identity.digests)
         if changed != label:
-            content = asdict(changed) | {SEAL: digest_of(asdict(changed))}
+            content = asdict(changed) | {LABEL_SEAL: digest_of(asdict(changed))}
             write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
         elif time.time() - file.stat().st_mtime > DAY:
             file.touch()

@@ -18,14 +18,16 @@ from typing import Literal
 
 from harness.core.errors import UsageError
 from harness.core.files import alone, sized
-from harness.encoders.cache.encodings import LABEL, CacheShard, read_label
+from harness.encoders.cache.encodings import LABEL_FILE, CacheShard, read_label
 
-KEY = re.compile(r"[0-9a-f]{32,}")
-BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
+KEY_PATTERN = re.compile(r"[0-9a-f]{32,}")
+FOLDERS_BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
 # What runs put there, and what killed runs and damage left.
-STORED = re.compile(rf".*\.(safetensors|damaged)|{re.escape(LABEL)}|\..*\.(tmp|block)")
-CONVERTED = re.compile(rf"{KEY.pattern}\.(safetensors|sha256)")  # weights, and their own digest
-SHORTEST = 6  # digits by which a key may be called
+STORED_FILES = re.compile(rf".*\.(safetensors|damaged)|{re.escape(LABEL_FILE)}|\..*\.(tmp|block)")
+CONVERTED_FILES = re.compile(
+    rf"{KEY_PATTERN.pattern}\.(safetensors|sha256)"
+)  # weights, and their own digest
+LEAST_KEY_DIGITS = 6  # digits by which a key may be called
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ class CacheEntry:
 
 def cached_entries(root: Path) -> list[CacheEntry]:
     """Everything cached, the longest unused first."""
-    keys = {folder.name for part in BY_KEY for folder in _inside(root / part, KEY)}
+    keys = {folder.name for part in FOLDERS_BY_KEY for folder in _inside(root / part, KEY_PATTERN)}
     encoders = [_encoder(root, key) for key in keys]
     converted = []
-    for weights in {file.stem for file in _inside(root / "converted", CONVERTED)}:
+    for weights in {file.stem for file in _inside(root / "converted", CONVERTED_FILES)}:
         # Weights are used whenever an encoder that was made from them is.
         users = [encoder for encoder in encoders if encoder.weights == weights]
         names = tuple(sorted({name for user in users for name in user.names}))
@@ -71,7 +73,7 @@ def cached_entries(root: Path) -> list[CacheEntry]:
 
 def _encoder(root: Path, key: str) -> CacheEntry:
     size, written = _size_and_time(_stored(root, key))
-    place, label = root / BY_KEY[0] / key, read_label(root / BY_KEY[0] / key)
+    place, label = root / FOLDERS_BY_KEY[0] / key, read_label(root / FOLDERS_BY_KEY[0] / key)
     shards = [shard for f in sorted(place.glob("*.safetensors")) if (shard := CacheShard.parse(f))]
     return CacheEntry(
         kind="encoder",
@@ -104,9 +106,9 @@ def shrink(root: Path, max_bytes: int) -> Iterator[tuple[CacheEntry, bool]]:
 def clear(root: Path, entry: CacheEntry) -> bool:
     """Clear an entry; False, and nothing is cleared, where an encoder that needs it is in use."""
     if entry.kind == "encoder":
-        users, files = [root / BY_KEY[0] / entry.key], _stored(root, entry.key)
+        users, files = [root / FOLDERS_BY_KEY[0] / entry.key], _stored(root, entry.key)
     else:
-        labelled = _inside(root / BY_KEY[0], KEY)
+        labelled = _inside(root / FOLDERS_BY_KEY[0], KEY_PATTERN)
         users = [
             folder for folder in labelled if read_label(folder).digests.get("weights") == entry.key
         ]
@@ -116,7 +118,7 @@ def clear(root: Path, entry: CacheEntry) -> bool:
         if free:
             for file in files:
                 file.unlink(missing_ok=True)
-            for part in BY_KEY:
+            for part in FOLDERS_BY_KEY:
                 with suppress(OSError):  # there is none, or something else lies in it
                     (root / part / entry.key).rmdir()
     return free
@@ -127,13 +129,13 @@ def entries_named(entries: Sequence[CacheEntry], words: Sequence[str]) -> list[C
     chosen: dict[str, CacheEntry] = {}
     for word in words:
         named = [entry for entry in entries if word in entry.names]
-        if not named and re.fullmatch(rf"[0-9a-f]{{{SHORTEST},}}", word):
+        if not named and re.fullmatch(rf"[0-9a-f]{{{LEAST_KEY_DIGITS},}}", word):
             named = [entry for entry in entries if entry.key.startswith(word)]
         if not named:
             names = sorted({name for entry in entries for name in entry.names})
             raise UsageError(
-                f"{word!r} is not in the cache: wanted a key of {SHORTEST} digits or more, or one "
-                f"of {', '.join(names) or 'no names'} (harness cache ls)"
+                f"{word!r} is not in the cache: wanted a key of {LEAST_KEY_DIGITS} digits or "
+                f"more, or one of {', '.join(names) or 'no names'} (harness cache ls)"
             )
         chosen |= {entry.key: entry for entry in named}
     return list(chosen.values())
@@ -149,13 +151,13 @@ def _inside(folder: Path, names: re.Pattern[str]) -> list[Path]:
 
 def _stored(root: Path, key: str) -> list[Path]:
     """The files that are kept of an encoder, its label last."""
-    folders = [root / part / key for part in BY_KEY]
-    files = [file for folder in folders for file in _inside(folder, STORED)]
-    return sorted(files, key=lambda file: file.name == LABEL)
+    folders = [root / part / key for part in FOLDERS_BY_KEY]
+    files = [file for folder in folders for file in _inside(folder, STORED_FILES)]
+    return sorted(files, key=lambda file: file.name == LABEL_FILE)
 
 
 def _converted(root: Path, weights: str) -> list[Path]:
-    files = _inside(root / "converted", CONVERTED)
+    files = _inside(root / "converted", CONVERTED_FILES)
     return [file for file in files if file.stem == weights]
 
 

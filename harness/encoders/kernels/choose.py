@@ -18,7 +18,9 @@ import numpy as np
 
 from harness.core.interfaces import Encoding
 
-X86 = frozenset({"x86_64", "AMD64", "amd64", "i386", "i686"})  # as `platform.machine` names them
+X86_MACHINES = frozenset(
+    {"x86_64", "AMD64", "amd64", "i386", "i686"}
+)  # as `platform.machine` names them
 # Tokens of a batch whose states stay near a core. MiniLM on two AMD cores takes 3 % more time with
 # 1024 and 8 % with 512; the bits of 4,000 sentences were the same, on one worker or two.
 CPU_TOKENS = 2048
@@ -60,7 +62,7 @@ def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
 
     The packed pass reads a `packable` architecture; oneDNN multiplies an `onednn` model.
     """
-    if device == "cpu" and onednn and platform.machine() in X86:
+    if device == "cpu" and onednn and platform.machine() in X86_MACHINES:
         return Choice("packed" if packable else "swapped", "onednn", threads, 1, CPU_TOKENS)
     if not packable:
         return PLAIN

@@ -18,11 +18,10 @@ from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_settings, read_tensors
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import Batch, PaddedKernel, to_numpy
-from harness.encoders.modules import DENSE, LAYER_NORM, LAYERS, Module, Modules
+from harness.encoders.modules import DENSE, LAYER_NORM, TANH, WEIGHTED_LAYERS, Module, Modules
 from harness.encoders.transformer import TransformerEncoder
 
 Map = Callable[[torch.Tensor], torch.Tensor]
-TANH = "torch.nn.modules.activation.Tanh"
 
 
 def under_modules(
@@ -56,14 +55,14 @@ def under_modules(
 
 def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
     """The share of each hidden state in the tokens; None takes the last."""
-    module = next((module for module in modules.chain if module.kind == LAYERS), None)
+    module = next((module for module in modules.chain if module.kind == WEIGHTED_LAYERS), None)
     if module is None:
         return None
     config = modules.first.folder / "config.json"
     if not read_settings(config).get("output_hidden_states"):
         raise DataError(
             f"{config}: wanted output_hidden_states = true, without which sentence-transformers "
-            f"passes over the {LAYERS} of modules.json"
+            f"passes over the {WEIGHTED_LAYERS} of modules.json"
         )
     weights = read_tensors(module.folder, cache)["layer_weights"].float()
     start = int(module.settings.get("layer_start", 4))

@@ -28,18 +28,18 @@ from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
-from harness.encoders.architectures import FULL, REFUSED, WITHOUT_PADDING
+from harness.encoders.architectures import FULL_ATTENTION, REFUSED_ARCHITECTURES, WITHOUT_PADDING
 from harness.encoders.checkpoint import GOLDEN_SENTENCE, require_no_sampling, settings_and_tokenizer
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
-UNREADABLE = (
+LOADING_ERRORS = (
     OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ImportError, RuntimeError,
     StrictDataclassError,
 )  # fmt: skip
 
 # Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers that every
 # model makes anew. Any other is a part of the encoder that its configuration has no place for.
-UNUSED = re.compile(
+UNUSED_TENSORS = re.compile(
     r"(^|\.)(position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias)$"
     r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
     r"|^(discriminator_predictions|generator_predictions|generator_lm_head|pred_layer|sop_classifier)\b"
@@ -47,12 +47,12 @@ UNUSED = re.compile(
 )
 
 # Of several scripts, so that every tokenizer with a vocabulary distinguishes two of them.
-WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
+PROBE_WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
 
 # Of the largest coordinate: sums in another order differ by 1e-6 in deep models, tokens that are
 # seen where none are by a hundred times as much.
-TRACE = 1e-4
-UNMOVED = 1e-6
+LEAST_EFFECT = 1e-4
+LARGEST_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _readable(name: str, folder: Path, copy: Path) -> Iterator[None]:
     chatter.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
-    except UNREADABLE as error:
+    except LOADING_ERRORS as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         reason = reason.replace(str(copy), str(folder))
         raise DataError(
@@ -230,15 +230,17 @@ def _model(
     `copy` holds the folder's settings.
     """
     config = AutoConfig.from_pretrained(copy, local_files_only=True, trust_remote_code=False)
-    if (reason := REFUSED.get(config.model_type)) is not None:
+    if (reason := REFUSED_ARCHITECTURES.get(config.model_type)) is not None:
         raise DataError(f"{name}: {folder} holds a {config.model_type} model: {reason}")
     if getattr(config, "attention_type", None) == "block_sparse":  # BigBird's
-        config.attention_type = FULL  # in place of random blocks, and whatever came before
+        config.attention_type = (
+            FULL_ATTENTION  # in place of random blocks, and whatever came before
+        )
     config.use_cache = False  # for generating: a decoder would keep every key and value
     model, report = filled(MODEL_MAPPING[type(config)], config, tensors)
     if report["mismatched_keys"] or report["error_msgs"]:
         raise ValueError(f"weights do not fit: {report['mismatched_keys'] or report['error_msgs']}")
-    unplaced = sorted(key for key in report["unexpected_keys"] if not UNUSED.search(key))
+    unplaced = sorted(key for key in report["unexpected_keys"] if not UNUSED_TENSORS.search(key))
     if unplaced:
         raise ValueError(
             f"{len(unplaced)} weights that its configuration has no place for, first {unplaced[0]}"
@@ -286,10 +288,10 @@ def _verify(
             f"{name}: the tokenizer has {tokens} tokens, the checkpoint vectors for {vectors}; "
             "they do not belong together"
         )
-    words = [set(row) for row in tokenizer(WORDS)]
+    words = [set(row) for row in tokenizer(PROBE_WORDS)]
     if set.union(*words) == set.intersection(*words):
         raise DataError(
-            f"{name}: the tokenizer makes each of {', '.join(WORDS)} of the ids "
+            f"{name}: the tokenizer makes each of {', '.join(PROBE_WORDS)} of the ids "
             f"{sorted(words[0])}; it has no vocabulary: fetch the whole checkpoint"
         )
     shapes = [tuple(state.shape) for state in kernel.states([ids])[0]]
@@ -311,7 +313,7 @@ def _summary(kernel: PaddedKernel, ids: Sequence[int], cls_id: int | None) -> in
     prefix = ids[: max(1, len(ids) // 2)]
     last = len(prefix) - 1  # in the text, this token has neighbours behind it
     in_text, in_prefix = (kernel.states([row])[0][-1][0, last].float() for row in (ids, prefix))
-    if (in_text - in_prefix).abs().max() <= UNMOVED * max(1.0, float(in_text.abs().max())):
+    if (in_text - in_prefix).abs().max() <= LARGEST_ROUNDING * max(1.0, float(in_text.abs().max())):
         return -1
     return 0 if ids[0] == cls_id else -1 if ids[-1] == cls_id else None
 
@@ -321,7 +323,9 @@ def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
     prefix = ids[: max(1, len(ids) // 2)]
     unpadded = kernel([prefix]).mean[0]
     padded = kernel([ids, prefix]).mean[1]
-    return not np.abs(unpadded - padded).max() <= TRACE * max(1.0, float(np.abs(unpadded).max()))
+    return not np.abs(unpadded - padded).max() <= LEAST_EFFECT * max(
+        1.0, float(np.abs(unpadded).max())
+    )
 
 
 class DroppingKernel:
