@@ -11,19 +11,23 @@ from pathlib import Path
 from harness.assets.catalogue import Asset
 from harness.assets.fetch.batch import Fetcher
 from harness.assets.fetch.http import switched_off
-from harness.assets.places import asset_named
+from harness.assets.places import Places, asset_named, every_asset
 from harness.cli import options as opt
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import make_folder
-from harness.core.terminal import text_table
+from harness.core.files import make_folder, sized
+from harness.core.hardware import base_name
+from harness.core.terminal import duration, text_table, wrapped
 from harness.core.types import Record
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
+from harness.report.next_steps import NextStep, best_next_step
 from harness.report.paper_tables import printed
 from harness.results.folder import ResultsFolder
 from harness.results.reproduction import Reproduction
 from harness.results.verdict import CellState
 
+FETCH = "harness fetch "
+BYTES_OF_PARAMETER = 4  # in float32
 DATA_DIR = Path("data")  # unless an option or the environment names another
 FIRST_RUN_HEADER = ("method", "task", "metric", "published", "measured", "verdict", "table")
 
@@ -98,6 +102,71 @@ def reproduced_numbers(measured: ResultsFolder, records: Collection[Record]) -> 
     rows = [_row(one) for one in judged]
     table = text_table(rows, FIRST_RUN_HEADER, opt.terminal_width())
     return ["", table, "", f"{exact} of {len(judged)} published numbers reproduced exactly"]
+
+
+def next_step(
+    measured: ResultsFolder, committed: ResultsFolder, places: Places, registry: Registry
+) -> list[str]:
+    """The download that makes most published numbers measurable for each byte, and its time here.
+
+    Args:
+        measured: The run's own records, which say how fast this machine encodes.
+        committed: The committed records, which say how many sentences the tasks have.
+        places: Where data and weights are.
+        registry: Methods and tasks by name.
+    """
+    present = {asset.name for asset in every_asset() if places.has_data(asset.name)}
+    present |= {name for name, config in registry.encoders.items() if places.has_encoder(config)}
+    step = best_next_step(measured.reproduced, registry, present)
+    if step is None:
+        return []
+    names = " ".join(command.removeprefix(FETCH) for command in step.commands)
+    methods = dict.fromkeys(f"'{str(cell.method).partition('.')[0]}.*'" for cell in step.cells)
+    data_dir = places.data_dir or DATA_DIR
+    text = f"next: {FETCH}{names} --data-dir {data_dir} ({sized(step.bytes)}) makes "
+    text += f"{len(step.cells)} more published numbers measurable"
+    seconds = _seconds_to_measure(step, measured, committed, registry)
+    if seconds is not None:
+        text += f", in about {duration(seconds)} on this machine"
+    then = f"then: harness reproduce -m {' '.join(methods)} --data-dir {data_dir}"
+    return ["", *(wrapped(line, opt.terminal_width()) for line in (f"{text};", then))]
+
+
+def _seconds_to_measure(
+    step: NextStep, measured: ResultsFolder, committed: ResultsFolder, registry: Registry
+) -> float | None:
+    """What encoding takes at the rate of this run; None where it encoded nothing.
+
+    The rate is in parameters times sentences: a model of as many more parameters takes as much
+    longer, and a parameter is four bytes of a download.
+    """
+    rates = [
+        (record.facts["parameters"], record.facts["sentences_per_second"])
+        for records in measured.records.by_cell.values()
+        for record in records
+        if {"parameters", "sentences_per_second"} <= record.facts.keys()
+    ]
+    if not rates:
+        return None
+    known_parameters, _ = max(rates)
+    rate = max(p * sentences for p, sentences in rates if p == known_parameters)
+    tasks_of_encoders: dict[str, set[str]] = {}
+    for cell in step.cells:
+        encoder = base_name(str(cell.method).partition(".")[0])
+        tasks_of_encoders.setdefault(encoder, set()).update(cell.tasks)
+    seconds = 0.0
+    for encoder, tasks in tasks_of_encoders.items():
+        size = getattr(registry.encoders[encoder].source, "download_size", None)
+        parameters = size / BYTES_OF_PARAMETER if size else known_parameters
+        sentences = sum(_sentences(task, committed) for task in tasks)
+        seconds += parameters * sentences / rate
+    return seconds
+
+
+def _sentences(task: str, committed: ResultsFolder) -> int:
+    """How many distinct sentences a task has; 0 where no record says so."""
+    facts = (record.facts for record in committed.records.any_of(task))
+    return max((fact.get("distinct_sentences", 0) for fact in facts), default=0)
 
 
 def _row(one: Reproduction) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from harness.cli.printing import Printer
 from harness.cli.selection import Selected, note_bypasses, records_folder, select
 from harness.core.errors import UsageError
 from harness.core.progress import progress_on
-from harness.evaluation.plan import make_plan
+from harness.evaluation.plan import Plan, make_plan
 from harness.evaluation.select import PROFILES, PlannedCell, profile
 from harness.gate.quick_set import encode_golden, promote_gate, quick_set
 from harness.registry import Registry, look_up
@@ -59,10 +59,15 @@ def plan_command(
     print_plan(chosen, runs, as_json)
 
 
-def print_plan(chosen: Selected, measured: Store | None, as_json: bool = False) -> None:
-    """Print the plan of cells; those that the store has measured are done."""
+def plan_of(chosen: Selected, measured: Store | None) -> Plan:
+    """The plan of cells; those that the store has measured are done."""
     with progress_on(sys.stderr, delay=1.0) as progress:
-        plan = make_plan(chosen.cells, chosen.loader, measured, progress)
+        return make_plan(chosen.cells, chosen.loader, measured, progress)
+
+
+def print_plan(chosen: Selected, measured: Store | None, as_json: bool = False) -> None:
+    """Print the whole plan of cells, for people or for a program."""
+    plan = plan_of(chosen, measured)
     opt.say(json.dumps(asdict(plan)) if as_json else plan_text(plan, opt.terminal_width()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import shorten
 
 from harness.core.files import sized
 from harness.core.terminal import INDENT, duration, text_table, wrapped
@@ -10,8 +11,48 @@ from harness.evaluation.plan import EncoderPlan, MissingAsset, Plan
 
 PLAN_HEADER = ("encoder", "cells", "cached", "to encode", "time")
 UNKNOWN = "unknown"
+MOST_ENCODERS = 4  # that a short plan names
 # Commands that take several names, so that one line gets several assets.
 COMMANDS_FOR_SEVERAL = ("harness fetch ", "harness train family ", "pip install ")
+
+
+def short_plan_text(plan: Plan, width: int | None = None) -> str:
+    """At most ten lines: how many cells can run, the most work, and what gets what is missing."""
+    width = 80 if width is None else width
+    lines = wrapped(_cells_that_can_run(plan), width).splitlines()
+    runnable = [encoder for encoder in plan.encoders if encoder.missing is None]
+    runnable.sort(key=lambda encoder: -(encoder.to_encode or 0))
+    for encoder in runnable[:MOST_ENCODERS]:
+        lines.append(shorten(_work_of(encoder), width, placeholder=" …"))
+    others = len(runnable) - MOST_ENCODERS
+    if others > 0:
+        lines.append(f"and {_counted(others, 'encoder')} more: harness plan shows all")
+    if plan.missing:
+        lines.append(shorten(_missing_in_short(plan.missing), width, placeholder=" … harness plan"))
+    notes = [wrapped(f"Note: {encoder.note}", width) for encoder in plan.encoders if encoder.note]
+    return "\n".join([*lines, *notes])
+
+
+def _work_of(encoder: EncoderPlan) -> str:
+    """`minilm: 8 cells, 31,848 sentences to encode, about 40 s`."""
+    if encoder.to_train:
+        return f"{encoder.name}: {_counted(encoder.cells, 'cell')}, to be trained"
+    sentences = UNKNOWN if encoder.to_encode is None else f"{encoder.to_encode:,}"
+    text = f"{encoder.name}: {_counted(encoder.cells, 'cell')}, {sentences} sentences to encode"
+    return text if encoder.seconds is None else f"{text}, about {duration(encoder.seconds)}"
+
+
+def _missing_in_short(missing: Mapping[str, MissingAsset]) -> str:
+    """How many assets are missing, their size, and the first command that gets several."""
+    size = sized(sum(asset.bytes or 0 for asset in missing.values()))
+    names_by_command: dict[str, dict[str, None]] = {}
+    for asset in missing.values():
+        command = _command_for_several(asset.get)
+        if command is not None:
+            names_by_command.setdefault(command, {})[asset.get.removeprefix(command)] = None
+    commands = [f"{command}{' '.join(names)}" for command, names in names_by_command.items()]
+    get = f": {'; '.join(commands)}" if commands else ": harness plan names them"
+    return f"missing: {_counted(len(missing), 'asset')}, {size} as far as known{get}"
 
 
 def plan_text(plan: Plan, width: int | None = None) -> str:

@@ -12,8 +12,9 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.execution import execute_and_print, exit_status_of, for_devices
-from harness.cli.first_run import reproduced_numbers, with_small_data
-from harness.cli.measure import Profile, print_plan, profile_cells
+from harness.cli.first_run import next_step, reproduced_numbers, with_small_data
+from harness.cli.measure import Profile, plan_of, profile_cells
+from harness.cli.plan_text import short_plan_text
 from harness.cli.printing import Printer
 from harness.cli.selection import Selected, records_folder, select
 from harness.cli.summary import claims_tested, run_summary
@@ -65,7 +66,7 @@ def reproduce_command(
 
     if not execution.quiet:
         measured = None if execution.overwrite else runs.store
-        print_plan(chosen, measured)
+        opt.say(short_plan_text(plan_of(chosen, measured), opt.terminal_width()))
     printer = Printer(
         store=runs.store, registry=chosen.registry, tables=runs.tables, quiet=execution.quiet
     )
@@ -82,11 +83,12 @@ def reproduce_command(
     promoted = promote(records, measured_runs, committed) if update else None
     compared = committed.reopened(baseline) if update else committed
 
-    lines = claims_tested(measured_runs, compared)
+    lines = [] if profile_name == "first" else claims_tested(measured_runs, compared)
     lines += run_summary(outcomes, checks, measured_runs, compared)
     lines += _written_pages(outcomes, measured_runs, compared, promoted)
     if profile_name == "first":
         lines += reproduced_numbers(measured_runs, records)
+        lines += next_step(measured_runs, compared, folders.places(), chosen.registry)
     for line in lines:
         opt.say(line)
     moved = any(check.moved for check in checks) and not update

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.assets.catalogue import Asset
 from harness.assets.places import asset_named, assets_of
@@ -57,9 +58,16 @@ def missing(cell: PublishedCell, registry: Registry, present: Collection[str]) -
         registry: Methods and tasks by name.
         present: The names of encoders and assets that need not be got.
     """
+    return tuple(sorted(_sizes_of_missing(cell, registry, present)))
+
+
+def _sizes_of_missing(
+    cell: PublishedCell, registry: Registry, present: Collection[str]
+) -> Mapping[str, int | None]:
+    """The commands that get what a published number needs, with the bytes, where they are known."""
     asset_names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
     assets: list[Asset] = []
-    commands: set[str] = set()
+    sizes: dict[str, int | None] = {}
     method = composed(cell.method, registry)
     if method is not None:
         corpus = registry.corpora.get(method.fit_on or "")
@@ -67,12 +75,60 @@ def missing(cell: PublishedCell, registry: Registry, present: Collection[str]) -
             asset_names.append(corpus.asset)
         if method.encoder.name.partition(":")[0] not in present:
             assets += assets_of(method.encoder)
-            commands |= _commands_for(method.encoder)
+            size = getattr(method.encoder.source, "download_size", None)
+            sizes |= dict.fromkeys(_commands_for(method.encoder), size)
     for name in asset_names:
         asset = asset_named(name)
         if name not in present and not asset.embedded:
             assets.append(asset)
-    return tuple(sorted(commands | {asset.get for asset in assets}))
+    return sizes | {asset.get: asset.to_get for asset in assets}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextStep:
+    """Commands that make published numbers measurable.
+
+    Attributes:
+        commands: The commands.
+        bytes: What they download.
+        cells: The published numbers that need nothing else.
+    """
+
+    commands: tuple[str, ...]
+    bytes: int
+    cells: Sequence[PublishedCell]
+
+
+def best_next_step(
+    cells: Iterable[Reproduction], registry: Registry, present: Collection[str]
+) -> NextStep | None:
+    """The downloads that make most numbers measurable for each byte; None where none are needed.
+
+    Trainings and files that are got by hand or have no known size are no downloads.
+    """
+    sizes: dict[str, int | None] = {}
+    needs: dict[tuple[str, ...], list[PublishedCell]] = {}
+    for reproduction in cells:
+        cell = reproduction.cell
+        encoder = base_name(str(cell.method).partition(".")[0])
+        if reproduction.state is CellState.NOT_RUN and encoder not in registry.by_hand:
+            needed = _sizes_of_missing(cell, registry, present)
+            sizes |= needed
+            needs.setdefault(tuple(sorted(needed)), []).append(cell)
+    steps = []
+    for commands in needs:
+        known = [
+            sizes[command] or 0 for command in commands if command.startswith("harness fetch ")
+        ]
+        if commands and len(known) == len(commands) and all(known):
+            got = [
+                cell
+                for others, own in needs.items()
+                if others and {*others} <= {*commands}
+                for cell in own
+            ]
+            steps.append(NextStep(commands=commands, bytes=sum(known), cells=got))
+    return max(steps, key=lambda step: len(step.cells) / step.bytes, default=None)
 
 
 def _commands_for(encoder: EncoderConfig) -> set[str]:

@@ -1,16 +1,19 @@
 """The first run: what it brings, when it gives up, and the table that it ends with."""
 
+import re
 from pathlib import Path
 
 import pytest
 from fakes import FakeConfig, made_record, registry, results_folder
 
-from harness.assets.places import asset_named
+from harness.assets.places import Places, asset_named
 from harness.cli import first_run
-from harness.cli.first_run import DATA_DIR, reproduced_numbers, with_small_data
+from harness.cli.first_run import DATA_DIR, next_step, reproduced_numbers, with_small_data
 from harness.cli.options import Folders
 from harness.core.errors import AssetMissing, DataError
 from harness.evaluation.select import FIRST_ASSETS
+from harness.registry import load_registry
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 
@@ -92,3 +95,21 @@ def test_the_end_shows_each_published_number_of_the_run_with_its_verdict(tmp_pat
     assert row.split() == ["fake.mean", "toy", "spearman", "all", "50.00", "50.00", "exact", "toys"]
     _, without_data = reproduced_numbers(measured, [])
     assert "harness fetch sts-raw sick-raw sts-senteval --data-dir data" in without_data
+
+
+def test_the_end_names_one_download_with_its_size_and_time_on_this_machine(tmp_path):
+    found, root = load_registry(), Path(__file__).resolve().parents[2]
+    committed = ResultsFolder(root / "results", found)
+    minilm = {cell: rows for cell, rows in committed.records.by_cell.items() if "minilm" in cell[0]}
+    measured = results_folder(tmp_path, found, Results(minilm), *committed.tables)
+    (tmp_path / "data").mkdir()
+    places = Places(tmp_path / "cache", data_dir=tmp_path / "data")
+    _, *lines = next_step(measured, committed, places, found)
+    text = " ".join(" ".join(lines).split())
+    assert re.match(
+        r"next: harness fetch [\w-]+.* --data-dir \S+ \([\d.]+ [kM]B\) makes \d+ more published "
+        r"numbers measurable, in about \d+ (s|min) on this machine; then: harness reproduce -m '",
+        text,
+    )
+    nothing_encoded = results_folder(tmp_path, found, Results({}), *committed.tables)
+    assert "on this machine" not in " ".join(next_step(nothing_encoded, committed, places, found))

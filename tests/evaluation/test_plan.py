@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fakes import OTHER, TOY, FakeConfig, Stretch, corpus, library, method
 
-from harness.cli.plan_text import plan_text
+from harness.cli.plan_text import plan_text, short_plan_text
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.fit_corpus import FitCorpusSample, write_fit_corpus
-from harness.evaluation.plan import MissingAsset, make_plan
+from harness.evaluation.plan import EncoderPlan, MissingAsset, make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.records import Store
@@ -132,3 +132,20 @@ def test_what_is_missing_is_grouped_by_what_gets_it_within_the_width(tmp_path):
     assert shlex.split(command.replace("\\\n", "")) == ["harness", "fetch", *names]
     assert "asset missing (10, 9.0 GB as far as known)" in shown
     assert "by hand:\n  far: put far.txt into DATA_DIR" in shown
+
+
+def test_a_short_plan_has_at_most_ten_lines_with_the_most_work_and_what_is_missing(tmp_path):
+    names = [f"encoder-of-a-long-name-{i}" for i in range(30)]
+    missing = {f"encoder {n}": MissingAsset("x" * 200, f"harness fetch {n}", 10**9) for n in names}
+    encoders = tuple(
+        EncoderPlan(name=name, cells=9000, to_encode=10**7 + place, fits=9000, scorings=9000)
+        for place, name in enumerate(names)
+    )
+    plan = replace(make_plan([], library(tmp_path)), missing=missing, encoders=encoders)
+    plan = replace(plan, cells=270_000, runnable=270_000)
+    lines = short_plan_text(plan).splitlines()
+    assert len(lines) <= 10
+    assert all(len(line) <= 80 for line in lines)
+    assert sum(line.startswith(names[-1]) for line in lines) == 1  # it has most to encode
+    assert "and 26 encoders more: harness plan shows all" in lines
+    assert lines[-1].startswith("missing: 30 assets, 30.0 GB as far as known: harness fetch ")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.report.next_steps import missing, recorded, waiting_for
+from harness.report.next_steps import best_next_step, missing, recorded, waiting_for
 from harness.results.index import Results
 from harness.results.published_tables import load_tables
 from harness.results.records import Store
@@ -48,3 +48,15 @@ def test_the_files_of_records_are_those_that_their_cells_read():
     assert "bert-base" not in here
     assert "sts-raw" in here
     assert "wiki1m" not in here
+
+
+def test_the_next_step_makes_most_numbers_measurable_for_each_byte(nothing_run):
+    step = best_next_step(nothing_run, FOUND, ())
+    assert step.bytes > 0
+    assert all(command.startswith("harness fetch ") for command in step.commands)
+    needs = {cell.id: {*missing(cell, FOUND, ())} for cell in step.cells}
+    assert all(need <= {*step.commands} for need in needs.values())
+    # With what it gets, these numbers wait for nothing, and only others come next.
+    there = {name for command in step.commands for name in command.split()[2:]}
+    after = best_next_step(nothing_run, FOUND, there)
+    assert not {cell.id for cell in after.cells} & {*needs}
