@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from textwrap import shorten
 
 from harness.cli.options import say, terminal_width
@@ -65,24 +64,30 @@ class Printer:
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet and self.cells_left is None:
+            numbers = "; ".join([score_in_words(record), *self._published_in_words(record)])
             path = self.store.path(cell)
-            place = path if path.exists() else self.store.committed_path(cell.method)
-            say(f"{cell}: {'; '.join([shown_score(record), *self._numbers(record)])} -> {place}")
+            if not path.exists():
+                path = self.store.committed_path(cell.method)
+            say(f"{cell}: {numbers} -> {path}")
 
-    def _numbers(self, record: Record) -> list[str]:
+    def _published_in_words(self, record: Record) -> list[str]:
         """The published numbers of a record's cell in words, first those of its main score."""
-        same_files = as_registered(record, self.registry)
-        names = [record.method] if same_files is None else [record.method, same_files.method]
-        cells = [self._published.get((name, record.task), ()) for name in names]
-        judged = self._judged(chain.from_iterable(cells))
-        judged.sort(key=lambda r: _other_score(record, r) != "")
-        numbers = [
-            f"{_other_score(record, number)}published {printed(number.cell)}, {number.state} "
-            f"({number.cell.id})"
-            for number in judged[:NUMBERS_SHOWN]
-        ]
-        if len(judged) > NUMBERS_SHOWN:
-            numbers.append(f"{len(judged) - NUMBERS_SHOWN} more below")
+        methods = [record.method]
+        registered = as_registered(record, self.registry)
+        if registered is not None:
+            methods.append(registered.method)
+        cells: list[PublishedCell] = []
+        for method in methods:
+            cells += self._published.get((method, record.task), ())
+        of_main_score: list[str] = []
+        of_other_scores: list[str] = []
+        for number in self._judged(cells):
+            verdict = f"published {printed(number.cell)}, {number.state} ({number.cell.id})"
+            score = _other_score(record, number)
+            (of_other_scores if score else of_main_score).append(f"{score}{verdict}")
+        numbers = of_main_score + of_other_scores
+        if len(numbers) > NUMBERS_SHOWN:
+            return [*numbers[:NUMBERS_SHOWN], f"{len(numbers) - NUMBERS_SHOWN} more below"]
         return numbers
 
     def _count(self, outcome: Outcome, cells_left: Counter[str]) -> None:
@@ -99,35 +104,41 @@ class Printer:
         scores = []
         for (name, task), records in self.records.items():
             if name == method:
-                shown = value([main_score(record.scores)[1] for record in records])
-                scores.append(f"{task} {shown}")
+                mean = value([main_score(record.scores)[1] for record in records])
+                scores.append(f"{task} {mean}")
         return f"{method}: {', '.join(scores)}" if scores else ""
 
     def table(self) -> str:
         """Every score of the run: each published number for it on a row, or a row without one."""
-        published = {cell.id: cell for cells in self._published.values() for cell in cells}
-        judged = self._judged(published.values())
-        with_number = {(self._measured_as(r.cell), r.cell.task) for r in judged}
+        judged = self._judged(self._published_cells)
         rows = [self._published_row(reproduction) for reproduction in judged]
-        for name, records in self.records.items():
-            if name not in with_number:
-                scores = [main_score(record.scores) for record in records]
-                score = value([score for _, score in scores])
-                rows.append((*name, scores[0][0], f"{score}{_remarks(records)}", "", "", ""))
+        with_number = {row[:2] for row in rows}
+        for (method, task), records in self.records.items():
+            if (method, task) not in with_number:
+                metric = main_score(records[0].scores)[0]
+                mean = value([main_score(record.scores)[1] for record in records])
+                rows.append((method, task, metric, f"{mean}{_remarks(records)}", "", "", ""))
         rows.sort(key=lambda row: row[:2])
-        columns = len(OUTCOME_HEADER) if judged else OUTCOME_HEADER.index("published")
-        shown = [row[:columns] for row in rows]
-        return text_table(shown, OUTCOME_HEADER[:columns], terminal_width())
+        if judged:
+            return text_table(rows, OUTCOME_HEADER, terminal_width())
+        count = OUTCOME_HEADER.index("published")  # the columns that are filled
+        return text_table([row[:count] for row in rows], OUTCOME_HEADER[:count], terminal_width())
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured
         method = self._measured_as(cell)
-        records = [r for task in cell.tasks for r in self.records.get((method, task), [])]
-        task = cell.task or f"average of {len(cell.tasks)}"
-        metric = _metric(cell)
-        measured = "–" if score is None else f"{score:.2f}{_remarks(records)}"
-        state = str(reproduction.state)
-        return method, task, metric, measured, printed(cell), state, cell.id
+        records: list[Record] = []
+        for task in cell.tasks:
+            records += self.records.get((method, task), [])
+        return (
+            method,
+            cell.task or f"average of {len(cell.tasks)}",
+            _metric(cell),
+            "–" if score is None else f"{score:.2f}{_remarks(records)}",
+            printed(cell),
+            str(reproduction.state),
+            cell.id,
+        )
 
     def _measured_as(self, cell: PublishedCell) -> str:
         """The id that a published cell was measured under: of an encoder with the same files."""
@@ -140,17 +151,18 @@ class Printer:
 
     def same_encoders(self) -> list[str]:
         """A line for each encoder with a registered one's files and published numbers."""
-        published = {cell.id: cell for cells in self._published.values() for cell in cells}
         lines = {}
-        for cell in (reproduction.cell for reproduction in self._judged(published.values())):
-            given, registered = self._measured_as(cell), str(cell.method)
-            if given != registered:
-                given, registered = (re.split("[.:]", name)[0] for name in (given, registered))
-                lines[given] = (
-                    f"{given} has the weights and tokenizer of {registered}: what is published for "
-                    f"{registered} is shown"
-                )
-        return [*lines.values()]
+        for reproduction in self._judged(self._published_cells):
+            method = self._measured_as(reproduction.cell)
+            if method == reproduction.cell.method:
+                continue
+            encoder = _encoder_of(method)
+            registered = _encoder_of(str(reproduction.cell.method))
+            lines[encoder] = (
+                f"{encoder} has the weights and tokenizer of {registered}: what is published for "
+                f"{registered} is shown"
+            )
+        return list(lines.values())
 
     def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
         """Those of the published numbers that the records so far answer, averages included."""
@@ -166,10 +178,25 @@ class Printer:
     def _published(self) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
         """Every published score that a method reproduces, by that method and each task."""
         by_cell = defaultdict(list)
-        for cell in (cell for published in self.tables for cell in published.cells):
-            for task in cell.tasks if cell.method and cell.points is not None else ():
+        for cell in self._published_cells:
+            for task in cell.tasks:
                 by_cell[cell.method, task].append(cell)
         return by_cell
+
+    @cached_property
+    def _published_cells(self) -> list[PublishedCell]:
+        """Every published score that a method reproduces."""
+        cells: list[PublishedCell] = []
+        for table in self.tables:
+            for cell in table.cells:
+                if cell.method and cell.tasks and cell.points is not None:
+                    cells.append(cell)
+        return cells
+
+
+def _encoder_of(method: str) -> str:
+    """The encoder in a method's id, without a maximum length."""
+    return re.split("[.:]", method)[0]
 
 
 def _metric(cell: PublishedCell) -> str:
@@ -178,13 +205,13 @@ def _metric(cell: PublishedCell) -> str:
 
 def _other_score(record: Record, reproduction: Reproduction) -> str:
     """The measured score of a published number, unless that is the record's main score."""
-    cell, score = reproduction.cell, reproduction.measured
-    if not cell.average_of and score_path(cell.metric, cell.aggregation) == main_path(
-        record.scores
-    ):
+    cell = reproduction.cell
+    path = score_path(cell.metric, cell.aggregation)
+    if not cell.average_of and path == main_path(record.scores):
         return ""
     average = f"average of {len(cell.tasks)}, " if cell.average_of else ""
-    return f"{average}{_metric(cell)} {'–' if score is None else f'{score:.2f}'}, "
+    score = "–" if reproduction.measured is None else f"{reproduction.measured:.2f}"
+    return f"{average}{_metric(cell)} {score}, "
 
 
 def _remarks(records: Sequence[Record]) -> str:
@@ -196,7 +223,7 @@ def _remarks(records: Sequence[Record]) -> str:
     return f" ({', '.join(dict.fromkeys(remarks))})" if remarks else ""
 
 
-def shown_score(record: Record) -> str:
+def score_in_words(record: Record) -> str:
     """A record's main score, as a run prints it, or the reason why it has none."""
     metric, score = main_score(record.scores)
     if score is None:

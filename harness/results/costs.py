@@ -18,11 +18,10 @@ def milliseconds(results: Results, method: str, scoring: Scoring) -> float | Non
     sentences = 0
     for record in _records(results, method, scoring):
         count = record.facts.get("distinct_sentences")
-        clocks = [record.timings.get(step) for step in ("encode", "apply")]
-        known = [clock for clock in clocks if clock is not None]
-        if count is None or len(known) < len(clocks):
+        encoding, applying = record.timings.get("encode"), record.timings.get("apply")
+        if count is None or encoding is None or applying is None:
             return None
-        seconds += known
+        seconds += [encoding, applying]
         sentences += count
     total = math.fsum(seconds)
     return 1000 * total / sentences if total and sentences else None
@@ -36,5 +35,7 @@ def shared_the_machine(results: Results, method: str, scoring: Scoring) -> bool:
 
 def _records(results: Results, method: str, scoring: Scoring) -> list[Record]:
     """The records of a method on the seven tasks."""
-    tasks = [scoring.task(task) for task in SEVEN]
-    return [record for task in tasks for record in results.records(method, task)]
+    records: list[Record] = []
+    for task in SEVEN:
+        records += results.records(method, scoring.task(task))
+    return records

@@ -1,4 +1,4 @@
-"""Records in memory by method and task; a score over its seeds, or the state of a missing one."""
+"""Records by method and task, and scores over their seeds, or why there is none."""
 
 from __future__ import annotations
 
@@ -49,15 +49,20 @@ class SeedScores:
         return value([*self.scores.values()]) if self.scores else Value(None, state=self.state)
 
     def __str__(self) -> str:
-        return f"{self.value}{f' (k={len(self.scores)})' if self.seeded and self.scores else ''}"
+        if self.seeded and self.scores:
+            return f"{self.value} (k={len(self.scores)})"
+        return str(self.value)
 
 
 def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
     """The mean over tasks of each seed that all of them have; none where a task has no score."""
     if len(tasks) == 1:
         return tasks[0]
+    common_seeds = set(tasks[0].scores)
+    for task in tasks:
+        common_seeds &= task.scores.keys()
     means: dict[int, float | None] = {}
-    for seed in sorted(set.intersection(*({*task.scores} for task in tasks))):
+    for seed in sorted(common_seeds):
         scores = [task.scores[seed] for task in tasks]
         defined = [score for score in scores if score is not None]
         means[seed] = fmean(defined) if len(defined) == len(scores) else None
@@ -66,12 +71,18 @@ def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
 
 @dataclass(frozen=True)
 class Results:
-    """Records by method and task: all of a folder, or those that a page is made from."""
+    """Records by method and task: all of a folder, or those that a page is made from.
+
+    Attributes:
+        by_cell: The records of each cell, one a seed.
+        packaged: The methods all of whose records come with the harness.
+        stale: The cells that were measured with settings of an older version.
+        encoded: The bytes of cells whose digest was taken; a selection shares them.
+    """
 
     by_cell: Mapping[CellName, Sequence[Record]]
-    packaged: frozenset[str] = frozenset()  # methods of which all records come with the harness
-    stale: frozenset[CellName] = frozenset()  # measured with settings of an older version
-    # The bytes of cells whose digest was taken: pages share them with the whole folder.
+    packaged: frozenset[str] = frozenset()
+    stale: frozenset[CellName] = frozenset()
     encoded: dict[CellName, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -111,17 +122,16 @@ class Results:
             methods.setdefault(task, []).append(method)
         return methods
 
-    def any_of(self, task: str) -> Sequence[Record]:
-        """The records of the first method that has the task."""
+    def any_records(self, task: str) -> Sequence[Record]:
+        """The records of the first method that has the task; none without one."""
         methods = self.by_task.get(task, ())
         return self.records(methods[0], task) if methods else ()
 
     def subsets(self, task: str) -> Sequence[str]:
         """The subsets of a task that records score separately; none without a record."""
-        for record in self.any_of(task)[:1]:
-            correlation = record.scores.get("spearman")
-            return tuple(correlation["groups"]) if isinstance(correlation, Mapping) else ()
-        return ()
+        records = self.any_records(task)
+        correlation = records[0].scores.get("spearman") if records else None
+        return tuple(correlation["groups"]) if isinstance(correlation, Mapping) else ()
 
     def digest(self) -> str:
         """sha256 over the records, in the order of methods and tasks."""
@@ -141,9 +151,10 @@ def main_score(scores: ScoreTree) -> tuple[str, float | None]:
 
 def main_path(scores: ScoreTree) -> ScorePath:
     """The path of the score by which a record is known."""
-    # Those of plug-ins, registered last, before the built-in ones.
-    paths = (metric.main_score for metric in reversed([*metrics().values()]))
-    return next((path for path in paths if path[0] in scores), ("",))
+    for metric in reversed(list(metrics().values())):  # those of plug-ins are registered last
+        if metric.main_score[0] in scores:
+            return metric.main_score
+    return ("",)
 
 
 def value(scores: Sequence[float | None]) -> Value:
@@ -153,16 +164,20 @@ def value(scores: Sequence[float | None]) -> Value:
         return Value(None, state=CellState.NOT_RUN)
     if len(numbers) < len(scores):
         return Value(None, state=CellState.UNDEFINED)
-    mean, k = fmean(numbers), len(numbers)
+    mean, count = fmean(numbers), len(numbers)
+    if count == 1:
+        return Value(mean, seeds=1)
     # As statistics.stdev but for its exact fractions, which take a tenth of a report's time.
-    sd = math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / (k - 1)) if k > 1 else None
-    return Value(mean, sd, k)
+    variance = math.fsum((score - mean) ** 2 for score in numbers) / (count - 1)
+    return Value(mean, sd=math.sqrt(variance), seeds=count)
 
 
 def average(values: Sequence[Value]) -> Value:
     """The mean over a row; it exists only if every one of its cells does."""
-    means = [v.mean for v in values if v.mean is not None]
-    return Value(fmean(means)) if len(means) == len(values) else Value(None, state="–")
+    means = [value.mean for value in values if value.mean is not None]
+    if len(means) < len(values):
+        return Value(None, state="–")
+    return Value(fmean(means))
 
 
 def column_value(results: Results, method: str, scores: Sequence[tuple[Task, ScorePath]]) -> Value:

@@ -22,9 +22,19 @@ from harness.results.published import PublishedCell, Table
 
 @dataclass(frozen=True)
 class Trial:
-    """One training of a search: dev scores in points before it and at their best, at which step.
+    """One training of a search.
 
-    `loss` is the mean over its last stretch, `start` and `data` are digests by name.
+    Attributes:
+        seed: The seed of weights, order and dropout.
+        before: The dev score before training, in points.
+        best: The best dev score, in points.
+        step: The step of the best dev score.
+        steps: How many steps there were.
+        loss: The mean loss over the last steps, as the curve of losses is averaged.
+        seconds: How long it took.
+        start: The digests of the checkpoint that it started from, by file.
+        data: The digests of its data by their names.
+        environment: The machine and the versions.
     """
 
     seed: int
@@ -41,7 +51,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class SearchRow:
-    """One variant: a label for people, options of the recipe, and the published row's id."""
+    """One variant of a search.
+
+    Attributes:
+        label: Its name for people.
+        options: Its options of `harness train`.
+        published: The id of the published row that it repeats; empty where there is none.
+    """
 
     label: str
     options: str
@@ -50,9 +66,16 @@ class SearchRow:
 
 @dataclass(frozen=True)
 class Search:
-    """One search and its outcome: the trials of each command, one a seed.
+    """One search and its outcome.
 
-    `table` is the id of the published table whose rows it repeats, or empty.
+    Attributes:
+        path: Its file.
+        title: The heading of its section.
+        caption: What is said below the heading.
+        recipe: The recipe of `harness train`, with the options that all rows share.
+        rows: The variants.
+        table: The id of the published table whose rows it repeats; empty where there is none.
+        trials: The trainings of each command, one a seed.
     """
 
     path: Path
@@ -71,13 +94,15 @@ class Search:
         """The printed score of every row, in points, from the first task of its table."""
         table = look_up("published table", self.table, tables)
         column = next(column for column in table.columns if column.task)
-        rows = {row.id: row for row in table.rows}
-        return [
-            table.score(look_up(f"row of {table.id}", row.published, rows), column)
-            if row.published
-            else None
-            for row in self.rows
-        ]
+        published_rows = {row.id: row for row in table.rows}
+        scores: list[float | None] = []
+        for row in self.rows:
+            score = None
+            if row.published:
+                published = look_up(f"row of {table.id}", row.published, published_rows)
+                score = table.score(published, column)
+            scores.append(score)
+        return scores
 
 
 def read_searches(folder: Path) -> tuple[Search, ...]:
@@ -87,8 +112,10 @@ def read_searches(folder: Path) -> tuple[Search, ...]:
 
 def read_search(path: Path) -> Search:
     """One search with its trials. Raises DataError that names file and key."""
-    stored = trials_file(path)
-    trials = read_sealed(dict[str, tuple[Trial, ...]], stored) if stored.exists() else {}
+    trials: dict[str, tuple[Trial, ...]] = {}
+    file = trials_file(path)
+    if file.exists():
+        trials = read_sealed(dict[str, tuple[Trial, ...]], file)
     return read_typed(Search, path, path=path, trials=trials)
 
 
@@ -99,11 +126,16 @@ def trials_file(search: Path) -> Path:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The commit that last ran the published cells on stand-ins; `failed` says why some did not.
+    """The last run of all published cells on stand-ins of their weights.
 
-    A version would not do: it names a release, and what was rehearsed is the code after it. `dirty`
-    says that the code was not that of the commit. `numbers` are the published ones of which all
-    cells ran; `digest` is of the ids of all cells.
+    Attributes:
+        commit: The commit of its code. A version would not do: it names a release, and what is
+            rehearsed is the code after it.
+        dirty: Whether the code had changes that were not committed.
+        cells: How many cells there are.
+        numbers: How many published numbers have cells that all ran.
+        digest: The digest of the ids of all cells.
+        failed: Why cells did not run, by their ids.
     """
 
     commit: str
@@ -116,7 +148,14 @@ class Rehearsal:
 
 @dataclass(frozen=True)
 class TrapRow:
-    """A cell of a trap: what is special about it, and which score of a method on a task it is."""
+    """A measured score that shows a trap.
+
+    Attributes:
+        what: What is special about it.
+        method: The method's id.
+        task: The task's name.
+        score: The path of the score in the record.
+    """
 
     what: str
     method: str
@@ -126,10 +165,15 @@ class TrapRow:
 
 @dataclass(frozen=True)
 class Trap:
-    """One trap: what papers have confused, the rows that show it, the choices that it is `about`.
+    """One trap: what papers have confused.
 
-    These are named as the fields of a `Protocol` are. `published` are patterns of `TABLE/ROW`, or
-    of the method that reproduces a row, at which it applies whatever was measured.
+    Attributes:
+        title: Its heading.
+        text: What is confused, and why.
+        rows: Measured scores that show it.
+        about: The choices that are confused, by the names of the fields of `Protocol`.
+        published: Patterns of `TABLE/ROW`, or of methods, of the published rows that are known to
+            be confused, whatever was measured.
     """
 
     title: str
@@ -144,16 +188,17 @@ class Trap:
         return any(fnmatchcase(name, pattern) for name in names for pattern in self.published)
 
     def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
-        """Every row with its score, and its difference from the first of its task and score.
+        """Every row with its score, and its difference from the first row of its task and score.
 
-        Where the trap is about which score is taken, from the first of its task.
+        Where the trap is about which score is taken, from the first row of its task.
         """
-        first: dict[tuple[str, ScorePath], Value] = {}
-        between_scores = {"aggregation", "metric"} & {*self.about}
+        first_values: dict[tuple[str, ScorePath], Value] = {}
+        is_about_scores = "aggregation" in self.about or "metric" in self.about
         for row in self.rows:
             value = results.value(row.method, row.task, *row.score)
-            task, score = row.task.partition(".")[0], () if between_scores else row.score
-            base = first.setdefault((task, score), value)
+            task = row.task.partition(".")[0]
+            compared_with = (task, () if is_about_scores else row.score)
+            base = first_values.setdefault(compared_with, value)
             if value is base or value.mean is None or base.mean is None:
                 yield row, value, None
             else:

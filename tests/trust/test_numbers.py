@@ -9,7 +9,7 @@ from processes import run, scores
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import roc_auc_score
 
-from harness.cli.printing import shown_score
+from harness.cli.printing import score_in_words
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
 from harness.evaluation.run import RunContext, execute
@@ -76,7 +76,7 @@ def test_vectors_without_a_score_are_refused_or_undefined(attacked, kind, tmp_pa
     else:
         assert outcome.record.scores["spearman"]["all"] is None
         assert outcome.record.facts["undefined"] == "all similarities are equal"
-        assert shown_score(outcome.record) == "undefined: all similarities are equal"
+        assert score_in_words(outcome.record) == "undefined: all similarities are equal"
         [path] = tmp_path.rglob("seed-*.json")
         assert json.loads(path.read_text())["scores"]["spearman"]["all"] is None
     attacked.count("refused")
