@@ -79,16 +79,15 @@ class Printer:
         cells: list[PublishedCell] = []
         for method in methods:
             cells += self._published.get((method, record.task), ())
-        of_main_score: list[str] = []
-        of_other_scores: list[str] = []
-        for number in self._judged(cells):
+        judged = self._judged(cells)
+        judged.sort(key=lambda number: _other_score(record, number) != "")
+        words = []
+        for number in judged[:NUMBERS_SHOWN]:
             verdict = f"published {printed(number.cell)}, {number.state} ({number.cell.id})"
-            score = _other_score(record, number)
-            (of_other_scores if score else of_main_score).append(f"{score}{verdict}")
-        numbers = of_main_score + of_other_scores
-        if len(numbers) > NUMBERS_SHOWN:
-            return [*numbers[:NUMBERS_SHOWN], f"{len(numbers) - NUMBERS_SHOWN} more below"]
-        return numbers
+            words.append(f"{_other_score(record, number)}{verdict}")
+        if len(judged) > NUMBERS_SHOWN:
+            words.append(f"{len(judged) - NUMBERS_SHOWN} more below")
+        return words
 
     def _count(self, outcome: Outcome, cells_left: Counter[str]) -> None:
         """Count a cell of a method; print the method's line when the last one came."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -35,10 +34,16 @@ TRIAL_SCORES = ("before", "best", "loss")  # what a search keeps of a training
 
 @dataclass(frozen=True)
 class ReferenceCell:
-    """The scores of a `method` on a `task`, or of a `training`, the arguments of `harness train`.
+    """What another program gave for a method on a task, or for a training.
 
-    A score is named by its place in a record, `spearman.all`; an aggregation alone is of Spearman's
-    correlation. Of a training they are `before` and `best`, the development scores, and `loss`.
+    Attributes:
+        scores: Its scores by name. One of a task is named by its path in a record, `spearman.all`,
+            where an aggregation alone is one of Spearman's correlation; those of a training are
+            `before` and `best`, the development scores, and `loss`.
+        method: The method's id; empty for a training.
+        task: The task's name; empty for a training.
+        training: The arguments of `harness train`; empty for a task.
+        tolerance: The difference in points that counts as equal; None is that of the file.
     """
 
     scores: Mapping[str, float]
@@ -68,11 +73,18 @@ class ReferenceCell:
 
 @dataclass(frozen=True)
 class Reference:
-    """One file: what a `program` gave, by which `command`, and `what` its scores are.
+    """One file: the scores that another program gave.
 
-    `authors_of` is the paper whose authors released the program, empty of a library. `tolerance` is
-    the difference in points that counts as equal, where a cell has none of its own; `reason` says
-    why it is not the usual one.
+    Attributes:
+        file: The name of the file.
+        program: The program.
+        what: What the scores are.
+        command: The command that gave them.
+        cells: The scores.
+        version: The version of the program.
+        authors_of: The paper whose authors released the program; empty for a library.
+        tolerance: The difference in points that counts as equal, where a cell has none of its own.
+        reason: Why a tolerance is not the usual one.
     """
 
     file: str
@@ -86,17 +98,21 @@ class Reference:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        if lacking := [n for n in ("program", "what", "command") if not getattr(self, n).strip()]:
-            raise ValueError(f"{lacking[0]}: wanted a text, found none")
+        for name in ("program", "what", "command"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"{name}: wanted a text, found none")
         tolerances = {self.tolerance, *(self.tolerance_of(cell) for cell in self.cells)}
         if not all(0 < tolerance < math.inf for tolerance in tolerances):
             raise ValueError("tolerance: wanted points above 0")
         if tolerances != {REFERENCE_TOLERANCE} and not self.reason.strip():
             raise ValueError(f"reason: a tolerance other than {REFERENCE_TOLERANCE:g} needs one")
-        places = Counter((*cell.what, name) for cell in self.cells for name in cell.scores)
-        for place, count in places.items():
-            if count > 1:
-                raise ValueError(f"cells: {' '.join(place)} stands twice")
+        known: set[tuple[str, str, str]] = set()
+        for cell in self.cells:
+            for score in cell.scores:
+                path = (*cell.what, score)
+                if path in known:
+                    raise ValueError(f"cells: {' '.join(path)} stands twice")
+                known.add(path)
 
     def tolerance_of(self, cell: ReferenceCell) -> float:
         """The cell's tolerance, or the file's."""
@@ -132,13 +148,24 @@ Confirmations = Mapping[Protocol, Sequence[Reference]]  # of each procedure, in 
 
 def read_trials(results: Path) -> Trials:
     """The trainings that were measured here for references. Raises DataError."""
-    searches = read_searches(results / QUESTIONS / CONFORMANCE)
-    return {command: trials for search in searches for command, trials in search.trials.items()}
+    trials: dict[str, Sequence[Trial]] = {}
+    for search in read_searches(results / QUESTIONS / CONFORMANCE):
+        trials |= search.trials
+    return trials
 
 
 @dataclass(frozen=True)
 class ReferenceScore:
-    """A score of theirs and ours: the verdict on the difference, or why there is none."""
+    """A score of another program, and ours.
+
+    Attributes:
+        reference: The file of the score.
+        cell: Its method and task, or training.
+        score: Its name.
+        theirs: The score of the other program, in points.
+        ours: Our score, in points; None where there is none.
+        state: The verdict on the difference, or why there is none.
+    """
 
     reference: Reference
     cell: ReferenceCell
@@ -167,31 +194,35 @@ def compare_reference(
     compared = []
     for cell in reference.cells:
         for name, theirs in cell.scores.items():
-            ours = _ours(cell, name, results, trials, registry)
-            mean, state = None, ours
-            if isinstance(ours, Measured):
-                mean = fmean(score for score in ours.scores if score is not None)
-                state = verdict(Published(f"{theirs:.6f}"), ours).state
-            compared.append(ReferenceScore(reference, cell, name, theirs, mean, str(state)))
+            measured = _measured(cell, name, results, trials, registry)
+            if isinstance(measured, Measured):
+                ours = fmean(score for score in measured.scores if score is not None)
+                state = str(verdict(Published(f"{theirs:.6f}"), measured).state)
+            else:
+                ours, state = None, str(measured)
+            score = ReferenceScore(
+                reference=reference, cell=cell, score=name, theirs=theirs, ours=ours, state=state
+            )
+            compared.append(score)
     return tuple(compared)
 
 
-def _ours(
+def _measured(
     cell: ReferenceCell, name: str, results: Results, trials: Trials, registry: Registry
 ) -> Measured | str:
     """What was measured here, or why nothing was."""
     if cell.training:
-        trained = trials.get(cell.training, ())[:1]
-        return Measured((asdict(trained[0])[name],)) if trained else CellState.NOT_RUN
+        trained = trials.get(cell.training)
+        return Measured((getattr(trained[0], name),)) if trained else CellState.NOT_RUN
     if cell.task not in registry.tasks:
         return NO_TASK
     if composed(cell.method, registry) is None:
         return CellState.NO_METHOD
-    ours = seed_scores(cell.method, cell.task, score_path_of(name), results, registry)
-    if not ours.scores:
-        return ours.state
-    scores = tuple(ours.scores.values())
-    return NO_SCORE if None in scores else Measured(scores, ours.seeded)
+    by_seed = seed_scores(cell.method, cell.task, score_path_of(name), results, registry)
+    if not by_seed.scores:
+        return by_seed.state
+    scores = tuple(by_seed.scores.values())
+    return NO_SCORE if None in scores else Measured(scores, by_seed.seeded)
 
 
 def confirmed(
@@ -227,13 +258,13 @@ def confirmed_by(
 
     Of several, a program by the authors of the cell's table is taken, if there is one.
     """
-    protocols = zip(cell.tasks, protocols_of(cell, registry), strict=False)
-    by_task = [
-        confirmations.get(protocol.procedure(len(results.subsets(task))), ())
-        for task, protocol in protocols
-    ]
-    if not all(by_task):
-        return None
-    confirming = [reference for references in by_task for reference in references]
-    own = (reference for reference in confirming if reference.is_of_authors_of(cell.table))
-    return next(own, next(iter(confirming), None))
+    confirming: list[Reference] = []
+    for task, protocol in zip(cell.tasks, protocols_of(cell, registry), strict=False):
+        procedure = protocol.procedure(len(results.subsets(task)))
+        if not confirmations.get(procedure):
+            return None
+        confirming += confirmations[procedure]
+    for reference in confirming:
+        if reference.is_of_authors_of(cell.table):
+            return reference
+    return confirming[0] if confirming else None

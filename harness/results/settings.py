@@ -1,7 +1,6 @@
 """What a published number depends on, and the numbers that a reader has in its place.
 
-`Setting` is there for every published score: for averages, and for rows that no method here
-reproduces. Two published numbers of one encoder can then be compared by the choices that differ.
+Two published numbers of one encoder can be compared by the choices in which their settings differ.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from harness.results.published_tables import published_cell
 class Setting:
     """What a published number depends on, by the names of a protocol's choices.
 
-    Other than `Protocol`, it is there for every published number: averages, and rows that no
-    method here reproduces.
+    Every published number has one, unlike a `Protocol`: averages too, and the rows that no method
+    here reproduces.
 
     Attributes:
         encoder: The encoder's name here; empty where no method here reproduces the row.
@@ -48,10 +47,10 @@ class Setting:
         if similarity != COSINE:
             choices["scored_by"] = similarity
         if protocols:
-            first = protocols[0]
-            names = ("pooling", "post", "fit_on", "max_length", "scored_by")
-            choices |= {name: getattr(first, name) or "none" for name in names}
-            choices |= {name: _common(protocols, name) for name in ("text", "split")}
+            for name in ("pooling", "post", "fit_on", "max_length", "scored_by"):
+                choices[name] = getattr(protocols[0], name) or "none"
+            for name in ("text", "split"):
+                choices[name] = _common(protocols, name)
         elif cell.row.fit != "none":
             choices["fit_on"] = cell.row.fit
         choices["calibration"] = _calibration(cell, registry)
@@ -65,11 +64,11 @@ class Setting:
 
     def differences(self, other: Setting) -> dict[str, str]:
         """The other setting's choices that differ from these, where both are known."""
-        different = {
-            name: choice
-            for name, choice in other.choices.items()
-            if self.choices.get(name) and choice and choice != self.choices[name]
-        }
+        different = {}
+        for name, choice in other.choices.items():
+            own_choice = self.choices.get(name)
+            if own_choice and choice and choice != own_choice:
+                different[name] = choice
         # Another kind of post-processing is another post-processor, and not two differences.
         kind = different.pop("calibration", None)
         if kind is not None:
@@ -79,7 +78,9 @@ class Setting:
 
 def _calibration(cell: PublishedCell, registry: Registry) -> str:
     """The kinds of post-processing in the name of a method or row; `none` where there are none."""
-    text = cell.method.partition("@")[0].partition("+")[2] if cell.method else cell.row.label
+    text = cell.row.label
+    if cell.method:
+        text = cell.method.partition("@")[0].partition("+")[2]
     words = set(re.findall(r"[a-z]+", text.lower()))
     return "+".join(sorted(words & registry.posts.keys())) or "none"
 
@@ -123,12 +124,13 @@ class PublishedNumber:
 
 def published_numbers(tables: Iterable[Table], registry: Registry) -> dict[str, PublishedNumber]:
     """Every published score with its setting, by its id."""
-    return {
-        cell.id: PublishedNumber(cell=cell, setting=Setting.from_cell(cell, registry))
-        for table in tables
-        for cell in table.cells
-        if cell.points is not None
-    }
+    numbers = {}
+    for table in tables:
+        for cell in table.cells:
+            if cell.points is not None:
+                setting = Setting.from_cell(cell, registry)
+                numbers[cell.id] = PublishedNumber(cell=cell, setting=setting)
+    return numbers
 
 
 # A reader's numbers
