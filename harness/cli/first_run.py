@@ -165,7 +165,7 @@ def _seconds_to_measure(
 
 def _sentences(task: str, committed: ResultsFolder) -> int:
     """How many distinct sentences a task has; 0 where no record says so."""
-    facts = (record.facts for record in committed.records.any_of(task))
+    facts = (record.facts for record in committed.records.any_records(task))
     return max((fact.get("distinct_sentences", 0) for fact in facts), default=0)
 
 
