@@ -25,7 +25,7 @@ def read_results(
     Args:
         folder: A results folder, as `harness run` and `harness reproduce` fill it. `results` is
             the current folder's own, with its `runs`, followed by what comes with the harness;
-            the column `source` says which. A cell that several hold is that of the first.
+            the column `source` says which. A cell that several hold is read from the first.
         every_score: One row for each score of a record (metric, aggregation, subset) and not for
             its main score alone.
         encoders: Encoders that published tables of your own name, each NAME=PATH as behind

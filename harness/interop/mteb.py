@@ -148,7 +148,7 @@ def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
     """mteb's counterpart of one of our tasks, holding the scored pairs of ours.
 
     Its main score is that of the model's own similarity, which keeps our rules for ties and zero
-    vectors; mteb's own, `cosine_spearman`, stands beside it (a zero vector has cosine 1/2 there).
+    vectors; mteb's own, `cosine_spearman`, is reported too (a zero vector has cosine 1/2 there).
     """
     theirs = look_up("task of mteb", name, COUNTERPARTS)()
     pairs = load_registry().tasks[name].pairs(data_dir)

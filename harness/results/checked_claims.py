@@ -1,4 +1,4 @@
-"""Claims of a model's card beside what was measured for them, and what explains a difference."""
+"""Claims of a model's card, what was measured for each, and what explains a difference."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FoundChoices:
 
 @dataclass(frozen=True)
 class CheckedClaim:
-    """A claim beside what was measured for it.
+    """A claim, and what was measured for it.
 
     Attributes:
         claim: The claim.

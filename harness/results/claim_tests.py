@@ -32,7 +32,7 @@ BASES_WITHOUT_INTERVAL = (
 
 
 class ClaimOutcome(StrEnum):
-    """Where the row that is claimed to be better lies on the measured scores, against the other.
+    """Where the row that is claimed to be better is on the measured scores, against the other.
 
     It is said of the encoders that were measured; of a paper's own encoder it says nothing.
     """

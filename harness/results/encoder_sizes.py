@@ -1,4 +1,4 @@
-"""How large an encoder is against those of the papers: the order and the headings of pages.
+"""How large an encoder is against the papers' encoders: the order and the headings of pages.
 
 What a small model shows need not be true of a model of the papers' size, so no page puts them into
 one count.

@@ -270,7 +270,7 @@ class ResultsFolder:
 
     @cached_property
     def encoder_sizes(self) -> Mapping[str, EncoderSize]:
-        """The size of every measured encoder against those of the papers."""
+        """The size of every measured encoder against the papers' encoders."""
         return sizes_of_encoders(self.records, self.registry)
 
     @cached_property

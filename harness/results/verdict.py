@@ -51,7 +51,7 @@ VERDICTS = tuple(CellState)[:7]  # in the order in which tables count them
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Every tolerance there is, in points; in words they stand under every table."""
+    """Every tolerance there is, in points; every table has them in words below it."""
 
     exact: float = 0.005
     match: float = 0.05
@@ -191,7 +191,7 @@ def verdict(published: Published, measured: Measured) -> Verdict:
 
 
 def prediction_half_width(sd: float, k: int) -> float:
-    """Half of the 95 % interval for one more run beside k: h = t(.975, k-1) s sqrt(1 + 1/k)."""
+    """Half of the 95 % interval for one more run after k: h = t(.975, k-1) s sqrt(1 + 1/k)."""
     return student_quantile(k - 1.0) * sd * math.sqrt(1 + 1 / k)
 
 
