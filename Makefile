@@ -67,7 +67,6 @@ check: $(TESTED) docs  ## lint, format, types, documentation, and whether the ge
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/harness report --check
-	$(BIN)/python tools/measured_pages.py --check
 
 docs: $(TESTED)  ## build the documentation site into build/docs; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
@@ -75,7 +74,7 @@ docs: $(TESTED)  ## build the documentation site into build/docs; a warning is a
 bench: $(TESTED)  ## benchmarks: ratios measured side by side in one run, and the page of them
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[bench]'
 	$(BIN)/pytest -o faulthandler_timeout=0 benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
-		$(ARGS); found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
+		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
 gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into build/gpu-wheels (40 MB at most)
 	$(BIN)/python -m pip download --quiet --dest build/gpu-wheels --no-deps --only-binary=:all: \
@@ -86,7 +85,7 @@ gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.jso
 
 soak: $(TESTED)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
 	$(BIN)/pytest -o faulthandler_timeout=0 tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
-		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
+		found=$$?; $(BIN)/harness report && exit $$found
 
 mutants: $(TESTED)  ## change one rule at a time of the code that has changed: a test must fail (ARGS=results for a room)
 	$(BIN)/python tools/mutants.py $(ARGS)

@@ -11,11 +11,12 @@ import jaxtyping
 import numpy as np
 import pytest
 from fixtures import *  # noqa: F403 - shared with the tests
-from measured_pages import LEAST_ROUNDS, BenchmarkResult, write_result
+from measurements import write_result
 
 from harness import Places
 from harness.core.environment import environment
 from harness.registry import load_registry
+from harness.report.measured import LEAST_ROUNDS, BenchmarkResult
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 

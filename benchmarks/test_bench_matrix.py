@@ -10,12 +10,12 @@ from time import perf_counter, sleep
 
 import pytest
 from fakes import Told
-from measured_pages import LEAST_ROUNDS
 
 from harness.assets.places import Places
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
+from harness.report.measured import LEAST_ROUNDS
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 

@@ -1,4 +1,4 @@
-"""The wheel, installed alone: every command in an empty folder, without the checkout."""
+"""The wheel and the source distribution, each installed alone: commands in an empty folder."""
 
 import os
 import re
@@ -57,16 +57,37 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def source_distribution(tmp_path_factory):
+    pytest.importorskip("hatchling", reason="hatchling builds it: make setup")
+    folder = tmp_path_factory.mktemp("sdist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder]
+    subprocess.run(build, check=True, capture_output=True, cwd=ROOT)
+    [path] = folder.glob("*.tar.gz")
+    return path
+
+
+@pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
+    return install(wheel, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def installed_from_source(source_distribution, tmp_path_factory):
+    return install(source_distribution, tmp_path_factory)
+
+
+def install(distribution, tmp_path_factory):
+    """An environment of its own with this distribution in it."""
     place = tmp_path_factory.mktemp("environment")
     venv.create(place, with_pip=False)
     scheme = {"base": str(place), "platbase": str(place)}
     programs = Path(sysconfig.get_path("scripts", "venv", vars=scheme))
     packages = Path(sysconfig.get_path("purelib", "venv", vars=scheme))
-    target = ["--python", programs / "python", "install", "--no-deps", "--no-index", wheel]
-    subprocess.run([*PIP, *target], check=True, capture_output=True)
     # Paths in such a file are searched last, and the finders of editable packages stay behind.
     (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    options = ["--no-deps", "--no-index", "--no-build-isolation"]
+    target = ["--python", programs / "python", "install", *options, distribution]
+    subprocess.run([*PIP, *target], check=True, capture_output=True)
     return Installed(programs, tmp_path_factory.mktemp("empty"))
 
 
@@ -111,6 +132,22 @@ def test_a_cell_is_measured_checked_and_reported(installed):
     assert "files changed under runs" in installed("harness", "report", "--results", "runs")
     assert "1 of 1 agree with" in installed("harness", "reproduce", *CELL)
     assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
+
+
+def test_a_source_distribution_is_the_same_code_and_measures_the_same(installed_from_source):
+    said = installed_from_source(
+        "python",
+        "-c",
+        "import harness\nfrom harness.core import provenance\n"
+        "print(harness.__file__, provenance.code_digest())",
+    )
+    file, digest = said.split()
+    assert Path(file).is_relative_to(installed_from_source.programs.parent)
+    assert digest == code_digest()
+    assert "minilm.mean" in installed_from_source("harness", "list")
+    assert "1 of 1 cells can run here" in installed_from_source("harness", "plan", *CELL)
+    assert "Spearman 33.88" in installed_from_source("harness", "run", *CELL)
+    assert "agrees: 1 cell" in installed_from_source("harness", "check", *CELL)
 
 
 def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):

@@ -313,13 +313,17 @@ def main() -> None:
 def tally(attacks: Path, counts: Mapping[str, int]) -> None:
     """Store the counts as attempts of the attack `mutant`."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
-    from measured_pages import Attempts, write_attempts
+    from measurements import write_attempts
 
     from harness.core.environment import commit
+    from harness.report.measured import Attempts
 
     made = Attempts(refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"])
     write_attempts(attacks, "mutant", "rules of the code", made)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except RuntimeError as error:
+        sys.exit(str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from harness.cli import options as opt
 from harness.core.errors import HarnessError
-from harness.report.build import MEASURED_PAGES, stale_files, write_files
+from harness.report.build import stale_files, write_files
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, reading_order, readme_of
 
@@ -54,15 +53,4 @@ def _require_current(folder: ResultsFolder, readme: Path | None) -> None:
     for path in stale:
         opt.say(f"would change: {path}")
     if stale:
-        raise HarnessError(f"{len(stale)} generated files are stale: run {_writers(stale)}")
-
-
-def _writers(stale: Sequence[Path]) -> str:
-    """The commands that write these files."""
-    measured_pages = [path for path in stale if path.name in MEASURED_PAGES]
-    commands = []
-    if len(measured_pages) < len(stale):
-        commands.append("harness report")
-    if measured_pages:
-        commands.append("python tools/measured_pages.py")
-    return " and ".join(commands)
+        raise HarnessError(f"{len(stale)} generated files are stale: run harness report")

@@ -11,8 +11,10 @@ from pathlib import Path
 from harness.core.files import file_name, write_atomically
 from harness.report.bibtex import require_entries
 from harness.report.figures import pictures
+from harness.report.flow_floors import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard
-from harness.report.markdown import between_markers, footer
+from harness.report.markdown import between_markers
+from harness.report.measured import moved_pairs_page, reliability_page, speed_page
 from harness.report.pages import (
     CONFORMANCE_PAGE,
     TRAPS_PAGE,
@@ -29,18 +31,20 @@ from harness.report.site.page import SITE_PAGE, made_from, site_page
 from harness.report.threads import THREADS_PAGE, threads_page
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder
-from harness.results.layout import QUESTIONS, digest_of_measured
+from harness.results.layout import QUESTIONS, RECORDS
 from harness.results.records import Store
 
-# Pages that tools/measured_pages.py writes, with the file of questions that each answers.
+# Pages of other measurements, by the file of questions that each answers.
 MEASURED_PAGES = {
-    "speed.md": "speed.toml",
-    "reliability.md": "reliability.toml",
-    "moved-pairs.md": "moved_pairs.toml",
+    "speed.toml": ("speed.md", speed_page),
+    "reliability.toml": ("reliability.md", reliability_page),
+    "moved_pairs.toml": ("moved-pairs.md", moved_pairs_page),
 }
 # In a checkout of the harness: records of the example plug-ins, and the page with their table.
 EXAMPLE_RECORDS = Path("examples", "plugins", "results")
 GUIDE = Path("docs", "how-to", "plugin.md")
+# In a checkout of the harness: the page with the tables of noise and floors.
+FLOWS = Path("docs", "flows.md")
 # The digests of generated files that a check does not make anew, as `sha256sum --check` reads them.
 DIGESTS_FILE = "tables/sha256.txt"
 
@@ -51,11 +55,11 @@ class Slow:
 
     Attributes:
         made_from: The line in it that says what it is made from.
-        make: Makes its text; None where another program makes it.
+        make: Makes its text.
     """
 
     made_from: str
-    make: Callable[[], str] | None = None
+    make: Callable[[], str]
 
 
 Pages = Mapping[Path, "str | Slow"]
@@ -64,7 +68,7 @@ Pages = Mapping[Path, "str | Slow"]
 def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     """Every generated file of a results folder and of the README, by its path.
 
-    With the README of the harness goes the guide to plug-ins.
+    With the README of the harness go the guide to plug-ins and the page on flows.
 
     Raises:
         DataError: A file that was measured has changed since.
@@ -107,16 +111,16 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
         made[tables / THREADS_PAGE] = threads_page(folder)
     texts = {path: page.text for path, page in made.items()}
     texts[tables / "papers" / CONTENTS_FILE] = contents(folder.tables)
+    for questions, (name, page_of) in MEASURED_PAGES.items():
+        path = folder.path / QUESTIONS / questions
+        if path.exists():
+            texts[tables / name] = page_of(path)
     return texts
 
 
 def _slow_pages(folder: ResultsFolder) -> dict[Path, Slow]:
-    """What takes long to make: pages of other measurements, pictures, the page of results."""
+    """What takes long to make: pictures, and the page of results."""
     made = {}
-    for name, question in MEASURED_PAGES.items():
-        path = folder.path / QUESTIONS / question
-        if path.exists():
-            made[folder.path / "tables" / name] = Slow(footer(digest_of_measured(path)))
     drawn = pictures(folder)
     for name, picture in drawn.items():
         made[folder.path / name] = Slow(picture.made_from, partial(getattr, picture, "svg"))
@@ -126,7 +130,7 @@ def _slow_pages(folder: ResultsFolder) -> dict[Path, Slow]:
 
 
 def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path, str]:
-    """The README and the guide to plug-ins, with their generated parts made anew."""
+    """The README, the guide to plug-ins and the page on flows, with their parts made anew."""
     if readme is None or not readme.exists():
         return {}
     text = readme.read_text(encoding="utf-8")
@@ -136,14 +140,16 @@ def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path
     if guide.exists() and examples.is_dir():
         part = examples_part(Store(examples), folder.registry)
         made[guide] = between_markers(guide.read_text(encoding="utf-8"), "examples", part)
+    flows = readme.parent / FLOWS
+    if flows.exists():
+        made[flows] = flows_page(flows.read_text(encoding="utf-8"), folder.path / RECORDS)
     return made
 
 
 def _strays(folder: ResultsFolder, made: Pages) -> list[Path]:
     """The files among the tables that nothing calls for any more."""
     tables = folder.path / "tables"
-    measured = [tables / name for name in MEASURED_PAGES]
-    wanted = {*made, *measured, folder.path / DIGESTS_FILE}
+    wanted = {*made, folder.path / DIGESTS_FILE}
     return [path for path in sorted(tables.rglob("*.*")) if path not in wanted]
 
 
@@ -167,17 +173,14 @@ def _is_written(path: Path, content: str | Slow, digests: Mapping[Path, str]) ->
 
 
 def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
-    """Bring every generated file up to date, slow ones too; returns those that changed.
-
-    Pages that are made elsewhere stay as they are, and so do their digests.
-    """
+    """Bring every generated file up to date, slow ones too; returns those that changed."""
     made = generated(folder, readme)
     texts: dict[Path, str] = {}
     slow: list[Path] = []
     for path, content in made.items():
         if isinstance(content, str):
             texts[path] = content
-        elif content.make is not None:
+        else:
             texts[path] = content.make()
             slow.append(path)
     changed = [path for path, text in texts.items() if not _is_written(path, text, {})]
@@ -204,12 +207,9 @@ def read_digests(results: Path) -> Mapping[Path, str]:
 
 
 def note_digests(results: Path, written: Iterable[Path]) -> bool:
-    """Note the digests of written files, and keep those of others; whether one is new."""
-    before = read_digests(results)
-    digests = {path: digest for path, digest in before.items() if path.exists()}
-    for path in written:
-        digests[path] = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digests == before:
+    """Note the digests of written files, and of no other ones; whether one is new."""
+    digests = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in written}
+    if digests == read_digests(results):
         return False
     lines = []
     for path in sorted(digests):

@@ -27,7 +27,7 @@ CHECKED_ROWS = 4096  # rows that are checked at a time
 MAPPED_ROWS = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
 
 # As a share of the widest range. The widest coordinates themselves move by up to half as much when
-# an encoding is computed by another processor or in other batches (`tools/encoding_noise.py`).
+# an encoding is computed by another processor or in other batches (`benchmarks/encoding_noise.py`).
 LEAST_RANGE = 1e-6
 
 # How actnorm starts: standardising the first batch, or drawn from Glorot's uniform distribution.

@@ -5,10 +5,11 @@ import re
 
 import numpy as np
 import pytest
-from measured_pages import commit_gpu, gpu_part, read_gpus
+from measurements import commit_gpu
 from processes import ROOT
 
 from harness.core.errors import UsageError
+from harness.report.measured import gpu_part, read_gpus
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from measured_pages import Attempts, write_attempts
+from measurements import write_attempts
 
 from harness.core.environment import commit
+from harness.report.measured import Attempts
 
 SECONDS_TO_SAY = 10.0  # between two lines of progress, after each of which the counts are stored
 

@@ -1,40 +1,24 @@
-"""The pages of speed, reliability and moved pairs, and two tables of the page on flows.
+"""Pages of other measurements than cells: speed, reliability, pairs that move.
 
 `results/questions/speed.toml` and `reliability.toml` say what `make bench`, `make soak` and `make
-mutants` measure; results lie in `results/records/speed` and `reliability`, a file a row, and the
-pages in `results/tables`. `moved_pairs.py` measures the third.
-
-    python tools/measured_pages.py [--check]
+mutants-all` measure; results are in `results/records/speed` and `reliability`, a file a row.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import re
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Generic, TypeVar
 
-from encoding_noise import noise_table
-from flow_floors import PAGE as FLOWS_PAGE
-from flow_floors import floors_part, read_floors
-from moved_pairs import CHOICES, moved_pairs_page
-
-from harness.core.errors import DataError, HarnessError, UsageError
-from harness.core.files import rewrite, write_atomically
-from harness.core.json_text import parse_json, parse_sealed, sealed, write_sealed
+from harness.core.errors import DataError
+from harness.core.json_text import parse_sealed
 from harness.core.toml import read_rows, read_sealed
-from harness.report.build import MEASURED_PAGES, note_digests
-from harness.report.markdown import between_markers, escape, page_text, table
+from harness.report.markdown import escape, page_text, table
 from harness.results.index import NOT_MEASURED
-from harness.results.layout import QUESTIONS, RECORDS, digest_of_measured, measured_for
+from harness.results.layout import RECORDS, digest_of_measured, measured_for
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "results"
 LEAST_ROUNDS = 5
 COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 
@@ -96,16 +80,16 @@ class AttackResult:
     parts: Mapping[str, Attempts]
 
 
-Row = TypeVar("Row", BenchmarkRow, Attack)
-Result = TypeVar("Result", BenchmarkResult, AttackResult)
+MeasuredRow = TypeVar("MeasuredRow", BenchmarkRow, Attack)
+MeasuredResult = TypeVar("MeasuredResult", BenchmarkResult, AttackResult)
 
 
 @dataclass(frozen=True)
-class MeasuredRows(Generic[Row, Result]):
+class MeasuredRows(Generic[MeasuredRow, MeasuredResult]):
     """The rows of a file and their results by id, None where not measured; sha256 over both."""
 
-    rows: Mapping[str, Row]
-    results: Mapping[str, Result | None]
+    rows: Mapping[str, MeasuredRow]
+    results: Mapping[str, MeasuredResult | None]
     digest: str
 
 
@@ -119,49 +103,22 @@ def read_attacks(path: Path) -> MeasuredRows[Attack, AttackResult]:
     return _measured(path, read_rows(Attack, path), AttackResult)
 
 
-def _measured(path: Path, rows: tuple[Row, ...], cls: type[Result]) -> MeasuredRows[Row, Result]:
+def _measured(
+    path: Path, rows: tuple[MeasuredRow, ...], cls: type[MeasuredResult]
+) -> MeasuredRows[MeasuredRow, MeasuredResult]:
     by_id = {row.id: row for row in rows}
     if len(by_id) < len(rows):
         raise DataError(f"{path.name}: wanted an id for each row, found one twice")
-    results: dict[str, Result | None] = dict.fromkeys(by_id)
-    results |= {file.stem: read_sealed(cls, file) for file in _folder(path).glob("*.json")}
+    results: dict[str, MeasuredResult | None] = dict.fromkeys(by_id)
+    results |= {file.stem: read_sealed(cls, file) for file in folder_of(path).glob("*.json")}
     if stray := sorted(results.keys() - by_id):
         raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
     return MeasuredRows(by_id, results, digest_of_measured(path))
 
 
-def _folder(rows: Path) -> Path:
+def folder_of(rows: Path) -> Path:
+    """Where the results of these rows are, a file each."""
     return measured_for(rows).with_suffix("")
-
-
-def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
-    """Store what was measured of a row. Raises UsageError for a row that is not in the file."""
-    benchmarks = read_benchmarks(rows).rows
-    if name not in benchmarks:
-        raise UsageError(f"{rows.name}: no row {name!r}; add what it measures, and against what")
-    if len(result.ratios) < (least := benchmarks[name].rounds):
-        raise UsageError(f"{name}: wanted {least} rounds or more, found {len(result.ratios)}")
-    content = {**vars(result), "ratios": [float(f"{ratio:.4g}") for ratio in result.ratios]}
-    write_sealed(_folder(rows) / f"{name}.json", content, sort_keys=True)
-
-
-def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None:
-    """Store what came of a part of an attack, beside its other parts.
-
-    Raises UsageError for an attack that is not in the file.
-    """
-    path = _folder(rows) / f"{name}.json"
-
-    def content() -> bytes:
-        results = read_attacks(rows).results
-        if name not in results:
-            raise UsageError(f"{rows.name}: no row {name!r}; add what is tried, and what is right")
-        before = results[name]
-        parts = {**(before.parts if before else {}), part: attempts}
-        lines = (f"{json.dumps(key)}: {json.dumps(asdict(parts[key]))}" for key in sorted(parts))
-        return sealed(path.name, '{"parts": {\n' + ",\n".join(lines) + "\n}}\n").encode()
-
-    rewrite(path, content)
 
 
 SPEED_INTRODUCTION = (
@@ -180,11 +137,9 @@ def _short_of(result: BenchmarkResult) -> str:
     return " (not in every round)" if min(result.ratios) < result.wanted else ""
 
 
-def speed_page(
-    benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult],
-    cards: Sequence[tuple[str, Mapping[str, Any]]] = (),
-) -> str:
+def speed_page(questions: Path) -> str:
     """Every ratio, then machine and facts, a line for all rows that share them, then each GPU."""
+    benchmarks = read_benchmarks(questions)
     lines: list[list[object]] = []
     measured_so: dict[str, list[str]] = {}
     for name, row in benchmarks.rows.items():
@@ -211,29 +166,12 @@ def speed_page(
     if measured_so:
         notes = (f"* {', '.join(whats)}: {how}." for how, whats in measured_so.items())
         parts.append("\n".join(notes))
-    parts += [gpu_part(card, measured) for card, measured in cards]
+    parts += [gpu_part(card, measured) for card, measured in read_gpus(questions.parents[1])]
     return page_text("Speed", parts, benchmarks.digest)
 
 
-GPU_RECORDS = Path(RECORDS) / "gpu"  # of a results folder: a file for each card
+GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
 GPU_HEAD = ("shape, precision, lengths", "sentences/s", "times as fast", "of the matrix rate")
-
-
-def commit_gpu(file: Path, results: Path) -> Path:
-    """Store what `make gpu` measured as the results of its card.
-
-    Raises UsageError for a trial run, and where a step failed or was left out.
-    """
-    content = parse_json(file.read_text(encoding="utf-8"))
-    unmeasured = [n for n, step in content["steps"].items() if step["state"] != "measured"]
-    if content["tiny"] or unmeasured:
-        why = "a trial (--tiny)" if content["tiny"] else f"not measured: {', '.join(unmeasured)}"
-        raise UsageError(f"{file}: wanted what `make gpu` measured of every step, found {why}")
-    name = re.sub(r"[^a-z0-9]+", "-", content["environment"]["device"].lower()).strip("-")
-    path = results / GPU_RECORDS / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    write_sealed(path, content)
-    return path
 
 
 def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
@@ -264,8 +202,9 @@ RELIABILITY_INTRODUCTION = (
 )
 
 
-def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
+def reliability_page(questions: Path) -> str:
     """Every attack with its counts; one that was not tried says so."""
+    attacks = read_attacks(questions)
     lines: list[list[object]] = []
     sums: list[str] = []
     commits: set[str] = set()
@@ -286,40 +225,77 @@ def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
     return page_text("Reliability", [RELIABILITY_INTRODUCTION, *shown, *made_at], attacks.digest)
 
 
-def main() -> None:
-    """Write the pages, or say which of them is stale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is stale")
-    parser.add_argument("--gpu", type=Path, help="store a gpu.json that `make gpu` wrote, first")
-    chosen = parser.parse_args()
-    check, stale = chosen.check, []
-    if chosen.gpu:
-        commit_gpu(chosen.gpu, RESULTS)
-    questions, tables = RESULTS / QUESTIONS, RESULTS / "tables"
-    speed, reliability, moved = (tables / name for name in MEASURED_PAGES)
-    flows = FLOWS_PAGE.read_text(encoding="utf-8")
-    made = {
-        speed: speed_page(read_benchmarks(questions / "speed.toml"), read_gpus(RESULTS)),
-        reliability: reliability_page(read_attacks(questions / "reliability.toml")),
-        moved: moved_pairs_page(CHOICES),
-        FLOWS_PAGE: between_markers(
-            between_markers(flows, "noise", noise_table()), "floors", floors_part(read_floors())
-        ),
-    }
-    for path, text in made.items():
-        if path.exists() and path.read_bytes() == text.encode():
-            continue
-        stale.append(path.name)
-        if not check:
-            write_atomically(path, text.encode())
-    if not check:
-        note_digests(RESULTS, (speed, reliability, moved))
-    if check and stale:
-        sys.exit(f"stale: {', '.join(stale)}; run python tools/measured_pages.py")
+MOVED_INTRODUCTION = (
+    "The ten pairs of each task whose rank by similarity differs most between two methods. Rank 1 "
+    "is the least similar pair; pairs are numbered from 1, in the order of the data set. Sentences "
+    "are printed of the tasks that come with the harness. For any other: `harness run -m BEFORE "
+    "AFTER -t TASK`, then `harness compare BEFORE AFTER -t TASK --pairs 10`."
+)
 
 
-if __name__ == "__main__":
-    try:
-        main()
-    except HarnessError as error:
-        sys.exit(str(error))
+@dataclass(frozen=True)
+class MethodChoice:
+    """Two methods, tasks whose pairs both rank, and whether the page prints the sentences."""
+
+    what: str
+    before: str
+    after: str
+    tasks: tuple[str, ...]
+    sentences: bool = False
+
+
+@dataclass(frozen=True)
+class MovedPair:
+    """A pair with its gold score, ranks under both methods, and its sentences where allowed."""
+
+    pair: int
+    gold: float
+    before: float
+    after: float
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How many pairs a task has, and those that a choice moved most."""
+
+    pairs: int
+    moved: tuple[MovedPair, ...]
+
+
+@dataclass(frozen=True)
+class MeasuredMoves:
+    """What moved, by the `key` of choice and task, and where it was measured."""
+
+    environment: Mapping[str, Any]
+    moved: Mapping[str, Moved]
+
+
+def read_moves(choices: Path) -> MeasuredMoves:
+    """What was measured of these choices. Raises DataError for a damaged file."""
+    return read_sealed(MeasuredMoves, measured_for(choices).with_suffix(".json"))
+
+
+def move_key(choice: MethodChoice, task: str) -> str:
+    """The name under which a choice is stored: `bert-mini.mean > bert-mini.cls, mini-sts`."""
+    return f"{choice.before} > {choice.after}, {task}"
+
+
+def moved_pairs_page(questions: Path) -> str:
+    """The page: a table for each choice and task. Raises DataError for a damaged file."""
+    choices, measured = read_rows(MethodChoice, questions), read_moves(questions)
+    commit, torch = measured.environment["commit"], measured.environment["packages"]["torch"]
+    parts = [MOVED_INTRODUCTION, f"Measured at commit {commit[:12]}, torch {torch}."]
+    for choice in choices:
+        parts.append(f"## {escape(choice.what)}, {choice.before.partition('.')[0]}")
+        parts.append(f"From `{choice.before}` to `{choice.after}`.")
+        for task in choice.tasks:
+            found = measured.moved[move_key(choice, task)]
+            head = ["pair", *(["first sentence", "second sentence"] if choice.sentences else [])]
+            lines = [
+                [p.pair, *map(escape, p.sentences), f"{p.gold:g}", f"{p.before:g}", f"{p.after:g}"]
+                for p in found.moved
+            ]
+            shown = table([*head, "gold", "rank before", "rank after"], lines, words=len(head))
+            parts += [f"### {task}: {found.pairs:,} pairs", shown]
+    return page_text("Pairs that a choice moves most", parts, digest_of_measured(questions))

@@ -7,7 +7,7 @@ square, over sentences and ways, of its difference to the mean of all ways. Its 
 sentences is the signal. What is measured goes to `results/records/encoding_noise.json`;
 `harness/transforms/flows.py` takes its floor from it, and docs/flows.md has a table of it.
 
-    python tools/encoding_noise.py --data-dir DIR --cache DIR
+    python benchmarks/encoding_noise.py --data-dir DIR --cache DIR
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,10 +27,9 @@ from harness.assets.places import Places
 from harness.core.environment import environment
 from harness.core.hardware import Hardware
 from harness.core.json_text import write_sealed
-from harness.core.toml import read_sealed
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
-from harness.report.markdown import table
+from harness.report.flow_floors import Coordinate, EncodingNoise
 from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +38,6 @@ ENCODERS = ("bert-mini", "minilm", "mpnet-base")
 TASK = "sts-b"
 SENTENCES = 256  # spread evenly over those of the task, which are sorted by source
 POOLINGS = ("mean", "cls")  # of the last layer, where a coordinate without scale stays constant
-NARROW = 1e-3  # of the widest range: coordinates that the page lists
 LEAST = 5  # coordinates that are stored of each pooling: those of the least signal over noise
 
 # As the environment sets them. AVX2: as make test-processors does; SSE 4: the oldest processors.
@@ -88,54 +85,6 @@ WAYS = (
 )
 
 
-@dataclass(frozen=True)
-class Coordinate:
-    """A coordinate: its mean, deviation and range over sentences, and its noise.
-
-    `of_widest` is its range as a share of the widest coordinate's.
-    """
-
-    number: int
-    mean: float
-    deviation: float
-    of_widest: float
-    noise: float
-
-    @property
-    def ratio(self) -> float:
-        """The deviation as a multiple of the noise."""
-        return self.deviation / self.noise if self.noise else float("inf")
-
-
-@dataclass(frozen=True)
-class Noise:
-    """The coordinates of an encoder's pooling.
-
-    `rounding` holds the least, the median and the largest share that the noise of a coordinate has
-    of its largest absolute value, in units of float32's epsilon; `ratios` those of deviation over
-    noise. `of_widest` is the largest noise of a coordinate as a share of the widest range.
-    """
-
-    encoder: str
-    pooling: str
-    dimensions: int
-    of_widest: float
-    rounding: tuple[float, float, float]
-    ratios: tuple[float, float, float]
-    least: tuple[Coordinate, ...]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What was measured: of which sentences, in which ways, and where."""
-
-    environment: Mapping[str, Any]
-    task: str
-    sentences: int
-    ways: tuple[str, ...]
-    noise: tuple[Noise, ...]
-
-
 def sentences_of(places: Places) -> list[str]:
     """The sentences that are encoded."""
     registry = load_registry()
@@ -164,7 +113,7 @@ def encode(encoder: str, way: Way, texts: Sequence[str], places: Places, out: Pa
     np.savez(out, mean=encoding.mean[back, -1], cls=encoding.cls[back])
 
 
-def noise_of(encoder: str, pooling: str, ways: Sequence[np.ndarray]) -> Noise:
+def noise_of(encoder: str, pooling: str, ways: Sequence[np.ndarray]) -> EncodingNoise:
     """The noise of every coordinate, from the matrices of all ways."""
     x = np.stack(ways).astype(np.float64)
     noise = np.sqrt(np.square(x - x.mean(axis=0)).mean(axis=(0, 1)))
@@ -184,7 +133,7 @@ def noise_of(encoder: str, pooling: str, ways: Sequence[np.ndarray]) -> Noise:
     largest = np.abs(here).max(axis=0)
     rounding = noise / np.where(largest == 0, 1, largest) / np.finfo(np.float32).eps
     ratios = np.array([coordinate.ratio for coordinate in coordinates])
-    return Noise(
+    return EncodingNoise(
         encoder,
         pooling,
         here.shape[1],
@@ -197,25 +146,6 @@ def noise_of(encoder: str, pooling: str, ways: Sequence[np.ndarray]) -> Noise:
 
 def _three(values: np.ndarray) -> tuple[float, float, float]:
     return tuple(round(float(v), 4) for v in np.quantile(values, [0, 0.5, 1]))
-
-
-def noise_table() -> str:
-    """A line for each encoder and pooling, with its narrow coordinates."""
-    lines = []
-    for noise in read_sealed(Measured, STORED).noise:
-        narrow = [c for c in noise.least if c.of_widest < NARROW]
-        shown = (f"{c.number}: {c.of_widest:.1g}, {c.ratio:.1g} times its noise" for c in narrow)
-        lines.append(
-            [
-                f"`{noise.encoder}.{noise.pooling}`",
-                noise.dimensions,
-                f"{noise.of_widest:.1e}",
-                f"{noise.ratios[0]:.1e}",
-                "; ".join(shown) or "none",
-            ]
-        )
-    head = ["", "coordinates", "largest noise / widest range", "least deviation / noise"]
-    return table([*head, "narrow: number, range / widest range"], lines, words=1)
 
 
 def main() -> None:
@@ -236,7 +166,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         for instructions, variables in INSTRUCTIONS.items():
-            subprocess.run(  # noqa: S603 - this file itself
+            subprocess.run(
                 [sys.executable, __file__, *sys.argv[1:], "--into", instructions, folder],
                 check=True,
                 env={**os.environ, **WAITING, **variables},
