@@ -18,6 +18,7 @@ from harness.core.files import make_folder, sized
 from harness.core.hardware import base_name
 from harness.core.terminal import duration, text_table, wrapped
 from harness.core.types import Record
+from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
 from harness.report.next_steps import NextStep, best_next_step
@@ -29,7 +30,7 @@ from harness.results.verdict import CellState
 FETCH = "harness fetch "
 BYTES_OF_PARAMETER = 4  # in float32
 DATA_DIR = Path("data")  # unless an option or the environment names another
-FIRST_RUN_HEADER = ("method", "task", "metric", "published", "measured", "verdict", "table")
+FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
 
 def with_small_data(folders: opt.Folders, registry: Registry, offline: bool) -> opt.Folders:
@@ -88,7 +89,7 @@ def _bring(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -
 
 
 def reproduced_numbers(measured: ResultsFolder, records: Collection[Record]) -> list[str]:
-    """The published numbers that the records answer: how many are reproduced, and a table."""
+    """The published numbers that the records answer: a table a method, how many are reproduced."""
     methods = {record.method for record in records}
     judged = [
         one
@@ -99,9 +100,13 @@ def reproduced_numbers(measured: ResultsFolder, records: Collection[Record]) -> 
         command = " ".join(("harness fetch", *FIRST_ASSETS, "--data-dir", str(DATA_DIR)))
         return ["", f"no published number was measured, for want of data: {command}"]
     exact = sum(one.state is CellState.EXACT for one in judged)
-    rows = [_row(one) for one in judged]
-    table = text_table(rows, FIRST_RUN_HEADER, opt.terminal_width())
-    return ["", table, "", f"{exact} of {len(judged)} published numbers reproduced exactly"]
+    rows_of_method: dict[str, list[tuple[str, ...]]] = {}
+    for one in judged:
+        rows_of_method.setdefault(str(one.cell.method), []).append(_row(one))
+    lines = []
+    for method, rows in rows_of_method.items():
+        lines += ["", f"{method}:", text_table(rows, FIRST_RUN_HEADER, opt.terminal_width())]
+    return [*lines, "", f"{exact} of {len(judged)} published numbers reproduced exactly"]
 
 
 def next_step(
@@ -114,7 +119,12 @@ def next_step(
         committed: The committed records, which say how many sentences the tasks have.
         places: Where data and weights are.
         registry: Methods and tasks by name.
+
+    Returns:
+        Two lines; none where the run measured no published number, which it says elsewhere.
     """
+    if not any(reproduction.scores for reproduction in measured.reproduced):
+        return []
     present = {asset.name for asset in every_asset() if places.has_data(asset.name)}
     present |= {name for name, config in registry.encoders.items() if places.has_encoder(config)}
     step = best_next_step(measured.reproduced, registry, present)
@@ -127,7 +137,8 @@ def next_step(
     text += f"{len(step.cells)} more published numbers measurable"
     seconds = _seconds_to_measure(step, measured, committed, registry)
     if seconds is not None:
-        text += f", in about {duration(seconds)} on this machine"
+        time = f"about {duration(seconds)}" if seconds >= 1 else "seconds"
+        text += f", in {time} on this machine"
     then = f"then: harness reproduce -m {' '.join(methods)} --data-dir {data_dir}"
     return ["", *(wrapped(line, opt.terminal_width()) for line in (f"{text};", then))]
 
@@ -156,6 +167,8 @@ def _seconds_to_measure(
         tasks_of_encoders.setdefault(encoder, set()).update(cell.tasks)
     seconds = 0.0
     for encoder, tasks in tasks_of_encoders.items():
+        if not isinstance(registry.encoders[encoder], TransformerConfig):
+            continue  # word vectors are looked up, in no time beside that of the download
         size = getattr(registry.encoders[encoder].source, "download_size", None)
         parameters = size / BYTES_OF_PARAMETER if size else known_parameters
         sentences = sum(_sentences(task, committed) for task in tasks)
@@ -172,12 +185,12 @@ def _sentences(task: str, committed: ResultsFolder) -> int:
 def _row(one: Reproduction) -> tuple[str, ...]:
     cell, score = one.cell, one.measured
     metric = " ".join(word for word in (cell.metric, cell.aggregation) if word)
+    decimals = max(2, len(printed(cell).partition(".")[2]))
     return (
-        str(cell.method),
         cell.task or f"average of {len(cell.tasks)}",
         metric,
         printed(cell),
-        "–" if score is None else f"{score:.2f}",
+        "–" if score is None else f"{score:.{decimals}f}",
         str(one.state),
         cell.id.partition("/")[0],
     )
