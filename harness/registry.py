@@ -43,7 +43,7 @@ class Registry:
         encoders: Encoders by name, without a length.
         poolings: Poolings by their word in ids.
         posts: What makes a post-processor of the argument after its colon, by its word in ids.
-        methods: The rows that stand in tables, by id.
+        methods: The rows of tables, by id.
         tasks: Tasks by name.
         corpora: Corpora to fit on, by the word after the `@` of an id.
 
@@ -118,7 +118,7 @@ class Registry:
         word, _, prompt = parts.pooling.partition(":")
         pooling = look_up("pooling", word, self.poolings)
         if pooling == NATIVE and isinstance(encoder, FunctionConfig) and not prompt:
-            pass  # it has no modules beside
+            pass  # it has no other modules
         elif pooling == NATIVE:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         elif prompt:
@@ -135,7 +135,7 @@ class Registry:
         return encoder.with_max_length(int(length)) if length else encoder
 
     def parse_posts(self, text: str) -> tuple[PostProcessor, ...]:
-        """Read post-processors as they stand in an id, `sn+natsv:6`, or none of an empty text.
+        """Read post-processors as written in an id, `sn+natsv:6`, or none of an empty text.
 
         Raises:
             UsageError: A word is unknown, or its argument is wrong.

@@ -97,6 +97,19 @@ def test_every_function_that_is_named_exists(name):
     assert not {(path, inner) for path, inner in functions if inner not in definitions(path)}
 
 
+def test_each_term_of_the_glossary_is_used_and_no_other_word_for_it():
+    section = ARCHITECTURE.partition("## Glossary")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| ([^|]*?) ?\|$", section, re.MULTILINE)
+    terms = dict(rows[1:])  # without the heading
+    assert 30 <= len(terms) <= 40
+    code = [path.read_text(encoding="utf-8") for path in (ROOT / "harness").rglob("*.py")]
+    pages = [page.replace(section, "") for page in PAGES.values()]
+    text = " ".join("\n".join([*code, *pages]).lower().split())
+    assert not [term for term in terms if not re.search(rf"\b{term}", text)]
+    synonyms = filter(None, terms.values())
+    assert not [word for word in synonyms if re.search(rf"\b{word}s?\b", text)]
+
+
 def test_ten_things_are_where_the_architecture_says():
     table = ARCHITECTURE.split("## Where things are")[1].split("\n## ")[0]
     rows = [row for row in table.split("\n") if row.startswith("| the ") or row.startswith("| a ")]

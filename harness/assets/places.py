@@ -1,7 +1,7 @@
-"""Where data and encoders lie on this machine, and the pins of those that nothing else fixes.
+"""Where data and encoders are on this machine, and the pins of those that nothing else fixes.
 
 A pin is trust on first use: what an unpinned download turned out to be, so that another one is
-noticed. Pins of data lie in the data folder and travel with it, pins of encoders in the cache.
+noticed. Pins of data are in the data folder and travel with it, pins of encoders in the cache.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def packaged(config: EncoderConfig) -> Path | None:
 class PinFile:
     """What a file of pins holds: by name, the digests of files and the commit of a repository.
 
-    It may be copied from another machine, and the files that it names are read: they must lie below
+    It may be copied from another machine, and the files that it names are read: they must be below
     the folder.
     """
 
@@ -324,7 +324,7 @@ class Pins:
                 )
 
     def record(self, name: str, pin: Pin) -> None:
-        """Keep a pin, beside what is already known. Raises DataError if they differ."""
+        """Add a pin to those that are known. Raises DataError if they differ."""
         self.check(name, pin)
         if pin.items() <= self.of(name).items():
             return

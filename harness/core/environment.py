@@ -24,7 +24,7 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensor
 def commit() -> dict[str, Any]:
     """The commit of the checkout and whether tracked files differ from it; None outside one.
 
-    An installed package may lie inside a checkout of another project, whose commit says nothing.
+    An installed package may be inside a checkout of another project, whose commit says nothing.
     """
     if IS_WHEEL:
         return {"commit": None, "dirty": None}

@@ -36,7 +36,7 @@ TRANSDUCTIVE = ("target", "target-splits")
 
 @dataclass(frozen=True)
 class MethodId:
-    """The parts of an id, as they stand in it; `str` puts them together again.
+    """The parts of an id, as they are written in it; `str` puts them together again.
 
     `encoder` includes a maximum length, and each of `post` its argument.
     """
@@ -75,7 +75,7 @@ def is_method_id(text: str) -> bool:
 Aggregation = Literal["all", "mean", "wmean"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 
-# The sections of the leaderboard beside the seven STS tasks of the papers.
+# The sections of the leaderboard after the seven STS tasks of the papers.
 Section = Literal["other", "transfer", "embedded"]
 
 
@@ -115,7 +115,7 @@ class Progress:
         """Count further steps as done."""
 
     def note(self, text: str) -> None:
-        """Put a short text beside the phase, such as the current loss."""
+        """Put a short text after the phase, such as the current loss."""
 
 
 @dataclass(frozen=True, eq=False)

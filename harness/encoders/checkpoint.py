@@ -3,7 +3,7 @@
 Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes through
 torch's restricted unpickler once, into safetensors in the cache; nothing else is ever unpickled.
 What transformers or sentence-transformers would apply in a folder and the harness does not is
-refused by name whenever its weights are read (`NOT_APPLIED`). What a name pins beside its weights
+refused by name whenever its weights are read (`NOT_APPLIED`). What a name pins besides its weights
 is at the end. Importing this module costs no torch.
 """
 
@@ -42,9 +42,9 @@ MODULES_FILE = "modules.json"  # of sentence-transformers
 STATIC_MODULE = "StaticEmbedding"  # its module of a table of vectors
 # Of a model for other libraries, or under a name that transformers does not look for.
 OTHER_WEIGHTS = (".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors")
-SEAL_SUFFIX = ".sha256"  # beside a converted file: its own digest
+SEAL_SUFFIX = ".sha256"  # of the file with a converted file's digest
 
-# What a vocabulary may lie in, and what else an AutoTokenizer may read, whatever its class.
+# Files that a vocabulary may be in, and what else an AutoTokenizer may read, whatever its class.
 VOCABULARY_FILES = (
     "tokenizer.json", "vocab*", "merges*", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken",
 )  # fmt: skip
@@ -378,7 +378,7 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
 def convert_once(cache: Path, file: Path, convert: Callable[[Path, Path], None]) -> Path:
     """The safetensors form of a file, in the cache under its digest: complete or absent.
 
-    `convert` writes a scratch file. A seal beside the form holds the digests of file and form, and
+    `convert` writes a scratch file. A seal next to the form holds the digests of file and form, and
     is compared each time: a damaged one, and one of another file, is made again. Of two processes
     the last wins, with equal bytes.
     """
@@ -477,7 +477,7 @@ def config_digest(config: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a checkpoint's files beside its weights must be; None is not pinned.
+    """What a checkpoint's other files than its weights must be; None is not pinned.
 
     Args:
         vocabulary: The digest of its tokens and their ids.

@@ -162,7 +162,7 @@ class Modules:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The ways in which tokens are pooled; their vectors stand side by side."""
+        """The ways in which tokens are pooled; their vectors are concatenated."""
         switched = [mode for mode, word in POOLING_MODES.items() if self.pooling.get(word)]
         modes = self.pooling.get("pooling_mode") or switched or "mean"
         return (modes,) if isinstance(modes, str) else tuple(modes)

@@ -35,7 +35,7 @@ NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
 
 @dataclass(frozen=True)
 class PromptedConfig(TransformerConfig):
-    """A transformer encoder with prompts beside those of its sentence-transformers folder.
+    """A transformer encoder with prompts besides those of its sentence-transformers folder.
 
     Args:
         prompts: Names and texts: `.native:sts` puts the text called `sts` before each sentence.
@@ -66,7 +66,7 @@ class NativeConfig(DerivedConfig):
 
     Args:
         of: The encoder.
-        prompt: The name of the prompt that stands before each sentence, the folder's or the
+        prompt: The name of the prompt that is put before each sentence, the folder's or the
             encoder's; empty is the folder's default, which may be none.
 
     Examples:

@@ -135,7 +135,7 @@ class StaticConfig(BaseConfig):
         return LocalFiles(self.weights_sha256)
 
     def identify(self, path: Path) -> Identity:
-        """The key and digests; `path` is the vector file, or the folder that it lies in."""
+        """The key and digests; `path` is the vector file, or the folder that holds it."""
         file = self._file(path)
         weights = sha256_of(file)
         require_weights(self.name, file, self.weights_sha256, weights)
@@ -178,8 +178,8 @@ class StaticEncoder(AverageEncoder):
 class CountedConfig(StaticConfig):
     """An average of word vectors that are first mapped with the help of word counts.
 
-    The counts lie beside the vector file. A weight of a word scales its vector, so that the token
-    mean, over the number of known words, is the weighted one.
+    The counts are in the folder of the vector file. A weight of a word scales its vector, so that
+    the token mean, over the number of known words, is the weighted one.
 
     Args:
         counts: The file of word counts, in the data folder.
@@ -248,7 +248,7 @@ class Vocabulary:
     def of(
         cls, rows: Mapping[str, int], vectors: Float32[np.ndarray, "V D"], corpus: Mapping[str, int]
     ) -> Vocabulary:
-        """The vectors of words beside the counts of a corpus, which may hold others."""
+        """The vectors of words, and the counts of a corpus, which may hold others."""
         counts = np.zeros(len(vectors), np.int64)
         counts[[*rows.values()]] = [corpus.get(word, 0) for word in rows]
         return cls(rows, vectors, counts, sum(corpus.values()))
@@ -455,7 +455,7 @@ MERGED_COLUMNS = re.compile(r"\s|[^\w.+-][+-]?\d*\.?\d+$")
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """What stands between single blanks."""
+    """The parts between single blanks."""
     return line.rstrip(b" \r\n").split(b" ")
 
 

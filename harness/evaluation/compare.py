@@ -194,7 +194,7 @@ def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> I
     """The claims' stored intervals, and one for each finding of a run that has none.
 
     None is made where a score is none that a resample can compute again, or where the similarities
-    of a method do not lie beside its record, for each of its seeds.
+    of a method are not stored with its record, for each of its seeds.
     """
     registry = resampler.results.registry
     tests = ClaimTests(resampler.results.records, registry, stored)
@@ -388,7 +388,7 @@ def against_best(
     """Of each column of a table the methods that can be tested against its best, with Holm's p.
 
     The best has the highest mean over seeds and p = 1. A column is left out where a score is not
-    one that resamples compute again, or where the similarities of a method do not lie beside its
+    one that resamples compute again, or where the similarities of a method are not stored with its
     record. Seeds are resampled as items are; the family is the column.
     """
     results = resampler.results.records

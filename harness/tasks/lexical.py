@@ -27,7 +27,7 @@ def lexical(name: str, text: Text) -> Task:
 
 
 def legend(where: str, published: str = "") -> str:
-    """The sentence beside the columns: the scores of the gold itself, which need no model."""
+    """The sentence next to the columns: the scores of the gold itself, which need no model."""
     return (
         f"Lexical: Spearman of similarity and token edit distance on {where}; gold itself has "
         "{gold_edit_distance} over all pairs and {gold_edit_distance_near} over those at distance "

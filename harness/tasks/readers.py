@@ -1,4 +1,4 @@
-"""Readers of evaluation files: where they lie, their lines, fields and scores, their digests.
+"""Readers of evaluation files: where they are, their lines, fields and scores, their digests.
 
 A sentence is kept exactly as its file has it: only the line end (LF or CRLF) and a byte-order mark
 at the start of the file are removed. Tabs alone separate fields, quotes are ordinary characters,
@@ -33,7 +33,7 @@ from harness.core.types import Pairs, rows_digest
 Text = Literal["raw", "senteval"]
 ScoredPair = tuple[str, str, float]  # two sentences and their gold
 
-# Where a text form may stand under the data folder. The folder may itself be an unpacked
+# Where a text form may be under the data folder. The folder may itself be an unpacked
 # senteval.tar, SentEval's `data`, or a checkout of a repository that holds SentEval.
 FOLDERS: dict[Text, tuple[str, ...]] = {
     "raw": ("raw/",),
@@ -90,7 +90,7 @@ class PublishedRows:
 class PublishedSet:
     """Loads a split of a set: finds its files, parses them, compares the rows with the published.
 
-    `files` are those of each split, `folders` the places under the data folder where they may lie.
+    `files` are those of each split, `folders` the places under the data folder where they may be.
     """
 
     family: str
@@ -230,7 +230,7 @@ def read_scored_pairs(
     counts: Sequence[int],
     header: Sequence[str] = (),
 ) -> Pairs:
-    """Scored pairs, one a line: two sentences and a gold score, which stand in these columns.
+    """Scored pairs, one a line: two sentences and a gold score, in these columns.
 
     `gold` reads the score, given its place; `counts` are the numbers of fields that a line may
     have. Raises DataError for any other line.

@@ -2,7 +2,7 @@
 
 Gold runs from 0 to 5. STS-B has three splits; a year has one, of several subsets, which are its
 groups. STS13 has no SMT subset (its licence; SIF 2017 is the only paper that scores it). STS-B is
-drawn from STS12-17: 1,006 of its 1,379 test pairs also stand in the files of STS12-16.
+drawn from STS12-17: 1,006 of its 1,379 test pairs are also in the files of STS12-16.
 """
 
 from __future__ import annotations
@@ -77,9 +77,10 @@ def parse_benchmark(path: Path) -> Pairs:
 
 
 def parse_subset(inputs: Path, gold: Path, group: str) -> Pairs:
-    """Two sentences a line (raw STS16: then two source notes) and, beside them, one score a line.
+    """Two sentences a line, and one score a line of a second file.
 
-    An empty score marks a pair that was never annotated; it is dropped.
+    Raw STS16 has two notes on sources after the sentences. An empty score marks a pair that was
+    never annotated; it is dropped.
     """
     sentences, scores = list(lines(inputs)), list(lines(gold))
     if len(sentences) != len(scores):

@@ -1,8 +1,8 @@
 """SimCSE: contrastive learning of sentence embeddings (Gao et al. 2021, arXiv 2104.08821).
 
 Unsupervised, a sentence and itself under another dropout mask agree; supervised, a sentence and an
-entailed one, with a contradiction as a hard negative. Beside the objectives stand two variants of
-the paper: discrete augmentations of the second view (Table 1) and masked language modelling as an
+entailed one, with a contradiction as a hard negative. Two variants of the paper are here as
+well: discrete augmentations of the second view (Table 1) and masked language modelling as an
 auxiliary objective (section 4.3).
 """
 

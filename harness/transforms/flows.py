@@ -38,7 +38,7 @@ Start = Literal["data", "glorot"]
 class Architecture:
     """A multi-scale flow: `levels` of `depth` steps, each of the layers named in `step`.
 
-    `first` names layers that stand once, before all steps; `width` is the size of the couplings'
+    `first` names layers that come once, before all steps; `width` is the size of the couplings'
     hidden layers. Layer names: actnorm, reversal, mixing (an invertible linear map), additive and
     scaled (couplings).
     """

@@ -96,7 +96,7 @@ class Pooler(_Part):
 
 @dataclass(frozen=True)
 class Native(_Part):
-    """The vector that a model's own modules give; `prompt` names what stands before a sentence.
+    """The vector that a model's own modules give; `prompt` names what is put before a sentence.
 
     It goes with an encoder that applies them (`harness/encoders/native.py`): prompt, pooling and
     dense layers are the encoder's, and nothing is left to do here.

@@ -29,7 +29,7 @@ UNPACKING_ERRORS = (
 def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
     """The wanted members into the folder, all of them or none: their paths in it and sha256.
 
-    They wait beside the archive until it was read to its end. Names fit in any case of letters, as
+    They wait next to the archive until it was read to its end. Names fit in any case of letters, as
     some systems change it; a path in the folder has that of the archive.
     """
     pattern, left = re.compile(str(wanted.keep), re.IGNORECASE), wanted.unpacked

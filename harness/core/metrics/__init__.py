@@ -105,7 +105,7 @@ class Metric:
         words: Of each score that a page names, how it is called; `{}` stands for `compared`.
         compared: The name of the values that are scored.
         compare: The values, from vectors.
-        further_scores: Facts of `compare` that are scores, beside those of the values.
+        further_scores: Facts of `compare` that are scores, besides those of the values.
         of_vectors: Further scores, of the vectors and the rows of the scored pairs.
         learns: Whether `compare` learns from the labels of the splits that are not scored.
         rounded: Whether `score` is given the values rounded to ten decimals, so that equal pairs

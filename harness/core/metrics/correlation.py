@@ -1,7 +1,7 @@
 """Correlation of similarity and graded gold: Spearman's and Pearson's, under every aggregation.
 
 The similarity by which a cell is known is the cosine. Dot product, Euclidean and Manhattan distance
-have their correlations beside it, without those of single groups.
+have their correlations as well, without those of single groups.
 
 `all` correlates the concatenated subsets of a year (SBERT, SimCSE), `mean` averages the subsets'
 correlations, `wmean` weighs them by their number of pairs (BERT-flow, BERT-whitening).

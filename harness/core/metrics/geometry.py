@@ -1,4 +1,4 @@
-"""Alignment and uniformity on the unit sphere (Wang & Isola 2020), beside a task's correlations."""
+"""Alignment and uniformity on the unit sphere (Wang & Isola 2020), of the vectors of a task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Relatedness as a supervised regression, as SentEval scores STS-B and SICK-R by default.
 
 None of the papers of the matrix uses it (they take the raw cosine), but numbers made with it are
-quoted beside theirs. SentEval trains a small network on [|u - v|, u * v]; here a ridge regression
+compared with theirs. SentEval trains a small network on [|u - v|, u * v]; here a ridge regression
 on the same features, its penalty chosen on the development split, makes the point without
 randomness: labels were seen, so the score is another thing than a cosine's.
 """

@@ -1,7 +1,7 @@
 """Similarity functions other than the cosine: dot product, negative distances.
 
 A record holds the correlations of gold with each of them, under mteb's names (`dot_spearman`,
-`euclidean_pearson`), beside those with cosines, which are `spearman` and `pearson` alone. Distances
+`euclidean_pearson`); correlations of cosines are `spearman` and `pearson` alone. Distances
 are negative, as in SentEval and mteb, so that a higher value means more similar.
 """
 

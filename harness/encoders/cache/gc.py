@@ -1,8 +1,8 @@
-"""The cache folder: what lies in it, when it was last used, and clearing it.
+"""The cache folder: what is in it, when it was last used, and clearing it.
 
 Only what has the name and the form of something cached is ever touched: folders and files named by
 hex digests in the cache folder's own four parts. Links are ignored, as they may lead elsewhere.
-Pins and trained encoders lie in the same folder; they are no cache, and stay.
+Pins and trained encoders are in the same folder; they are no cache, and stay.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def clear(root: Path, entry: CacheEntry) -> bool:
             for file in files:
                 file.unlink(missing_ok=True)
             for part in FOLDERS_BY_KEY:
-                with suppress(OSError):  # there is none, or something else lies in it
+                with suppress(OSError):  # there is none, or something else is in it
                     (root / part / entry.key).rmdir()
     return free
 
@@ -142,7 +142,7 @@ def entries_named(entries: Sequence[CacheEntry], words: Sequence[str]) -> list[C
 
 
 def _inside(folder: Path, names: re.Pattern[str]) -> list[Path]:
-    """What has such a name in a folder; neither links nor what lies behind one."""
+    """What has such a name in a folder; neither links nor what they lead to."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     paths = [path for path in folder.iterdir() if names.fullmatch(path.name)]

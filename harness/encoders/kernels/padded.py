@@ -109,8 +109,8 @@ Batch = Sequence[Sequence[int]]
 class PaddedKernel:
     """The plain forward pass: one padded batch, every hidden state pooled over its real tokens.
 
-    Padding stands on the right whatever the tokenizer prefers: positions then count from the
-    first real token in every architecture. `summary` is where CLS stands among a text's tokens
+    Padding is on the right whatever the tokenizer prefers: positions then count from the
+    first real token in every architecture. `summary` is where CLS is among a text's tokens
     (0 first, -1 last, None nowhere); `has_pooler` says that the checkpoint holds the pooler. Where
     `alone` is set the model sees padding: a batch must hold sentences of one length.
     """
