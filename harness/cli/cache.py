@@ -69,8 +69,7 @@ def remove(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME|KEY_PATTERN",
-            help="Names of encoders, or prefixes of keys (harness cache ls).",
+            metavar="NAME|KEY", help="Names of encoders, or prefixes of keys (harness cache ls)."
         ),
     ],
     cache: CacheDir = None,
