@@ -98,7 +98,7 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
             table, folder.reproductions(table), folder.registry, folder.records_of_table(table)
         )
     for encoder, methods in methods_by_encoder(folder.records.methods).items():
-        page = encoder_page(folder.records, folder.registry, encoder, methods)
+        page = encoder_page(folder.records, folder.registry, encoder, methods, folder.encoder_sizes)
         made[tables / f"{file_name(encoder)}.md"] = page
     if folder.traps:
         made[tables / TRAPS_PAGE] = traps_page(folder.records, folder.traps)

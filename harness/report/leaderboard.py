@@ -395,10 +395,13 @@ def encoder_parts(
 
 
 def encoder_page(
-    results: Results, registry: Registry, encoder: str, methods: Sequence[str]
+    results: Results,
+    registry: Registry,
+    encoder: str,
+    methods: Sequence[str],
+    sizes: Mapping[str, EncoderSize],
 ) -> Page:
-    """Every protocol of one encoder, then the other sections."""
-    sizes = sizes_of_encoders(results, registry)
+    """Every protocol of one encoder, then the other sections; `sizes` are of all encoders."""
     parts = [texts()["how-to-read"], *origin_notes(results, methods)]
     parts += method_notes(registry, methods)
     candidates = [sts_board(results, methods, scoring, sizes) for scoring in SCORINGS]

@@ -14,6 +14,7 @@ from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import CONFORMANCE_PAGE
 from harness.report.paper_tables import CONTENTS_FILE
+from harness.results.encoder_sizes import sizes_of_encoders
 from harness.results.folder import ResultsFolder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,11 +64,15 @@ def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(sectio
     registry.tasks["specimen"] = task("specimen", columns=columns)
     scores = {"spearman": {"all": 12.34}, "further": 5.0, "gold_score": 77.0}
     results = results_of(made_record("fake.mean", "specimen", scores))
-    page = encoder_page(results, registry, "fake", ["fake.mean"]).text
+    page = encoder_page(
+        results, registry, "fake", ["fake.mean"], sizes_of_encoders(results, registry)
+    ).text
     part = page[page.index(f"## {heading} tasks") :]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()]
     assert ["method", "SPECIMEN", "further"] in lines
     assert ["`fake.mean`", "12.34", "5.00"] in lines
     assert "Gold has 77.00." in part
     # A task that everybody can measure stands on the first page, too.
-    assert ("SPECIMEN" in leaderboard(results, registry, "", {}).text) == (section == "embedded")
+    assert ("SPECIMEN" in leaderboard(results, registry, "", "", {}).text) == (
+        section == "embedded"
+    )

@@ -13,6 +13,7 @@ from harness.report.paper_tables import paper_page
 from harness.report.replication import claims_page
 from harness.results.claim_tests import ClaimTests
 from harness.results.conformance import compare_reference
+from harness.results.encoder_sizes import sizes_of_encoders
 from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder
 from harness.results.records import Store
@@ -47,7 +48,9 @@ def paper(results):
 
 PAGES = {
     "the leaderboard": lambda results: leaderboard(results, REGISTRY, "", "", FOLDER.comparisons),
-    "an encoder": lambda results: encoder_page(results, REGISTRY, "minilm", METHODS["minilm"]),
+    "an encoder": lambda results: encoder_page(
+        results, REGISTRY, "minilm", METHODS["minilm"], sizes_of_encoders(results, REGISTRY)
+    ),
     "traps": lambda results: traps_page(results, FOLDER.traps),
     "claims": claims,
     "conformance": conformance,
@@ -82,7 +85,9 @@ def test_the_scores_in_a_legend_are_of_records_of_the_page():
         made_record("others.mean", "specimen", {**score, "gold": 77.0}),
         made_record("others.cls", "specimen", {**score, "gold": 77.0}),
     )
-    page = encoder_page(results, registry, "fake", ["fake.mean"])
+    page = encoder_page(
+        results, registry, "fake", ["fake.mean"], sizes_of_encoders(results, registry)
+    )
     assert "Gold has 77.00." in page.text
     assert {*page.records.by_cell} == {("fake.mean", "specimen"), ("others.mean", "specimen")}
 
