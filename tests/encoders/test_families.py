@@ -79,7 +79,7 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(name, made, t
         if encoding.pooler is not None:
             assert relative_gap(encoding.pooler[row], out.pooler_output[0]) <= ROUNDING
     if FAMILIES[name].summary is NONE:
-        with pytest.raises(UsageError, match="cls: this encoder has no summary token; use mean"):
+        with pytest.raises(UsageError, match=r"cls: .*use mean"):
             CLS(encoding)
 
 

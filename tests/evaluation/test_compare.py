@@ -303,5 +303,5 @@ def test_intervals_are_read_as_they_were_written(tmp_path):
     with pytest.raises(DataError, match=r"claims\.json, interval 1: unknown key .lowest."):
         read_intervals(tmp_path)
     file.write_text(text)
-    with pytest.raises(DataError, match=r"claims\.json: wanted .*; restore it, or delete it"):
+    with pytest.raises(DataError, match=r"claims\.json: wanted "):
         read_intervals(tmp_path)

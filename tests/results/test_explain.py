@@ -102,7 +102,7 @@ def test_choices_that_lead_to_another_number_are_single_first_then_pairs_and_sum
 
 @pytest.mark.parametrize("mine", [100.5, -101.0, float("nan"), float("inf")])
 def test_a_number_that_no_score_can_be_is_refused(mine):
-    with pytest.raises(UsageError, match="wanted a score x100, from -100 to 100"):
+    with pytest.raises(UsageError, match="from -100 to 100"):
         explanation(*ROWS, mine=mine)
 
 
