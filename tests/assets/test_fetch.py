@@ -40,14 +40,23 @@ MODEL = {
     "tokenizer.json": b"{}",
     "model.safetensors": WEIGHTS,
     "pytorch_model.bin": b"not wanted beside the better one",
-    "README.md": b"not wanted at all",
+    "README.md": b"what it claims",
+    ".eval_results/made.yaml": b"[]",
+    "onnx/README.md": b"not wanted at all",
 }
+READ = ("config.json", "tokenizer.json", "model.safetensors")
+BROUGHT = (*READ, "README.md", ".eval_results/made.yaml")  # with what the model claims
 PINNED = TransformerConfig("pinned", "me/pinned", revision=FIRST)
 LOOSE = TransformerConfig("loose", "me/loose")
 CSV = b"one,two\n" * 400
 PLAIN = Download("plain.csv", "plain/plain.csv", repo="me/data")
 sleep = time.sleep
 TARRED = Download("texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)")
+
+
+def test_a_models_claims_are_among_its_files_and_no_other_card():
+    wanted = ["README.md", ".eval_results/STS12.yaml", "results/STS12.json"]
+    assert model_files([*wanted, "onnx/README.md", "eval.yaml"]) == wanted
 
 
 def test_the_weights_of_a_models_modules_are_among_its_files():
@@ -105,7 +114,9 @@ def fetch(hub, tmp_path, capfd):
 
 def stored(tmp_path, repo, commit=FIRST):
     place = f"huggingface/hub/models--{repo.replace('/', '--')}/snapshots/{commit}"
-    return {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()}
+    folder = tmp_path / place
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 # Models
@@ -114,8 +125,7 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
     status, out, err = fetch("pinned")
     assert (status, err) == (0, "")
     assert out.startswith("pinned: ")
-    wanted = ("config.json", "tokenizer.json", "model.safetensors")
-    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in wanted}
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in BROUGHT}
     assert len(hub.got("/store/")) == 1  # the weights, once
 
 
@@ -136,7 +146,6 @@ def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkey
     assert read.count("model.safetensors") == 4
 
 
-READ = ("config.json", "tokenizer.json", "model.safetensors")
 UNFINISHED = {
     "an error": (Fault(status=500, for_ever=True), 3),
     "a cut": (Fault(cut_after=0, for_ever=True), 3),
@@ -161,8 +170,8 @@ def test_a_model_of_which_one_file_does_not_come_is_not_here(
     assert not Pins(tmp_path / "cache" / "pins.json").of(config.repo)
     hub.faults.clear()
     assert fetch(config.name)[0] == 0
-    wanted = {name: MODEL[name] for name in READ}
-    assert {p.name: p.read_bytes() for p in places.encoder(config).iterdir()} == wanted
+    assert places.encoder(config).name == FIRST
+    assert stored(tmp_path, config.repo) == {name: MODEL[name] for name in BROUGHT}
 
 
 def test_what_another_program_left_of_a_model_is_completed(fetch, hub, tmp_path):
@@ -176,7 +185,7 @@ def test_what_another_program_left_of_a_model_is_completed(fetch, hub, tmp_path)
     with pytest.raises(AssetMissing, match=r"as a whole \(.*is no finished `harness fetch`\)"):
         Places(tmp_path / "cache").encoder(PINNED)
     assert fetch("pinned")[0] == 0
-    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in READ}
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in BROUGHT}
     assert (folder / "blobs" / "x").read_bytes() == WEIGHTS[::-1]
     assert [path for m, path, _ in hub.asked if m == "GET" and "config.json" in path] == []
 
@@ -223,7 +232,7 @@ def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path, afte
     with pytest.raises(AssetMissing, match="get it: harness fetch pinned"):
         places.encoder(PINNED)
     fetcher.bring(PINNED)
-    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in READ}
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in BROUGHT}
     assert places.encoder(PINNED).name == FIRST
 
 
@@ -248,7 +257,7 @@ def test_headers_of_a_hub_name_no_file(fetch, hub, tmp_path, inside, header, val
     new = {path.relative_to(tmp_path).parts[0] for path in set(tmp_path.rglob("*")) - before}
     assert new <= {"huggingface", "cache", "data"}
     assert (status, value in err if value else False) == (int(header == "X-Repo-Commit"), False)
-    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in READ}
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in BROUGHT}
 
 
 @pytest.mark.parametrize("commit", OUTSIDE)

@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 from documents import ROOT, lines
+from standin import at_standin, standin
 
 PAGE = (ROOT / "docs/how-to/verify.md").read_text(encoding="utf-8")
 FALSE = 0.1234
@@ -61,6 +62,27 @@ def test_a_false_number_is_status_1_and_kept_once(call, made):
     again = call("verify", "my-model", "--output", "verified")
     assert (again.status, again.out) == (1, "")
     assert "done before" in again.err
+
+
+def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
+    call, made, monkeypatch, tmp_path
+):
+    folder, commit = made.parent, "1" * 40
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    later = {**files, "README.md": b"# No number\n"}
+    with standin() as hub:
+        at_standin(hub, monkeypatch, tmp_path)
+        hub.model("me/card-model", files, commit)
+        hub.model("me/card-model", later, "2" * 40)
+        fetched = call("fetch", f"me/card-model@{commit}")
+        assert fetched.status == 0, fetched.err
+    facts = json.loads(call("verify", f"me/card-model@{commit}", "--json").out)
+    assert facts["hold"] == facts["checked"] == 1
+    assert facts["exit_status"] == 0
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 MODULE_PATTERNS = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
 VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
 MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
+CLAIM_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")  # numbers it claims
 
 GIT_SHA1 = COMMIT  # of a small file, over a header and its bytes
 
@@ -226,13 +227,17 @@ def _listing(
             f"{name}: wanted the files of a model from {page}, found {what}; nothing was "
             "downloaded: check HF_ENDPOINT"
         ) from None
-    if not files:
+    if not any(_matches(file.path, MODEL_FILES) for file in files):
         raise AssetMissing(f"{name}: {repo} on the hub holds no model")
     return commit, tuple(files)
 
 
 def model_files(names: Iterable[str]) -> list[str]:
-    """Those of a repository's files that a model is read from; no pickle where there is better."""
-    matching = [name for name in names if any(fnmatchcase(name, p) for p in MODEL_FILES)]
+    """A model's files in a repository, and its claims; no pickle where there is better."""
+    matching = [name for name in names if _matches(name, (*MODEL_FILES, *CLAIM_FILES))]
     better = {name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")}
     return [n for n in matching if not (n.endswith(".bin") and n.rpartition("/")[0] in better)]
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
