@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.registry import look_up
 from harness.report.cite import answer as citation
 from harness.report.diagnosis import answer_lines, diagnosis_facts
+from harness.report.next_steps import search_of
 from harness.report.sentences import choice_facts, choice_tables, render_explanation
+from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 
 
@@ -52,7 +56,10 @@ def explain_command(
         diagnosis = folder.diagnose(cell, mine)
         opt.say(json.dumps(diagnosis_facts(diagnosis, folder.causes, folder.registry)))
     elif mine is not None:
-        _explain_difference(folder, cell, mine, verbose=verbose, every_choice=every_choice)
+        places = Resolver.from_options(
+            Places.from_environment(os.environ), sources.encoder or []
+        ).places
+        _explain_difference(folder, places, cell, mine, verbose=verbose, every_choice=every_choice)
     elif cell.count("/") < 2:
         _list_rows(folder, cell, as_json)
     else:
@@ -75,11 +82,18 @@ def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
 
 
 def _explain_difference(
-    folder: ResultsFolder, place: str, mine: str, *, verbose: bool, every_choice: bool
+    folder: ResultsFolder,
+    places: Places,
+    place: str,
+    mine: str,
+    *,
+    verbose: bool,
+    every_choice: bool,
 ) -> None:
     """Why a reader's numbers differ from published ones."""
     diagnosis = folder.diagnose(place, mine)
-    lines = answer_lines(diagnosis, folder.causes, folder.registry, verbose=verbose)
+    search = search_of(diagnosis.numbers[0], folder.registry, places)
+    lines = answer_lines(diagnosis, folder.causes, folder.registry, search=search, verbose=verbose)
     opt.say("\n".join(lines))
     if not every_choice:
         return

@@ -19,15 +19,22 @@ from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 ANSWER_WIDTH = 80  # columns
 ANSWER_LINES = 10  # of an answer that is not verbose
 ANSWER_INDENT = "   "
+FEW_COLUMNS = 3  # columns whose numbers are repeated; of more only the differences
 
 
 def answer_lines(
-    diagnosis: Diagnosis, causes: Causes, registry: Registry, *, verbose: bool = False
+    diagnosis: Diagnosis,
+    causes: Causes,
+    registry: Registry,
+    *,
+    search: str = "",
+    verbose: bool = False,
 ) -> list[str]:
     """The lines of an answer: the numbers, the row's note, and each explanation with its check.
 
     An answer has at most ten lines of 80 columns. A verbose one has all notes and explanations,
-    with their sources, in as many lines as they take.
+    with their sources, in as many lines as they take. `search` is the command that measures which
+    choices give the first number, where the weights are at hand.
     """
     head = textwrap.wrap(
         _numbers_in_words(diagnosis.numbers), ANSWER_WIDTH, subsequent_indent=ANSWER_INDENT
@@ -39,10 +46,14 @@ def answer_lines(
         _explanation(number, suggestion, diagnosis, causes, registry, verbose=verbose)
         for number, suggestion in enumerate(shown, start=1)
     ]
+    measured = []
+    if search and not diagnosis.nothing_is_wrong:
+        measured = _wrapped(f"The weights are here; measured for sure: {search}", "", ANSWER_INDENT)
     if verbose:
         wrapped_notes = [line for note in notes for line in textwrap.wrap(note, ANSWER_WIDTH)]
-        return [*head, *wrapped_notes, *verdict, *(line for part in explanations for line in part)]
-    closing = ["--verbose has all notes, explanations and sources."]
+        shown_lines = [line for part in explanations for line in part]
+        return [*head, *wrapped_notes, *verdict, *shown_lines, *measured]
+    closing = [*measured, "--verbose has all notes, explanations and sources."]
     room = ANSWER_LINES - len(head) - len(verdict) - len(closing)
     # The explanations come whole if they can; a note has a line in any case.
     lines_for_notes = max(1, room - sum(map(len, explanations)))
@@ -52,23 +63,31 @@ def answer_lines(
 
 
 def _fitting(explanations: Sequence[Sequence[str]], room: int) -> list[str]:
-    """The explanations that have room; of the first that has none, what it is without details."""
+    """The explanations that have room; of the first that has none, its title and what to change."""
     lines: list[str] = []
     for explanation in explanations:
         title = [line for line in explanation if not line.startswith(ANSWER_INDENT * 2)]
-        for part in (explanation, title):
-            if len(lines) + len(part) <= room:
-                lines += part
-                break
-        if len(lines) >= room or part is title:
+        change = _with_first_detail(title, explanation[len(title) :])
+        part = next((p for p in (explanation, change, title) if len(lines) + len(p) <= room), [])
+        lines += part
+        if part is not explanation:
             break
     return lines
+
+
+def _with_first_detail(title: Sequence[str], details: Sequence[str]) -> Sequence[str]:
+    """A title with the first of its details: the line that makes the number."""
+    further = (i for i, line in enumerate(details) if i and not line.startswith(ANSWER_INDENT * 3))
+    return [*title, *details[: next(further, len(details))]]
 
 
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
     """`sbert.t1/sbert-nli-base: sts13 71.64 for 76.53 (-4.89)`, yours for the published one."""
     cell = numbers[0].cell
     parts = []
+    if len(numbers) > FEW_COLUMNS:
+        gaps = ", ".join(f"{n.cell.column.id} {signed(n.gap)}" for n in numbers)
+        return f"{cell.table.id}/{cell.row.id}, yours minus the published: {gaps}"
     for number in numbers:
         fraction = " (taken as points)" if number.is_fraction else ""
         parts.append(

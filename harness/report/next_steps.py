@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.assets.catalogue import Asset
-from harness.assets.places import asset_named, assets_of
+from harness.assets.places import Places, asset_named, assets_of
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub, Trained
+from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.types import MethodId
 from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, composed
+from harness.results.settings import ReportedNumber
 from harness.results.verdict import CellState
 
 
@@ -29,6 +31,19 @@ def command_of(cell: PublishedCell, registry: Registry) -> str:
     if cell.task:
         words.append(f"-t {cell.task}")
     return " ".join(words)
+
+
+def search_of(number: ReportedNumber, registry: Registry, places: Places) -> str:
+    """The command that searches for a reader's number; empty where weights or data are not here."""
+    cell = number.cell
+    method = composed(cell.method, registry)
+    task = registry.tasks.get(cell.task or "")
+    if method is None or task is None or cell.metric not in CORRELATION_SCORES:
+        return ""
+    if not (places.has_encoder(method.encoder) and places.has_data(task.asset)):
+        return ""
+    metric = "" if cell.metric == "spearman" else f" --metric {cell.metric}"
+    return f"harness search {method.id} -t {task.name} --target {number.points:.2f}{metric}"
 
 
 def recorded(results: Results, registry: Registry) -> frozenset[str]:

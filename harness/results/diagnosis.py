@@ -157,10 +157,15 @@ def diagnose(
         if not (other.cell.row is asked.cell.row and other.cell.table is asked.cell.table)
     ]
     own_rows = _by_row(other for other in others if other.is_of_encoder(asked))
-    trainings = _by_row(other for other in others if other.is_of_recipe(asked))
+    trainings = _by_row(other for other in published.values() if other.is_of_recipe(asked))
     spreads = _spreads(numbers, trainings)
     printed = [*_printed_elsewhere(numbers, own_rows, published)]
-    known_causes = [*_known_causes(numbers, causes)]
+    is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
+    known_causes = [
+        suggestion
+        for suggestion in _known_causes(numbers, causes)
+        if suggestion.certainty == "certain" or not is_rounding
+    ]
     suggestions = [
         *(suggestion for suggestion in known_causes if suggestion.certainty == "certain"),
         *printed,
@@ -169,7 +174,8 @@ def diagnose(
         *(suggestion for suggestion in known_causes if suggestion.certainty == "likely"),
         *(suggestion for suggestion in known_causes if suggestion.certainty == "possible"),
     ]
-    if all(suggestion.certainty == "possible" for suggestion in suggestions):
+    is_sure = any(suggestion.certainty != "possible" for suggestion in suggestions)
+    if not is_sure and not is_rounding:
         suggestions += _measured_effects(numbers[0], measured)
     distinct = _without_repetitions(suggestions)
     return Diagnosis(
@@ -178,7 +184,7 @@ def diagnose(
         notes=tuple(dict.fromkeys(note for number in numbers for note in number.cell.notes)),
         suggestions=distinct[:SUGGESTIONS_SHOWN],
         further=distinct[SUGGESTIONS_SHOWN:],
-        is_rounding=max(abs(number.gap) for number in numbers) <= NEGLIGIBLE,
+        is_rounding=is_rounding,
         outside=_far_outside(spreads),
     )
 
@@ -377,9 +383,13 @@ def _another_seed(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> Itera
 
 
 def _far_outside(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> SeedSpread | None:
-    """The spread that a number is so far outside that another seed does not explain it."""
+    """The spread that a number is so far outside that another seed does not explain it.
+
+    Where the published number is further outside, the spread is of another training than it.
+    """
     for number, spread in spreads:
-        if abs(spread.deviations(number.points)) > FAR_DEVIATIONS:
+        published = abs(spread.deviations(number.cell.points or 0.0))
+        if abs(spread.deviations(number.points)) > max(FAR_DEVIATIONS, published):
             return spread
     return None
 

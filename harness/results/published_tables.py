@@ -83,7 +83,26 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
     for cell in table.cells:
         cells.setdefault(cell.row.id, {})[cell.column.id] = cell
     columns = look_up(f"row of {table.id}", row, cells, remedy)
+    by_plain_name = {_plain(name): name for name in columns}
+    column = by_plain_name.get(_plain(column), column)
     return look_up(f"column of {table.id}/{row}", column, columns, remedy)
+
+
+# Names of columns in other programs, as `_plain` writes them.
+SAME_COLUMNS = {
+    "sst": "sst2",
+    "stsbenchmark": "stsb",
+    "sick": "sickr",
+    "sickrelatedness": "sickr",
+    "average": "avg",
+    "mean": "avg",
+}
+
+
+def _plain(column: str) -> str:
+    """A column's name without case and punctuation: `STSBenchmark` and `sts-b` are one."""
+    plain = "".join(filter(str.isalnum, column.lower()))
+    return SAME_COLUMNS.get(plain, plain)
 
 
 def _require_known_names(table: Table, registry: Registry) -> None:

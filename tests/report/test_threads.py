@@ -1,11 +1,15 @@
 """The answers to public threads, and that an answer fits a terminal whatever is asked."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.assets.catalogue import DATA_ASSETS
+from harness.assets.places import Places
 from harness.registry import load_registry
 from harness.report.diagnosis import ANSWER_LINES, ANSWER_WIDTH, answer_lines, diagnosis_facts
+from harness.report.next_steps import search_of
 from harness.report.threads import CAUSE_ABSENT, NO_ROW, answered_threads
 from harness.results.folder import ResultsFolder
 
@@ -60,3 +64,46 @@ def test_facts_hold_what_the_lines_say():
     [explanation] = facts["explanations"]
     assert explanation["printed"].startswith("simcse.issue-285/")
     assert explanation["explanation"] in " ".join(" ".join(lines_of(diagnosis)).split())
+
+
+# The answer names the search of this machine's weights
+
+
+def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
+    [number] = FOLDER.diagnose("mteb.1-12-75/minilm/sts12", "70.1").numbers
+    minilm = FOLDER.registry.encoders["minilm"]
+    (tmp_path / "minilm").mkdir()
+    asset = next(a for a in DATA_ASSETS if a.name == "sts-senteval")
+    (tmp_path / "data" / asset.probe[0]).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "data" / asset.probe[0]).touch()
+    here = Places(tmp_path, tmp_path / "data", encoders={minilm.name: tmp_path / "minilm"})
+    command = "harness search minilm.mean -t sts12.senteval --target 70.10"
+    assert search_of(number, FOLDER.registry, here) == command
+    assert search_of(number, FOLDER.registry, replace(here, data_dir=None)) == ""
+
+
+def test_a_search_that_is_named_keeps_the_answer_short():
+    search = "harness search minilm.mean -t sts12.senteval --target 70.10"
+    diagnosis = FOLDER.diagnose("mteb.1-12-75/minilm/sts12", "70.1")
+    lines = lines_of(diagnosis, search=search)
+    assert search in " ".join(line.strip() for line in lines)
+    assert len(lines) <= ANSWER_LINES
+    assert max(map(len, lines)) <= ANSWER_WIDTH
+
+
+@pytest.mark.parametrize(
+    ("row", "mine"),
+    [
+        (
+            "simcse.t5/simcse-bert-base-unsup",
+            "sts12=45.1,sts13=61.0,sts14=52.3,sts15=64.9,sts16=65.9,sts-b=58.0,sick-r=61.2",
+        ),
+        ("sbert.t1/avg-glove-embeddings", "avg=53.0"),
+        ("mteb.1/multilingual-e5-large", "sts12=60.1,sts-b=70.2"),
+        ("bert-flow.t2/bert-base-flow-nli", "sts12=63.48,sts13=72.14,sts14=68.42"),
+    ],
+)
+def test_the_first_explanation_says_what_to_change_whatever_the_notes(row, mine):
+    lines = lines_of(FOLDER.diagnose(row, mine))
+    assert any(line.lstrip().startswith(("change: ", "made by: ")) for line in lines)
+    assert len(lines) <= ANSWER_LINES

@@ -148,3 +148,26 @@ def test_a_damaged_file_of_causes_is_refused_with_its_place(tmp_path, old, new, 
     (tmp_path / "causes.toml").write_text(CAUSE.replace(old, new))
     with pytest.raises(DataError, match=told):
         read_causes(tmp_path / "causes.toml")
+
+
+@pytest.mark.parametrize("column", ["STS-B", "stsb", "STSBenchmark", "sts-b"])
+def test_columns_are_known_by_the_names_of_other_programs(column):
+    [number] = FOLDER.diagnose(UNSUPERVISED, f"{column}=76.85").numbers
+    assert number.cell.column.id == "sts-b"
+
+
+def test_a_spread_that_the_published_number_is_further_from_refutes_nothing():
+    diagnosis = FOLDER.diagnose("simcse.t5/simcse-roberta-base-unsup", "sts12=68.39")
+    assert diagnosis.outside is None
+
+
+def test_the_published_mean_over_seeds_has_the_spread_of_its_own_seeds():
+    assert subjects("simple-simcse.bert-base/mean/avg", "76.25") == [("seed",)]
+
+
+def test_a_number_that_is_the_published_one_has_no_further_cause():
+    assert subjects("sbert.t2/sbert-stsb-base/sts-b", "84.67") == []
+
+
+def test_a_score_above_a_trained_row_is_of_the_development_set():
+    assert subjects("sbert.t2/sbert-stsb-base/sts-b", "86.0")[0] == ("development-score-stsb",)
