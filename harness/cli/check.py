@@ -6,18 +6,22 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.cli import options as opt
-from harness.cli.selection import record_patterns
+from harness.cli.selection import Patterns, record_patterns
+from harness.core.errors import AssetMissing, DataError
 from harness.core.terminal import wrapped
+from harness.gate.card import check_card, claims_to_compare
 from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoders
 from harness.gate.outcome import Checked, Report, State
 from harness.plugins import plugins_in_use
+from harness.results.cards import claim_files_of, claims_of_files
 
 
 def check_command(
@@ -32,6 +36,12 @@ def check_command(
         float | None,
         opt.option(
             metavar="POINTS", help="Fail only where a score falls by more than so many points."
+        ),
+    ] = None,
+    card: Annotated[
+        Path | None,
+        opt.option(
+            metavar="CARD", help="Compare with the numbers of a model's card or folder instead."
         ),
     ] = None,
     as_json: opt.Json = False,
@@ -55,12 +65,42 @@ def check_command(
         data_dir=places.data_dir,
     )
     patterns.require_known({c.method for c in (*gate.rules.quick_cells, *gate.records)})
-    report = gate.check(gate.wanted(patterns.methods, patterns.tasks), fail_below)
+    if card is None:
+        report = gate.check(gate.wanted(patterns.methods, patterns.tasks), fail_below)
+    else:
+        report = _card_report(gate, card, patterns, fail_below)
     if as_json:
         opt.say(json.dumps({"status": report.exit_status} | asdict(report)))
     else:
-        opt.say(rendered_report(report, results, baseline, opt.terminal_width()))
+        opt.say(rendered_report(report, results, card or baseline, opt.terminal_width()))
     raise typer.Exit(report.exit_status)
+
+
+def _card_report(gate: Gate, card: Path, patterns: Patterns, margin: float | None) -> Report:
+    """The check against a card's claims; those that nothing here measures are counted in a note."""
+    if not card.exists():
+        raise AssetMissing(f"--card {card}: there is no such file or folder")
+    claims, faults = claims_of_files(claim_files_of(card), patterns.registry)
+    if faults:
+        raise DataError(faults[0])
+    compared = [
+        claim
+        for claim in claims_to_compare(claims)
+        if any(fnmatchcase(claim.task, pattern) for pattern in patterns.tasks or ("*",))
+    ]
+    if not compared:
+        raise AssetMissing(
+            f"--card {card}: wanted numbers of tasks that are here, found none among its "
+            f"{len(claims)}; harness verify says why"
+        )
+    if rest := len(claims) - len(compared):
+        opt.note(f"{card}: {rest} other numbers are not compared; harness verify says why")
+    cells = [
+        cell
+        for cell in gate.records
+        if any(fnmatchcase(cell.method, pattern) for pattern in patterns.methods or ("*",))
+    ]
+    return check_card(gate, compared, cells, margin)
 
 
 def rendered_report(report: Report, runs: Path, committed: Path, width: int | None = None) -> str:

@@ -20,8 +20,9 @@ from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.progress import Bar
 from harness.core.types import Method
 from harness.encoders.checkpoint import MODULES_FILE
+from harness.evaluation.choice_search import ChoiceSearch
 from harness.evaluation.model_choices import MeasuredModel
-from harness.evaluation.verification import ChoiceSearch, check_claims, follow_up
+from harness.evaluation.verification import FollowUp, check_claims
 from harness.registry import look_up
 from harness.report.card_check import (
     explanation_in_words,
@@ -31,12 +32,26 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.cards import CardClaim, Statement, claims_of_model, of_model, readings_of
+from harness.results.cards import (
+    CARD_FILE,
+    CardClaim,
+    Statement,
+    claims_of_model,
+    of_model,
+    readings_of,
+)
 from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
 
 MODELS_PAGE = "README.md"  # of a folder of many verifications
+
+MostEncodings = Annotated[
+    int | None,
+    opt.option(
+        "--encodings", min=1, metavar="N", help="Search with N encodings of a task at most."
+    ),
+]
 
 Models = Annotated[
     list[str],
@@ -56,6 +71,7 @@ def verify_command(
     search: Annotated[
         bool, typer.Option("--search", help="Measure what a differing claim may have meant.")
     ] = False,
+    encodings: MostEncodings = None,
     output: Annotated[
         Path | None,
         opt.option(metavar="DIR", help="Keep what was verified, and a page of all models there."),
@@ -84,7 +100,9 @@ def verify_command(
             opt.note(f"{name}: done before ({output})")
             statuses.append(int(kept["exit_status"]))
             continue
-        found = _verified(name, folders, encoder or [], claims or [], search=search)
+        found = _verified(
+            name, folders, encoder or [], claims or [], search=search, most_encodings=encodings
+        )
         statuses.append(found.exit_status)
         if output is not None:
             _keep(output, found)
@@ -134,6 +152,7 @@ def _verified(
     claims: Sequence[Path],
     *,
     search: bool,
+    most_encodings: int | None = None,
 ) -> Verification:
     """A model with its claims checked; one that is not on this machine has a fault."""
     resolver = Resolver.from_options(folders.places(), encoders)
@@ -150,10 +169,18 @@ def _verified(
         model = MeasuredModel(method, loader, bar)
         checked = tuple(check_claims(model, stated, resolver.registry))
         if search:
-            checked = follow_up(model, checked, resolver.registry)
+            follow_up = FollowUp(model, resolver.registry, most_encodings, opt.note)
+            checked = follow_up(checked)
     identity = resolver.places.identify(method.encoder, folder)
     weights = str(identity.digests.get("weights", ""))
-    return Verification(name, method.id, checked, faults, weights)
+    return Verification(
+        model=name,
+        method=method.id,
+        claims=checked,
+        faults=faults,
+        weights=weights,
+        has_card=(folder / CARD_FILE).is_file(),
+    )
 
 
 def own_method(method: Method, resolver: Resolver) -> Method:
@@ -173,15 +200,17 @@ def search_command(
     metric: Annotated[
         str, typer.Option("--metric", help="The score that the number is said to be.")
     ] = "spearman",
+    encodings: MostEncodings = None,
     encoder: opt.Encoders = None,
     plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
     as_json: opt.Json = False,
 ) -> None:
-    """ChoiceSearch for the choices under which a model gives a number.
+    """Search for the choices under which a model gives a number.
 
     Tried are, the cheapest first: other correlations, similarity functions and aggregations of the
     same vectors; poolings, prompts, lengths, precisions; the other text form and other splits; two
-    choices at once. Exit status 1 if none gives the printed digits.
+    choices at once. A line says before how many encodings that are at most. Exit status 1 if none
+    gives the printed digits.
     """
     look_up("score", metric, CORRELATION_SCORES)
     resolver = Resolver.from_options(folders.places(), encoder or [])
@@ -202,8 +231,14 @@ def search_command(
     method = own_method(resolver.method(model), resolver)
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
-        searched = ChoiceSearch(MeasuredModel(method, loader, bar), chosen, resolver.registry)
-        [explanation] = searched.explanations([claim])
+        choices = ChoiceSearch(
+            MeasuredModel(method, loader, bar),
+            chosen,
+            resolver.registry,
+            most_encodings=encodings,
+            note=opt.note,
+        )
+        [explanation] = choices.explanations([claim])
     if as_json:
         facts = {
             "method": method.id,
@@ -212,6 +247,7 @@ def search_command(
             "choices": list(explanation.words) if explanation.measured is not None else None,
             "measured": explanation.measured,
             "tried": explanation.tried,
+            "chance": explanation.is_chance,
         }
         opt.say(json.dumps(facts))
     elif explanation.measured is not None and not explanation.words:

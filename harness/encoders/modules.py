@@ -177,6 +177,11 @@ class Modules:
         return self.modes[0] if plain and not changed and self.modes[0] in ("mean", "cls") else ""
 
     @property
+    def is_normalised(self) -> bool:
+        """Whether vectors are divided by their length at the end."""
+        return self.chain[-1].kind == "Normalize"
+
+    @property
     def plain_table(self) -> bool:
         """Whether these are a table and the length 1 alone, as Model2Vec describes its folders."""
         kinds = {module.kind for module in self.chain[1:]}

@@ -214,7 +214,7 @@ class Gate:
         failure = self.failures.get(str(cell), missing)
         if failure:
             return self._without_answer(cell, State.COULD_NOT_RUN, failure)
-        change = self._change_since(cell)
+        change = self.change_since(cell)
         if change:
             return self._without_answer(cell, State.NOT_MEASURED_AGAIN, change)
 
@@ -237,7 +237,7 @@ class Gate:
         missing = f"there is no committed record; {PROMOTE}; here, {why}"
         return Checked(name=str(cell), state=State.NO_BASELINE, why=missing)
 
-    def _change_since(self, cell: Cell) -> str:
+    def change_since(self, cell: Cell) -> str:
         """Why the record is of other code, another plug-in or another encoder; empty if it is not.
 
         What was measured before a change is no answer to whether the change moved it.

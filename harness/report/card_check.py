@@ -9,7 +9,7 @@ from typing import Any
 from harness.core.terminal import text_table
 from harness.report.markdown import escape, table
 from harness.report.sentences import number_of
-from harness.results.cards import MTEB_RESULTS
+from harness.results.cards import CARD_FILE, MTEB_RESULTS
 from harness.results.checked_claims import CheckedClaim, FoundChoices, Verification
 
 VERIFICATION_HEAD = ("task", "metric", "claimed", "measured", "difference", "verdict")
@@ -42,9 +42,12 @@ def claims_summary(found: Verification) -> str:
 
 def offer(found: Verification) -> str:
     """Where the numbers of a model without a `model-index` may be found."""
+    card = f"The card of {found.model} has no model-index"
+    if not found.has_card:
+        card = f"{found.model} has no card ({CARD_FILE})"
     return (
-        f"The card of {found.model} has no model-index, and there is no result file beside it. "
-        f"mteb's results may have its numbers: clone {MTEB_RESULTS} and give --claims FOLDER."
+        f"{card}, and there is no result file beside it. mteb's results may have its numbers: "
+        f"clone {MTEB_RESULTS} and give --claims FOLDER."
     )
 
 
@@ -86,7 +89,11 @@ def explanation_in_words(what: str, explanation: FoundChoices) -> str:
         return f"{what}: {explanation.reason} ({number_of(explanation.tried, 'score')} tried)."
     how = " and ".join(explanation.words)
     score = "" if explanation.measured is None else f" ({explanation.measured:.4f})"
-    return f"{what} is reproduced with {how}{score}."
+    chance = ""
+    if explanation.is_chance:
+        tried = number_of(explanation.tried, "score")
+        chance = f" With so few digits that may be chance: {tried} were looked at."
+    return f"{what} is reproduced with {how}{score}.{chance}"
 
 
 def _unchecked(found: Verification) -> Iterator[str]:
@@ -164,6 +171,7 @@ def claim_facts(item: CheckedClaim) -> dict[str, Any]:
             "choices": list(explanation.words),
             "measured": explanation.measured,
             "tried": explanation.tried,
+            "chance": explanation.is_chance,
             "reason": explanation.reason,
         },
     }

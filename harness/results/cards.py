@@ -123,11 +123,18 @@ def claims_of_model(
     for path in further:
         if not path.exists():
             raise AssetMissing(f"--claims {path}: there is no such file or folder")
-    statements: list[Statement] = []
-    faults: list[str] = []
     files = [*claim_files(folder)]
     for path in further:
         files += claim_files_of(path)
+    return claims_of_files(files, registry)
+
+
+def claims_of_files(
+    files: Iterable[Path], registry: Registry
+) -> tuple[tuple[CardClaim, ...], tuple[str, ...]]:
+    """The claims of cards and result files, and what could not be read, a line each."""
+    statements: list[Statement] = []
+    faults: list[str] = []
     for path in files:
         try:
             found = [*_statements(path)]
@@ -419,6 +426,9 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
     """Why the claim's pairs may be others than those here; empty where they are the same."""
     if data_set.is_guess:
         return f"{statement.data_set!r} may be another data set"
+    of_here = {"", data_set.id, data_set.name.lower(), *data_set.tasks.values()}
+    if statement.data_set_id.lower() not in of_here:
+        return f"the pairs of {statement.data_set_id!r} are not known here"
     known = ("", "None", *data_set.revisions, *data_set.tasks.values())
     if data_set.revisions and statement.revision not in known:
         return f"its pairs are of revision {statement.revision[:12]}, which is not known here"
@@ -446,13 +456,18 @@ def of_model(claims: Iterable[CardClaim], names: Iterable[str]) -> tuple[CardCla
     """The claims, those of another model of the same card marked so.
 
     Where a card's `model-index` names several models and one of them is this, by its last name, the
-    others' numbers are not this model's.
+    others' numbers are not this model's; where none is, any of them may be.
     """
     claims = tuple(claims)
-    own = {name.rpartition("/")[2].lower() for name in names if name}
+    own = {name.partition("@")[0].rpartition("/")[2].lower() for name in names if name}
     stated = {claim.stated.model.rpartition("/")[2].lower() for claim in claims} - {""}
-    if len(stated) < 2 or not stated & own:
+    if len(stated) < 2:
         return claims
+    if not stated & own:
+        doubt = f"the card has numbers of {len(stated)} models, none by this name"
+        return tuple(
+            replace(claim, is_doubtful=doubt) if claim.stated.model else claim for claim in claims
+        )
     return tuple(
         replace(claim, why_not=f"of another model, {claim.stated.model}")
         if claim.stated.model and claim.stated.model.rpartition("/")[2].lower() not in own

@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.core.errors import AssetMissing
-from harness.results.cards import CardClaim
-from harness.results.verdict import CellState, Verdict
+from harness.core.metrics.similarity import COSINE, SIMILARITIES, score_name
+from harness.core.scores import score_at
+from harness.results.cards import BEST_SIMILARITY, CardClaim
+from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
 
 HOLDING_STATES = (CellState.EXACT, CellState.MATCH)
+
+# Points by which two programs differ on one model, however many digits are printed: mteb sums the
+# coordinates of Manhattan distances in float32.
+SAME_DIGITS = 0.005
+
+
+def score_of(claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "all") -> float | None:
+    """The score that a claim is of; of the best of four similarities the highest."""
+    if claim.similarity != BEST_SIMILARITY:
+        return score_at(scores, (claim.score, aggregation))
+    names = (score_name(similarity, claim.correlation) for similarity in (COSINE, *SIMILARITIES))
+    found = [score_at(scores, (name, aggregation)) for name in names]
+    defined = [score for score in found if score is not None]
+    return max(defined, default=None)
+
+
+def judged(claim: CardClaim, measured: float) -> tuple[str, Verdict]:
+    """The reading of a claim that is nearest to a measured score, and the verdict on it."""
+    verdicts = [
+        (reading, verdict(Published(reading), Measured((measured,)))) for reading in claim.readings
+    ]
+    return min(verdicts, key=lambda item: abs(item[1].difference or 0.0))
+
+
+def gives(claim: CardClaim, measured: float | None, tolerance: float = SAME_DIGITS) -> bool:
+    """Whether a score has the printed digits of a claim, or is as near as two runs are."""
+    if measured is None:
+        return False
+    for reading in claim.readings:
+        published = Published(reading)
+        if round(abs(measured - published.points), 9) <= max(tolerance, published.half_unit):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -21,12 +58,14 @@ class FoundChoices:
         measured: The score under them, in points.
         tried: How many scores were looked at.
         reason: Why nothing was tried, or nothing found.
+        is_chance: Whether one of so many scores may well have the digits by chance.
     """
 
     words: tuple[str, ...] = ()
     measured: float | None = None
     tried: int = 0
     reason: str = ""
+    is_chance: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +100,27 @@ class CheckedClaim:
         """Whether it was checked and is not reproduced."""
         return self.verdict is not None and not self.holds
 
+    @property
+    def has_its_digits(self) -> bool:
+        """Whether the measured score has the printed digits, as near as the verdict knows them."""
+        return self.verdict is not None and self.verdict.state is CellState.EXACT
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether it is printed to a hundredth of a point: few other scores have its digits."""
+        return bool(self.reading) and Published(self.reading).half_unit <= 0.005
+
+
+def checked_claim(claim: CardClaim, measured: float | None) -> CheckedClaim:
+    """A claim judged by a measured score; one on doubtful pairs can hold, and never differs."""
+    if measured is None:
+        return CheckedClaim(claim, why_not="the score is undefined: the similarities are constant")
+    reading, found = judged(claim, measured)
+    checked = CheckedClaim(claim, measured=measured, verdict=found, reading=reading)
+    if checked.differs and claim.is_doubtful:
+        return replace(checked, verdict=None, why_not=f"{claim.is_doubtful}, and it differs")
+    return checked
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -72,6 +132,7 @@ class Verification:
         claims: Every claim.
         faults: What could not be read, a line each.
         weights: The digest of its weights.
+        has_card: Whether there is a card in its folder.
     """
 
     model: str
@@ -79,6 +140,7 @@ class Verification:
     claims: tuple[CheckedClaim, ...] = ()
     faults: tuple[str, ...] = ()
     weights: str = ""
+    has_card: bool = True
 
     @property
     def checked(self) -> tuple[CheckedClaim, ...]:

@@ -64,6 +64,21 @@ def test_a_false_number_is_status_1_and_kept_once(call, made):
     assert "done before" in again.err
 
 
+@pytest.mark.weights
+def test_the_card_of_all_minilm_l6_v2_states_no_number_and_results_are_offered(call):
+    answer = call("verify", "minilm")
+    assert answer.status == 3
+    assert "The card of minilm has no model-index" in answer.out
+    assert "clone https://github.com/embeddings-benchmark/results" in answer.out
+
+
+def test_a_search_says_its_bound_before_and_keeps_it(call, made):
+    answer = call("search", "my-model", "-t", "mini-sick", "--target", "1.23", "--encodings", "1")
+    assert answer.status == 1
+    assert "mini-sick: a search of at most 1 encodings" in answer.err
+    assert "no choice among the first 1 encodings gives it" in answer.out
+
+
 def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
     call, made, monkeypatch, tmp_path
 ):
@@ -89,6 +104,8 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
     ("words", "status", "says"),
     [
         (("verify", "bert-mini"), 3, "its files claim no number"),
+        (("verify", "bert-mini"), 3, "clone https://github.com/embeddings-benchmark/results"),
+        (("check", "--card", "none"), 3, "there is no such file or folder"),
         (("verify", "e5-small-v2"), 3, "is not on this machine"),
         (("verify", "a", "b", "--claims", "c"), 2, "verify the models one by one"),
         (("verify", "bert-mini", "--claims", "none.json"), 3, "there is no such file"),

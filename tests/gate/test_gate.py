@@ -24,6 +24,7 @@ from harness.core.tensors import write_tensors
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
+from harness.gate.card import check_card, claims_to_compare
 from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoder, CurrentEncoders
 from harness.gate.drift import (
@@ -55,6 +56,7 @@ from harness.gate.quick_set import (
 from harness.gate.rules import Override, Rules, read_rules
 from harness.registry import load_registry
 from harness.resolve import config_for
+from harness.results.cards import CardClaim, Statement
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
@@ -809,3 +811,71 @@ def test_scores_that_are_computed_since_a_record_was_committed_move_nothing():
     moved = replace(now, scores={**now.scores, "alignment": 49.0})
     assert check_of(moved, [made]).state is not AGREES
     assert check_of(made, [now]).state is not AGREES
+
+
+# A model's card as the baseline
+
+
+def claimed(points, metric="cosine_spearman", task="toy", **doubt):
+    stated = Statement(points, metric, data_set=task)
+    return CardClaim(stated, task=task, readings=(points,), **doubt)
+
+
+def against_card(runs, *claims, cells=(PLAIN,), margin=None):
+    gate = Gate.open(runs, runs, registry=FOUND)
+    return check_card(gate, claims, cells, margin)
+
+
+def points_of(runs, by=0.0):
+    return f"{Store(runs).read(PLAIN).scores['spearman']['all'] + by:.4f}"
+
+
+@pytest.mark.parametrize(
+    ("by", "margin", "state", "status"),
+    [
+        (0.0, None, AGREES, 0),
+        (0.04, None, AGREES, 0),
+        (0.06, None, State.UNKNOWN, 1),
+        (-0.06, None, State.UNKNOWN, 1),
+        (-3.0, 0.5, AGREES, 0),
+        (0.4, 0.5, AGREES, 0),
+        (0.6, 0.5, State.FELL, 1),
+    ],
+)
+def test_a_run_is_held_to_the_numbers_of_a_card(runs, by, margin, state, status):
+    report = against_card(runs, claimed(points_of(runs, by)), margin=margin)
+    assert ([check.state for check in report.cells], report.exit_status) == ([state], status)
+    if state is not AGREES:
+        assert points_of(runs, by) in report.cells[0].why
+
+
+def test_a_number_of_a_card_that_was_not_measured_is_no_pass(runs):
+    report = against_card(runs, claimed(points_of(runs)), claimed("50.00", task="mini-sts"))
+    assert [check.state for check in report.cells] == [AGREES, COULD_NOT_RUN]
+    assert "harness run -t mini-sts" in report.cells[1].why
+    assert report.exit_status == 3
+
+
+def test_a_card_is_compared_with_one_method(runs):
+    with pytest.raises(UsageError, match="wanted one method to compare with the card"):
+        against_card(runs, claimed("50.00"), cells=(PLAIN, CENTRED))
+
+
+def test_a_number_on_other_pairs_can_agree_and_never_fails(runs):
+    doubtful = {"is_doubtful": "its pairs are not known"}
+    assert against_card(runs, claimed(points_of(runs), **doubtful)).cells[0].state is AGREES
+    assert against_card(runs, claimed("1.00", **doubtful)).cells == ()
+
+
+def test_a_record_of_other_code_is_no_answer_to_a_card(run):
+    card = claimed(points_of(run.runs))
+    plugin = {"plugin mine": "one"}
+    run.change_record(digests=lambda digests: digests | plugin)
+    gate = Gate.open(run.runs, run.runs, registry=FOUND, plugins={"mine": "another"})
+    [check] = check_card(gate, [card], [PLAIN]).cells
+    assert check.state is NOT_AGAIN
+
+
+def test_equal_numbers_of_two_sources_are_compared_once():
+    twice = [claimed("50.00"), claimed("50.00"), claimed("51.00"), claimed("1", why_not="x")]
+    assert claims_to_compare(twice) == (twice[0], twice[2])

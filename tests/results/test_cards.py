@@ -217,7 +217,9 @@ def test_numbers_of_another_model_of_the_card_are_not_this_models(tmp_path):
         "of another model, me/one",
         "",
     ]
-    assert of_model(claims, ["other"]) == claims
+    doubtful = of_model(claims, ["other"])
+    assert [claim.why_not for claim in doubtful] == ["", ""]
+    assert all("none by this name" in claim.is_doubtful for claim in doubtful)
 
 
 def test_every_data_set_names_tasks_that_there_are():
@@ -225,3 +227,56 @@ def test_every_data_set_names_tasks_that_there_are():
 
     tasks = {task for data_set in data_sets() for task in data_set.tasks.values()}
     assert tasks <= REGISTRY.tasks.keys()
+
+
+def test_configurations_of_one_data_set_are_told_apart(tmp_path):
+    about = {"type": "mteb/sts17-crosslingual-sts", "revision": "0" * 40}
+    write_card(
+        tmp_path,
+        result(**about, name="MTEB STS17 (en-en)", config="en-en"),
+        result(**about, name="MTEB STS17 (en-de)", config="en-de"),
+        result(name="MTEB STS12 (en)", config="en"),
+    )
+    claims, faults = claims_of(tmp_path)
+    assert [claim.task for claim in claims] == ["", "", "sts12.senteval"]
+    assert not faults
+
+
+def test_two_revisions_of_a_data_set_are_two_claims(tmp_path):
+    revisions = (REVISION, "fdf84275bb8ce4b49c971d02e84dd1abc677a50f", "0" * 40)
+    write_card(tmp_path, *(result(revision=revision) for revision in revisions))
+    claims, _ = claims_of(tmp_path)
+    assert [claim.task for claim in claims] == ["sts12.senteval"] * 3
+    assert [bool(claim.is_doubtful) for claim in claims] == [False, False, True]
+
+
+def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(tmp_path):
+    write_card(tmp_path, result(type="me/my-sts12", revision=None), result(type="STS12"))
+    other, same = claims_of(tmp_path)[0]
+    assert "'me/my-sts12' are not known here" in other.is_doubtful
+    assert not same.is_doubtful
+
+
+# The front matter of all-mpnet-base-v2: it states no number.
+WITHOUT_INDEX = """
+language: en
+license: apache-2.0
+library_name: sentence-transformers
+tags: [sentence-transformers, feature-extraction, sentence-similarity]
+datasets: [s2orc, ms_marco, yahoo_answers_topics]
+pipeline_tag: sentence-similarity
+"""
+
+
+def test_a_card_without_a_model_index_claims_nothing(tmp_path):
+    write_card(tmp_path, text=WITHOUT_INDEX)
+    assert claims_of(tmp_path) == ((), ())
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+def test_a_card_with_a_mark_of_its_encoding_is_read(tmp_path, end):
+    write_card(tmp_path, result())
+    text = (tmp_path / "README.md").read_text().replace("\n", end)
+    (tmp_path / "README.md").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    claims, faults = claims_of(tmp_path)
+    assert ([claim.task for claim in claims], faults) == (["sts12.senteval"], ())
