@@ -31,7 +31,7 @@ DIGITS_OF_HALVES = 0.03
 NEIGHBOURHOOD = (
     1.0  # points on each side of a claim, in which the scores that were tried are counted
 )
-LIKELY_CHANCE = 0.2  # scores that have the digits by chance: then the explanation says so
+LIKELY_CHANCE = 0.1  # scores that have the digits by chance: then the explanation says so
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,14 @@ class FollowUp:
         checked: Sequence[CheckedClaim],
         runs: Sequence[Run],
     ) -> Mapping[CheckedClaim, FoundChoices]:
+        explanations = {}
+        for item in unexplained:
+            found_row = _another_row(item, checked)
+            if found_row is not None:
+                explanations[item] = found_row
+        unexplained = [item for item in unexplained if item not in explanations]
+        if not unexplained:
+            return explanations
         source = _source(run)
         search = ChoiceSearch(
             self.model,
@@ -109,10 +117,9 @@ class FollowUp:
         )
         if search.explained_by is not None:
             self.explained_by.setdefault(source, []).append(search.explained_by)
-        explanations = {}
         for item, explanation in zip(unexplained, found, strict=True):
-            if explanation.measured is None:
-                explanation = _as_another_number(item, explanation, checked, len(holding))
+            if explanation.measured is None and holding:
+                explanation = _as_changed(item, explanation, len(holding))
             if item.differs or holding or explanation.measured is not None:
                 explanations[item] = explanation
         return explanations
@@ -138,22 +145,22 @@ def _runs(checked: Sequence[CheckedClaim]) -> list[Run]:
     return [*runs.values()]
 
 
-def _as_another_number(
-    item: CheckedClaim, explanation: FoundChoices, checked: Sequence[CheckedClaim], holding: int
-) -> FoundChoices:
-    """A number that nothing gives: one of another row of the card, or one that was moved."""
+def _another_row(item: CheckedClaim, checked: Sequence[CheckedClaim]) -> FoundChoices | None:
+    """That the number is what was measured for another task of the card."""
     for other in checked:
-        is_of_other = other.claim.stated != item.claim.stated and other.measured is not None
+        is_of_other = other.claim.task != item.claim.task and other.claim.score == item.claim.score
         if is_of_other and item.is_fine and gives(item.claim, other.measured):
             stated = other.claim.stated
             row = f"{stated.data_set} {stated.split} {stated.metric}"
             words = f"the number of {' '.join(row.split())} in its place"
-            return FoundChoices((words,), other.measured, explanation.tried)
-    if holding:
-        digits = _exchanged_digits(item)
-        reason = f"{holding} other numbers of the same run have their digits, this one was changed"
-        return replace(explanation, reason=f"{reason}{digits}")
-    return explanation
+            return FoundChoices((words,), other.measured, len(checked))
+    return None
+
+
+def _as_changed(item: CheckedClaim, explanation: FoundChoices, holding: int) -> FoundChoices:
+    """A number that nothing gives, while others of its run have their digits."""
+    reason = f"{holding} other numbers of the same run have their digits, this one was changed"
+    return replace(explanation, reason=f"{reason}{_exchanged_digits(item)}")
 
 
 def _exchanged_digits(item: CheckedClaim) -> str:

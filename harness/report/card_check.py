@@ -92,7 +92,7 @@ def explanation_in_words(what: str, explanation: FoundChoices) -> str:
     chance = ""
     if explanation.is_chance:
         tried = number_of(explanation.tried, "score")
-        chance = f" With so few digits that may be chance: {tried} were looked at."
+        chance = f" That may be chance: {tried} were looked at."
     return f"{what} is reproduced with {how}{score}.{chance}"
 
 

@@ -15,7 +15,7 @@ from harness.registry import load_registry
 from harness.report.card_check import verification_facts, verification_markdown, verification_text
 from harness.resolve import Resolver
 from harness.results.cards import Statement, understood
-from harness.results.checked_claims import Verification
+from harness.results.checked_claims import Verification, checked_claim
 from harness.tasks.loader import TaskLoader, limited
 
 REGISTRY = load_registry()
@@ -116,6 +116,14 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
     moved, true = found.claims
     assert (moved.differs, true.holds, found.exit_status) == (True, True, 1)
     assert "this one was changed" in moved.explanation.reason
+
+
+def test_a_number_of_another_row_is_told_without_a_search(model):
+    points = score(model)
+    true = checked_claim(claimed(f"{points:.4f}"), points)
+    exchanged = replace(claimed(f"{points:.4f}"), task="mini-sts.dev")
+    _, wrong = FollowUp(model, FEW)((true, checked_claim(exchanged, points + 5)))
+    assert wrong.explanation.words == ("the number of mini-sts cosine_spearman in its place",)
 
 
 def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
