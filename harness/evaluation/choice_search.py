@@ -65,7 +65,7 @@ class ScoreChoice:
 AS_CLAIMED = ScoreChoice()
 
 # Those with one change are first.
-SCORE_CHOICES = tuple(
+CHOSEN_SCORES = tuple(
     sorted(
         (
             ScoreChoice(similarity, correlation, aggregation)
@@ -81,7 +81,7 @@ SCORE_CHOICES = tuple(
 
 
 @dataclass(frozen=True)
-class Trial:
+class ChoiceTrial:
     """A task under a choice of the encoding.
 
     Attributes:
@@ -168,31 +168,37 @@ class ChoiceSearch:
 
     # What is tried
 
-    def small_trials(self) -> Iterator[Trial]:
+    def small_trials(self) -> Iterator[ChoiceTrial]:
         """Choices that move few sentences, or last digits."""
         for choice in self.model.single_choices(self.task):
             is_small = (
                 choice.max_length or choice.dtype != FLOAT32 or choice.unit_length is not None
             )
             if is_small:
-                yield Trial(self.task, choice)
+                yield ChoiceTrial(self.task, choice)
 
-    def single_trials(self) -> Iterator[Trial]:
+    def single_trials(self) -> Iterator[ChoiceTrial]:
         """One other choice: of the encoding, or other pairs of the data set."""
-        yield from (Trial(self.task, choice) for choice in self.first)
-        yield from (Trial(self.task, choice) for choice in self.model.single_choices(self.task))
+        yield from (ChoiceTrial(self.task, choice) for choice in self.first)
+        yield from (
+            ChoiceTrial(self.task, choice) for choice in self.model.single_choices(self.task)
+        )
         others = self.other_tasks()
-        yield from (Trial(task, is_other=True) for task in others if "train" not in task.scored)
-        yield from (Trial(self.task, choice) for choice in self.model.rare_choices(self.task))
-        yield from (Trial(task, is_other=True) for task in others if "train" in task.scored)
+        yield from (
+            ChoiceTrial(task, is_other=True) for task in others if "train" not in task.scored
+        )
+        yield from (ChoiceTrial(self.task, choice) for choice in self.model.rare_choices(self.task))
+        yield from (ChoiceTrial(task, is_other=True) for task in others if "train" in task.scored)
 
-    def double_trials(self) -> Iterator[Trial]:
+    def double_trials(self) -> Iterator[ChoiceTrial]:
         """Two other choices: both of the encoding, or one and other pairs of the data set."""
-        yield from (Trial(self.task, choice) for choice in self.model.choices_of_two(self.task))
+        yield from (
+            ChoiceTrial(self.task, choice) for choice in self.model.choices_of_two(self.task)
+        )
         for task in self.other_tasks():
             if "train" not in task.scored:
                 for choice in self.model.single_choices(task):
-                    yield Trial(task, choice, is_other=True)
+                    yield ChoiceTrial(task, choice, is_other=True)
 
     def other_tasks(self) -> list[Task]:
         """The other text form of the data set, and its other splits, where they are here."""
@@ -206,7 +212,7 @@ class ChoiceSearch:
             and self.model.places.has_data(task.asset)
         ]
 
-    def _announce(self, trials: Sequence[Trial]) -> None:
+    def _announce(self, trials: Sequence[ChoiceTrial]) -> None:
         """Say how many encodings there are at most, and what they take where none ends it."""
         distinct = {
             trial.encoding: trial for trial in trials if trial.choice.encoding != OWN_CHOICE
@@ -217,7 +223,7 @@ class ChoiceSearch:
         time = "" if rate is None else f", about {duration(letters / rate)} if none gives it"
         self.note(f"{self.task.name}: a search of at most {len(few)} encodings{time}")
 
-    def _is_spent(self, trials: Sequence[Trial]) -> bool:
+    def _is_spent(self, trials: Sequence[ChoiceTrial]) -> bool:
         limit = self.most_encodings
         return limit is not None and len({trial.encoding for trial in trials}) > limit
 
@@ -226,7 +232,7 @@ class ChoiceSearch:
     def other_score(self, claim: CardClaim) -> FoundChoices | None:
         """Another score of the model's own vectors: correlation, similarity, aggregation."""
         scores = self.model.scores(OWN_CHOICE, self.task)
-        for choice in SCORE_CHOICES:
+        for choice in CHOSEN_SCORES:
             measured = choice.score(claim, scores)
             self._count(measured)
             if gives(claim, measured):
@@ -237,7 +243,10 @@ class ChoiceSearch:
         return None
 
     def _first(
-        self, trials: Iterable[Trial], claims: Sequence[CardClaim], holding: Sequence[CardClaim]
+        self,
+        trials: Iterable[ChoiceTrial],
+        claims: Sequence[CardClaim],
+        holding: Sequence[CardClaim],
     ) -> list[FoundChoices] | None:
         """The first trial that gives all digits."""
         for trial in trials:
@@ -250,20 +259,23 @@ class ChoiceSearch:
         return None
 
     def _other_score_of(
-        self, trials: Iterable[Trial], claims: Sequence[CardClaim], holding: Sequence[CardClaim]
+        self,
+        trials: Iterable[ChoiceTrial],
+        claims: Sequence[CardClaim],
+        holding: Sequence[CardClaim],
     ) -> list[FoundChoices] | None:
         """Another score of vectors that a trial has measured: nothing is encoded for it."""
         if holding:
             return None
         for trial in trials:
             scores = self.model.scores_by_choice.get((trial.choice, trial.task.name))
-            for choice in SCORE_CHOICES[1:] if scores is not None else ():
+            for choice in CHOSEN_SCORES[1:] if scores is not None else ():
                 found = self._all_given(trial, choice, scores or {}, claims, ())
                 if found is not None:
                     return found
         return None
 
-    def _scores(self, trial: Trial) -> Mapping[str, Any] | None:
+    def _scores(self, trial: ChoiceTrial) -> Mapping[str, Any] | None:
         """The scores of a trial; None for one that the model or this machine does not have."""
         is_known = trial.encoding in self.encodings or trial.choice.encoding == OWN_CHOICE
         limit = self.most_encodings
@@ -279,7 +291,7 @@ class ChoiceSearch:
 
     def _all_given(
         self,
-        trial: Trial,
+        trial: ChoiceTrial,
         choice: ScoreChoice,
         scores: Mapping[str, Any],
         claims: Sequence[CardClaim],

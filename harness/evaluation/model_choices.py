@@ -42,7 +42,7 @@ KNOWN_PROMPTS = (
     "Instruct: Retrieve semantically similar text.\nQuery: ",
 )
 LENGTHS = (512, 256, 128, 64, 384, 32, 50, 100, 16, 8)  # tokens: defaults of libraries and papers
-SHORTEST = 6  # tokens: below, little but [CLS] and [SEP] is left of a text
+SHORTEST_CUT = 6  # tokens: below, little but [CLS] and [SEP] is left of a text
 # Of Matryoshka models, and halves of others.
 DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
 MODULES_PREFIX = "modules:"  # before a pooling of tokens under the model's other modules
@@ -343,7 +343,9 @@ class MeasuredModel:
     def rare_lengths(self, task: Task) -> list[int]:
         """All other lengths, the longest first: they cut the fewest texts."""
         longest = max(self.tokens(task).values(), default=0)
-        lengths = (length for length in range(longest, SHORTEST - 1, -1) if length not in LENGTHS)
+        lengths = (
+            length for length in range(longest, SHORTEST_CUT - 1, -1) if length not in LENGTHS
+        )
         return [length for length in lengths if self._cuts_otherwise(length, task)]
 
     def _cuts_otherwise(self, length: int, task: Task) -> bool:

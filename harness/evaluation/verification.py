@@ -48,7 +48,7 @@ def check_claims(
 
 # Following up what differs
 
-Run = list[CheckedClaim]  # the judged claims of one source on one task
+ClaimRun = list[CheckedClaim]  # the judged claims of one source on one task
 
 
 @dataclass
@@ -85,10 +85,10 @@ class FollowUp:
 
     def _explained(
         self,
-        run: Run,
+        run: ClaimRun,
         unexplained: Sequence[CheckedClaim],
         checked: Sequence[CheckedClaim],
-        runs: Sequence[Run],
+        runs: Sequence[ClaimRun],
     ) -> Mapping[CheckedClaim, FoundChoices]:
         explanations = {}
         for item in unexplained:
@@ -125,18 +125,18 @@ class FollowUp:
         return explanations
 
 
-def _source(run: Run) -> str:
+def _source(run: ClaimRun) -> str:
     return run[0].claim.stated.source
 
 
-def _holds(run: Run) -> bool:
+def _holds(run: ClaimRun) -> bool:
     """Whether all numbers of a run have their digits, to a hundredth of a point."""
     return all(item.has_its_digits and item.is_fine for item in run)
 
 
-def _runs(checked: Sequence[CheckedClaim]) -> list[Run]:
+def _runs(checked: Sequence[CheckedClaim]) -> list[ClaimRun]:
     """The judged claims by source, task, split and revision."""
-    runs: dict[tuple[str, ...], Run] = {}
+    runs: dict[tuple[str, ...], ClaimRun] = {}
     for item in checked:
         stated = item.claim.stated
         if item.verdict is not None:
