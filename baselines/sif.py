@@ -33,7 +33,7 @@ class SifWeights:
 
     Examples:
         >>> rows, vectors = {"the": 0, "cat": 1}, np.ones((2, 1), np.float32)
-        >>> vocabulary = Vocabulary.of(rows, vectors, {"the": 9, "dog": 1})
+        >>> vocabulary = Vocabulary.with_counts(rows, vectors, {"the": 9, "dog": 1})
         >>> SifWeights(a=0.1)(vocabulary).vectors.round(3).tolist()
         [[0.10000000149011612], [1.0]]
     """

@@ -77,7 +77,7 @@ def plugin_of_file(path: str | Path) -> Plugin:
             "__init__.py, as in my_methods"
         )
     module = f"{FILE_PLUGINS}.{_word(place)}"
-    return Plugin(_word(place), str(place), "", _Content.of(module, place).digest, module)
+    return Plugin(_word(place), str(place), "", _Content.from_place(module, place).digest, module)
 
 
 def _word(place: Path) -> str:
@@ -152,7 +152,7 @@ class _Content(MetaPathFinder):
     files: Mapping[str, bytes]
 
     @classmethod
-    def of(cls, module: str, place: Path) -> _Content:
+    def from_place(cls, module: str, place: Path) -> _Content:
         """The files of a module at a place: one file, or all in a folder but Python's bytecode."""
         if place.is_file():
             return cls(module, place, {"": place.read_bytes()})
@@ -171,7 +171,7 @@ class _Content(MetaPathFinder):
         folders = [*((spec and spec.submodule_search_locations) or ())]
         file = spec.origin if spec and spec.has_location else None
         place = folders[0] if folders else file
-        return cls.of(top, Path(place)) if place else cls(top, Path(), {})
+        return cls.from_place(top, Path(place)) if place else cls(top, Path(), {})
 
     @property
     def digest(self) -> str:
@@ -210,7 +210,7 @@ class _Compiled(SourceFileLoader):
 def _content_now(plugin: Plugin) -> _Content:
     """The files of a plug-in as they are now."""
     if plugin.module.startswith(f"{FILE_PLUGINS}."):
-        return _Content.of(plugin.module, Path(plugin.origin))
+        return _Content.from_place(plugin.module, Path(plugin.origin))
     return _Content.installed(plugin.module)
 
 

@@ -84,7 +84,7 @@ class Source:
     model: bool = False
     revision: str | None = None
 
-    def whole(self, download: Download) -> Download:
+    def complete(self, download: Download) -> Download:
         """A download with what its source says for all."""
         return replace(
             download,
@@ -119,7 +119,7 @@ class AssetPart:
     def downloads_of(self, source: Source) -> tuple[Download, ...]:
         """Every download of a source, several files apart."""
         downloads: list[Download] = []
-        for download in map(source.whole, source.downloads):
+        for download in map(source.complete, source.downloads):
             names = self.each if "{}" in download.at else ("",)
             downloads += [download.named(name) for name in names]
         return tuple(downloads)

@@ -221,7 +221,7 @@ class Places:
     def _snapshot(self, source: Hub) -> Snapshot | None:
         """The snapshot of the pinned commit, else of the first download, else of `main`."""
         repository = repository_folder(source.repo)
-        commit = source.revision or self.encoder_pins.of(source.repo).get("revision")
+        commit = source.revision or self.encoder_pins.pin_of(source.repo).get("revision")
         commit = commit or commit_of_main(repository)
         return Snapshot(repository, commit) if commit and COMMIT.fullmatch(commit) else None
 
@@ -310,13 +310,13 @@ class Pins:
         except DataError as error:
             raise DataError(f"{error}; remove {self.path} to trust the next download") from None
 
-    def of(self, name: str) -> Pin:
+    def pin_of(self, name: str) -> Pin:
         """The pin of that name; empty if it was never seen."""
         return self.read().get(name, {})
 
     def check(self, name: str, pin: Pin) -> None:
         """Raise DataError, naming both digests, if this is not what was seen first."""
-        for what, first in self.of(name).items():
+        for what, first in self.pin_of(name).items():
             if pin.get(what, first) != first:
                 raise DataError(
                     f"{name}: {what} is not what was first downloaded: wanted {first}, found "
@@ -326,7 +326,7 @@ class Pins:
     def record(self, name: str, pin: Pin) -> None:
         """Add a pin to those that are known. Raises DataError if they differ."""
         self.check(name, pin)
-        if pin.items() <= self.of(name).items():
+        if pin.items() <= self.pin_of(name).items():
             return
 
         def content() -> bytes:

@@ -182,7 +182,7 @@ def _data_row(asset: Asset, places: Places) -> ListedRow:
         "here": path is not None,
         "source": asset.source,
         "sources": _sources(asset),
-        "pinned": _pin_in_words(asset.pinned, places.data_pins.of(asset.name)),
+        "pinned": _pin_in_words(asset.pinned, places.data_pins.pin_of(asset.name)),
         "bytes": _size(path) or asset.to_get,
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),
@@ -198,7 +198,7 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
     seen: Mapping[str, str] = {}
     size: int | None = None
     if isinstance(source, Hub):
-        seen = places.encoder_pins.of(source.repo)
+        seen = places.encoder_pins.pin_of(source.repo)
         size = source.download_size
     is_here = places.has_encoder(encoder)
     if is_here:

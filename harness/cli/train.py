@@ -315,7 +315,9 @@ class SbertSts(Recipe):
     def prepare(self) -> Prepared:
         from harness.training.siamese import ScoredPairs, Siamese
 
-        pairs = ScoredPairs.of(look_up("task", self.task, load_registry().tasks), self.places)
+        pairs = ScoredPairs.from_task(
+            look_up("task", self.task, load_registry().tasks), self.places
+        )
         return self.siamese(Siamese.regression(), pairs), {self.task: pairs.digest}
 
 

@@ -45,7 +45,7 @@ from harness.core.interfaces import (
 from harness.encoders.checkpoint import convert_once, require_weights
 from harness.encoders.config import BaseConfig
 from harness.encoders.word_tokenizer import PLAIN_TOKENISER, Tokeniser
-from harness.tasks.readers import lines, own
+from harness.tasks.readers import lines, reading_own_file
 from harness.transforms.affine import Moments
 
 WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]  # words and a row for each
@@ -222,7 +222,7 @@ class CountedConfig(StaticConfig):
         """The encoder, ready: the vectors are read, then mapped."""
         plain = super().load(path, cache)
         counts = read_counts(self._counts_file(path))
-        vocabulary = Vocabulary.of(plain.vocabulary, plain.vectors, counts)
+        vocabulary = Vocabulary.with_counts(plain.vocabulary, plain.vectors, counts)
         for word_map in self.maps:
             vocabulary = word_map(vocabulary)
         return replace(plain, vocabulary=vocabulary.rows, vectors=vocabulary.vectors)
@@ -245,7 +245,7 @@ class Vocabulary:
     total: int
 
     @classmethod
-    def of(
+    def with_counts(
         cls, rows: Mapping[str, int], vectors: Float32[np.ndarray, "V D"], corpus: Mapping[str, int]
     ) -> Vocabulary:
         """The vectors of words, and the counts of a corpus, which may hold others."""
@@ -317,7 +317,7 @@ def first_rows(words: Sequence[str]) -> dict[str, int]:
 def read_counts(path: Path) -> dict[str, int]:
     """Counts by word: a line each, the word, a blank, its count. Raises DataError with the line."""
     counts: dict[str, int] = {}
-    with own():
+    with reading_own_file():
         for place, line in lines(path, data=read_bytes(path)):
             word, _, count = line.rpartition(" ")
             unusable = not word or word != word.strip(BLANKS) or word in counts

@@ -57,7 +57,7 @@ def published() -> Iterator[None]:
 
 
 @contextmanager
-def own() -> Iterator[None]:
+def reading_own_file() -> Iterator[None]:
     """While a file of the user is read: what is wrong with it is mended in the file."""
     try:
         yield

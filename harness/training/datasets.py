@@ -25,7 +25,15 @@ from harness.core.texts import TextDigest
 from harness.core.types import Corpus
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.mini import embedded_rows
-from harness.tasks.readers import REFETCH_ADVICE, body, fields, lines, own, published, whole_lines
+from harness.tasks.readers import (
+    REFETCH_ADVICE,
+    body,
+    fields,
+    lines,
+    published,
+    reading_own_file,
+    whole_lines,
+)
 
 TextColumns = tuple[tuple[str, ...], ...]  # of equal length; row n of all columns is one example
 
@@ -212,7 +220,7 @@ class OneALine:
     path: Path
 
     def __iter__(self) -> Iterator[str]:
-        with own():
+        with reading_own_file():
             for _, line in lines(self.path):
                 if line.strip():
                     yield line
@@ -290,5 +298,5 @@ def _open(
     if not path.is_file():
         names = ", ".join(registered)
         raise UsageError(f"--file {name}: wanted a file or one of {names}, found neither")
-    with own():
+    with reading_own_file():
         return TrainingSet(path.name, sha256_of(path), read(path))

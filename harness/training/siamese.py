@@ -31,7 +31,7 @@ class ScoredPairs:
     digest: str
 
     @classmethod
-    def of(cls, task: Task, places: Places) -> ScoredPairs:
+    def from_task(cls, task: Task, places: Places) -> ScoredPairs:
         """The scored pairs of a task: of `sts-b.train` those of the train split."""
         if task.graded is None:
             raise UsageError(f"--task {task.name}: wanted pairs with graded gold, as sts-b.train")

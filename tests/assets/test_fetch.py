@@ -167,7 +167,7 @@ def test_a_model_of_which_one_file_does_not_come_is_not_here(
     places = Places(tmp_path / "cache")
     with pytest.raises(AssetMissing, match=f"get it: harness fetch {config.name}"):
         places.encoder(config)
-    assert not Pins(tmp_path / "cache" / "pins.json").of(config.repo)
+    assert not Pins(tmp_path / "cache" / "pins.json").pin_of(config.repo)
     hub.faults.clear()
     assert fetch(config.name)[0] == 0
     assert places.encoder(config).name == FIRST
@@ -289,7 +289,7 @@ def test_another_commit_than_the_pinned_is_refused():
 def test_an_unpinned_model_is_remembered_and_stays_what_it_was(fetch, hub, tmp_path):
     status, out, _ = fetch("loose")
     assert (status, f"unpinned, first seen {sha256(WEIGHTS)[:12]}" in out) == (0, True)
-    seen = Pins(tmp_path / "cache" / "pins.json").of("me/loose")
+    seen = Pins(tmp_path / "cache" / "pins.json").pin_of("me/loose")
     assert seen == {"revision": FIRST, "weights": sha256(WEIGHTS)}
     hub.model("me/loose", MODEL | {"model.safetensors": WEIGHTS[::-1]}, SECOND)
     shutil.rmtree(tmp_path / "huggingface")
@@ -377,7 +377,7 @@ def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_
 def test_the_first_download_is_trusted_and_shown(fetch, hub, tmp_path):
     status, out, _ = fetch("plain")
     assert (status, f"unpinned, first seen {sha256(CSV)[:12]}" in out) == (0, True)
-    assert Pins(tmp_path / "data/.harness/pins.json").of("plain") == {
+    assert Pins(tmp_path / "data/.harness/pins.json").pin_of("plain") == {
         "plain/plain.csv": sha256(CSV),
         "revision": "b" * 40,
     }

@@ -373,7 +373,7 @@ def test_a_first_copy_is_looked_at_before_it_is_trusted(host, data, monkeypatch,
     assert snapshot(data) == {}
     line = brought(loose(host, VECTORS), data, monkeypatch)
     assert f"unpinned, first seen {sha256(VECTORS)[:12]}" in line
-    assert Pins(data / ".harness/pins.json").of("loose") == {"vectors/v.gz": sha256(VECTORS)}
+    assert Pins(data / ".harness/pins.json").pin_of("loose") == {"vectors/v.gz": sha256(VECTORS)}
     (data / "vectors/v.gz").write_bytes(IMPLAUSIBLE[what])
     with pytest.raises(DataError):
         Fetcher(Places(data.parent / "cache", data), (), (), "--offline").bring(

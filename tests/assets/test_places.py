@@ -242,8 +242,8 @@ def test_another_digest_is_refused_and_the_first_kept(tmp_path):
     pins.record("a", {"other": "two"})
     with pytest.raises(DataError, match=r"a: file .* wanted one, found two"):
         pins.record("a", {"file": "two", "third": "three"})
-    assert pins.of("a") == {"file": "one", "other": "two"}
-    assert pins.of("b") == {}
+    assert pins.pin_of("a") == {"file": "one", "other": "two"}
+    assert pins.pin_of("b") == {}
 
 
 def pinned_as(pin):

@@ -35,7 +35,7 @@ TEXTS = ["the cat runs", "a dog runs", "the the dog", "zyzzy cat", "a cat of the
 
 
 def vocabulary(counts=COUNTS):
-    return Vocabulary.of({word: row for row, word in enumerate(WORDS)}, VECTORS, counts)
+    return Vocabulary.with_counts({word: row for row, word in enumerate(WORDS)}, VECTORS, counts)
 
 
 def write(folder: Path, counts=COUNTS) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from harness.core.errors import DataError
 from harness.registry import load_registry
 from harness.tasks import readers, transfer
-from harness.tasks.readers import REFETCH_ADVICE, PublishedSet, own, published
+from harness.tasks.readers import REFETCH_ADVICE, PublishedSet, published, reading_own_file
 
 REGISTRY = load_registry()
 # A task of each family, and the split whose files are changed.
@@ -145,7 +145,13 @@ def test_the_remedy_is_that_of_the_file_that_is_read(tmp_path):
         published(),
     ):
         list(readers.lines(path))
-    with pytest.raises(DataError, match=r"x\.txt:2: .*, found .*; save it as UTF-8$"), own():
+    with (
+        pytest.raises(DataError, match=r"x\.txt:2: .*, found .*; save it as UTF-8$"),
+        reading_own_file(),
+    ):
         list(readers.lines(path))
-    with pytest.raises(DataError, match=r"wanted 3 fields, found 2; correct the file$"), own():
+    with (
+        pytest.raises(DataError, match=r"wanted 3 fields, found 2; correct the file$"),
+        reading_own_file(),
+    ):
         readers.fields("x.txt:1", "one\tline", 3)

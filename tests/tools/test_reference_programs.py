@@ -53,7 +53,7 @@ def task(tmp_path):
         encoder = open_encoder("bert-mini", folder, tmp_path, SETUP, seed=0)
         if objective == "regression":
             settings = replace(Siamese.regression(), setup=SETUP, batch=BATCH, epochs=1)
-            whole = ScoredPairs.of(load_registry().tasks["mini-sts.train"], places)
+            whole = ScoredPairs.from_task(load_registry().tasks["mini-sts.train"], places)
             first = tuple(column[:COUNT] for column in whole.columns)
             scored = replace(whole, columns=first, scores=whole.scores[:COUNT])
             return SiameseTraining(settings, encoder, scored, 0), folder

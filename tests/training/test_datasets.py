@@ -81,13 +81,13 @@ def test_the_real_triplets_are_those_of_the_catalogue(data_dir):
 
 def test_gold_is_brought_to_0_to_1(tmp_path):
     task = load_registry().tasks["mini-sts.train"]
-    scored = ScoredPairs.of(task, Places(tmp_path))
+    scored = ScoredPairs.from_task(task, Places(tmp_path))
     pairs = task.pairs(Places(tmp_path).require_data(task.asset))
     assert scored.columns == (pairs.a, pairs.b)
     assert scored.scores == pytest.approx(pairs.gold / 5)  # from 0 to 5
     assert scored.digest == pairs_digest(pairs)
     with pytest.raises(UsageError, match="--task mini-qnli: wanted pairs with graded gold"):
-        ScoredPairs.of(load_registry().tasks["mini-qnli"], Places(tmp_path))
+        ScoredPairs.from_task(load_registry().tasks["mini-qnli"], Places(tmp_path))
 
 
 # Files

@@ -75,7 +75,7 @@ class Fetcher:
 
     def _bring_encoder(self, config: EncoderConfig, source: Hub) -> str:
         pins, pin = self.places.encoder_pins, _pin_of(config)
-        revision = source.revision or pins.of(pin).get("revision")
+        revision = source.revision or pins.pin_of(pin).get("revision")
         fetched: hub.Fetched | None = None
         try:
             fetched = hub.model_snapshot(config.name, source.repo, revision)
@@ -117,7 +117,7 @@ class Fetcher:
                     check=partial(self._check_part, asset, part),
                     check_other=partial(self._check_part, asset, part, strict=False),
                     check_pins=partial(pins.check, asset.name) if loose else lambda _: None,
-                    commit=pins.of(asset.name).get("revision") if loose else None,
+                    commit=pins.pin_of(asset.name).get("revision") if loose else None,
                 )
             except (AssetMissing, DataError) as error:
                 failures[part.name] = error
@@ -197,7 +197,7 @@ class Fetcher:
         """Raise DataError where nothing but its first download fixes an asset, and it differs."""
         if asset.pinned == "unpinned":
             pins = self.places.data_pins
-            files = {name: data_dir / name for name in pins.of(asset.name)}
+            files = {name: data_dir / name for name in pins.pin_of(asset.name)}
             digests = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
             pins.check(asset.name, digests)
 

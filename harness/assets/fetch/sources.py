@@ -90,7 +90,7 @@ class Arrivals:
         """The sources as the catalogue has them, those that are asked last at the end."""
 
         def is_silent(source: Source) -> bool:
-            first = source.whole(source.downloads[0])
+            first = source.complete(source.downloads[0])
             return http.host_of(hub.address_of(first)) in self.silent
 
         def is_large(source: Source) -> bool:
