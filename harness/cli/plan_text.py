@@ -28,7 +28,10 @@ def short_plan_text(plan: Plan, width: int | None = None) -> str:
     if others > 0:
         lines.append(f"and {_counted(others, 'encoder')} more: harness plan shows all")
     if plan.missing:
-        lines.append(shorten(_missing_in_short(plan.missing), width, placeholder=" … harness plan"))
+        text = shorten(
+            _missing_in_short(plan.missing), 3 * width // 2, placeholder=" … (harness plan)"
+        )
+        lines += wrapped(text, width).splitlines()
     notes = [wrapped(f"Note: {encoder.note}", width) for encoder in plan.encoders if encoder.note]
     return "\n".join([*lines, *notes])
 
