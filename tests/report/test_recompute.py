@@ -41,7 +41,7 @@ MUTANTS = {
     "evidence": ("papers papers/bert-flow.t5.md", r"\| (◉)", "●"),
     "the count of a table": ("papers papers/CONTENTS.txt", r"(\d+)  bert-flow\.t2"),
     "the count of claims": ("claims", r"\n\*\*\D+(\d+)\D+\d+\D+\d+"),
-    "an effect": ("claims", r"\| \[first-last-above-mean\]\S+ +\| +[-+.\d]+, [-+](\d+\.\d\d)"),
+    "an effect": ("claims", r"\| \[first-last-above-mean\][^\n]*?[-+.\d]+, [-+](\d+\.\d\d)"),
     "an interval of a claim": ("claims", r" to ([-+]\d\.\d\d) \| +[<.\d]+ \| +higher \|"),
     "an outcome": ("claims", r"\| +[-+.\d]+ to [-+.\d]+ \| +[<.\d]+ \| +(higher) \|", "undecided"),
     "a search": ("claims", r"\| p = 0 .*?(\d\d\.\d\d)"),
