@@ -167,7 +167,7 @@ def test_a_true_card_holds_in_every_form(copy, cache, run_of, write):
 @pytest.mark.parametrize("what", FALSE_CARDS)
 def test_a_search_names_what_a_false_card_did(copy, cache, run_of, what, write):
     if what == "another maximum length" and write is write_all_metrics:
-        pytest.xfail("under another length not every metric has mteb's digits to 0.005 points")
+        pytest.xfail("cut texts are equal, and mteb's 'spearman' ranks the noise of their cosines")
     change, words = FALSE_CARDS[what]
     write(run_of(change), copy)
     found = verified(copy, cache)
