@@ -24,7 +24,7 @@ from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.interfaces import Hub
 from harness.core.json_text import parse_json
-from harness.core.toml import LOADING_ERRORS, read_typed
+from harness.core.toml import READING_ERRORS, read_typed
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, QUESTIONS
@@ -124,7 +124,7 @@ def _head(place: Path) -> tuple[str, tuple[Mapping[str, str], ...]]:
     try:
         text = place.read_text(encoding="utf-8").partition(FIRST_ROW)[0].rstrip() + "\n"
         return text, tuple(tomllib.loads(text)["columns"])
-    except (*LOADING_ERRORS, KeyError) as error:
+    except (*READING_ERRORS, KeyError) as error:
         raise DataError(
             f"{place}: wanted the head of a table with columns, found {error}"
         ) from None
@@ -202,7 +202,7 @@ def _loaded(where: str, path: Path) -> dict[str, Any]:
     """A result file, its numbers as they are written."""
     try:
         found = parse_json(path.read_text(encoding="utf-8"), parse_float=Decimal)
-    except LOADING_ERRORS as error:
+    except READING_ERRORS as error:
         raise DataError(f"{where}: wanted a result file of mteb, found {error}") from None
     if not isinstance(found, dict):
         raise DataError(f"{where}: wanted a JSON object, found {type(found).__name__}")

@@ -31,7 +31,7 @@ from harness.core.json_text import parse_json
 from harness.core.toml import read_rows
 from harness.encoders.checkpoint import OFFSET_POSITIONS, PICKLED, SAFETENSORS
 from harness.encoders.modules import (
-    MODEL,
+    MODEL_FILE,
     STATIC_MODULE,
     append_mode,
     append_module,
@@ -165,7 +165,7 @@ def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
                 tensors["linear.bias"] = rng.normal(size=shape.width)
         append_module(folder, kind, settings, tensors)
     prompts = {"prompts": dict(shape.prompts), "default_prompt_name": shape.prompt}
-    write_json(folder / MODEL, {**prompts, "similarity_fn_name": "cosine"})
+    write_json(folder / MODEL_FILE, {**prompts, "similarity_fn_name": "cosine"})
 
 
 def _make_table(shape: Shape, folder: Path, seed: int) -> Path:

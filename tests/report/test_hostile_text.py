@@ -80,7 +80,7 @@ def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
     page = rendered(paper_page, text)
     found = list(tokens(page))
     raw = [t.content for t in found if t.type in ("html_block", "html_inline")]
-    assert set(map(str.strip, raw)) <= {md.GENERATED, "<wbr>"}
+    assert set(map(str.strip, raw)) <= {md.GENERATED_NOTE, "<wbr>"}
     kinds = {t.type for t in found}
     assert not kinds & {"link_open", "image", "strong_open", "s_open", "fence", "code_block", "hr"}
     headings = [n for n, t in enumerate(found) if t.type == "heading_open"]

@@ -6,10 +6,10 @@ import shutil
 import pytest
 from fakes import made_record, results_of
 
-from harness.assets.catalogue import FILES as KNOWN
+from harness.assets.catalogue import KNOWN_FILES
 from harness.assets.places import Places, asset_named
+from harness.core.digests import sha256_of
 from harness.core.errors import DataError, OtherData
-from harness.core.files import sha256_of
 from harness.core.identity import identity_text
 from harness.core.types import pairs_digest
 from harness.registry import load_registry
@@ -71,7 +71,7 @@ def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(data_dir, t
     file.parent.mkdir(parents=True)
     here = (data_dir / "senteval" / place).read_bytes()
     file.write_bytes(re.sub(rb"'(?=[a-z0-9])", b"' ", here))
-    assert sha256_of(file) == KNOWN[f"retokenised/{place}"].sha256
+    assert sha256_of(file) == KNOWN_FILES[f"retokenised/{place}"].sha256
     loader = TaskLoader(Places(tmp_path / "cache", tmp_path / "retokenised"), {})
     digest = loader.texts(TASKS["sick-r.senteval"]).digests["data"]
     assert release_of("sick-r.senteval", digest) == "retokenised"
@@ -79,7 +79,7 @@ def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(data_dir, t
 
 @pytest.mark.parametrize(
     ("task", "release"),
-    [("sts-b.senteval", "retokenised"), ("sts12.senteval", OTHER), ("sts-b", None)],
+    [("sts-b.senteval", "retokenised"), ("sts12.senteval", OTHER_DATA), ("sts-b", None)],
 )
 def test_a_row_says_of_which_version_its_pairs_are(task, release):
     digest = releases().get(task, {}).get(release, "0" * 64)
