@@ -147,6 +147,8 @@ def test_each_copy_alone_gives_the_rows(hub, monkeypatch, data_dir, tmp_path, na
         "harness.assets.places.DATA_ASSETS", (lone, *(a for a in DATA_ASSETS if a.name != name))
     )
     for download in one.downloads_of(alone):
+        if not (data_dir / download.into).exists():
+            pytest.skip(f"{download.into} is not in the folder of the evaluation data")
         content = (data_dir / download.into).read_bytes()
         unix = content.replace(b"\r\n", b"\n")
         served(
