@@ -92,7 +92,7 @@ class Mutant:
         raise LookupError(f"found no module {self.module}")
 
     def place(self) -> Place:
-        """What it changes in the code as it is. Raises LookupError that names the rule."""
+        """The syntax node that it changes. Raises LookupError where there is none, or several."""
         try:
             return find_place(_parsed(self.file), self.mutation)
         except LookupError as error:

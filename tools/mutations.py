@@ -177,7 +177,7 @@ INVERSES: dict[type, type] = {
 
 
 def _conditions(place: Place) -> Iterator[Place]:
-    """What decides between branches, whether a loop goes on, and what a comprehension keeps."""
+    """The conditions of `if`, `while` and conditional expressions, and those in comprehensions."""
     is_test = place.field == "test" and not isinstance(place.parent, ast.Assert)
     if is_test or place.field == "ifs":
         yield place
@@ -249,7 +249,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
 def _values(place: Place) -> Iterator[Place]:
-    """What is returned, yielded or assigned, and what a comprehension makes of each item."""
+    """The expression of a return, yield or assignment, and the element of a comprehension."""
     if place.field == "value" and isinstance(place.parent, VALUE_HOLDERS + COMPREHENSIONS):
         yield place
     if place.field == "elt":

@@ -28,9 +28,7 @@ from harness.results.verdict import Published
 # differ by.
 DIGITS_OF_HALVES = 0.03
 
-NEIGHBOURHOOD = (
-    1.0  # points on each side of a claim, in which the scores that were tried are counted
-)
+NEIGHBOURHOOD = 1.0  # points on each side of a claim in which tried scores are counted
 LIKELY_CHANCE = 0.1  # scores that have the digits by chance: then the explanation says so
 
 
@@ -214,18 +212,22 @@ class ChoiceSearch:
 
     def _announce(self, trials: Sequence[ChoiceTrial]) -> None:
         """Say how many encodings there are at most, and what they take where none ends it."""
-        distinct = {
-            trial.encoding: trial for trial in trials if trial.choice.encoding != OWN_CHOICE
-        }
-        few = [*distinct.values()][: self.most_encodings]
-        letters = sum(self.model.letters(trial.choice, self.task) for trial in few)
+        few = [*self._further_encodings(trials).values()][: self.most_encodings]
+        letters = sum(self.model.letters(trial.choice, trial.task) for trial in few)
         rate = self.model.letters_per_second
         time = "" if rate is None else f", about {duration(letters / rate)} if none gives it"
         self.note(f"{self.task.name}: a search of at most {len(few)} encodings{time}")
 
     def _is_spent(self, trials: Sequence[ChoiceTrial]) -> bool:
         limit = self.most_encodings
-        return limit is not None and len({trial.encoding for trial in trials}) > limit
+        return limit is not None and len(self._further_encodings(trials)) > limit
+
+    def _further_encodings(
+        self, trials: Iterable[ChoiceTrial]
+    ) -> Mapping[tuple[str, EncodingChoice], ChoiceTrial]:
+        """A trial of each encoding but the model's own of the task, which is measured already."""
+        own = ChoiceTrial(self.task).encoding
+        return {trial.encoding: trial for trial in trials if trial.encoding != own}
 
     # Trying
 
@@ -269,15 +271,17 @@ class ChoiceSearch:
             return None
         for trial in trials:
             scores = self.model.scores_by_choice.get((trial.choice, trial.task.name))
-            for choice in CHOSEN_SCORES[1:] if scores is not None else ():
-                found = self._all_given(trial, choice, scores or {}, claims, ())
+            if scores is None:
+                continue
+            for choice in CHOSEN_SCORES[1:]:
+                found = self._all_given(trial, choice, scores, claims, ())
                 if found is not None:
                     return found
         return None
 
     def _scores(self, trial: ChoiceTrial) -> Mapping[str, Any] | None:
         """The scores of a trial; None for one that the model or this machine does not have."""
-        is_known = trial.encoding in self.encodings or trial.choice.encoding == OWN_CHOICE
+        is_known = trial.encoding in self.encodings or not self._further_encodings([trial])
         limit = self.most_encodings
         if not is_known and limit is not None and len(self.encodings) >= limit:
             return None

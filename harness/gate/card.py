@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.core.errors import UsageError
+from harness.core.errors import AssetMissing, UsageError
 from harness.gate.check import Gate
 from harness.gate.drift import with_margin
 from harness.gate.outcome import MEASURE_AGAIN, Checked, Report, State
@@ -30,8 +30,14 @@ def check_card(
 
     Raises:
         UsageError: The cells of a task are of several methods.
+        AssetMissing: No number is compared: all differ, and may be of other pairs than those here.
     """
     checks = [check for claim in claims for check in _checks(gate, claim, cells, margin)]
+    if claims and not checks:
+        raise AssetMissing(
+            f"wanted numbers that a run can be compared with, found {len(claims)} that differ and "
+            f"may be of other pairs: {claims[0].is_doubtful}; harness verify says why"
+        )
     return Report(encoders=(), cells=tuple(checks))
 
 

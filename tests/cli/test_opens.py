@@ -57,6 +57,6 @@ def opened(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 def test_a_command_opens_each_file_of_the_results_once(opened, command):
-    # `report` compares what is sealed with its seal, digests it for the web page, and reads it.
+    # `report` compares a file with its seal, reads it, and digests it for the foot of its page.
     most = 3 if command[0] == "report" else 1
     assert max(opened[command].values(), default=0) <= most, opened[command].most_common(9)

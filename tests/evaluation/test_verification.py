@@ -7,6 +7,7 @@ import pytest
 
 from harness.assets.places import Places
 from harness.evaluation.cell import fit_cell
+from harness.evaluation.choice_search import ChoiceSearch
 from harness.evaluation.model_choices import OWN_CHOICE, EncodingChoice, MeasuredModel
 from harness.evaluation.select import PlannedCell
 from harness.evaluation.verification import FollowUp, check_claims
@@ -150,3 +151,38 @@ def test_every_form_of_a_report_has_every_claim(model):
     facts = verification_facts(found)
     assert (facts["checked"], facts["hold"], len(facts["claims"])) == (1, 0, 2)
     json.dumps(facts)
+
+
+class UnexplainedModel:
+    """A model under which every score is far from what is claimed; it notes what is encoded."""
+
+    places = type("Places", (), {"has_data": staticmethod(lambda asset: True)})
+    letters_per_second = None
+
+    def __init__(self):
+        self.scores_by_choice = {}
+        self.encoded = set()
+
+    def single_choices(self, _):
+        return [EncodingChoice(prompt="query: ")]
+
+    rare_choices = choices_of_two = lambda self, _: []
+
+    def letters(self, choice, task):
+        return 0
+
+    def scores(self, choice, task):
+        self.encoded.add((choice, task.name))
+        return {"spearman": {"all": 1.0}}
+
+
+@pytest.mark.parametrize("most", [1, 2, None])
+def test_other_pairs_count_as_encodings_in_the_bound_and_before_it(most):
+    task, model, notes = REGISTRY.tasks["sts-b.senteval"], UnexplainedModel(), []
+    search = ChoiceSearch(model, task, REGISTRY, most_encodings=most, note=notes.append)
+    [unknown] = search.explanations([claimed("77.00")])
+    further = model.encoded - {(OWN_CHOICE, task.name)}
+    assert {name for _, name in further} > {task.name} or most == 1
+    assert len(further) == len(search.encodings) == (most or len(further))
+    assert f"at most {len(further)} encodings" in notes[0]
+    assert ("among the first" in unknown.reason) == (most is not None)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from harness.assets.places import Places
 from harness.cli.check import rendered_report
 from harness.core import metrics
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import write_tensors
 from harness.encoders.transformer import TransformerConfig
@@ -864,7 +864,13 @@ def test_a_card_is_compared_with_one_method(runs):
 def test_a_number_on_other_pairs_can_agree_and_never_fails(runs):
     doubtful = {"is_doubtful": "its pairs are not known"}
     assert against_card(runs, claimed(points_of(runs), **doubtful)).cells[0].state is AGREES
-    assert against_card(runs, claimed("1.00", **doubtful)).cells == ()
+    both = against_card(runs, claimed(points_of(runs)), claimed("1.00", **doubtful))
+    assert [check.state for check in both.cells] == [AGREES]
+
+
+def test_a_card_of_which_no_number_is_compared_is_no_pass(runs):
+    with pytest.raises(AssetMissing, match="other pairs: other data; harness verify says why"):
+        against_card(runs, claimed("1.00", is_doubtful="other data"))
 
 
 def test_a_record_of_other_code_is_no_answer_to_a_card(run):

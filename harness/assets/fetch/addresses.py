@@ -132,8 +132,8 @@ def _sources(asset: Asset, part: AssetPart) -> Iterator[str]:
 
 def _files(part: AssetPart) -> Iterator[str]:
     for path in part.paths:
-        known = KNOWN_FILES.get(path)
-        yield f"    -> {path}{_digest(known.sha256 if known else None)}"
+        known_file = KNOWN_FILES.get(path)
+        yield f"    -> {path}{_digest(known_file.sha256 if known_file else None)}"
 
 
 def _digest(sha256: str | None) -> str:

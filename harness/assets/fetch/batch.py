@@ -157,8 +157,8 @@ class Fetcher:
             for path in part.paths:
                 if path not in KNOWN_FILES:
                     require_plausible(folder / path, path)
-                elif (found := sha256_of(folder / path)) != (wanted := KNOWN_FILES[path].sha256):
-                    raise DataError(f"{path}: wanted sha256 {wanted}, found {found}")
+                elif (digest := sha256_of(folder / path)) != (pin := KNOWN_FILES[path].sha256):
+                    raise DataError(f"{path}: wanted sha256 {pin}, found {digest}")
         counts = self._read_rows(asset, folder, None if strict else [])
         if asset.rows and not any(counts.values()):
             raise DataError(f"{asset.name}, {part.name}: wanted its rows, found none")

@@ -442,9 +442,9 @@ class Transfer:
 
 def _total(answer: Any) -> int | None:
     """The bytes of the whole file, of which a range may have been answered."""
-    whole = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.headers.get("Content-Range", ""))
-    if whole:
-        return int(whole[1])
+    sizes = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.headers.get("Content-Range", ""))
+    if sizes:
+        return int(sizes[1])
     length = answer.headers.get("Content-Length", "")
     return int(length) if answer.status_code == 200 and length.isdecimal() else None
 

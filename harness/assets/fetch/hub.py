@@ -59,13 +59,13 @@ class HubFile:
         """The sha256 of a file that is this one, by its size and digest; None for another."""
         if not place.is_file() or place.stat().st_size != self.size:
             return None
-        found = sha256_of(place)
+        digest = sha256_of(place)
         if self.sha256 is not None:
-            return found if found == self.sha256 else None
+            return digest if digest == self.sha256 else None
         content = place.read_bytes()
         header = b"blob %d\0" % len(content)
         git = hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
-        return found if git == self.git else None
+        return digest if git == self.git else None
 
 
 def _stays_inside(name: str) -> bool:

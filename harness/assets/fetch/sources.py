@@ -49,8 +49,9 @@ class Arrivals:
 
     def bring(self, wanted: Download, *, by_rows: bool, commit: str | None) -> tuple[Path, Pin]:
         """A download as it came: the file, its digest, and the commit of the hub if it is loose."""
-        known = KNOWN_FILES.get(wanted.into)
-        sha256 = wanted.sha256 or (known.sha256 if known and _is_the_file(wanted) else None)
+        known_file = KNOWN_FILES.get(wanted.into)
+        pinned = known_file.sha256 if known_file and _is_the_file(wanted) else None
+        sha256 = wanted.sha256 or pinned
         key = sha256 or digest_of({"address": wanted.address})
         target = self.data_dir / DOWNLOADS_FOLDER / key[:16] / Path(wanted.at).name
         if target.is_file():  # it waited for what else is taken from it
@@ -108,9 +109,9 @@ class Arrivals:
             if download.sha256 is None or download.sha256 not in kept:
                 key = download.sha256 or digest_of({"address": download.address})
                 self._remove(key)
-                known = KNOWN_FILES.get(download.into)
-                if known is not None:
-                    self._remove(known.sha256)
+                known_file = KNOWN_FILES.get(download.into)
+                if known_file is not None:
+                    self._remove(known_file.sha256)
         _remove_empty(self.data_dir / DOWNLOADS_FOLDER)
 
     def _remove(self, key: str) -> None:
@@ -163,8 +164,8 @@ def bring_part(
             others += [source] if isinstance(error, OtherData) else []
         else:
             before = (f"{name} ({_short(error)})" for name, error in refused.items())
-            told = f"{part.name} from {source.name}, after {', '.join(before)}" if refused else ""
-            return told, seen
+            line = f"{part.name} from {source.name}, after {', '.join(before)}" if refused else ""
+            return line, seen
     if others:  # no source has a known version
         seen = _bring_from(others[0], asset, part, arrivals, check_other, check_pins, commit)
         return f"{part.name} from {others[0].name}", seen
@@ -185,8 +186,8 @@ def by_hand(part: AssetPart) -> str:
     if not part.paths:
         return "or place a copy below DATA_DIR by hand"
     first, *others = part.paths
-    known = KNOWN_FILES.get(first)
-    digest = f" (sha256 {known.sha256})" if known else ""
+    known_file = KNOWN_FILES.get(first)
+    digest = f" (sha256 {known_file.sha256})" if known_file else ""
     more = f" and {len(others)} more, which --dry-run lists," if others else ""
     return f"or place {first}{digest}{more} below DATA_DIR by hand"
 
@@ -283,8 +284,8 @@ def require_plausible(path: Path, name: str) -> None:
     if name.startswith("vectors/") and not (
         VECTOR_LINE.fullmatch(first) or VECTOR_LINE.fullmatch(rest.partition(b"\n")[0])
     ):
-        found = first[:60].decode(errors="replace")
-        raise DataError(f"{name}: wanted word vectors, found {found!r}")
+        first_line = first[:60].decode(errors="replace")
+        raise DataError(f"{name}: wanted word vectors, found {first_line!r}")
 
 
 def _start(path: Path, name: str) -> bytes:

