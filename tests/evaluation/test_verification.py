@@ -164,7 +164,7 @@ class UnexplainedModel:
         self.encoded = set()
 
     def single_choices(self, _):
-        return [EncodingChoice(prompt="query: ")]
+        return [EncodingChoice(dimensions=64), EncodingChoice(prompt="query: ")]
 
     rare_choices = choices_of_two = lambda self, _: []
 
@@ -172,7 +172,7 @@ class UnexplainedModel:
         return 0
 
     def scores(self, choice, task):
-        self.encoded.add((choice, task.name))
+        self.encoded.add((choice.encoding, task.name))
         return {"spearman": {"all": 1.0}}
 
 
