@@ -10,7 +10,9 @@ TABLES = Path(__file__).parents[1] / "results" / "tables"
 def on_files(files, config):
     """Copy them beside the pages."""
     for path in sorted(TABLES.glob("*.svg")):
-        files.append(File.generated(config, f"pictures/{path.name}", abs_src_path=str(path)))
+        files.append(
+            File.generated(config, f"pictures/{path.name}", abs_src_path=str(path))
+        )
     return files
 
 

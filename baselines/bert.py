@@ -1,18 +1,27 @@
 """BERT and RoBERTa as they were pre-trained, read at [CLS] or averaged.
 
-Devlin et al. 2019, arXiv 1810.04805; Liu et al. 2019, arXiv 1907.11692. These are the rows that
-every paper sets out from, and where most confusion starts: BERT-flow's "last2avg" is first-last
-(its code takes layer 1), SimCSE's printed "first-last avg." is static-last (its code took layer 0),
-and SBERT's "Avg. BERT embeddings" came from bert-as-service, whose defaults are the second-last
-layer and 25 word pieces. BERT-flow and BERT-whitening cut at 64: rows with ids of their own.
+Devlin et al. 2019, arXiv 1810.04805; Liu et al. 2019, arXiv 1907.11692. These are the
+rows that every paper sets out from, and where most confusion starts: BERT-flow's
+"last2avg" is first-last (its code takes layer 1), SimCSE's printed "first-last avg." is
+static-last (its code took layer 0), and SBERT's "Avg. BERT embeddings" came from
+bert-as-service, whose defaults are the second-last layer and 25 word pieces. BERT-flow
+and BERT-whitening cut at 64: rows with ids of their own.
 """
 
 from harness.core.types import Method
 from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
-from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, SECOND_LAST, STATIC_LAST
+from harness.transforms.pooling import (
+    CLS,
+    FIRST_LAST,
+    LAST2,
+    MEAN,
+    SECOND_LAST,
+    STATIC_LAST,
+)
 
-# What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and a little.
+# What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and
+# a little.
 DOWNLOAD_SIZES = {
     "bert-base": 440_000_000,
     "bert-large": 1_340_000_000,
@@ -40,7 +49,9 @@ def pretrained(repo: str, revision: str, name: str) -> TransformerConfig:
     )
 
 
-BERT_BASE = pretrained("bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594", "bert-base")
+BERT_BASE = pretrained(
+    "bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594", "bert-base"
+)
 BERT_LARGE = pretrained(
     "bert-large-uncased", "6da4b6a26a1877e173fca3225479512db81a5e5b", "bert-large"
 )

@@ -1,10 +1,11 @@
 """BERT tuned on NLI as BERT-flow's authors tuned it, a family each for base and large.
 
-Li et al. 2020, arXiv 2011.05864, Appendix B, and their released command: SBERT's softmax objective
-over SNLI in full and MultiNLI's train split, 961,735 pairs, one epoch in batches of 16 at 2e-5, 64
-word pieces. The authors released one checkpoint of the large model, for TensorFlow; Appendix C
-shows how far five seeds of it differ (77.26 with a standard deviation of 1.76 on STS-B). Different
-from their code: AdamW corrects its bias, and the classifier has one.
+Li et al. 2020, arXiv 2011.05864, Appendix B, and their released command: SBERT's
+softmax objective over SNLI in full and MultiNLI's train split, 961,735 pairs, one epoch
+in batches of 16 at 2e-5, 64 word pieces. The authors released one checkpoint of the
+large model, for TensorFlow; Appendix C shows how far five seeds of it differ (77.26
+with a standard deviation of 1.76 on STS-B). Different from their code: AdamW corrects
+its bias, and the classifier has one.
 """
 
 from harness.core.types import Method

@@ -1,11 +1,12 @@
 """Contrastive Tension: BERT tuned on Wikipedia alone, or on NLI before that.
 
-Carlsson et al. 2021 (ICLR). The released checkpoints were trained after the paper, with other
-settings than it states (their repository's README). The mean over the last layer's tokens is how
-its authors read them; SimCSE, whose Table 5 scores them again, does not state a pooling. On STS-B
-the README has 73.31 and 81.47 where SimCSE has 74.31 and 81.46. The hub's names are those that
-the README links. Of one checkpoint a page of the hub names the commit; the hub states no licence,
-and the MIT licence of the code names another author, whose template it came from.
+Carlsson et al. 2021 (ICLR). The released checkpoints were trained after the paper, with
+other settings than it states (their repository's README). The mean over the last
+layer's tokens is how its authors read them; SimCSE, whose Table 5 scores them again,
+does not state a pooling. On STS-B the README has 73.31 and 81.47 where SimCSE has 74.31
+and 81.46. The hub's names are those that the README links. Of one checkpoint a page of
+the hub names the commit; the hub states no licence, and the MIT licence of the code
+names another author, whose template it came from.
 """
 
 from harness.core.types import Method

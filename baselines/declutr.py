@@ -1,7 +1,7 @@
 """DeCLUTR: RoBERTa tuned so that neighbouring spans of a document agree.
 
-Giorgi et al. 2021, arXiv 2006.03659. Its authors average the last layer's tokens; SimCSE, whose
-Table 5 scores the checkpoint again, does not state a pooling.
+Giorgi et al. 2021, arXiv 2006.03659. Its authors average the last layer's tokens;
+SimCSE, whose Table 5 scores the checkpoint again, does not state a pooling.
 """
 
 from harness.core.types import Method

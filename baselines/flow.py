@@ -1,20 +1,23 @@
 """BERT-flow: an invertible map of sentence embeddings to a standard Gaussian, fitted unsupervised.
 
-Li et al. 2020, arXiv 2011.05864; bohanli/BERT-flow at 7fa8f6d. A step is actnorm, reversal of the
-coordinates and an additive coupling. Paper, released code and its PyTorch port differ:
+Li et al. 2020, arXiv 2011.05864; bohanli/BERT-flow at 7fa8f6d. A step is actnorm,
+reversal of the coordinates and an additive coupling. Paper, released code and its
+PyTorch port differ:
 
 * `flow` has the code's settings (3 levels of 3 steps, one epoch at a constant 1e-3) but starts
-  actnorm from the first batch, as Glow and the port (UKPLab/pytorch-bertflow) do, and fits on
-  encodings as they are scored. `flow-dropout` fits on encodings with dropout.
+  actnorm from the first batch, as Glow and the port (UKPLab/pytorch-bertflow) do, and
+  fits on encodings as they are scored. `flow-dropout` fits on encodings with dropout.
 * `flow:glorot` starts actnorm as TensorFlow starts variables, uniform in +-sqrt(6 / (1 + D)): the
   code leaves Glow's start to `GlowInitHook`, which nothing is given.
 * `flow:released` is the code as released: that start and BERT's dropout, STS12 to STS16 read three
   times an epoch (`@target-splits`).
 * `flow:paper` is what Appendix B prints for a target (2 levels), `flow:paper-nli` for NLI (0.15
-  epochs at 2e-5; actnorm's start is unsaid). `flow:released-nli`: the code so fitted, no command.
+  epochs at 2e-5; actnorm's start is unsaid). `flow:released-nli`: the code so fitted,
+  no command.
 
-Not as in the code: a batch is 64 sentences and not 32 pairs, dropout is drawn once for a sentence
-occurrence, arithmetic is float64, and a coordinate that hardly varies in the corpus is left out.
+Not as in the code: a batch is 64 sentences and not 32 pairs, dropout is drawn once for
+a sentence occurrence, arithmetic is float64, and a coordinate that hardly varies in the
+corpus is left out.
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ WIDTH = 32  # of the hidden layers of a coupling
 class Flow:
     """`levels` of `depth` steps; `step` names the pieces of one, `first` those before all.
 
-    Actnorm starts from the first batch (`data`), or from random values (`glorot`). With `dropout`
-    the flow is fitted on encodings with dropout.
+    Actnorm starts from the first batch (`data`), or from random values (`glorot`). With
+    `dropout` the flow is fitted on encodings with dropout.
     """
 
     name: str
@@ -58,7 +61,8 @@ class Flow:
 
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
-    # The classes that variants once were, and the settings that a class was the name of.
+    # The classes that variants once were, and the settings that a class was the name
+    # of.
     FORMER_NAMES: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "DropoutFlow": {"dropout": True},
         "GlorotFlow": {"start": "glorot"},
@@ -75,10 +79,16 @@ class Flow:
         from harness.transforms.flows import Architecture, FitSettings, fit_flow
 
         architecture = Architecture(
-            levels=self.levels, depth=self.depth, width=WIDTH, step=self.step, first=self.first
+            levels=self.levels,
+            depth=self.depth,
+            width=WIDTH,
+            step=self.step,
+            first=self.first,
         )
         settings = FitSettings(
-            epochs=self.epochs / share, learning_rate=self.learning_rate, start=self.start
+            epochs=self.epochs / share,
+            learning_rate=self.learning_rate,
+            start=self.start,
         )
         return fit_flow(x, architecture, settings, rng)
 
@@ -96,7 +106,11 @@ FLOWS = {
         Flow("flow:released-nli", **AS_RELEASED, **NLI_SCHEDULE),
     )
 }
-FLOW, RELEASED, DROPOUT = FLOWS["flow"], FLOWS["flow:released"], Flow("flow-dropout", dropout=True)
+FLOW, RELEASED, DROPOUT = (
+    FLOWS["flow"],
+    FLOWS["flow:released"],
+    Flow("flow-dropout", dropout=True),
+)
 
 
 def flow(variant: str | int | None = None) -> Flow:
@@ -117,7 +131,8 @@ CITE = "li2020bertflow"
 SEVEN = ("sts-b", "sick-r", "sts1?")
 TASKS = (*SEVEN, "sts-b.dev")
 ON_NLI = (FLOW, FLOWS["flow:paper-nli"], RELEASED, FLOWS["flow:released-nli"])
-# The same on small encoders. NLI itself is large: 0.15 epochs of it are 4,508 steps, here 84.
+# The same on small encoders. NLI itself is large: 0.15 epochs of it are 4,508 steps,
+# here 84.
 DIFFERENCES = (
     *((FLOWS[name], "target", SEVEN) for name in ("flow:glorot", "flow:released")),
     (RELEASED, "target-splits", ("sts1?",)),
@@ -128,7 +143,9 @@ PUBLISHED = (  # the rows of Tables 2 and 5, and of the papers that quote or rep
     *((post, "target") for post in (FLOW, FLOWS["flow:paper"], DROPOUT)),
     (RELEASED, "target-splits"),
 )
-BASE, LARGE, SBERT_BASE = (e.with_max_length(64) for e in (BERT_BASE, BERT_LARGE, SBERT_NLI[0]))
+BASE, LARGE, SBERT_BASE = (
+    e.with_max_length(64) for e in (BERT_BASE, BERT_LARGE, SBERT_NLI[0])
+)
 METHODS = (
     *(
         Method(encoder, FIRST_LAST, (post,), fit_on, cite=CITE)
@@ -137,7 +154,10 @@ METHODS = (
     ),
     Method(BASE, MEAN, (FLOW,), "target", cite=CITE),
     Method(BASE, MEAN, (RELEASED,), "target-splits", cite=CITE),
-    *(Method(SBERT_BASE, FIRST_LAST, (RELEASED,), c, cite=CITE) for c in ("nli", "target-splits")),
+    *(
+        Method(SBERT_BASE, FIRST_LAST, (RELEASED,), c, cite=CITE)
+        for c in ("nli", "target-splits")
+    ),
     *(
         Method(MINILM, pooling, (post,), "target", cite=CITE, tasks=TASKS)
         for pooling in (FIRST_LAST, LAST2, MEAN)

@@ -1,10 +1,11 @@
 """Averaged word vectors (GloVe, Komninos); how a sentence is split is part of each encoder.
 
-Pennington, Socher & Manning 2014. SBERT's row "Avg. GloVe embeddings" could not be reproduced by
-anyone with SentEval's code (SimCSE#87, sentence-transformers#1165): sentence-transformers drops
-English stop words and falls back through case and punctuation, SentEval's bow.py does neither. The
-same vectors give 54.2 to 56.5 on SICK-R depending on that alone, so each rule has its own id. The
-`-sick` encoders hold the genuine 840B rows of SICK's vocabulary and are meant for SICK only.
+Pennington, Socher & Manning 2014. SBERT's row "Avg. GloVe embeddings" could not be
+reproduced by anyone with SentEval's code (SimCSE#87, sentence-transformers#1165):
+sentence-transformers drops English stop words and falls back through case and
+punctuation, SentEval's bow.py does neither. The same vectors give 54.2 to 56.5 on
+SICK-R depending on that alone, so each rule has its own id. The `-sick` encoders hold
+the genuine 840B rows of SICK's vocabulary and are meant for SICK only.
 """
 
 from dataclasses import replace
@@ -22,7 +23,9 @@ STRIPPED = Tokeniser("whitespace", "lower", strip=True)
 TREEBANK = Tokeniser("treebank", "fallback")
 
 
-def vectors(name: str, tokeniser: Tokeniser, file: str, trained_on: str) -> StaticConfig:
+def vectors(
+    name: str, tokeniser: Tokeniser, file: str, trained_on: str
+) -> StaticConfig:
     """One vector file under one tokenisation."""
     return StaticConfig(
         name, tokeniser, file=file, trained_on=trained_on, cite=CITE, licence="PDDL"
@@ -41,7 +44,12 @@ ANYWHERE = (
     vectors("glove-6b", LOWER, SIX, WIKI),
     vectors("glove-6b-st", SENTENCE_TRANSFORMERS, SIX, WIKI),
     replace(
-        vectors("komninos", SENTENCE_TRANSFORMERS, KOMNINOS, "English Wikipedia, by dependency"),
+        vectors(
+            "komninos",
+            SENTENCE_TRANSFORMERS,
+            KOMNINOS,
+            "English Wikipedia, by dependency",
+        ),
         cite="komninos2016dependency",
         licence="not stated",
     ),

@@ -1,9 +1,10 @@
 """The models that the harness carries: BERT and GloVe in miniature, trained on English Wikipedia.
 
-`bert-mini` (4 layers of 256, masked language modelling) and `glove-mini` (100 dimensions) come from
-the same million sentences, by programs that docs/included.md names; their folders hold the exact
-commands. They replace the papers' BERT-base and GloVe 840B, so that every method runs on any
-machine; what of the papers' claims they show is in `results/tables/replication-in-miniature.md`.
+`bert-mini` (4 layers of 256, masked language modelling) and `glove-mini` (100
+dimensions) come from the same million sentences, by programs that docs/included.md
+names; their folders hold the exact commands. They replace the papers' BERT-base and
+GloVe 840B, so that every method runs on any machine; what of the papers' claims they
+show is in `results/tables/replication-in-miniature.md`.
 """
 
 from dataclasses import replace
@@ -67,14 +68,23 @@ LEARNED = (
 )
 
 METHODS = (
-    *(Method(BERT_MINI, pooling) for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)),
+    *(
+        Method(BERT_MINI, pooling)
+        for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)
+    ),
     *(
         Method(BERT_MINI, pooling, post, "target")
         for pooling in (MEAN, FIRST_LAST)
         for post in CALIBRATIONS
     ),
     # What BERT-whitening's evaluation in PyTorch scored (results/references).
-    Method(BERT_MINI.with_max_length(64), FIRST_LAST, (Whitening(128),), "target", tasks=SENTEVAL),
+    Method(
+        BERT_MINI.with_max_length(64),
+        FIRST_LAST,
+        (Whitening(128),),
+        "target",
+        tasks=SENTEVAL,
+    ),
     *(
         Method(BERT_MINI, pooling, (post,), "target", cite=cite, tasks=tasks)
         for pooling in (MEAN, FIRST_LAST)
@@ -95,6 +105,11 @@ METHODS = (
         for post in ((SN(),), (Whitening(),))
     ),
     Method(GLOVE_MINI, MEAN),
-    *(Method(GLOVE_MINI, MEAN, post, "target") for post in ((SN(),), (Natsv(1),), (Whitening(),))),
+    *(
+        Method(GLOVE_MINI, MEAN, post, "target")
+        for post in ((SN(),), (Natsv(1),), (Whitening(),))
+    ),
 )
-METHODS = tuple(replace(method, cite=method.cite or method.encoder.cite) for method in METHODS)
+METHODS = tuple(
+    replace(method, cite=method.cite or method.encoder.cite) for method in METHODS
+)

@@ -1,7 +1,7 @@
 """Model2Vec: static sub-word vectors distilled from bge-base-en-v1.5, averaged.
 
-Tulkens & van Dongen 2024, github.com/MinishLab/model2vec. The results that MTEB has of them name
-no revision; the revisions here are those of mteb's own entries of the models.
+Tulkens & van Dongen 2024, github.com/MinishLab/model2vec. The results that MTEB has of
+them name no revision; the revisions here are those of mteb's own entries of the models.
 """
 
 from harness.core.types import Method

@@ -1,9 +1,9 @@
 """all-mpnet-base-v2 under three poolings and every calibration: an encoder of the papers' own size.
 
-The model is sentence-transformers' (Song et al. 2020, arXiv 2004.09297, fine-tuned on 1.17 billion
-pairs): 12 layers of 768 dimensions, as BERT-base. No paper of the matrix uses it; its plain mean is
-published by MTEB at full precision. The rest of the grid shows what post-processing does to an
-encoder that was tuned for similarity.
+The model is sentence-transformers' (Song et al. 2020, arXiv 2004.09297, fine-tuned on
+1.17 billion pairs): 12 layers of 768 dimensions, as BERT-base. No paper of the matrix
+uses it; its plain mean is published by MTEB at full precision. The rest of the grid
+shows what post-processing does to an encoder that was tuned for similarity.
 """
 
 from harness.core.interfaces import Pooling, PostProcessor
@@ -23,7 +23,8 @@ MPNET = TransformerConfig(
     revision="84f2bcc00d77236f9e89c8a360a00fb1139bf47d",
     weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
     fingerprint=Fingerprint(
-        "df165b03d71497fc57b85f245331cd31ccf05acbb539b6b57dce1dd461b11a30", max_length=384
+        "df165b03d71497fc57b85f245331cd31ccf05acbb539b6b57dce1dd461b11a30",
+        max_length=384,
     ),
     download_size=438_000_000,
     trained_on="about a billion pairs from the web, labelled ones among them",
@@ -34,16 +35,35 @@ MPNET = TransformerConfig(
 ENCODERS = (MPNET,)
 
 # SN, NATSV and both with the numbers of directions of BERT-flow's Table 5.
-CALIBRATIONS = ((SN(),), *NULLED, (Whitening(),), (Whitening(256),), (FLOW,), (NICE,), (GLOW,))
+CALIBRATIONS = (
+    (SN(),),
+    *NULLED,
+    (Whitening(),),
+    (Whitening(256),),
+    (FLOW,),
+    (NICE,),
+    (GLOW,),
+)
 # What they are tried on: the papers' tables have both texts, mteb all of SICK-R.
 FEW = ("sick-r.all", "qnli", "lexical", *(f"{task}.senteval" for task in SEVEN))
 TEXTS = {"target": (*SEVEN, *FEW), "enwiki-100k": FEW}
 POOLINGS = (MEAN, CLS, FIRST_LAST)
 
-# What to know of flows on the last layer, where the floor of a flow's coordinates decides.
-LEFT_OUT = "fitted without coordinate 34, which a flow keeps now, and not measured again"
-PARTLY = "one coordinate moves it by points, and most tasks outside its STS tables lack it"
-BOTH_FLOORS = {(MEAN, FLOW), (MEAN, NICE), (MEAN, GLOW), (CLS, FLOW), (CLS, NICE)}  # on the target
+# What to know of flows on the last layer, where the floor of a flow's coordinates
+# decides.
+LEFT_OUT = (
+    "fitted without coordinate 34, which a flow keeps now, and not measured again"
+)
+PARTLY = (
+    "one coordinate moves it by points, and most tasks outside its STS tables lack it"
+)
+BOTH_FLOORS = {
+    (MEAN, FLOW),
+    (MEAN, NICE),
+    (MEAN, GLOW),
+    (CLS, FLOW),
+    (CLS, NICE),
+}  # on the target
 
 
 def note_of(pooling: Pooling, post: PostProcessor, corpus: str) -> str:
@@ -70,7 +90,8 @@ METHODS = (
         for corpus, tasks in TEXTS.items()
         for post in CALIBRATIONS
     ),
-    # Each fit encodes all sentences again, with dropout: so not on the raw texts, nor on Wikipedia.
+    # Each fit encodes all sentences again, with dropout: so not on the raw texts, nor
+    # on Wikipedia.
     *(
         Method(
             MPNET,

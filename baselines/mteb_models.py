@@ -1,9 +1,10 @@
 """Models of MTEB's public results, each under its own modules and the prompt of its STS results.
 
-Muennighoff et al. 2023, arXiv 2210.07316. `mteb_models.toml` lists them. A model that mteb gives an
-instruction of its own on STS has it as the prompt `sts`; the one prompt that stands in a model's
-folder is used by its name there. Pooling is the folder's. Models that need code of their
-repository, or post-processing of mteb, are not among them: their results are published rows alone.
+Muennighoff et al. 2023, arXiv 2210.07316. `mteb_models.toml` lists them. A model that
+mteb gives an instruction of its own on STS has it as the prompt `sts`; the one prompt
+that stands in a model's folder is used by its name there. Pooling is the folder's.
+Models that need code of their repository, or post-processing of mteb, are not among
+them: their results are published rows alone.
 """
 
 from dataclasses import dataclass
@@ -37,8 +38,8 @@ class Model:
 class Family:
     """Models with one paper, licence and prompt.
 
-    `sts_prompt` is a text of mteb's, `own_prompt` the name of one of the folder's. `table` marks
-    Model2Vec's tables of sub-word vectors.
+    `sts_prompt` is a text of mteb's, `own_prompt` the name of one of the folder's.
+    `table` marks Model2Vec's tables of sub-word vectors.
     """
 
     cite: str
@@ -62,7 +63,9 @@ class Family:
         if self.table:
             return SubwordConfig(model.name, **facts)
         if self.sts_prompt:
-            return PromptedConfig(model.name, prompts=((STS, self.sts_prompt),), **facts)
+            return PromptedConfig(
+                model.name, prompts=((STS, self.sts_prompt),), **facts
+            )
         return TransformerConfig(model.name, **facts)
 
     def method(self, model: Model) -> Method:
@@ -71,10 +74,14 @@ class Family:
         if self.table:
             return Method(encoder, MEAN, cite=self.cite, tasks=TASKS)
         prompt = STS if self.sts_prompt else self.own_prompt
-        return Method(NativeConfig(encoder, prompt), Native(prompt), cite=self.cite, tasks=TASKS)
+        return Method(
+            NativeConfig(encoder, prompt), Native(prompt), cite=self.cite, tasks=TASKS
+        )
 
 
 FAMILIES = read_rows(Family, Path(__file__).with_name("mteb_models.toml"), "family")
 
-ENCODERS = tuple(family.encoder(model) for family in FAMILIES for model in family.models)
+ENCODERS = tuple(
+    family.encoder(model) for family in FAMILIES for model in family.models
+)
 METHODS = tuple(family.method(model) for family in FAMILIES for model in family.models)

@@ -1,11 +1,11 @@
 """NATSV, nulling away the top-k singular vectors of the sentence-embedding matrix.
 
-The calibration baseline of BERT-flow (Li et al. 2020, arXiv 2011.05864), Table 5; the idea is
-SIF's (Arora et al. 2017, k = 1) and all-but-the-top's (Mu & Viswanath 2018, arXiv 1702.01417).
-BERT-flow does not say whether the mean is removed first, so both are here under their own ids:
-`natsv:k` takes the singular vectors of the vectors as they are (SIF), `natsv-c:k` centres first and
-leaves the result centred (all-but-the-top). BERT-flow tuned k in 1..20 on STS-B dev; its best are
-10, and 6 after SN.
+The calibration baseline of BERT-flow (Li et al. 2020, arXiv 2011.05864), Table 5; the
+idea is SIF's (Arora et al. 2017, k = 1) and all-but-the-top's (Mu & Viswanath 2018,
+arXiv 1702.01417). BERT-flow does not say whether the mean is removed first, so both are
+here under their own ids: `natsv:k` takes the singular vectors of the vectors as they
+are (SIF), `natsv-c:k` centres first and leaves the result centred (all-but-the-top).
+BERT-flow tuned k in 1..20 on STS-B dev; its best are 10, and 6 after SN.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,9 @@ class Natsv(FromMoments):
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise UsageError(f"natsv nulls k >= 1 directions, not {self.k!r}: write natsv:6")
+            raise UsageError(
+                f"natsv nulls k >= 1 directions, not {self.k!r}: write natsv:6"
+            )
 
     @property
     def name(self) -> str:
@@ -56,7 +58,8 @@ class Natsv(FromMoments):
 
 POSTS = {"natsv": Natsv, "natsv-c": partial(Natsv, centred=True)}
 
-# BERT-flow, Table 5: "+NATSV (k=1)", "+NATSV (k=10)", "+SN+NATSV (k=1)", "+SN+NATSV (k=6)".
+# BERT-flow, Table 5: "+NATSV (k=1)", "+NATSV (k=10)", "+SN+NATSV (k=1)", "+SN+NATSV
+# (k=6)".
 NULLED = ((Natsv(1),), (Natsv(10),), (SN(), Natsv(1)), (SN(), Natsv(6)))
 CENTRED = ((Natsv(1, centred=True),), (Natsv(10, centred=True),))
 METHODS = tuple(

@@ -1,12 +1,13 @@
 """The flows that BERT-flow's descends from: does a better density model help?
 
-NICE (Dinh et al. 2014, arXiv 1410.8516): additive couplings behind one actnorm. RealNVP (Dinh et
-al. 2016, arXiv 1605.08803): couplings that also scale. Glow (Kingma & Dhariwal 2018, arXiv
+NICE (Dinh et al. 2014, arXiv 1410.8516): additive couplings behind one actnorm. RealNVP
+(Dinh et al. 2016, arXiv 1605.08803): couplings that also scale. Glow (Kingma & Dhariwal
+2018, arXiv
 1807.03039): a learned linear map in place of the reversal, fitted at 1e-4, since its maps
 overshoot at 1e-3. No published number is of them.
 
-Not as in the papers, which fit images: rows are sentence embeddings, and levels, steps, width and
-schedule are BERT-flow's unless said here.
+Not as in the papers, which fit images: rows are sentence embeddings, and levels, steps,
+width and schedule are BERT-flow's unless said here.
 """
 
 from harness.core.types import Method
@@ -15,7 +16,9 @@ from .flow import TASKS, Flow
 from .miniature import BERT_MINI
 from .minilm import MINILM
 
-NICE = Flow("nice", levels=1, depth=4, step=("reversal", "additive"), first=("actnorm",))
+NICE = Flow(
+    "nice", levels=1, depth=4, step=("reversal", "additive"), first=("actnorm",)
+)
 REALNVP = Flow("realnvp", step=("actnorm", "reversal", "scaled"))
 GLOW = Flow("glow", step=("actnorm", "mixing", "scaled"), learning_rate=1e-4)
 
@@ -45,7 +48,14 @@ METHODS = (
         for flow, cite in COUPLINGS.items()
     ),
     *(
-        Method(BERT_MINI, pooling, (flow,), "target", cite=cite, tasks=("sts-b", "mini-sts"))
+        Method(
+            BERT_MINI,
+            pooling,
+            (flow,),
+            "target",
+            cite=cite,
+            tasks=("sts-b", "mini-sts"),
+        )
         for pooling in (MEAN, FIRST_LAST)
         for flow, cite in COUPLINGS.items()
     ),

@@ -1,9 +1,10 @@
 """SBERT trained on NLI, the authors' released checkpoints, mean pooling.
 
-Reimers & Gurevych 2019, arXiv 1908.10084, Table 1. The released checkpoints score slightly
-differently from the paper's own runs (re-training with newer libraries loses more). The last are
-later general models with scores in MTEB's results; e5 and bge have prompts there by type of input,
-and STS has no such type, so their sentences are scored without one, as here.
+Reimers & Gurevych 2019, arXiv 1908.10084, Table 1. The released checkpoints score
+slightly differently from the paper's own runs (re-training with newer libraries loses
+more). The last are later general models with scores in MTEB's results; e5 and bge have
+prompts there by type of input, and STS has no such type, so their sentences are scored
+without one, as here.
 """
 
 from harness.core.types import Method
@@ -17,8 +18,8 @@ DECAY = "0.4.0: the learning rate decays from the end of the warm-up"  # `Family
 BERT, ROBERTA = "sbert-nli", "sroberta-nli"
 
 
-# Commits that public pages of the hub name in full. Weights are those of 2021; both have them as
-# safetensors, which came in 2024.
+# Commits that public pages of the hub name in full. Weights are those of 2021; both
+# have them as safetensors, which came in 2024.
 REVISIONS = {
     "bert-base-nli-mean-tokens": "50a3c8e8e115748c99fa4bc49e35758e9a5bb598",
     "bert-large-nli-mean-tokens": "2bedbfb0e573301e8c415062447215018081b198",
@@ -40,7 +41,12 @@ def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
 
 
 def general(
-    name: str, repo: str, revision: str, download_size: int, cite: str, licence: str = "Apache-2.0"
+    name: str,
+    repo: str,
+    revision: str,
+    download_size: int,
+    cite: str,
+    licence: str = "Apache-2.0",
 ) -> TransformerConfig:
     """A later general-purpose encoder at the revision that MTEB's results name."""
     return TransformerConfig(

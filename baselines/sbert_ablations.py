@@ -1,10 +1,11 @@
 """SBERT's ablation of poolings, a family each for the rows of its Table 6 that can be trained here.
 
-Reimers & Gurevych 2019, arXiv 1908.10084, Section 6: SBERT-base trained on NLI with the softmax
-objective (Section 3.1: one epoch in batches of 16 at 2e-5), or on STS-B's train split with the
-regression objective as in Table 2, under another pooling; ten seeds, scored on STS-B's development
-split. Not here: the maximum over the tokens, and what else than (u, v, |u - v|) the classifier of
-NLI may read. Different from the first release's examples: as `sbert_sts.py` says.
+Reimers & Gurevych 2019, arXiv 1908.10084, Section 6: SBERT-base trained on NLI with the
+softmax objective (Section 3.1: one epoch in batches of 16 at 2e-5), or on STS-B's train
+split with the regression objective as in Table 2, under another pooling; ten seeds,
+scored on STS-B's development split. Not here: the maximum over the tokens, and what
+else than (u, v, |u - v|) the classifier of NLI may read. Different from the first
+release's examples: as `sbert_sts.py` says.
 """
 
 from harness.core.interfaces import Pooling
@@ -36,6 +37,11 @@ NLI = "sbert-nli --from bert-base --file all-nli"
 METHODS = (
     ablation("sbert-nli-bert-base", NLI, ON_NLI, MEAN),
     ablation("sbert-nli-bert-base-cls", f"{NLI} --pooling cls", ON_NLI, CLS),
-    ablation("sbert-sts-bert-base-cls", "sbert-sts --from bert-base --pooling cls", ON_STS, CLS),
+    ablation(
+        "sbert-sts-bert-base-cls",
+        "sbert-sts --from bert-base --pooling cls",
+        ON_STS,
+        CLS,
+    ),
 )
 ENCODERS = tuple(method.encoder for method in METHODS)

@@ -1,12 +1,13 @@
 """SBERT trained on the STS Benchmark's train split, a family each for the rows of its Table 2.
 
-Reimers & Gurevych 2019, arXiv 1908.10084, Section 4.2: the regression objective, ten seeds. The
-settings are those of the first release's examples, `training_stsbenchmark_bert.py` and
-`_roberta.py`, and where NLI came first `training_stsbenchmark_continue_training.py`, which starts
-from the released checkpoint: four epochs in batches of 16 at 2e-5, the checkpoint of the epoch that
-scores best on the development split. Different from them: AdamW corrects its bias, the decay begins
-with the first step, and the development score is the cosine's Spearman, where theirs is the best of
-four similarities.
+Reimers & Gurevych 2019, arXiv 1908.10084, Section 4.2: the regression objective, ten
+seeds. The settings are those of the first release's examples,
+`training_stsbenchmark_bert.py` and `_roberta.py`, and where NLI came first
+`training_stsbenchmark_continue_training.py`, which starts from the released checkpoint:
+four epochs in batches of 16 at 2e-5, the checkpoint of the epoch that scores best on
+the development split. Different from them: AdamW corrects its bias, the decay begins
+with the first step, and the development score is the cosine's Spearman, where theirs is
+the best of four similarities.
 """
 
 from harness.core.types import Method
@@ -31,5 +32,9 @@ def tuned_on_sts(start: TransformerConfig) -> FamilyConfig:
     )
 
 
-ENCODERS = tuple(map(tuned_on_sts, (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE, *NLI)))
-METHODS = tuple(Method(encoder, MEAN, cite=CITE, tasks=("sts-b",)) for encoder in ENCODERS)
+ENCODERS = tuple(
+    map(tuned_on_sts, (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE, *NLI))
+)
+METHODS = tuple(
+    Method(encoder, MEAN, cite=CITE, tasks=("sts-b",)) for encoder in ENCODERS
+)

@@ -1,14 +1,16 @@
 """SIF: weighted word vectors, less the direction that all sentences share.
 
-Arora, Liang & Ma 2017 (ICLR). A word w weighs a / (a + p(w)), where p(w) is its share of English
-Wikipedia and a = 1e-3; of the sentence vectors, the projection on their first right singular vector
-is removed, uncentred. So GloVe+WR is `glove-840b-lower-sif.mean+natsv:1@target`: the weights belong
-to the encoder, the removal is `natsv:1`. As in the authors' code (PrincetonML/SIF, 84b5b4c) words
-are looked up in lower case, the weighted sum is divided by the number of words, and a word without
-a count weighs 1. It differs from theirs in three ways: a word without a vector is left out, where
-they take the last vector of the file; texts are split here, where they score tokenised copies of
-their own and drop a leading #; and `@target` removes one direction of all sentences of a task,
-where they remove one of each subset and of each side of its pairs.
+Arora, Liang & Ma 2017 (ICLR). A word w weighs a / (a + p(w)), where p(w) is its share
+of English Wikipedia and a = 1e-3; of the sentence vectors, the projection on their
+first right singular vector is removed, uncentred. So GloVe+WR is
+`glove-840b-lower-sif.mean+natsv:1@target`: the weights belong to the encoder, the
+removal is `natsv:1`. As in the authors' code (PrincetonML/SIF, 84b5b4c) words are
+looked up in lower case, the weighted sum is divided by the number of words, and a word
+without a count weighs 1. It differs from theirs in three ways: a word without a vector
+is left out, where they take the last vector of the file; texts are split here, where
+they score tokenised copies of their own and drop a leading #; and `@target` removes one
+direction of all sentences of a task, where they remove one of each subset and of each
+side of its pairs.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +19,12 @@ import numpy as np
 
 from harness.core.errors import UsageError
 from harness.core.types import Method
-from harness.encoders.word_vectors import CountedConfig, StaticConfig, Vocabulary, WordMap
+from harness.encoders.word_vectors import (
+    CountedConfig,
+    StaticConfig,
+    Vocabulary,
+    WordMap,
+)
 from harness.transforms.pooling import MEAN
 from .glove import FULL, LOWER, SICK, WEB, vectors
 from .natsv import Natsv
@@ -69,7 +76,9 @@ ANYWHERE = counted(
     "glove-840b-lower-sif", vectors("glove-840b-lower", LOWER, FULL, WEB), SifWeights()
 )
 ON_SICK = counted(
-    "glove-840b-sick-lower-sif", vectors("glove-840b-sick-lower", LOWER, SICK, WEB), SifWeights()
+    "glove-840b-sick-lower-sif",
+    vectors("glove-840b-sick-lower", LOWER, SICK, WEB),
+    SifWeights(),
 )
 
 ENCODERS = (ANYWHERE, ON_SICK)

@@ -1,10 +1,11 @@
 """SimCSE, the authors' released checkpoints, read as its authors read them.
 
-Gao, Yao & Chen 2021, arXiv 2104.08821. Unsupervised models are read at [CLS] before the pooler
-(the MLP was for training only), supervised ones behind it. Behind it, as MTEB's results seem to
-have it, the unsupervised model loses up to 2.35 points (STS12: 66.05, not 68.40). The unsupervised
-checkpoints were replaced under the same names on 2021-05-11, so numbers from before (arXiv v1)
-belong to weights that are gone. They exist as `.bin` only.
+Gao, Yao & Chen 2021, arXiv 2104.08821. Unsupervised models are read at [CLS] before the
+pooler (the MLP was for training only), supervised ones behind it. Behind it, as MTEB's
+results seem to have it, the unsupervised model loses up to 2.35 points (STS12: 66.05,
+not 68.40). The unsupervised checkpoints were replaced under the same names on
+2021-05-11, so numbers from before (arXiv v1) belong to weights that are gone. They
+exist as `.bin` only.
 """
 
 from harness.core.types import Method
@@ -14,7 +15,8 @@ from harness.transforms.pooling import CLS, POOLER
 from .bert import DOWNLOAD_SIZES
 
 CITE = "gao2021simcse"
-# Commits that public pages of the hub name in full; the others are recorded on first use.
+# Commits that public pages of the hub name in full; the others are recorded on first
+# use.
 REVISIONS = {
     "unsup-simcse-bert-base-uncased": "6504ae026e02a1464538d443b15e36afc318e034",
     "unsup-simcse-bert-large-uncased": "6a11fcd509ae87b1726516bd2878eea981c6d772",
@@ -55,5 +57,6 @@ ENCODERS = tuple(
 )
 
 METHODS = tuple(
-    Method(encoder, CLS if "unsup" in encoder.name else POOLER, cite=CITE) for encoder in ENCODERS
+    Method(encoder, CLS if "unsup" in encoder.name else POOLER, cite=CITE)
+    for encoder in ENCODERS
 )

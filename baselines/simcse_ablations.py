@@ -1,11 +1,12 @@
 """SimCSE's ablations, a family each: what its Tables 1 to 4, 6, 7, D.1 and D.2 vary.
 
-Gao, Yao & Chen 2021, arXiv 2104.08821; commands after the authors' `run_unsup_example.sh` and
-`run_sup_example.sh`. No checkpoint of them was released, and the paper prints one run of each on
-the very dev set that the checkpoint is chosen on. Different from the paper: scored every 125
-steps, as in those scripts, where its appendix says 250; on one GPU, where the supervised script
-spreads its batch of 512 over four; the second view alone is augmented (Table 1 does not say). Runs
-on positive pairs of NLI draw the 134 thousand of Table 4's samples by the seed.
+Gao, Yao & Chen 2021, arXiv 2104.08821; commands after the authors'
+`run_unsup_example.sh` and `run_sup_example.sh`. No checkpoint of them was released, and
+the paper prints one run of each on the very dev set that the checkpoint is chosen on.
+Different from the paper: scored every 125 steps, as in those scripts, where its
+appendix says 250; on one GPU, where the supervised script spreads its batch of 512 over
+four; the second view alone is augmented (Table 1 does not say). Runs on positive pairs
+of NLI draw the 134 thousand of Table 4's samples by the seed.
 """
 
 import math
@@ -62,9 +63,14 @@ def _method(name: str, recipe: str, trained_on: str, pooling: Pooling) -> Method
 METHODS = (
     # Table 1: words taken away.
     *(unsupervised(f"crop-{p}", f"--augmentation crop:{p}") for p in (10, 20, 30)),
-    *(unsupervised(f"deletion-{p}", f"--augmentation deletion:{p}") for p in (10, 20, 30)),
+    *(
+        unsupervised(f"deletion-{p}", f"--augmentation deletion:{p}")
+        for p in (10, 20, 30)
+    ),
     unsupervised("deletion-one", "--augmentation deletion:one"),
-    unsupervised("deletion-one-no-dropout", "--dropout 0.0 --augmentation deletion:one"),
+    unsupervised(
+        "deletion-one-no-dropout", "--dropout 0.0 --augmentation deletion:one"
+    ),
     # Table 3: dropout probabilities.
     *(
         unsupervised(f"dropout-{p:g}".replace(".", "-"), f"--dropout {p}")
@@ -77,7 +83,8 @@ METHODS = (
         for kind in ("entailment", "neutral", "contradiction", "all")
         for method in (positives(kind), positives(kind, "-134k", f" --sample {SAMPLE}"))
     ),
-    # Table 6: poolers; its first-last averages took layer 0 for the first (README since 2024).
+    # Table 6: poolers; its first-last averages took layer 0 for the first (README since
+    # 2024).
     unsupervised("head-kept", "--head keep", POOLER),
     unsupervised("no-head", "--head none"),
     unsupervised("static-last", "--pooling static-last --head none", STATIC_LAST),

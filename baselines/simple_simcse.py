@@ -1,10 +1,11 @@
 """Unsupervised SimCSE as its replication trains it: 50 seeds of each of four models.
 
-Tsukagoshi 2022, github.com/hppRC/simple-simcse, `train-multiple.sh`; the settings are those of Gao
-et al. 2021 but for AdamW's weight decay of 0.01, no bound on the gradient, raw text of STS-B's dev
-split, scored every 250 steps, and 32 bits throughout. Different from the replication: biases and
-norms do not decay; the head's weights are drawn as BERT's are, not as torch's; the remainder of
-the 1,953 batches of 512 is a batch of its own.
+Tsukagoshi 2022, github.com/hppRC/simple-simcse, `train-multiple.sh`; the settings are
+those of Gao et al. 2021 but for AdamW's weight decay of 0.01, no bound on the gradient,
+raw text of STS-B's dev split, scored every 250 steps, and 32 bits throughout. Different
+from the replication: biases and norms do not decay; the head's weights are drawn as
+BERT's are, not as torch's; the remainder of the 1,953 batches of 512 is a batch of its
+own.
 """
 
 from harness.core.types import Method

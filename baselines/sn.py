@@ -1,8 +1,9 @@
 """SN, standard normalisation: (u - mean) / standard deviation, per dimension.
 
-The calibration baseline of BERT-flow (Li et al. 2020, arXiv 2011.05864), Table 5. The paper gives
-neither code nor the fit set; here it is fitted on the named corpus. A dimension whose spread is
-below 1e-6 of the largest becomes 0 instead of amplified rounding noise.
+The calibration baseline of BERT-flow (Li et al. 2020, arXiv 2011.05864), Table 5. The
+paper gives neither code nor the fit set; here it is fitted on the named corpus. A
+dimension whose spread is below 1e-6 of the largest becomes 0 instead of amplified
+rounding noise.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ class SN(FromMoments):
         sigma = np.sqrt(np.diag(moments.covariance))
         kept = sigma > LEAST_SPREAD * sigma.max()
         if not kept.any():
-            raise ScoreError("sn: all vectors to fit on are equal, so no dimension has a spread")
+            raise ScoreError(
+                "sn: all vectors to fit on are equal, so no dimension has a spread"
+            )
         scale = np.where(kept, 1.0 / np.where(kept, sigma, 1.0), 0.0)
         return Affine(moments.mean, np.diag(scale), rank=int(kept.sum()))
 
@@ -38,5 +41,7 @@ POSTS = {"sn": SN}
 
 METHODS = (
     # BERT-flow, Table 5, "+SN".
-    Method(BERT_BASE.with_max_length(64), MEAN, (SN(),), "target", cite="li2020bertflow"),
+    Method(
+        BERT_BASE.with_max_length(64), MEAN, (SN(),), "target", cite="li2020bertflow"
+    ),
 )

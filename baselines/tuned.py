@@ -1,14 +1,17 @@
 """Encoders that the harness trains itself from `bert-mini`: SimCSE and SBERT, a family each.
 
-SimCSE (Gao, Yao & Chen 2021, arXiv 2104.08821) and SBERT (Reimers & Gurevych 2019, arXiv
+SimCSE (Gao, Yao & Chen 2021, arXiv 2104.08821) and SBERT (Reimers & Gurevych 2019,
+arXiv
 1908.10084) by the code that trains larger ones as well (`harness train simcse-unsup --help`).
-Different from the papers, besides the size: other Wikipedia sentences and fewer, SNLI alone
-(16,971 triplets, 18,000 labelled pairs) in place of SNLI and MultiNLI, and the higher learning
-rates that a small model needs for labels (`results/records/searches`, which also show that on
-Wikipedia without labels no setting that was tried improves on this model's dev score).
+Different from the papers, besides the size: other Wikipedia sentences and fewer, SNLI
+alone (16,971 triplets, 18,000 labelled pairs) in place of SNLI and MultiNLI, and the
+higher learning rates that a small model needs for labels (`results/records/searches`,
+which also show that on Wikipedia without labels no setting that was tried improves on
+this model's dev score).
 
-`simcse-sup-mini` is one member of its family, carried by the harness; `simcse-unsup-mini` is
-trained by the run that needs it, on sentences that come with the harness.
+`simcse-sup-mini` is one member of its family, carried by the harness;
+`simcse-unsup-mini` is trained by the run that needs it, on sentences that come with the
+harness.
 """
 
 from dataclasses import replace
@@ -78,7 +81,14 @@ ENCODERS = (SIMCSE_SUP_MINI, SIMCSE_UNSUP, SIMCSE_SUP, SBERT_NLI, SIMCSE_UNSUP_M
 
 MINI = ("mini-*",)
 # Five encoders each: in the text that SimCSE's and SBERT's tables are scored on.
-SENTEVAL = ("sts-b.senteval", "sick-r.senteval", "sts1?.senteval", "sts-b", "qnli", "lexical")
+SENTEVAL = (
+    "sts-b.senteval",
+    "sick-r.senteval",
+    "sts1?.senteval",
+    "sts-b",
+    "qnli",
+    "lexical",
+)
 BERT_FLOWS = ("sts-b", "sick-r", "sts1?", "qnli")  # its Tables 3 and 4
 METHODS = (
     *(Method(SIMCSE_UNSUP, pooling, tasks=SENTEVAL) for pooling in (CLS, MEAN)),

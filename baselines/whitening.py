@@ -1,9 +1,10 @@
 """BERT-whitening: centre, rotate to the principal directions, scale each to unit variance.
 
-Su et al. 2021, arXiv 2103.15316, Algorithm 1: Sigma = U Lambda U^T, W = (U Lambda^(-1/2))[:, :k],
-x -> (x - mu) W. The paper takes 1/N, its code 1/(N-1), which no cosine can see. `whitening:256` is
-the paper's k for base models, `whitening:384` for large ones; `whitening` keeps every direction
-that carries information (variance above 1e-9 of the largest), where the paper keeps rounding noise.
+Su et al. 2021, arXiv 2103.15316, Algorithm 1: Sigma = U Lambda U^T, W = (U
+Lambda^(-1/2))[:, :k], x -> (x - mu) W. The paper takes 1/N, its code 1/(N-1), which no
+cosine can see. `whitening:256` is the paper's k for base models, `whitening:384` for
+large ones; `whitening` keeps every direction that carries information (variance above
+1e-9 of the largest), where the paper keeps rounding noise.
 """
 
 from dataclasses import dataclass
@@ -54,7 +55,13 @@ POSTS = {"whitening": Whitening}
 
 # Table 1, in its own order: base with k = 256, large with k = 384.
 METHODS = tuple(
-    Method(encoder.with_max_length(64), FIRST_LAST, (Whitening(k),), fit, cite="su2021whitening")
+    Method(
+        encoder.with_max_length(64),
+        FIRST_LAST,
+        (Whitening(k),),
+        fit,
+        cite="su2021whitening",
+    )
     for encoder, kept in ((BERT_BASE, 256), (BERT_LARGE, 384))
     for fit in ("nli", "target")
     for k in (None, kept)

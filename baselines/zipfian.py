@@ -1,19 +1,21 @@
 """Zipfian whitening of word vectors (Yokoi et al. 2024, arXiv 2411.00680), and its alternatives.
 
-Moments of the vocabulary are taken with each word as often as English Wikipedia holds it (Zipfian)
-or with each word once (uniform). The vectors are then centred or whitened, or three principal
-directions are removed from them (all-but-the-top: Mu & Viswanath 2018, arXiv 1702.01417, D = 3),
-and averaged. All of it is over the words that Wikipedia counts: the others are dropped from the
-vocabulary and from the texts, which are in lower case and split as NLTK does. Their SIF removes the
-first principal component of the sentences (scikit-learn's PCA, which centres to find it) and leaves
-their mean, where SIF itself removes the uncentred singular vector: `natsv-pc:1`, not `natsv:1`.
+Moments of the vocabulary are taken with each word as often as English Wikipedia holds
+it (Zipfian) or with each word once (uniform). The vectors are then centred or whitened,
+or three principal directions are removed from them (all-but-the-top: Mu & Viswanath
+2018, arXiv 1702.01417, D = 3), and averaged. All of it is over the words that Wikipedia
+counts: the others are dropped from the vocabulary and from the texts, which are in
+lower case and split as NLTK does. Their SIF removes the first principal component of
+the sentences (scikit-learn's PCA, which centres to find it) and leaves their mean,
+where SIF itself removes the uncentred singular vector: `natsv-pc:1`, not `natsv:1`.
 These are 2.6 points apart on SICK-R.
 
-This differs from their code (thoth000/zipfian-whitening, 9b87bd7) in four ways: texts are not
-split into sentences before words; the last word of the vector file, which their code keeps although
-it has no count, is dropped; p(w) in SIF's weights is over all words that Wikipedia counts, theirs
-over those that have a vector; and `@target` on STS-B takes all three splits, theirs the test split.
-The moments are of a whole vocabulary, which SICK's part is not: only the mean and SIF run on it.
+This differs from their code (thoth000/zipfian-whitening, 9b87bd7) in four ways: texts
+are not split into sentences before words; the last word of the vector file, which their
+code keeps although it has no count, is dropped; p(w) in SIF's weights is over all words
+that Wikipedia counts, theirs over those that have a vector; and `@target` on STS-B
+takes all three splits, theirs the test split. The moments are of a whole vocabulary,
+which SICK's part is not: only the mean and SIF run on it.
 """
 
 from dataclasses import dataclass, replace
@@ -45,7 +47,9 @@ class Centring(FromMoments):
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments."""
         moments = Moments.of(x)
-        return Affine(moments.mean, np.eye(len(moments.mean)), rank=moments.principal.rank)
+        return Affine(
+            moments.mean, np.eye(len(moments.mean)), rank=moments.principal.rank
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ class NatsvOfPrincipal(FromMoments):
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise UsageError(f"natsv-pc nulls k >= 1 components, not {self.k!r}: write natsv-pc:1")
+            raise UsageError(
+                f"natsv-pc nulls k >= 1 components, not {self.k!r}: write natsv-pc:1"
+            )
 
     @property
     def name(self) -> str:
@@ -97,5 +103,12 @@ METHODS = (
     *(Method(encoder, MEAN, cite=CITE) for encoder in (PLAIN, *MAPPED)),
     Method(SIF, MEAN, (NatsvOfPrincipal(1),), "target", cite=CITE),
     Method(PLAIN_ON_SICK, MEAN, cite=CITE, tasks=("sick-r*",)),
-    Method(SIF_ON_SICK, MEAN, (NatsvOfPrincipal(1),), "target", cite=CITE, tasks=("sick-r*",)),
+    Method(
+        SIF_ON_SICK,
+        MEAN,
+        (NatsvOfPrincipal(1),),
+        "target",
+        cite=CITE,
+        tasks=("sick-r*",),
+    ),
 )

@@ -23,7 +23,9 @@ STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--speed", metavar="TOML", help="Write the ratios beside this file of rows (speed.toml)."
+        "--speed",
+        metavar="TOML",
+        help="Write the ratios beside this file of rows (speed.toml).",
     )
 
 
@@ -60,8 +62,12 @@ class SideBySide:
 
         if warm:
             ours()  # what is only done once is nobody's time
-        self.benchmark.pedantic(ours, setup=others_first, rounds=rounds if self.on else 1)
-        self.seconds["ours"] = list(self.benchmark.stats.stats.data) if self.on else [1.0]
+        self.benchmark.pedantic(
+            ours, setup=others_first, rounds=rounds if self.on else 1
+        )
+        self.seconds["ours"] = (
+            list(self.benchmark.stats.stats.data) if self.on else [1.0]
+        )
 
     def ratios(self, other: str, scale: float = 1.0) -> list[float]:
         """Round by round; `scale` is ours of what is compared, in units of the other's."""
@@ -76,17 +82,25 @@ class SideBySide:
         """The fastest of the others."""
         return min(names, key=lambda name: median(self.seconds[name]))
 
-    def require(self, row: str, ratios: list[float], wanted: float, **facts: object) -> None:
+    def require(
+        self, row: str, ratios: list[float], wanted: float, **facts: object
+    ) -> None:
         """Write a row of `results/questions/speed.toml`, if that was asked for.
 
         A limit that it misses fails the test when all its rows are written.
         """
-        self.benchmark.extra_info[row] = {"ratio": median(ratios), "wanted": wanted, **facts}
+        self.benchmark.extra_info[row] = {
+            "ratio": median(ratios),
+            "wanted": wanted,
+            **facts,
+        }
         if not self.on:
             return
         if self.rows is not None:
             kept = {k: v for k, v in environment().items() if k != "device"}
-            write_result(self.rows, row, BenchmarkResult(tuple(ratios), wanted, facts, kept))
+            write_result(
+                self.rows, row, BenchmarkResult(tuple(ratios), wanted, facts, kept)
+            )
         if median(ratios) < wanted:
             self.missed.append(f"{row}: {median(ratios):.2f} of {wanted}, {facts}")
 
@@ -94,7 +108,9 @@ class SideBySide:
 @pytest.fixture
 def side_by_side(benchmark, request):
     rows = request.config.getoption("--speed", default=None)
-    jaxtyping.config.update("jaxtyping_disable", True)  # shapes are checked in tests alone
+    jaxtyping.config.update(
+        "jaxtyping_disable", True
+    )  # shapes are checked in tests alone
     made = SideBySide(benchmark, Path(rows) if rows else None)
     yield made
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -105,14 +121,19 @@ def side_by_side(benchmark, request):
 def sentences(data_dir):
     """Distinct sentences of the STS tasks, in random order."""
     tasks = load_registry().tasks
-    texts = dict.fromkeys(t for name in STS for t in tasks[name].pairs(data_dir).sentences)
+    texts = dict.fromkeys(
+        t for name in STS for t in tasks[name].pairs(data_dir).sentences
+    )
     return list(np.random.default_rng(0).permutation(list(texts)))
 
 
 @pytest.fixture(scope="session")
 def mpnet_base():
     """The folder of all-mpnet-base-v2, where it was fetched."""
-    config, places = load_registry().encoders["mpnet-base"], Places.from_environment(os.environ)
+    config, places = (
+        load_registry().encoders["mpnet-base"],
+        Places.from_environment(os.environ),
+    )
     if not places.has_encoder(config):
         pytest.skip("mpnet-base is not here: harness fetch mpnet-base")
     return places.encoder(config)

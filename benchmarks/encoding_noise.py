@@ -1,11 +1,12 @@
 """How far each coordinate of an encoding moves when only the way of computing it changes.
 
-The same sentences are encoded under other instruction sets, numbers of threads, orders and sizes of
-batches, and by the model's own forward pass; each instruction set in a process of its own, since
-libraries choose their kernels when they are loaded. The noise of a coordinate is the root mean
-square, over sentences and ways, of its difference to the mean of all ways. Its deviation over
-sentences is the signal. What is measured goes to `results/records/encoding_noise.json`;
-`harness/transforms/flows.py` takes its floor from it, and docs/flows.md has a table of it.
+The same sentences are encoded under other instruction sets, numbers of threads, orders
+and sizes of batches, and by the model's own forward pass; each instruction set in a
+process of its own, since libraries choose their kernels when they are loaded. The noise
+of a coordinate is the root mean square, over sentences and ways, of its difference to
+the mean of all ways. Its deviation over sentences is the signal. What is measured goes
+to `results/records/encoding_noise.json`; `harness/transforms/flows.py` takes its floor
+from it, and docs/flows.md has a table of it.
 
     python benchmarks/encoding_noise.py --data-dir DIR --cache DIR
 """
@@ -37,10 +38,14 @@ STORED = ROOT / "results" / "records" / "encoding_noise.json"
 ENCODERS = ("bert-mini", "minilm", "mpnet-base")
 TASK = "sts-b"
 SENTENCES = 256  # spread evenly over those of the task, which are sorted by source
-POOLINGS = ("mean", "cls")  # of the last layer, where a coordinate without scale stays constant
+POOLINGS = (
+    "mean",
+    "cls",
+)  # of the last layer, where a coordinate without scale stays constant
 LEAST = 5  # coordinates that are stored of each pooling: those of the least signal over noise
 
-# As the environment sets them. AVX2: as make test-processors does; SSE 4: the oldest processors.
+# As the environment sets them. AVX2: as make test-processors does; SSE 4: the oldest
+# processors.
 INSTRUCTIONS: Mapping[str, Mapping[str, str]] = {
     "here": {},
     "AVX2": {
@@ -80,7 +85,12 @@ WAYS = (
     Way("one sentence at a time", tokens=1),
     Way("the model's own forward pass", plain=True),
     Way("AVX2", "AVX2"),
-    Way("the model's own forward pass, AVX2, batches of 4,096", "AVX2", plain=True, tokens=4096),
+    Way(
+        "the model's own forward pass, AVX2, batches of 4,096",
+        "AVX2",
+        plain=True,
+        tokens=4096,
+    ),
     Way("SSE 4", "SSE 4"),
 )
 
@@ -94,7 +104,9 @@ def sentences_of(places: Places) -> list[str]:
     return [distinct[number] for number in chosen]
 
 
-def encode(encoder: str, way: Way, texts: Sequence[str], places: Places, out: Path) -> None:
+def encode(
+    encoder: str, way: Way, texts: Sequence[str], places: Places, out: Path
+) -> None:
     """Encode the texts in a way, and save the last layer's mean and CLS."""
     import torch
 
@@ -106,7 +118,9 @@ def encode(encoder: str, way: Way, texts: Sequence[str], places: Places, out: Pa
     order = np.arange(len(texts))
     if way.shuffled:
         order = np.random.default_rng(0).permutation(len(texts))
-    encoding = config.load(places.encoder(config), places.cache).encode([texts[n] for n in order])
+    encoding = config.load(places.encoder(config), places.cache).encode(
+        [texts[n] for n in order]
+    )
     back = np.argsort(order)
     if encoding.cls is None:
         raise TypeError(f"{encoder}: wanted CLS vectors")
@@ -153,21 +167,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--into", nargs=2, metavar=("INSTRUCTIONS", "FOLDER"), help="encode alone")
+    parser.add_argument(
+        "--into", nargs=2, metavar=("INSTRUCTIONS", "FOLDER"), help="encode alone"
+    )
     given = parser.parse_args()
     if given.into:
         instructions, folder = given.into
-        places = Places.from_environment(os.environ, cache=given.cache, data_dir=given.data_dir)
+        places = Places.from_environment(
+            os.environ, cache=given.cache, data_dir=given.data_dir
+        )
         texts = sentences_of(places)
         for encoder in ENCODERS:
             for number, way in enumerate(WAYS):
                 if way.instructions == instructions:
-                    encode(encoder, way, texts, places, Path(folder, f"{encoder}-{number}.npz"))
+                    encode(
+                        encoder,
+                        way,
+                        texts,
+                        places,
+                        Path(folder, f"{encoder}-{number}.npz"),
+                    )
         return
     with tempfile.TemporaryDirectory() as folder:
         for instructions, variables in INSTRUCTIONS.items():
             subprocess.run(
-                [sys.executable, __file__, *sys.argv[1:], "--into", instructions, folder],
+                [
+                    sys.executable,
+                    __file__,
+                    *sys.argv[1:],
+                    "--into",
+                    instructions,
+                    folder,
+                ],
                 check=True,
                 env={**os.environ, **WAITING, **variables},
             )
@@ -188,7 +219,10 @@ def main() -> None:
 
 def read(folder: Path, encoder: str, pooling: str) -> list[np.ndarray]:
     """The matrices of all ways."""
-    return [np.load(folder / f"{encoder}-{number}.npz")[pooling] for number in range(len(WAYS))]
+    return [
+        np.load(folder / f"{encoder}-{number}.npz")[pooling]
+        for number in range(len(WAYS))
+    ]
 
 
 if __name__ == "__main__":

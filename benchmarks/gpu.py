@@ -1,12 +1,13 @@
 """What the harness does on a machine with a GPU: one command of at most eight minutes.
 
-    python benchmarks/gpu.py --output DIR [--wheels build/gpu-wheels] [--seconds 480] [--tiny]
+    python benchmarks/gpu.py --output DIR [--wheels build/gpu-wheels] [--seconds 480]
+    [--tiny]
 
-It needs PyTorch, transformers and sentence-transformers; what else is missing comes from a folder
-of wheels, which `make gpu-wheels` fills. `gpu.json` in DIR is written after each step, so that what
-was measured is kept when time runs out. Encoders have true shapes and random weights, which are
-made here, and texts have the lengths of the STS tasks and of Wikipedia. `--tiny` runs every step
-with little on a CPU.
+It needs PyTorch, transformers and sentence-transformers; what else is missing comes
+from a folder of wheels, which `make gpu-wheels` fills. `gpu.json` in DIR is written
+after each step, so that what was measured is kept when time runs out. Encoders have
+true shapes and random weights, which are made here, and texts have the lengths of the
+STS tasks and of Wikipedia. `--tiny` runs every step with little on a CPU.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ SCHEMA = 1
 SECONDS = 480.0
 FILE = "gpu.json"
 
-# Twentieths of the distribution of tokens a sentence, special ones included, by BERT's vocabulary:
-# of the 21,166 distinct sentences of STS12-16 and STS-B, and of 10,000 of English Wikipedia.
+# Twentieths of the distribution of tokens a sentence, special ones included, by BERT's
+# vocabulary: of the 21,166 distinct sentences of STS12-16 and STS-B, and of 10,000 of
+# English Wikipedia.
 LENGTHS = {
     "sts": (3, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 14, 15, 16, 17, 19, 21, 24, 30, 93),
     "wikipedia": (
@@ -106,8 +108,8 @@ TINY = Load(
 class Report:
     """What was measured so far, in a file that is written after each step.
 
-    A step is `measured`, `failed` with the first line of its error, or `left out` where less time
-    is left than it needs.
+    A step is `measured`, `failed` with the first line of its error, or `left out` where
+    less time is left than it needs.
     """
 
     path: Path
@@ -120,7 +122,9 @@ class Report:
         """Seconds that are left."""
         return self.seconds - (monotonic() - self.began)
 
-    def run(self, name: str, least: float, step: Callable[[dict[str, Any]], None]) -> None:
+    def run(
+        self, name: str, least: float, step: Callable[[dict[str, Any]], None]
+    ) -> None:
         """Run a step that needs `least` seconds; what it wrote before an error is kept."""
         entry: dict[str, Any] = {"state": "left out", "values": {}}
         self.content["steps"][name] = entry
@@ -229,7 +233,9 @@ def sentences(lengths: Sequence[int], count: int) -> list[str]:
     lines = (EMBEDDED_DATA / "text.txt").read_text(encoding="utf-8").split()
     rng = np.random.default_rng(0)
     places = rng.uniform(0, len(lengths) - 1, size=count)
-    words = np.maximum(1, np.interp(places, range(len(lengths)), lengths) - 2).astype(int)
+    words = np.maximum(1, np.interp(places, range(len(lengths)), lengths) - 2).astype(
+        int
+    )
     starts = rng.integers(0, len(lines) - int(words.max()), size=count)
     return [" ".join(lines[s : s + n]) for s, n in zip(starts, words, strict=True)]
 
@@ -240,8 +246,24 @@ def sentences(lengths: Sequence[int], count: int) -> list[str]:
 def run_tests(machine: Machine, values: dict[str, Any]) -> None:
     """Every test that is marked `gpu`, in a process of its own."""
     paths = os.pathsep.join(filter(None, sys.path))
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"]
-    command += ["-o", "addopts=", "-o", "filterwarnings=", "tests/encoders", "tests/gate"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "gpu",
+        "-p",
+        "no:cacheprovider",
+    ]
+    command += [
+        "-o",
+        "addopts=",
+        "-o",
+        "filterwarnings=",
+        "tests/encoders",
+        "tests/gate",
+    ]
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -252,7 +274,10 @@ def run_tests(machine: Machine, values: dict[str, Any]) -> None:
         check=False,
     )
     counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", done.stdout)
-    values |= {"status": done.returncode, **{word: int(number) for number, word in counts}}
+    values |= {
+        "status": done.returncode,
+        **{word: int(number) for number, word in counts},
+    }
     if done.returncode:
         raise RuntimeError((done.stdout + done.stderr).strip()[-300:])
 
@@ -290,27 +315,41 @@ def check_cells(machine: Machine, values: dict[str, Any]) -> None:
     chosen = ["-m", *methods, "-t", *tasks]
     run = ["run", *chosen, "--device", machine.device, "-o", str(runs)]
     run += ["--cache", str(machine.scratch / "cache")]
-    check = ["check", "--results", str(runs), "--baseline", str(ROOT / "results"), *chosen]
+    check = [
+        "check",
+        "--results",
+        str(runs),
+        "--baseline",
+        str(ROOT / "results"),
+        *chosen,
+    ]
     values["run_status"] = _status(main, run)
     values["check_status"] = _status(main, check)
-    here, committed = (Results.read(Store(folder)) for folder in (runs, ROOT / "results"))
+    here, committed = (
+        Results.read(Store(folder)) for folder in (runs, ROOT / "results")
+    )
     gaps = [
         abs(score - other)
         for method in methods
         for task in tasks
         for score, other in zip(
-            *(spearman_of(results, method, task) for results in (here, committed)), strict=True
+            *(spearman_of(results, method, task) for results in (here, committed)),
+            strict=True,
         )
     ]
     values["cells"] = len(gaps)
     values["largest_difference_points"] = max(gaps)
     if len(gaps) < len(methods) * len(tasks) or max(gaps) > GATE_POINTS:
-        raise RuntimeError(f"wanted {GATE_POINTS} points at most, found {max(gaps, default=None)}")
+        raise RuntimeError(
+            f"wanted {GATE_POINTS} points at most, found {max(gaps, default=None)}"
+        )
 
 
 def spearman_of(results: Any, method: str, task: str) -> list[float]:
     """The main score of each seed of a cell."""
-    return [record.scores["spearman"]["all"] for record in results.records(method, task)]
+    return [
+        record.scores["spearman"]["all"] for record in results.records(method, task)
+    ]
 
 
 def _status(main: Callable[[list[str]], Any], words: list[str]) -> int:
@@ -325,8 +364,8 @@ def _status(main: Callable[[list[str]], Any], words: list[str]) -> int:
 def time_encoding(machine: Machine, values: dict[str, Any]) -> None:
     """Encoding beside sentence-transformers in one run, at true shapes.
 
-    Its batches are of 32 sentences, its default, and of 256. The share is that of the rate at which
-    the device multiplies matrices of the shape of a layer.
+    Its batches are of 32 sentences, its default, and of 256. The share is that of the
+    rate at which the device multiplies matrices of the shape of a layer.
     """
     import numpy as np
     from peers import peer, unit
@@ -339,7 +378,9 @@ def time_encoding(machine: Machine, values: dict[str, Any]) -> None:
         for precision in PRECISIONS:
             rate = matrix_rate(machine, sizes, precision)
             config = TransformerConfig(shape, "none", max_length=256)
-            encoder = config.on(Hardware(machine.device, precision)).load(folder, machine.scratch)
+            encoder = config.on(Hardware(machine.device, precision)).load(
+                folder, machine.scratch
+            )
             theirs = peer(folder, machine.device)
             if precision == "bfloat16":
                 theirs.bfloat16()
@@ -351,11 +392,17 @@ def time_encoding(machine: Machine, values: dict[str, Any]) -> None:
                 case: dict[str, Any] = {"sentences": len(texts), "tokens": tokens}
                 values[f"{shape}, {precision}, {lengths}"] = case
 
-                def encode_theirs(size: int, texts: list[str] = texts, theirs: Any = theirs) -> Any:
-                    return theirs.encode(texts, batch_size=size, show_progress_bar=False)
+                def encode_theirs(
+                    size: int, texts: list[str] = texts, theirs: Any = theirs
+                ) -> Any:
+                    return theirs.encode(
+                        texts, batch_size=size, show_progress_bar=False
+                    )
 
                 calls: dict[str, Callable[[], Any]] = {
-                    "harness": lambda encoder=encoder, texts=texts: encoder.encode(texts),
+                    "harness": lambda encoder=encoder, texts=texts: encoder.encode(
+                        texts
+                    ),
                     "sentence-transformers, 32": lambda: encode_theirs(32),
                     "sentence-transformers, 256": lambda: encode_theirs(256),
                 }
@@ -375,8 +422,12 @@ def time_encoding(machine: Machine, values: dict[str, Any]) -> None:
                         "sentences_per_second": round(speed, 1),
                         "share_of_matrix_rate": round(flops / rate, 4),
                     }
-                best = max(case[n]["sentences_per_second"] for n in calls if n != "harness")
-                case["times_as_fast"] = round(case["harness"]["sentences_per_second"] / best, 3)
+                best = max(
+                    case[n]["sentences_per_second"] for n in calls if n != "harness"
+                )
+                case["times_as_fast"] = round(
+                    case["harness"]["sentences_per_second"] / best, 3
+                )
                 machine.report.write()
 
 
@@ -399,7 +450,12 @@ def matrix_rate(machine: Machine, sizes: Mapping[str, int], precision: str) -> f
 
     def layer() -> None:
         for _ in range(machine.load.products):
-            for x, weight in ((narrow, qkv), (narrow, out), (narrow, up), (broad, down)):
+            for x, weight in (
+                (narrow, qkv),
+                (narrow, out),
+                (narrow, up),
+                (broad, down),
+            ):
                 torch.mm(x, weight)
 
     layer()
@@ -418,7 +474,9 @@ def fit_flows(machine: Machine, values: dict[str, Any]) -> None:
 
     sizes = machine.load.shapes["bert-base"]
     folder = write_encoder(machine.scratch / "bert-base", sizes)
-    config = TransformerConfig("bert-base", "none", max_length=256).on(Hardware(machine.device))
+    config = TransformerConfig("bert-base", "none", max_length=256).on(
+        Hardware(machine.device)
+    )
     encoder = config.load(folder, machine.scratch)
     texts = sentences(LENGTHS["wikipedia"], machine.load.dropout_sentences)
     noisy = encoder.with_dropout(seed=0)
@@ -426,7 +484,9 @@ def fit_flows(machine: Machine, values: dict[str, Any]) -> None:
     values["dropout"] = {"sentences_per_second": round(len(texts) / seconds, 1)}
     machine.report.write()
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(machine.load.flow_rows, sizes["hidden_size"])).astype(np.float32)
+    rows = rng.normal(size=(machine.load.flow_rows, sizes["hidden_size"])).astype(
+        np.float32
+    )
     posts = load_registry().posts
     for word in sorted(name for name in posts if name.startswith("flow")):
         if machine.report.left < 20:
@@ -443,7 +503,9 @@ def time_training(machine: Machine, values: dict[str, Any]) -> None:
 
     from harness.training.loop import seeded
 
-    folder = write_encoder(machine.scratch / "bert-base", machine.load.shapes["bert-base"])
+    folder = write_encoder(
+        machine.scratch / "bert-base", machine.load.shapes["bert-base"]
+    )
     size = machine.load.batch
     columns = (tuple(sentences(LENGTHS["wikipedia"], 8 * size)),)
     for precision in ("float32", "bf16"):
@@ -462,7 +524,9 @@ def time_training(machine: Machine, values: dict[str, Any]) -> None:
                     ]
                 case[name]["seconds_a_step"] = round(median(measured), 5)
         peer_seconds = case["sentence-transformers"]["seconds_a_step"]
-        case["times_as_fast"] = round(peer_seconds / case["harness"]["seconds_a_step"], 3)
+        case["times_as_fast"] = round(
+            peer_seconds / case["harness"]["seconds_a_step"], 3
+        )
         machine.report.write()
 
 
@@ -487,7 +551,9 @@ def environment(device: str, wheels: Sequence[str]) -> dict[str, Any]:
     card = torch.cuda.get_device_properties(0) if is_gpu else None
     return {
         **of_harness(),
-        "device": torch.cuda.get_device_name(0) if is_gpu else platform.processor() or "cpu",
+        "device": torch.cuda.get_device_name(0)
+        if is_gpu
+        else platform.processor() or "cpu",
         "device_memory_bytes": card.total_memory if card else None,
         "cuda": torch.version.cuda,
         "cores": os.cpu_count(),
@@ -498,10 +564,14 @@ def environment(device: str, wheels: Sequence[str]) -> dict[str, Any]:
 def main(words: Sequence[str] | None = None) -> Path:
     """Measure, and return the file of what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", "build/gpu")))
+    parser.add_argument(
+        "--output", type=Path, default=Path(os.environ.get("OUT", "build/gpu"))
+    )
     parser.add_argument("--wheels", type=Path, default=ROOT / "build" / "gpu-wheels")
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--tiny", action="store_true", help="every step with little, on a CPU")
+    parser.add_argument(
+        "--tiny", action="store_true", help="every step with little, on a CPU"
+    )
     chosen = parser.parse_args(words)
     chosen.output.mkdir(parents=True, exist_ok=True)
     content: dict[str, Any] = {"schema": SCHEMA, "tiny": chosen.tiny, "steps": {}}

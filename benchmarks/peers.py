@@ -1,7 +1,8 @@
 """sentence-transformers as a peer: its pipeline over torch, OpenVINO or the ONNX runtime.
 
-Its own backends for the latter two need `optimum`, which lags behind transformers; here the model
-inside its pipeline is replaced as they do it: tokens in, last hidden states out, on all processors.
+Its own backends for the latter two need `optimum`, which lags behind transformers; here
+the model inside its pipeline is replaced as they do it: tokens in, last hidden states
+out, on all processors.
 """
 
 from inspect import signature
@@ -41,7 +42,9 @@ class States(torch.nn.Module):
         self.model, self.names = model, names_of(model)
 
     def forward(self, *inputs):
-        return self.model(**dict(zip(self.names, inputs, strict=True))).last_hidden_state
+        return self.model(
+            **dict(zip(self.names, inputs, strict=True))
+        ).last_hidden_state
 
 
 class Runtime(torch.nn.Module):
@@ -71,7 +74,9 @@ def openvino(model, precision=None):
     settings = {"PERFORMANCE_HINT": "LATENCY"}
     settings |= {"INFERENCE_PRECISION_HINT": precision} if precision else {}
     request = ov.Core().compile_model(converted, "CPU", settings).create_infer_request()
-    return Runtime(model, lambda arrays: np.array(request.infer(arrays, share_inputs=True)[0]))
+    return Runtime(
+        model, lambda arrays: np.array(request.infer(arrays, share_inputs=True)[0])
+    )
 
 
 def onnx(model, into):
@@ -86,9 +91,14 @@ def onnx(model, into):
     )  # fmt: skip
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"]
+    )
     return Runtime(
-        model, lambda arrays: session.run(None, dict(zip(states.names, arrays, strict=True)))[0]
+        model,
+        lambda arrays: session.run(None, dict(zip(states.names, arrays, strict=True)))[
+            0
+        ],
     )
 
 

@@ -16,8 +16,8 @@ from harness.results.bootstrap import (
 PAIRS, RESAMPLES = 1379, 10_000  # STS-B test
 LIMIT = 2.0  # seconds, on two cores
 MANY, FEWER = 10**7, 10**6  # pairs whose rank correlation is taken
-# n log n is what sorting takes where every access costs the same. Ten million numbers fit in no
-# cache; what is quadratic would come to 0.12.
+# n log n is what sorting takes where every access costs the same. Ten million numbers
+# fit in no cache; what is quadratic would come to 0.12.
 SLACK = 0.5
 
 
@@ -36,7 +36,9 @@ def test_bootstrap_of_two_methods_on_sts_b(side_by_side, metric):
 
     side_by_side.run(compared, {})
     facts = {"pairs": pairs, "resamples": resamples}
-    side_by_side.require(f"bootstrap-{metric}", side_by_side.within(LIMIT), 1.0, **facts)
+    side_by_side.require(
+        f"bootstrap-{metric}", side_by_side.within(LIMIT), 1.0, **facts
+    )
 
 
 def test_spearman_takes_what_sorting_takes(side_by_side):
@@ -45,7 +47,9 @@ def test_spearman_takes_what_sorting_takes(side_by_side):
     x = rng.normal(size=many)
     y = x + rng.normal(size=many)
     side_by_side.run(
-        lambda: spearman(x, y), {"fewer": lambda: spearman(x[:fewer], y[:fewer])}, warm=False
+        lambda: spearman(x, y),
+        {"fewer": lambda: spearman(x[:fewer], y[:fewer])},
+        warm=False,
     )
     growth = many * math.log(many) / (fewer * math.log(fewer))
     shares = side_by_side.ratios("fewer", growth) if side_by_side.on else [1.0]

@@ -21,7 +21,13 @@ HEAVY = {
     "sentence_transformers",
 }
 HEAVY |= {"jaxtyping", "matplotlib"}
-LIMITS = {"list": 1.0, "plan": 2.0, "report --check": 2.0, "check": 1.0, "cite": 1.0}  # seconds
+LIMITS = {
+    "list": 1.0,
+    "plan": 2.0,
+    "report --check": 2.0,
+    "check": 1.0,
+    "cite": 1.0,
+}  # seconds
 ROUNDS = 15  # of processes that are over before a slow moment is
 BARE = "numpy, typer"  # what no command does without: how fast the machine was
 MAIN = "from harness.cli import main; main()"
@@ -40,7 +46,12 @@ def harness(arguments, folder, *options):
     }
     command = [sys.executable, *options, "-c", MAIN, *arguments]
     found = subprocess.run(
-        command, cwd=ROOT, env=os.environ | where, capture_output=True, text=True, check=False
+        command,
+        cwd=ROOT,
+        env=os.environ | where,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert found.returncode in ANSWERED, found.stderr
     return found.stderr
@@ -84,9 +95,15 @@ def test_reading_starts_at_once(side_by_side, commands, tmp_path):
     if not side_by_side.on:  # each has run just now
         side_by_side.run(lambda: None, {}, warm=False)
         return
-    compared = {name: (lambda name=name: harness(commands[name], tmp_path)) for name in others}
-    compared[BARE] = lambda: subprocess.run([sys.executable, "-c", f"import {BARE}"], check=True)
-    side_by_side.run(lambda: harness(commands[last], tmp_path), compared, ROUNDS, warm=False)
+    compared = {
+        name: (lambda name=name: harness(commands[name], tmp_path)) for name in others
+    }
+    compared[BARE] = lambda: subprocess.run(
+        [sys.executable, "-c", f"import {BARE}"], check=True
+    )
+    side_by_side.run(
+        lambda: harness(commands[last], tmp_path), compared, ROUNDS, warm=False
+    )
     seconds = {**side_by_side.seconds, last: side_by_side.seconds["ours"]}
     slowest = max(commands, key=lambda name: median(seconds[name]) / LIMITS[name])
     ratios = [LIMITS[slowest] / measured for measured in seconds[slowest]]

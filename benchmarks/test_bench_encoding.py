@@ -40,7 +40,9 @@ def products(model, library, times):
     layers = []
     for out, into in shapes(model):
         layer = torch.nn.Linear(into, out, device=model.device)
-        layers.append((torch.randn(ROWS, into, device=model.device), Linear(library, layer)))
+        layers.append(
+            (torch.randn(ROWS, into, device=model.device), Linear(library, layer))
+        )
 
     def run():
         with torch.inference_mode():
@@ -76,14 +78,18 @@ def compare(side_by_side, name, folder, texts, cache, device, sizes):
     by_size = {f"batches of {size}": (lambda size=size: encode(size)) for size in sizes}
     usable = ("onednn", "torch") if has_onednn(model) else ("torch",)
     tokens = sum(len(ids) for ids in encoder.tokenizer(texts))
-    layers = tokens * model.config.num_hidden_layers / ROWS  # products of ROWS that texts take
+    layers = (
+        tokens * model.config.num_hidden_layers / ROWS
+    )  # products of ROWS that texts take
     times = round(PART * layers)
     by_library = {library: products(model, library, times) for library in usable}
     side_by_side.run(lambda: encoder.encode(texts), by_size | by_library)
 
     best = side_by_side.best(list(by_size))
     seconds = {library: np.median(side_by_side.seconds[library]) for library in usable}
-    slow = "onednn" in seconds and seconds["torch"] > 2 * seconds["onednn"]  # as on AMD's
+    slow = (
+        "onednn" in seconds and seconds["torch"] > 2 * seconds["onednn"]
+    )  # as on AMD's
     facts = {
         "sentences": len(texts),
         "largest difference": float(f"{difference:.1g}"),
@@ -95,8 +101,12 @@ def compare(side_by_side, name, folder, texts, cache, device, sizes):
     if device == "cpu":
         fastest = side_by_side.best(list(usable))
         shares = side_by_side.ratios(fastest, layers / times)
-        side_by_side.require(f"{row}-matrix-rate", shares, SHARE, library=fastest, **facts)
-    side_by_side.require(row, side_by_side.ratios(best), 2.2 if slow else 1.3, peer=best, **facts)
+        side_by_side.require(
+            f"{row}-matrix-rate", shares, SHARE, library=fastest, **facts
+        )
+    side_by_side.require(
+        row, side_by_side.ratios(best), 2.2 if slow else 1.3, peer=best, **facts
+    )
 
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -107,18 +117,38 @@ SIZES = {"cpu": (16, 32, 64, 128), "cuda": (64, 128, 256, 512)}
 @pytest.mark.weights
 @pytest.mark.parametrize("device", DEVICES)
 def test_minilm(side_by_side, minilm, sentences, tmp_path, device):
-    compare(side_by_side, "minilm", minilm, sentences[:4000], tmp_path, device, SIZES[device])
+    compare(
+        side_by_side,
+        "minilm",
+        minilm,
+        sentences[:4000],
+        tmp_path,
+        device,
+        SIZES[device],
+    )
 
 
 @pytest.mark.data
 @pytest.mark.weights
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_model_of_the_shape_of_bert_base(side_by_side, bert_base, sentences, tmp_path, device):
+def test_a_model_of_the_shape_of_bert_base(
+    side_by_side, bert_base, sentences, tmp_path, device
+):
     texts = sentences[: 600 if device == "cpu" else 4000]
-    compare(side_by_side, "bert-base", bert_base, texts, tmp_path, device, SIZES[device])
+    compare(
+        side_by_side, "bert-base", bert_base, texts, tmp_path, device, SIZES[device]
+    )
 
 
 @pytest.mark.data
 @pytest.mark.weights
 def test_mpnet_base(side_by_side, mpnet_base, sentences, tmp_path):
-    compare(side_by_side, "mpnet-base", mpnet_base, sentences[:600], tmp_path, "cpu", SIZES["cpu"])
+    compare(
+        side_by_side,
+        "mpnet-base",
+        mpnet_base,
+        sentences[:600],
+        tmp_path,
+        "cpu",
+        SIZES["cpu"],
+    )

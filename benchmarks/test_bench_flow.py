@@ -13,13 +13,20 @@ from torch.nn import functional
 from harness.transforms.flow_layers import SCALE_FACTOR, initialise_from_data
 from harness.transforms.flows import Architecture, FitSettings, fit_flow, one_thread
 
-STEPS, ROWS, SIZE = 539, 32, 384  # one epoch of STS-B's sentences, one side a step, on MiniLM
+STEPS, ROWS, SIZE = (
+    539,
+    32,
+    384,
+)  # one epoch of STS-B's sentences, one side a step, on MiniLM
 GLOW = Architecture(3, 3, 32, ("actnorm", "reversal", "additive"))
 SETTINGS = FitSettings(rows=ROWS)
 SHORT, TRIES = 20, 3  # steps and fits that tell how many threads are best
 ROUNDS = 9  # so many, since a machine's pace changes from one to the next
 WANTED = 2.5  # times the convolutions' speed
-FIRST, EQUAL = 5, 1e-3  # steps whose losses agree so far in float32: rounding grows from there
+FIRST, EQUAL = (
+    5,
+    1e-3,
+)  # steps whose losses agree so far in float32: rounding grows from there
 MEAN_EQUAL = 0.01  # of the curve's mean
 
 
@@ -58,7 +65,9 @@ class Coupling(nn.Module):
         self.first, self.second = convolution(net.first), convolution(net.second)
         self.norms = nn.ModuleList([Norm(norm) for norm in net.norms])
         self.last = convolution(net.last, net.bias)
-        self.log_scale = nn.Parameter(net.log_scale.detach().clone().reshape(1, -1, 1, 1))
+        self.log_scale = nn.Parameter(
+            net.log_scale.detach().clone().reshape(1, -1, 1, 1)
+        )
 
     def forward(self, x):
         stays, moves = x.chunk(2, dim=1)
@@ -73,9 +82,13 @@ class Images(nn.Module):
 
     def __init__(self, ours):
         super().__init__()
-        levels = [[p for p in level.pieces if list(p.parameters())] for level in ours.levels]
+        levels = [
+            [p for p in level.pieces if list(p.parameters())] for level in ours.levels
+        ]
         self.levels = nn.ModuleList(
-            nn.ModuleList(Norm(p) if hasattr(p, "standardise") else Coupling(p) for p in level)
+            nn.ModuleList(
+                Norm(p) if hasattr(p, "standardise") else Coupling(p) for p in level
+            )
             for level in levels
         )
 
@@ -99,7 +112,9 @@ class PlainAdamW:
 
     def __init__(self, model):
         self.parameters = list(model.parameters())
-        self.state = [(torch.zeros_like(p), torch.zeros_like(p)) for p in self.parameters]
+        self.state = [
+            (torch.zeros_like(p), torch.zeros_like(p)) for p in self.parameters
+        ]
 
     @torch.no_grad()
     def step(self):
@@ -109,7 +124,11 @@ class PlainAdamW:
             mean.mul_(b1).add_(p.grad, alpha=1 - b1)
             square.mul_(b2).addcmul_(p.grad, p.grad, value=1 - b2)
             p.mul_(1 - SETTINGS.learning_rate * SETTINGS.weight_decay)
-            p.addcdiv_(mean, square.sqrt().add_(SETTINGS.epsilon), value=-SETTINGS.learning_rate)
+            p.addcdiv_(
+                mean,
+                square.sqrt().add_(SETTINGS.epsilon),
+                value=-SETTINGS.learning_rate,
+            )
             p.grad = None
 
 
@@ -186,7 +205,12 @@ def test_a_fit_beside_convolutions(side_by_side):
     best, convolutions = faster(x[: SHORT * ROWS])
     others = {best: lambda: convolutions(x)}
     side_by_side.run(lambda: fit_rows(x), others, rounds=ROUNDS, warm=False)
-    facts = {"steps": len(found), "rows": ROWS, "size": x.shape[1], "convolutions on": best}
+    facts = {
+        "steps": len(found),
+        "rows": ROWS,
+        "size": x.shape[1],
+        "convolutions on": best,
+    }
     ratios = side_by_side.ratios(best) if side_by_side.on else [1.0]
     side_by_side.require("flow-fit", ratios, WANTED, **facts)
 
@@ -199,8 +223,12 @@ def test_a_step_beside_zuko(side_by_side):
     couplings, width = GLOW.levels * GLOW.depth, GLOW.width
 
     def fit_zuko():
-        flow = zuko.flows.NICE(x.shape[1], transforms=couplings, hidden_features=(width, width))
-        optimiser = torch.optim.AdamW(flow.parameters(), lr=SETTINGS.learning_rate, fused=True)
+        flow = zuko.flows.NICE(
+            x.shape[1], transforms=couplings, hidden_features=(width, width)
+        )
+        optimiser = torch.optim.AdamW(
+            flow.parameters(), lr=SETTINGS.learning_rate, fused=True
+        )
         for batch in batches:
             loss = -flow().log_prob(torch.from_numpy(x[batch])).mean() / x.shape[1]
             loss.backward()
@@ -212,5 +240,10 @@ def test_a_step_beside_zuko(side_by_side):
     assert math.isfinite(alone(fit_zuko))
     side_by_side.run(lambda: fit_rows(x), {"one thread": lambda: alone(fit_zuko)})
     ratios = side_by_side.ratios("one thread") if side_by_side.on else [1.0]
-    facts = {"steps": len(batches), "rows": ROWS, "size": x.shape[1], "couplings": couplings}
+    facts = {
+        "steps": len(batches),
+        "rows": ROWS,
+        "size": x.shape[1],
+        "couplings": couplings,
+    }
     side_by_side.require("flow-step-zuko", ratios, 1.0, zuko=zuko.__version__, **facts)

@@ -49,7 +49,14 @@ class Cold:
         folder.mkdir()
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")}
         words = [*self.command, *WAYS[way], "-q", "-o", str(folder / "runs")]
-        words = [sys.executable, "-m", "harness", *words, "--cache", str(folder / "cache")]
+        words = [
+            sys.executable,
+            "-m",
+            "harness",
+            *words,
+            "--cache",
+            str(folder / "cache"),
+        ]
         said, times, began = folder / "said", {}, time.perf_counter()
         with said.open("w") as out:
             process = subprocess.Popen(words, env=kept, stdout=out, stderr=out)
@@ -64,14 +71,16 @@ class Cold:
         self.busy[way] = sum(times.values()) / (time.perf_counter() - began)
         assert process.returncode == 0, said.read_text()
         found = {
-            (one.method, one.task, one.seed): one.scores for one in Store(folder / "runs").records()
+            (one.method, one.task, one.seed): one.scores
+            for one in Store(folder / "runs").records()
         }
         assert found
         assert self.scores.setdefault("every way", found) == found
 
 
 TWO_CORES = pytest.mark.skipif(
-    not hasattr(psutil.Process, "cpu_affinity") or len(psutil.Process().cpu_affinity()) < 2,
+    not hasattr(psutil.Process, "cpu_affinity")
+    or len(psutil.Process().cpu_affinity()) < 2,
     reason="two processes need two cores, and a system that gives a process one of them",
 )
 
@@ -90,5 +99,9 @@ def test_two_processes_beside_one(side_by_side, tmp_path):
     cold = Cold(WHOLE if side_by_side.on else SMALL, tmp_path)
     one, core = "one process", "one core"
     facts = beside(side_by_side, cold, "two processes", one, core)
-    side_by_side.require("jobs-2", side_by_side.ratios(one), round(1 / OF_ONE, 2), **facts)
-    side_by_side.require("cores-2", side_by_side.ratios(core), round(1 / OF_ONE, 2), **facts)
+    side_by_side.require(
+        "jobs-2", side_by_side.ratios(one), round(1 / OF_ONE, 2), **facts
+    )
+    side_by_side.require(
+        "cores-2", side_by_side.ratios(core), round(1 / OF_ONE, 2), **facts
+    )

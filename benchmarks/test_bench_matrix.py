@@ -31,7 +31,9 @@ TIMES = 20  # as fast as mteb
 LIMIT = 10.0  # seconds, from the cache
 TOGETHER = 4  # shards between two stops
 PATIENCE = 60.0  # seconds, for what is written while others run
-SMALL = 40  # pairs a split of two tasks, where benchmarks are off: enough to whiten to 128
+SMALL = (
+    40  # pairs a split of two tasks, where benchmarks are off: enough to whiten to 128
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class First:
 
     def __call__(self, data_dir, split):
         pairs = self.load(data_dir, split)
-        return replace(pairs, **{name: value[:SMALL] for name, value in vars(pairs).items()})
+        return replace(
+            pairs, **{name: value[:SMALL] for name, value in vars(pairs).items()}
+        )
 
 
 @dataclass
@@ -56,8 +60,12 @@ class Matrix:
     encoders: Mapping[str, Path]
 
     def __post_init__(self):
-        tasks = [load_registry().tasks[name] for name in TASKS[: 2 if self.small else None]]
-        self.tasks = [replace(t, load=First(t.load)) if self.small else t for t in tasks]
+        tasks = [
+            load_registry().tasks[name] for name in TASKS[: 2 if self.small else None]
+        ]
+        self.tasks = [
+            replace(t, load=First(t.load)) if self.small else t for t in tasks
+        ]
         self.planned = planned_cells(
             [load_registry().parse(f"{self.name}.{row}") for row in ROWS], self.tasks, 1
         )
@@ -80,7 +88,9 @@ class Matrix:
         """Every cell, from the files of the tasks on."""
         library = TaskLoader(self.places(folder / "cache"), load_registry().corpora)
         store = Store(folder / "runs")
-        made = execute(self.planned, RunContext(library, store, told or Told(), overwrite=True))
+        made = execute(
+            self.planned, RunContext(library, store, told or Told(), overwrite=True)
+        )
         assert [outcome.message for outcome in made] == [""] * len(self.planned)
 
     def from_nothing(self, told=None):
@@ -97,7 +107,9 @@ class Matrix:
     def distinct(self):
         """Every sentence that the cells need, once, and the shortest first."""
         library = TaskLoader(self.places(self.folder), load_registry().corpora)
-        wanted = (library.texts(p.task, p.method.fit_on).sentences for p in self.planned)
+        wanted = (
+            library.texts(p.task, p.method.fit_on).sentences for p in self.planned
+        )
         return sorted(frozenset().union(*wanted), key=len)
 
 
@@ -105,8 +117,9 @@ class Matrix:
 class Beside(Told):
     """A run's progress, which stops behind some shards to encode as many sentences alone.
 
-    Within the run, since a machine's pace changes from one minute to the next; in its order, so
-    that they are as long. Only behind some, since a run that stops does not write beside encoding.
+    Within the run, since a machine's pace changes from one minute to the next; in its
+    order, so that they are as long. Only behind some, since a run that stops does not
+    write beside encoding.
     """
 
     encode: Callable = None
@@ -151,12 +164,21 @@ def one_row_of_mteb(matrix, model):
 
     from harness.interop.mteb import local_task
 
-    tasks = [local_task(name, matrix.data_dir) for name in THEIRS[: 2 if matrix.small else None]]
+    tasks = [
+        local_task(name, matrix.data_dir)
+        for name in THEIRS[: 2 if matrix.small else None]
+    ]
     for task in tasks if matrix.small else ():
         for splits in task.dataset.values():
-            splits.update({name: rows.select(range(SMALL)) for name, rows in splits.items()})
-    with warnings.catch_warnings(action="ignore"):  # of what its own versions have renamed
-        found = mteb.evaluate(model, tasks, cache=None, co2_tracker=False, show_progress_bar=False)
+            splits.update(
+                {name: rows.select(range(SMALL)) for name, rows in splits.items()}
+            )
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # of what its own versions have renamed
+        found = mteb.evaluate(
+            model, tasks, cache=None, co2_tracker=False, show_progress_bar=False
+        )
     assert len(found.task_results) == len(tasks)
 
 
@@ -184,7 +206,9 @@ def beside_mteb(side_by_side, rows, rounds, row):
     """A row of mteb is encoded and scored; what it would take to calibrate is left out."""
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(rows.places(rows.folder).encoder(rows.config)), device="cpu")
+    model = SentenceTransformer(
+        str(rows.places(rows.folder).encoder(rows.config)), device="cpu"
+    )
     theirs = {"mteb": lambda: one_row_of_mteb(rows, model)}
     side_by_side.run(rows.from_nothing, theirs, rounds=rounds, warm=False)
     facts = {"cells": len(rows.planned), "sentences": len(rows.distinct())}

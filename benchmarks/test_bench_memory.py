@@ -40,7 +40,9 @@ class Found(NamedTuple):
 def opened(name, folder, encoders):
     config = load_registry().encoders[name]
     made = CachedEncoder.open(config, Places(folder, encoders=encoders), perf_counter)
-    made.loaded().encode(["One sentence."])  # loads the model, and chooses how its passes run
+    made.loaded().encode(
+        ["One sentence."]
+    )  # loads the model, and chooses how its passes run
     return made
 
 
@@ -48,8 +50,8 @@ def opened(name, folder, encoders):
 class Interleaved:
     """A run's progress, which stops on the way to encode a few of the sentences anew.
 
-    In the same minute of the same process, as a run of so few sentences does: from nothing, into a
-    cache of their own.
+    In the same minute of the same process, as a run of so few sentences does: from
+    nothing, into a cache of their own.
     """
 
     main: CachedEncoder
@@ -118,14 +120,18 @@ def measure(side_by_side, name, data_dir, folder, count, few, encoders):
     return found[0]
 
 
-reads_proc = pytest.mark.skipif(not STATUS.exists(), reason="a process's peak is read from /proc")
+reads_proc = pytest.mark.skipif(
+    not STATUS.exists(), reason="a process's peak is read from /proc"
+)
 
 
 @pytest.mark.data
 @reads_proc
 def test_a_million_sentences(side_by_side, data_dir, tmp_path):
     if side_by_side.on and shutil.disk_usage(tmp_path).free < DISK:
-        pytest.skip(f"a million encodings take {DISK // GIB} GiB on the disk of {tmp_path}")
+        pytest.skip(
+            f"a million encodings take {DISK // GIB} GiB on the disk of {tmp_path}"
+        )
     found = measure(side_by_side, "bert-mini", data_dir, tmp_path, MANY, FEW, {})
     facts = {"sentences": MANY, "GB above the model": f"{found.peak / 1e9:.2f}"}
     side_by_side.require("memory-1m", [LIMIT / found.peak], 1.0, **facts)
@@ -138,6 +144,8 @@ def test_a_million_sentences(side_by_side, data_dir, tmp_path):
 @reads_proc
 def test_base_size(side_by_side, data_dir, tmp_path, mpnet_base):
     encoders = {"mpnet-base": mpnet_base}
-    found = measure(side_by_side, "mpnet-base", data_dir, tmp_path, OF_BASE, FEW_OF_BASE, encoders)
+    found = measure(
+        side_by_side, "mpnet-base", data_dir, tmp_path, OF_BASE, FEW_OF_BASE, encoders
+    )
     facts = {"sentences": OF_BASE, "GB above the model": f"{found.peak / 1e9:.2f}"}
     side_by_side.require("memory-mpnet-base", [LIMIT / found.peak], 1.0, **facts)

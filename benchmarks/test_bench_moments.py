@@ -24,7 +24,9 @@ def blocks(count, rows, size):
     """So many blocks of float32 rows, correlated and off centre, as encodings are."""
     rng = np.random.default_rng(0)
     mixing = rng.normal(size=(size, size)) / np.sqrt(size) + 3 * np.eye(size)
-    made = [rng.normal(size=(rows, size)) @ mixing + 2 for _ in range(min(count, BLOCKS))]
+    made = [
+        rng.normal(size=(rows, size)) @ mixing + 2 for _ in range(min(count, BLOCKS))
+    ]
     return islice(cycle([block.astype(np.float32) for block in made]), count)
 
 
@@ -43,8 +45,12 @@ def test_moments_of_a_million_rows(side_by_side):
         for _ in range(products):
             a.T @ b
 
-    side_by_side.run(lambda: streamed(islice(cycle(kept), count)), {"products": multiply})
-    shares = side_by_side.ratios("products", count / products) if side_by_side.on else [1.0]
+    side_by_side.run(
+        lambda: streamed(islice(cycle(kept), count)), {"products": multiply}
+    )
+    shares = (
+        side_by_side.ratios("products", count / products) if side_by_side.on else [1.0]
+    )
     facts = {"rows": count * rows, "size": size}
     side_by_side.require("moments-matrix-rate", shares, SHARE, **facts)
 
@@ -73,7 +79,10 @@ def test_scores_are_those_of_two_passes(dimensions):
     rows = np.concatenate(parts).astype(np.float64)
     centred = rows - rows.mean(axis=0)
     two_passes = Moments(len(rows), rows.mean(axis=0), centred.T @ centred)
-    post, rng = Whitening(dimensions) if dimensions else Whitening(), np.random.default_rng(0)
+    post, rng = (
+        Whitening(dimensions) if dimensions else Whitening(),
+        np.random.default_rng(0),
+    )
     a, b = np.split(rows[:2000], 2)
     gold = rng.normal(size=len(a))
     scores = []

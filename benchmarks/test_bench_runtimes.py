@@ -10,7 +10,8 @@ from harness.core.metrics.correlation import spearman
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 
-# The tracers of torch that both runtimes read are deprecated, and tell of each Python condition.
+# The tracers of torch that both runtimes read are deprecated, and tell of each Python
+# condition.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 SIZES = (16, 32, 64, 128)
@@ -29,7 +30,9 @@ def beside(side_by_side, row, ours, theirs, texts, near, wanted, **facts):
     def encode(size, texts=texts):
         return theirs.encode(texts, batch_size=size, show_progress_bar=False)
 
-    difference = float(np.abs(unit(ours.encode(texts).mean[:, -1]) - unit(encode(32))).max())
+    difference = float(
+        np.abs(unit(ours.encode(texts).mean[:, -1]) - unit(encode(32))).max()
+    )
     assert difference <= near
     sizes = SIZES[:1]
     if side_by_side.on:
@@ -46,15 +49,21 @@ PARTS = {"linear": "matrix products", "attention": "attention", "norm": "norms"}
 
 def shares(encoder, texts):
     """Which part of a pass on one core each kind of operation takes."""
-    batch = sorted(encoder.tokenizer(texts), key=len)[len(texts) // 3 :][: len(texts) // 3]
+    batch = sorted(encoder.tokenizer(texts), key=len)[len(texts) // 3 :][
+        : len(texts) // 3
+    ]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU]
+    ) as profile:
         encoder.kernel(batch)
     torch.set_num_threads(threads)
     seconds = dict.fromkeys((*PARTS.values(), "the rest"), 0.0)
     for operation in profile.key_averages():
-        part = next((PARTS[word] for word in PARTS if word in operation.key), "the rest")
+        part = next(
+            (PARTS[word] for word in PARTS if word in operation.key), "the rest"
+        )
         seconds[part] += operation.self_cpu_time_total
     total = sum(seconds.values())
     return ", ".join(f"{part} {one / total:.0%}" for part, one in seconds.items())
@@ -92,7 +101,9 @@ def model(request):
     indirect=["model"],
 )
 def test_float32(side_by_side, model, sentences, tmp_path, backend):
-    pytest.importorskip({"onnx": "onnxruntime"}.get(backend, backend), reason="extra bench")
+    pytest.importorskip(
+        {"onnx": "onnxruntime"}.get(backend, backend), reason="extra bench"
+    )
     options = {"openvino": {"precision": "f32"}, "onnx": {"into": tmp_path}}[backend]
     name, folder = model
     theirs = peer(folder, backend=backend, **options)
@@ -100,7 +111,9 @@ def test_float32(side_by_side, model, sentences, tmp_path, backend):
     row, facts = f"encode-{name}-{backend}", {}
     if side_by_side.on:
         facts["our time on one core"] = shares(ours, sentences[:600])
-    beside(side_by_side, row, ours, theirs, sentences[: COUNTS[name]], EQUAL, 1.6, **facts)
+    beside(
+        side_by_side, row, ours, theirs, sentences[: COUNTS[name]], EQUAL, 1.6, **facts
+    )
 
 
 @pytest.mark.data
@@ -114,10 +127,14 @@ def test_bfloat16(side_by_side, model, sentences, data_dir, tmp_path):
     half = CONFIG.on(Hardware("cpu", "bfloat16")).load(folder, tmp_path)
     theirs = peer(folder, backend="openvino")  # which takes bfloat16 by itself
     facts = {}
-    if side_by_side.on and name == "minilm":  # seven tasks, twice: too many for a larger model
+    if (
+        side_by_side.on and name == "minilm"
+    ):  # seven tasks, twice: too many for a larger model
         whole = CONFIG.load(folder, tmp_path)
         facts["Spearman x100 beside float32 differs at most by"] = largest_change(
             half, whole, data_dir
         )
     row = f"encode-{name}-bfloat16"
-    beside(side_by_side, row, half, theirs, sentences[: COUNTS[name]], NEAR, 1.2, **facts)
+    beside(
+        side_by_side, row, half, theirs, sentences[: COUNTS[name]], NEAR, 1.2, **facts
+    )

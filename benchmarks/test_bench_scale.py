@@ -46,21 +46,31 @@ def test_what_a_cell_costs_beside_its_own_work(side_by_side, tmp_path):
             Store(folder / "runs"),
         )
         done = execute(planned, RunContext(TaskLoader(places, {}), store))
-        assert {(outcome.status, outcome.message) for outcome in done} == {("measured", "")}
+        assert {(outcome.status, outcome.message) for outcome in done} == {
+            ("measured", "")
+        }
 
     side_by_side.run(ours, {}, warm=False)
-    side_by_side.require("cell-overhead", side_by_side.within(LIMIT * count), 1.0, cells=count)
+    side_by_side.require(
+        "cell-overhead", side_by_side.within(LIMIT * count), 1.0, cells=count
+    )
 
 
 def planning(folder, count, sentences):
     """Bytes above what was there before."""
     registry = load_registry()
-    methods = [registry.parse(f"glove-mini.mean+whitening:{k}@mini-text") for k in range(1, 101)]
-    tasks = [replace(registry.tasks["mini-sts"], name=f"t{n}") for n in range(count // 100)]
+    methods = [
+        registry.parse(f"glove-mini.mean+whitening:{k}@mini-text")
+        for k in range(1, 101)
+    ]
+    tasks = [
+        replace(registry.tasks["mini-sts"], name=f"t{n}") for n in range(count // 100)
+    ]
     many = fakes.corpus("mini-text", Lines(sentences), "embedded")
     before = memory("VmRSS")
     found = make_plan(
-        tuple(planned_cells(methods, tasks, 1)), TaskLoader(Places(folder), {"mini-text": many})
+        tuple(planned_cells(methods, tasks, 1)),
+        TaskLoader(Places(folder), {"mini-text": many}),
     )
     assert found.runnable == found.cells == count
     return memory("VmHWM") - before
@@ -82,4 +92,6 @@ def test_a_plan_takes_bounded_memory(side_by_side, tmp_path):
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
         taken = apart.submit(planning, Path(tmp_path), count, sentences).result()
     side_by_side.run(lambda: None, {})
-    side_by_side.require("plan-memory", [MEMORY / taken], 1.0, cells=count, sentences=sentences)
+    side_by_side.require(
+        "plan-memory", [MEMORY / taken], 1.0, cells=count, sentences=sentences
+    )

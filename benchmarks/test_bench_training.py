@@ -13,7 +13,11 @@ from harness.training.datasets import read_triplets
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, Schedule, _Run, seeded
 
-BATCH, LENGTH, RATE = 64, 32, 1e-6  # SimCSE's, at a rate that leaves the weights where they are
+BATCH, LENGTH, RATE = (
+    64,
+    32,
+    1e-6,
+)  # SimCSE's, at a rate that leaves the weights where they are
 BATCHES = 8  # as many as are taken in turn
 SMALL = 4  # sentences a batch, where benchmarks are off
 WANTED = 1.5
@@ -21,9 +25,13 @@ WANTED = 1.5
 
 @pytest.fixture(scope="module")
 def wikipedia(data_dir):
-    """What the method is trained on: sentences of Wikipedia, a third of them longer than a batch
-    takes."""
-    return tuple(islice(load_registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES))
+    """What the method is trained on: sentences of Wikipedia, a third of them longer
+    than a batch takes."""
+    return tuple(
+        islice(
+            load_registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES
+        )
+    )
 
 
 def our_steps(name, folder, cache, columns, size, precision, device="cpu"):
@@ -39,24 +47,30 @@ def our_steps(name, folder, cache, columns, size, precision, device="cpu"):
 
 
 def their_steps(folder, columns, size, precision, device="cpu"):
-    """What their trainer does in a step, without its book-keeping: the columns are encoded one
-    after the other, the optimiser is the trainer's default."""
+    """What their trainer does in a step, without its book-keeping: the columns are
+    encoded one after the other, the optimiser is the trainer's default."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.losses import (
+        MultipleNegativesRankingLoss,
+    )
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     module = Transformer(str(folder), max_seq_length=LENGTH)
     pooling = Pooling(module.get_embedding_dimension(), "cls")
     model = SentenceTransformer(modules=[module, pooling], device=device).train()
     loss_of = MultipleNegativesRankingLoss(model)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0, fused=True)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=RATE, weight_decay=0.0, fused=True
+    )
     columns = columns if len(columns) > 1 else 2 * columns
     for start in cycle(range(0, size * BATCHES, size)):
         texts = [list(column[start : start + size]) for column in columns]
         with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
             features = [dict(model.preprocess(column)) for column in texts]
             for column in features:
-                tensors = {n: x.to(device) for n, x in column.items() if torch.is_tensor(x)}
+                tensors = {
+                    n: x.to(device) for n, x in column.items() if torch.is_tensor(x)
+                }
                 column.update(tensors)
             loss = loss_of(features, None)
         loss.backward()
@@ -78,15 +92,19 @@ def padding(folder, columns, size):
     return padded / real
 
 
-def compare(side_by_side, row, folder, cache, columns, precision="float32", rounds=2 * BATCHES):
+def compare(
+    side_by_side, row, folder, cache, columns, precision="float32", rounds=2 * BATCHES
+):
     size = BATCH if side_by_side.on else SMALL
     columns = tuple(column[: size * BATCHES] for column in columns)
     ours = our_steps(row, folder, cache, columns, size, precision)
     theirs = their_steps(folder, columns, size, precision)
     with seeded(0):
-        # Warm, and the same task: both losses are those of one objective on one batch, but for
-        # dropout, which a small batch does not average out.
-        assert next(ours) == pytest.approx(next(theirs), abs=0.25 if side_by_side.on else 1.5)
+        # Warm, and the same task: both losses are those of one objective on one batch,
+        # but for dropout, which a small batch does not average out.
+        assert next(ours) == pytest.approx(
+            next(theirs), abs=0.25 if side_by_side.on else 1.5
+        )
         side_by_side.run(
             lambda: next(ours), {"sentence-transformers": lambda: next(theirs)}, rounds
         )
@@ -106,7 +124,9 @@ def test_minilm(side_by_side, minilm, wikipedia, tmp_path):
 @pytest.mark.weights
 def test_minilm_in_bfloat16(side_by_side, minilm, wikipedia, tmp_path):
     if not any(has for name, has in capabilities().items() if name.endswith("bf16")):
-        pytest.skip("this processor has no arithmetic in bfloat16: it would only be slower")
+        pytest.skip(
+            "this processor has no arithmetic in bfloat16: it would only be slower"
+        )
     compare(side_by_side, "train-minilm-bf16", minilm, tmp_path, (wikipedia,), "bf16")
 
 
@@ -131,6 +151,10 @@ def test_a_model_of_the_shape_of_bert_base(side_by_side, minilm, wikipedia, tmp_
     config = transformers.BertConfig(num_hidden_layers=12 if side_by_side.on else 1)
     with seeded(0):
         transformers.BertModel(config).save_pretrained(tmp_path / "bert-base")
-    transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(tmp_path / "bert-base")
+    transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(
+        tmp_path / "bert-base"
+    )
     folder = tmp_path / "bert-base"
-    compare(side_by_side, "train-bert-base", folder, tmp_path, (wikipedia,), rounds=BATCHES)
+    compare(
+        side_by_side, "train-bert-base", folder, tmp_path, (wikipedia,), rounds=BATCHES
+    )

@@ -1,9 +1,10 @@
 """Sentence embeddings, reproducibly: published numbers beside measured ones.
 
-This module is the public API. A program imports its names from here, as in `from harness import
-Places, fit_method, load_registry`, never from its subpackages, which may move. The imports below
-are the list of its names. Type checkers read it; at run time each name is imported when it is first
-used (PEP 562), so that `import harness` alone costs nothing.
+This module is the public API. A program imports its names from here, as in `from
+harness import Places, fit_method, load_registry`, never from its subpackages, which may
+move. The imports below are the list of its names. Type checkers read it; at run time
+each name is imported when it is first used (PEP 562), so that `import harness` alone
+costs nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Plug-ins: methods, tasks, encoders and their parts from a file, a folder or a distribution.
 
-A plug-in ends with tuples as a file of `baselines` does: METHODS (or their ids), ENCODERS,
-POOLINGS, TASKS, CORPORA, METRICS and ASSETS, and the mapping POSTS. Nothing is imported that the
-user did not name or install, and what only reads results imports none.
+A plug-in ends with tuples as a file of `baselines` does: METHODS (or their ids),
+ENCODERS, POOLINGS, TASKS, CORPORA, METRICS and ASSETS, and the mapping POSTS. Nothing
+is imported that the user did not name or install, and what only reads results imports
+none.
 """
 
 from __future__ import annotations
@@ -40,7 +41,16 @@ from harness.core.provenance import FILE_PLUGINS, PLUGINS, Plugin
 from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points
-PLUGIN_LISTS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
+PLUGIN_LISTS = (
+    "METHODS",
+    "ENCODERS",
+    "POSTS",
+    "POOLINGS",
+    "TASKS",
+    "CORPORA",
+    "METRICS",
+    "ASSETS",
+)
 PYPROJECT_TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
 BYTECODE = "__pycache__"
 
@@ -48,10 +58,14 @@ BYTECODE = "__pycache__"
 def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
     """The plug-ins of a command that measures; none of them is imported yet.
 
-    Those are the files named, those of HARNESS_PLUGINS and of the pyproject.toml of the current
-    folder, and the installed ones. Raises UsageError for a file that is not there.
+    Those are the files named, those of HARNESS_PLUGINS and of the pyproject.toml of the
+    current folder, and the installed ones. Raises UsageError for a file that is not
+    there.
     """
-    files = [*named, *filter(None, os.environ.get("HARNESS_PLUGINS", "").split(os.pathsep))]
+    files = [
+        *named,
+        *filter(None, os.environ.get("HARNESS_PLUGINS", "").split(os.pathsep)),
+    ]
     project = Path("pyproject.toml")
     if project.is_file():
         try:
@@ -59,7 +73,9 @@ def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
         except (OSError, ValueError) as error:
             raise UsageError(f"pyproject.toml: wanted TOML, found: {error}") from None
         chosen = tool.get(PYPROJECT_TABLE, {}).get("plugins", [])
-        if not (isinstance(chosen, list) and all(isinstance(path, str) for path in chosen)):
+        if not (
+            isinstance(chosen, list) and all(isinstance(path, str) for path in chosen)
+        ):
             raise UsageError(
                 f"pyproject.toml, tool.{PYPROJECT_TABLE}: plugins: wanted a list of files"
             )
@@ -71,13 +87,17 @@ def plugin_of_file(path: str | Path) -> Plugin:
     """A file, or a folder, as a plug-in. Raises UsageError unless it is Python's."""
     place = Path(path).expanduser().absolute()
     is_folder = (place / "__init__.py").is_file()
-    if not ((is_folder or (place.is_file() and place.suffix == ".py")) and _word(place)):
+    if not (
+        (is_folder or (place.is_file() and place.suffix == ".py")) and _word(place)
+    ):
         raise UsageError(
             f"--plugin {path}: wanted a Python file, as in my_method.py, or a folder with an "
             "__init__.py, as in my_methods"
         )
     module = f"{FILE_PLUGINS}.{_word(place)}"
-    return Plugin(_word(place), str(place), "", _Content.from_place(module, place).digest, module)
+    return Plugin(
+        _word(place), str(place), "", _Content.from_place(module, place).digest, module
+    )
 
 
 def _word(place: Path) -> str:
@@ -103,31 +123,40 @@ def _installed() -> Iterator[Plugin]:
                 raise ValueError("METADATA without a Name")
             if name not in seen:
                 seen.add(name)
-                yield from map(_of_entry_point, distribution.entry_points.select(group=GROUP))
+                yield from map(
+                    _of_entry_point, distribution.entry_points.select(group=GROUP)
+                )
         except UsageError:
             raise
         except Exception as error:
             line = next(iter(str(error).splitlines()), "")
             where = getattr(distribution, "_path", "a distribution")
             why = f"wanted NAME = MODULE in entry_points.txt, found {type(error).__name__}: {line}"
-            raise UsageError(f"{where}: {why}; install it again, or remove it") from error
+            raise UsageError(
+                f"{where}: {why}; install it again, or remove it"
+            ) from error
 
 
 def _of_entry_point(point: EntryPoint) -> Plugin:
     """What a distribution registers; nothing is imported but the package's own place.
 
-    Raises UsageError, which names distribution and entry point, where there is no such module.
+    Raises UsageError, which names distribution and entry point, where there is no such
+    module.
     """
     place = f"{point.dist.name if point.dist else 'a distribution'}, entry point {point.name}"
     words = point.value.partition(":")[0].strip()
     if not all(word.isidentifier() for word in words.split(".")):
-        raise UsageError(f"{place}: wanted a module, as in my_package.methods, found {words!r}")
+        raise UsageError(
+            f"{place}: wanted a module, as in my_package.methods, found {words!r}"
+        )
     try:
         content = _Content.installed(point.module)
         if not content.files:
             top = point.module.partition(".")[0]
             is_absent = find_spec(top) is None
-            raise ImportError(f"No module named {top!r}" if is_absent else "no source file")
+            raise ImportError(
+                f"No module named {top!r}" if is_absent else "no source file"
+            )
     except Exception as error:
         line = next(iter(str(error).splitlines()), "")
         why = f"wanted a module with sources, found {type(error).__name__}: {line}"
@@ -136,15 +165,18 @@ def _of_entry_point(point: EntryPoint) -> Plugin:
     if point.dist:
         name, version = point.dist.name, point.dist.version or ""
     sha256 = content.digest
-    return Plugin(point.name, f"{name} {version}".strip(), version, sha256, point.module)
+    return Plugin(
+        point.name, f"{name} {version}".strip(), version, sha256, point.module
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Content(MetaPathFinder):
     """All files of a plug-in by their paths below its place, and the importer of their code.
 
-    What is imported is compiled from the bytes that were digested: never from a file that changed
-    since, nor from bytecode that Python keeps, which it tells by size and whole seconds alone.
+    What is imported is compiled from the bytes that were digested: never from a file
+    that changed since, nor from bytecode that Python keeps, which it tells by size and
+    whole seconds alone.
     """
 
     module: str
@@ -158,8 +190,12 @@ class _Content(MetaPathFinder):
             return cls(module, place, {"": place.read_bytes()})
         found = (file for file in sorted(place.rglob("*")) if file.is_file())
         files = {file.relative_to(place): file for file in found}
-        kept = {path: file for path, file in files.items() if BYTECODE not in path.parts}
-        return cls(module, place, {path.as_posix(): f.read_bytes() for path, f in kept.items()})
+        kept = {
+            path: file for path, file in files.items() if BYTECODE not in path.parts
+        }
+        return cls(
+            module, place, {path.as_posix(): f.read_bytes() for path, f in kept.items()}
+        )
 
     @classmethod
     def installed(cls, module: str) -> _Content:
@@ -176,7 +212,9 @@ class _Content(MetaPathFinder):
     @property
     def digest(self) -> str:
         """The sha256 of a file, as others take it; of a folder, over the paths of its files too."""
-        digests = {path: hashlib.sha256(data).hexdigest() for path, data in self.files.items()}
+        digests = {
+            path: hashlib.sha256(data).hexdigest() for path, data in self.files.items()
+        }
         return digests.get("") or digest_of(digests)
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
@@ -185,7 +223,9 @@ class _Content(MetaPathFinder):
             return None
         inside = "/".join(fullname.removeprefix(self.module).split(".")[1:])
         package = f"{inside}/__init__.py".removeprefix("/")
-        for path in ("", package) if fullname == self.module else (package, f"{inside}.py"):
+        for path in (
+            ("", package) if fullname == self.module else (package, f"{inside}.py")
+        ):
             if path in self.files:
                 file = self.place / path if path else self.place
                 loader = _Compiled(fullname, str(file), self.files[path])
@@ -234,8 +274,9 @@ def require_plugins(plugins: Iterable[Plugin]) -> None:
 def require_digested_code(plugins: Iterable[Plugin]) -> None:
     """Raise HarnessError if other code ran than what the digests of these plug-ins hold.
 
-    That is a folder that changed (the code of a single file is in memory already), a further file,
-    and code that any loaded plug-in put in the place of the harness's own.
+    That is a folder that changed (the code of a single file is in memory already), a
+    further file, and code that any loaded plug-in put in the place of the harness's
+    own.
     """
     require_own_code()
     for plugin in plugins:
@@ -247,8 +288,8 @@ def require_digested_code(plugins: Iterable[Plugin]) -> None:
 def import_plugins(plugins: Iterable[Plugin]) -> None:
     """Import plug-ins, and register what they hold: `load_registry` has it from now on.
 
-    Raises UsageError, which names the plug-in, where it cannot be imported or registers a name that
-    is taken.
+    Raises UsageError, which names the plug-in, where it cannot be imported or registers
+    a name that is taken.
     """
     for plugin in plugins:
         if PLUGINS.get(plugin.name) == plugin:
@@ -260,7 +301,9 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
             )
         try:
             module = _imported(plugin)
-            places.PLUGIN_ASSETS |= {asset.name: asset for asset in getattr(module, "ASSETS", ())}
+            places.PLUGIN_ASSETS |= {
+                asset.name: asset for asset in getattr(module, "ASSETS", ())
+            }
             for metric in getattr(module, "METRICS", ()):
                 add_metric(metric)
             collected((*PLUGINS.values(), plugin))
@@ -279,7 +322,11 @@ def registered(plugin: Plugin) -> dict[str, list[str]]:
     """The names that a loaded plug-in registers, by the tuple that holds them."""
 
     def name(thing: Any) -> str:
-        return thing if isinstance(thing, str) else getattr(thing, "id", None) or thing.name
+        return (
+            thing
+            if isinstance(thing, str)
+            else getattr(thing, "id", None) or thing.name
+        )
 
     module = sys.modules[plugin.module]
     return {kind: [*map(name, getattr(module, kind, ()))] for kind in PLUGIN_LISTS}
@@ -288,8 +335,8 @@ def registered(plugin: Plugin) -> dict[str, list[str]]:
 def _imported(plugin: Plugin) -> ModuleType:
     """The module of a plug-in, made of the text that it was digested from.
 
-    Raises HarnessError for another text, for code of a file that its digest does not hold, and
-    where it puts code in the place of other code.
+    Raises HarnessError for another text, for code of a file that its digest does not
+    hold, and where it puts code in the place of other code.
     """
     if plugin.module in sys.modules:
         return sys.modules[plugin.module]

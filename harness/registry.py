@@ -1,8 +1,8 @@
 """The registry: encoders, poolings, post-processors, methods, tasks and corpora by name.
 
-The registry walks the folders `baselines` and `harness.tasks` and collects the tuples that their
-files end with. This is the only module that names the package of baselines, and no module of the
-engine names a method.
+The registry walks the folders `baselines` and `harness.tasks` and collects the tuples
+that their files end with. This is the only module that names the package of baselines,
+and no module of the engine names a method.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.layout import IS_WHEEL
 from harness.core.provenance import PLUGINS, Plugin
-from harness.core.types import LONGEST_ID, METHOD_GRAMMAR, Corpus, Method, MethodId, Task
+from harness.core.types import (
+    LONGEST_ID,
+    METHOD_GRAMMAR,
+    Corpus,
+    Method,
+    MethodId,
+    Task,
+)
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
 from harness.tasks.loader import OWN_TEXTS, TARGETS
@@ -42,7 +49,8 @@ class Registry:
     Attributes:
         encoders: Encoders by name, without a length.
         poolings: Poolings by their word in ids.
-        posts: What makes a post-processor of the argument after its colon, by its word in ids.
+        posts: What makes a post-processor of the argument after its colon, by its word
+            in ids.
         methods: The rows of tables, by id.
         tasks: Tasks by name.
         corpora: Corpora to fit on, by the word after the `@` of an id.
@@ -80,20 +88,24 @@ class Registry:
     @property
     def tasks_by_name(self) -> Mapping[str, Task]:
         """Tasks by their own names, and by the aliases that other programs know them by."""
-        aliased = ((alias, task) for task in self.tasks.values() for alias in task.aliases)
+        aliased = (
+            (alias, task) for task in self.tasks.values() for alias in task.aliases
+        )
         return _unique("task", (*self.tasks.items(), *aliased))
 
     def parse(self, identifier: str) -> Method:
         """Read a method id, registered or composed of registered parts.
 
         Args:
-            identifier: `encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)`.
+            identifier:
+                `encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)`.
 
         Returns:
             The method, whose `id` is the identifier.
 
         Raises:
-            UsageError: It is no id, or one of its words is unknown; the nearest ones are offered.
+            UsageError: It is no id, or one of its words is unknown; the nearest ones
+                are offered.
 
         Examples:
             >>> from harness import load_registry
@@ -110,11 +122,15 @@ class Registry:
             )
         parts = MethodId.parse(identifier)
         if parts is None:
-            raise UsageError(f"{identifier!r} is no method id; the form is {METHOD_GRAMMAR}")
+            raise UsageError(
+                f"{identifier!r} is no method id; the form is {METHOD_GRAMMAR}"
+            )
         encoder = self._encoder(parts.encoder)
         posts = self.parse_posts("+".join(parts.post))
         if parts.fit_on is not None and parts.fit_on not in FIT_WORDS:
-            look_up("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
+            look_up(
+                "fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora}
+            )
         word, _, prompt = parts.pooling.partition(":")
         pooling = look_up("pooling", word, self.poolings)
         if pooling == NATIVE and isinstance(encoder, FunctionConfig) and not prompt:
@@ -122,7 +138,9 @@ class Registry:
         elif pooling == NATIVE:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         elif prompt:
-            raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {METHOD_GRAMMAR}")
+            raise UsageError(
+                f".{parts.pooling}: {word} takes no argument, as in {METHOD_GRAMMAR}"
+            )
         return Method(encoder, pooling, posts, parts.fit_on)
 
     def _encoder(self, text: str) -> EncoderConfig:
@@ -150,7 +168,9 @@ class Registry:
     def _post(self, text: str) -> PostProcessor:
         name, _, argument = text.partition(":")
         make = look_up("post-processor", name, self.posts)
-        arguments = [int(argument) if argument.isdecimal() else argument] if argument else []
+        arguments = (
+            [int(argument) if argument.isdecimal() else argument] if argument else []
+        )
         signature = inspect.signature(make, eval_str=True)
         try:
             signature.bind(*arguments)
@@ -161,7 +181,9 @@ class Registry:
             ) from None
         wanted = next((p.annotation for p in signature.parameters.values()), None)
         if wanted in (int, int | None) and argument and not argument.isdecimal():
-            raise UsageError(f"+{text}: {name} takes a whole number, as in {METHOD_GRAMMAR}")
+            raise UsageError(
+                f"+{text}: {name} takes a whole number, as in {METHOD_GRAMMAR}"
+            )
         return make(*arguments)
 
     def select_methods(self, patterns: Iterable[str]) -> tuple[Method, ...]:
@@ -213,7 +235,9 @@ def _selected(
     chosen: list[Registered] = []
     for pattern in patterns:
         if is_glob(pattern):
-            hits = [thing for name, thing in things.items() if fnmatchcase(name, pattern)]
+            hits = [
+                thing for name, thing in things.items() if fnmatchcase(name, pattern)
+            ]
             if not hits:
                 raise UsageError(none.format(pattern))
         else:
@@ -227,7 +251,9 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
-def look_up(kind: str, name: str, things: Mapping[str, Registered], remedy: str = "") -> Registered:
+def look_up(
+    kind: str, name: str, things: Mapping[str, Registered], remedy: str = ""
+) -> Registered:
     """The thing of that name. Raises UsageError, which offers the nearest ones and the remedy."""
     if name in things:
         return things[name]
@@ -240,7 +266,9 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """A question that offers the most similar names, ignoring case; empty without a similar one."""
     spelled = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(spelled[lower] for lower in near)}?" if near else ""
+    return (
+        f"did you mean {' or '.join(spelled[lower] for lower in near)}?" if near else ""
+    )
 
 
 def load_registry() -> Registry:
@@ -267,9 +295,13 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     baselines = (*_modules(BASELINES_PACKAGE), *added)
     tasks = (*_modules("harness.tasks"), *added)
     poolings = (*POOLINGS, NATIVE, *_collected(added, "POOLINGS"))
-    posts = (post for module in baselines for post in getattr(module, "POSTS", {}).items())
+    posts = (
+        post for module in baselines for post in getattr(module, "POSTS", {}).items()
+    )
     parts = Registry(
-        encoders=_unique("encoder", ((e.name, e) for e in _collected(baselines, "ENCODERS"))),
+        encoders=_unique(
+            "encoder", ((e.name, e) for e in _collected(baselines, "ENCODERS"))
+        ),
         poolings=_unique("pooling", ((p.name, p) for p in poolings)),
         posts=_unique("post-processor", posts),
         methods={},
@@ -278,7 +310,9 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     )
     for name in parts.corpora:
         if name in FIT_WORDS:
-            raise HarnessError(f"the corpus {name!r}: @{name} has a meaning of its own: rename it")
+            raise HarnessError(
+                f"the corpus {name!r}: @{name} has a meaning of its own: rename it"
+            )
     rows = _collected(baselines, "METHODS")
     methods = (parts.parse(row) if isinstance(row, str) else row for row in rows)
     return replace(parts, methods=_unique("method", ((x.id, x) for x in methods)))
@@ -294,10 +328,14 @@ def _collected(modules: Iterable[Any], name: str) -> Iterable[Any]:
     return (thing for module in modules for thing in getattr(module, name, ()))
 
 
-def _unique(kind: str, named: Iterable[tuple[str, Registered]]) -> dict[str, Registered]:
+def _unique(
+    kind: str, named: Iterable[tuple[str, Registered]]
+) -> dict[str, Registered]:
     things: dict[str, Registered] = {}
     for name, thing in named:
         if name in things:
-            raise HarnessError(f"two files register the {kind} {name!r}: rename one of them")
+            raise HarnessError(
+                f"two files register the {kind} {name!r}: rename one of them"
+            )
         things[name] = thing
     return things

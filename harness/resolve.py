@@ -1,8 +1,9 @@
 """Resolve: which methods, tasks and encoders a word of a command line or of a program means.
 
-A method is called by its id or a glob, or by its model alone: an encoder's name, a repository of
-the hub, a folder or a file of vectors, which then means the model's own pooling. An encoder is
-added by `NAME=PATH` or `NAME=REPO`. A task is called by its name, mteb's name of it, or a glob.
+A method is called by its id or a glob, or by its model alone: an encoder's name, a
+repository of the hub, a folder or a file of vectors, which then means the model's own
+pooling. An encoder is added by `NAME=PATH` or `NAME=REPO`. A task is called by its
+name, mteb's name of it, or a glob.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ VECTOR_SUFFIXES = (".txt", ".vec", ".npz", ".safetensors", ".gz")
 class Resolver:
     """Resolves words one after the other; each model that is new is added to its registry.
 
-    `notes` say what each word stands for, where that is not the word itself, and `assumptions` of
-    which models no file says what their pooling is.
+    `notes` say what each word stands for, where that is not the word itself, and
+    `assumptions` of which models no file says what their pooling is.
     """
 
     registry: Registry
@@ -64,11 +65,17 @@ class Resolver:
         path = Path(source).expanduser().resolve() if _exists(source) else None
         registered = name in self.registry.encoders
         if path is None and (registered or not is_repository(source)):
-            raise UsageError(f"--encoder {name}={source}: there is no such file or folder")
+            raise UsageError(
+                f"--encoder {name}={source}: there is no such file or folder"
+            )
         if not registered:
-            self.registry = self.registry.with_encoders([self._config(name, source, path)])
+            self.registry = self.registry.with_encoders(
+                [self._config(name, source, path)]
+            )
         if path is not None:
-            self.places = replace(self.places, encoders={**self.places.encoders, name: path})
+            self.places = replace(
+                self.places, encoders={**self.places.encoders, name: path}
+            )
 
     def _config(self, name: str, source: str, path: Path | None) -> EncoderConfig:
         """The configuration for a source, of a repository by the files that were fetched of it."""
@@ -90,7 +97,10 @@ class Resolver:
     def task_patterns(self, words: Iterable[str]) -> list[str]:
         """The words, with the task's own name in the place of mteb's; what is unknown stays."""
         tasks = self.registry.tasks_by_name
-        return [self._note(word, tasks[word].name if word in tasks else word) for word in words]
+        return [
+            self._note(word, tasks[word].name if word in tasks else word)
+            for word in words
+        ]
 
     def _note(self, word: str, meaning: str) -> str:
         if meaning != word:
@@ -104,7 +114,9 @@ class Resolver:
         model, length, rest = match.groups() if match else (word, None, None)
         name = self._encoder_name(model)
         if name is not None:
-            return self._note(word, name + (length or "") + (rest or f".{self._own_pooling(name)}"))
+            return self._note(
+                word, name + (length or "") + (rest or f".{self._own_pooling(name)}")
+            )
         if MethodId.parse(word) is not None:
             return word
         if "/" in word:
@@ -124,7 +136,10 @@ class Resolver:
         last = path.name if path else model.partition("@")[0].rpartition("/")[2]
         name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
         other, place = self.registry.encoders.get(name), self.places.encoders.get(name)
-        same = other is not None and (other, place) == (self._config(name, model, path), path)
+        same = other is not None and (other, place) == (
+            self._config(name, model, path),
+            path,
+        )
         if not name:
             raise UsageError(
                 f"-m {model}: wanted a name with a letter from a to z or a digit, found "
@@ -152,13 +167,18 @@ class Resolver:
         """The word of an encoder's own pooling, with the prompt of its only registered row."""
         if isinstance(self.registry.encoders[name], FunctionConfig):
             return NATIVE.name
-        rows = {m.pooling for m in self.registry.methods.values() if m.encoder.name == name}
+        rows = {
+            m.pooling for m in self.registry.methods.values() if m.encoder.name == name
+        }
         if len(rows) == 1 and isinstance(row := rows.pop(), Native):
             return row.name
         member = self.registry.encoders[name].member(0)
         place = self.places.encoders.get(name) or self.places.encoder(member)
         word = own_pooling(place)
-        if isinstance(member, TransformerConfig) and not (place / MODULES_FILE).is_file():
+        if (
+            isinstance(member, TransformerConfig)
+            and not (place / MODULES_FILE).is_file()
+        ):
             self.assumptions.append(
                 f"{name}: its folder has no {MODULES_FILE}, which says what a model's own pooling "
                 f"is: {name} is {name}.{word} here"
@@ -189,7 +209,9 @@ def is_encoder_name(name: str) -> bool:
 
 def is_repository(source: str) -> bool:
     """Whether this can be `owner/name[@revision]` on the hub, and is no missing file or folder."""
-    is_path = source.startswith((".", "~", "/")) or source.endswith(("/", *VECTOR_SUFFIXES))
+    is_path = source.startswith((".", "~", "/")) or source.endswith(
+        ("/", *VECTOR_SUFFIXES)
+    )
     return source.count("/") == 1 and not is_path
 
 
@@ -202,7 +224,11 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
     if path is None:
         repo, _, revision = source.partition("@")
         return TransformerConfig(
-            name=name, repo=repo, revision=revision or None, asset=source, trained_on=unstated
+            name=name,
+            repo=repo,
+            revision=revision or None,
+            asset=source,
+            trained_on=unstated,
         )
     if path.is_file():
         if path.suffix not in VECTOR_SUFFIXES:
@@ -216,7 +242,9 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES_FILE}"
         )
-    return _of_folder(TransformerConfig(name=name, repo=path.name, trained_on=unstated), path)
+    return _of_folder(
+        TransformerConfig(name=name, repo=path.name, trained_on=unstated), path
+    )
 
 
 def _of_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
@@ -224,7 +252,10 @@ def _of_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
     if not is_subword_folder(folder):
         return config
     return SubwordConfig(
-        name=config.name, repo=config.repo, revision=config.revision, trained_on=config.trained_on
+        name=config.name,
+        repo=config.repo,
+        revision=config.revision,
+        trained_on=config.trained_on,
     )
 
 

@@ -8,15 +8,17 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parents[1]
-# Every module with shapes in signatures, but for two that read records by the thousand: checking
-# each call of theirs would double the time of a command.
+# Every module with shapes in signatures, but for two that read records by the thousand:
+# checking each call of theirs would double the time of a command.
 UNCHECKED = {"harness.core.types", "harness.results.records"}
 SHAPED = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in [*ROOT.glob("harness/**/*.py"), *ROOT.glob("baselines/*.py")]
     if "from harness.core.arrays import" in path.read_text(encoding="utf-8")
 ]
-install_import_hook([name for name in SHAPED if name not in UNCHECKED], "beartype.beartype")
+install_import_hook(
+    [name for name in SHAPED if name not in UNCHECKED], "beartype.beartype"
+)
 
 # Processes start slowly and know no patches: tests that are about them ask for them.
 os.environ.setdefault("HARNESS_JOBS", "1")

@@ -1,6 +1,7 @@
 """Everything that comes with the harness x every law; the laws themselves.
 
-One law over one plug-in: `pytest tests/test_contracts.py -k "natsv:20 and fit_changes_nothing"`.
+One law over one plug-in: `pytest tests/test_contracts.py -k "natsv:20 and
+fit_changes_nothing"`.
 """
 
 import ctypes
@@ -44,7 +45,9 @@ def test_contract(law):
 def test_every_registered_word_stands_in_a_registered_method():
     """Else no law would ever see it."""
     used = {
-        post.name.partition(":")[0] for m in load_registry().methods.values() for post in m.post
+        post.name.partition(":")[0]
+        for m in load_registry().methods.values()
+        for post in m.post
     }
     assert used == set(load_registry().posts)
 
@@ -145,7 +148,11 @@ def in_float32(affine, x, rng):
 
 
 def first_row(affine, x, rng):
-    return affine if isinstance(x, Moments) else replace(affine, shift=x[0].astype(np.float64))
+    return (
+        affine
+        if isinstance(x, Moments)
+        else replace(affine, shift=x[0].astype(np.float64))
+    )
 
 
 def unweighted(affine, x, rng):
@@ -161,14 +168,23 @@ BROKEN = [
     (Centring(Remembering()), transforms.check_fit_changes_nothing),
     (Centring(overwriting), transforms.check_fit_changes_nothing),
     (Centring(overwriting), transforms.check_a_fit_does_not_write_into_shared_rows),
-    (Centring(through_a_pointer), transforms.check_a_fit_does_not_write_into_shared_rows),
+    (
+        Centring(through_a_pointer),
+        transforms.check_a_fit_does_not_write_into_shared_rows,
+    ),
     (Centring(behind), transforms.check_a_map_does_not_write_into_shared_rows),
     (Centring(doubling), transforms.check_a_fit_does_not_write_into_shared_moments),
-    (Centring(through_a_pointer), transforms.check_a_fit_does_not_write_into_shared_moments),
+    (
+        Centring(through_a_pointer),
+        transforms.check_a_fit_does_not_write_into_shared_moments,
+    ),
     (Centring(in_float32), transforms.check_a_map_gives_finite_float64_of_one_width),
     (Centring(drawing), transforms.check_a_deterministic_fit_draws_nothing),
     (Centring(amplifying), transforms.check_noise_in_a_constant_coordinate_stays_small),
-    (Centring(amplifying), transforms.check_noise_in_a_constant_coordinate_is_not_fitted),
+    (
+        Centring(amplifying),
+        transforms.check_noise_in_a_constant_coordinate_is_not_fitted,
+    ),
     (Centring(first_row), transforms.check_the_order_of_rows_does_not_matter),
     (Centring(first_row), transforms.check_fit_on_rows_is_fit_on_their_moments),
     (Centring(first_row), transforms.check_shards_fit_as_one),
@@ -180,7 +196,9 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("law", [*transforms.POST_CONTRACTS, *transforms.MOMENT_CONTRACTS])
+@pytest.mark.parametrize(
+    "law", [*transforms.POST_CONTRACTS, *transforms.MOMENT_CONTRACTS]
+)
 def test_a_sound_post_processor_keeps_the_law(law):
     law(Centring())
 
@@ -232,7 +250,9 @@ class Writing(Mean):
 def test_a_pooling_that_writes_breaks_the_law(through):
     law = transforms.check_a_pooling_does_not_write_into_an_encoding
     law(Mean("mean", (-1,)))
-    assert "shared array" in broken_by(law, Writing("mean", (-1,), through)) or not through
+    assert (
+        "shared array" in broken_by(law, Writing("mean", (-1,), through)) or not through
+    )
 
 
 def sorts(values, pairs):
@@ -269,7 +289,9 @@ def test_a_task_that_writes_into_what_it_gave_breaks_the_law():
         ctypes.memset(pairs.gold.ctypes.data, next(loads), 8)
         return pairs
 
-    sound = Task("t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw")
+    sound = Task(
+        "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw"
+    )
     law = tasks.check_a_task_does_not_write_into_what_it_gave
     law(sound)
     assert "shared array" in broken_by(law, replace(sound, load=load))
@@ -309,7 +331,9 @@ def test_whatever_a_law_meets_is_one_line(error, words):
     line = broken_by(check_it_is_sound, object())
     assert (
         line
-        == (f"broken fails a contract test: it is sound: {words} baselines/whitening.py keeps it.")
+        == (
+            f"broken fails a contract test: it is sound: {words} baselines/whitening.py keeps it."
+        )
         or words in line
     )
 

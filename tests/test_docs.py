@@ -41,7 +41,9 @@ PAGES = {
     )
 }
 ARCHITECTURE = PAGES["docs/architecture.md"]
-REFERENCE = "".join(text for name, text in PAGES.items() if name.startswith("docs/reference/"))
+REFERENCE = "".join(
+    text for name, text in PAGES.items() if name.startswith("docs/reference/")
+)
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
@@ -86,7 +88,9 @@ def definitions(path):
 @pytest.mark.parametrize("name", PAGES)
 def test_every_path_that_is_named_exists(name):
     made = new_files(PAGES[name])
-    missing = {path for path, _ in named(PAGES[name]) - made if not (ROOT / path).exists()}
+    missing = {
+        path for path, _ in named(PAGES[name]) - made if not (ROOT / path).exists()
+    }
     assert missing <= made
     assert all((ROOT / path).parent.is_dir() for path in made)
 
@@ -94,7 +98,9 @@ def test_every_path_that_is_named_exists(name):
 @pytest.mark.parametrize("name", PAGES)
 def test_every_function_that_is_named_exists(name):
     functions = {(path, inner) for path, inner in named(PAGES[name]) if inner}
-    assert not {(path, inner) for path, inner in functions if inner not in definitions(path)}
+    assert not {
+        (path, inner) for path, inner in functions if inner not in definitions(path)
+    }
 
 
 def test_each_term_of_the_glossary_is_used_and_no_other_word_for_it():
@@ -102,7 +108,9 @@ def test_each_term_of_the_glossary_is_used_and_no_other_word_for_it():
     rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| ([^|]*?) ?\|$", section, re.MULTILINE)
     terms = dict(rows[1:])  # without the heading
     assert 30 <= len(terms) <= 40
-    code = [path.read_text(encoding="utf-8") for path in (ROOT / "harness").rglob("*.py")]
+    code = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "harness").rglob("*.py")
+    ]
     pages = [page.replace(section, "") for page in PAGES.values()]
     text = " ".join("\n".join([*code, *pages]).lower().split())
     assert not [term for term in terms if not re.search(rf"\b{term}", text)]
@@ -112,7 +120,11 @@ def test_each_term_of_the_glossary_is_used_and_no_other_word_for_it():
 
 def test_ten_things_are_where_the_architecture_says():
     table = ARCHITECTURE.split("## Where things are")[1].split("\n## ")[0]
-    rows = [row for row in table.split("\n") if row.startswith("| the ") or row.startswith("| a ")]
+    rows = [
+        row
+        for row in table.split("\n")
+        if row.startswith("| the ") or row.startswith("| a ")
+    ]
     assert len(rows) == 10
     assert all(inner for row in rows for _, inner in named(row))
 
@@ -152,7 +164,9 @@ def test_every_verdict_and_tolerance_is_explained():
     table = PAGES["README.md"].split("## How to read a verdict")[1].split("\n## ")[0]
     for text in (page, table):
         assert not {state for state in CellState if f"`{state}`" not in text}
-    assert not {t for t in vars(TOLERANCES).values() if not re.search(rf"\b{t:g}\b", page)}
+    assert not {
+        t for t in vars(TOLERANCES).values() if not re.search(rf"\b{t:g}\b", page)
+    }
 
 
 def test_every_picture_is_shown_and_stands_on_the_site(tmp_path):
@@ -175,9 +189,15 @@ EVERY_COMMAND = [*COMMANDS.values(), *of_make()]
 def test_the_options_of_the_gate_in_pytest_are_those_that_are_told():
     added = _pytest_options(gate_plugin, "harness")
     contracts = _pytest_options(contracts_plugin, "harness-contracts")
-    words = {word for command in starting("pytest", among=COMMANDS.values()) for word in command}
+    words = {
+        word
+        for command in starting("pytest", among=COMMANDS.values())
+        for word in command
+    }
     told_of = set(
-        re.findall(r"^\| `(--harness-[a-z-]+)", PAGES["docs/how-to/gate.md"], re.MULTILINE)
+        re.findall(
+            r"^\| `(--harness-[a-z-]+)", PAGES["docs/how-to/gate.md"], re.MULTILINE
+        )
     )
     assert told_of == added
     assert {word for word in words if word.startswith("-")} <= added | contracts
@@ -186,7 +206,9 @@ def test_the_options_of_the_gate_in_pytest_are_those_that_are_told():
 def _pytest_options(plugin, group):
     parser = pytest.Parser(_ispytest=True)
     plugin.pytest_addoption(parser)
-    return {name for option in parser.getgroup(group).options for name in option.names()}
+    return {
+        name for option in parser.getgroup(group).options for name in option.names()
+    }
 
 
 @pytest.mark.parametrize("words", starting("harness", among=EVERY_COMMAND), ids=told)
@@ -194,20 +216,28 @@ def test_a_command_parses(words):
     parsed(words[1:])
 
 
-@pytest.mark.parametrize("words", starting("harness", among=mentions(PAGES["README.md"])), ids=told)
+@pytest.mark.parametrize(
+    "words", starting("harness", among=mentions(PAGES["README.md"])), ids=told
+)
 def test_a_command_in_running_text_parses_as_far_as_it_goes(words):
     try:
         parsed(words[1:])
     except BadParameter:  # one that is missing
-        assert not any(word.startswith("-") for word in words), "then it should be whole"
+        assert not any(word.startswith("-") for word in words), (
+            "then it should be whole"
+        )
 
 
 def test_every_command_is_shown():
-    shown = {words[1] for words in starting("harness", among=[*EVERY_COMMAND, *MENTIONS])}
+    shown = {
+        words[1] for words in starting("harness", among=[*EVERY_COMMAND, *MENTIONS])
+    }
     assert shown == set(get_command(app).commands)
 
 
-@pytest.mark.parametrize("words", starting("make", among=[*EVERY_COMMAND, *MENTIONS]), ids=told)
+@pytest.mark.parametrize(
+    "words", starting("make", among=[*EVERY_COMMAND, *MENTIONS]), ids=told
+)
 def test_a_target_takes_its_arguments(words):
     [target] = [word for word in words[1:] if not re.fullmatch(r"[A-Z_]+=.*", word)]
     commands = recipe(target)
@@ -218,7 +248,9 @@ def test_a_target_takes_its_arguments(words):
             parsed([target, value])
 
 
-@pytest.mark.parametrize("block", [b for page in PAGES.values() for b in blocks(page, "python")])
+@pytest.mark.parametrize(
+    "block", [b for page in PAGES.values() for b in blocks(page, "python")]
+)
 def test_a_python_example_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("man", "dog", "girl", "crowd", "horse"), ("runs", "sits", "eats", "sleeps")
@@ -241,9 +273,14 @@ def test_a_python_example_runs(block, tmp_path, monkeypatch):
 )
 def test_an_example_of_an_entry_is_one_of_the_file(page, kind, key):
     """The entry that a page shows is in `results/questions`, where it may say more."""
-    file = tomllib.loads((ROOT / f"results/questions/{kind}s.toml").read_text(encoding="utf-8"))
+    file = tomllib.loads(
+        (ROOT / f"results/questions/{kind}s.toml").read_text(encoding="utf-8")
+    )
     entries = {entry[key]: entry for entry in file[kind]}
-    shown = [tomllib.loads(block) for block in blocks(PAGES[f"docs/how-to/{page}.md"], "toml")]
+    shown = [
+        tomllib.loads(block)
+        for block in blocks(PAGES[f"docs/how-to/{page}.md"], "toml")
+    ]
     [example] = [entry for block in shown for entry in block.get(kind, ())]
     entry = entries[example[key]]
     for name, value in example.items():
@@ -255,9 +292,17 @@ def test_an_example_of_an_entry_is_one_of_the_file(page, kind, key):
 
 def test_a_commit_is_checked_as_make_check_does():
     """The hooks' commands are those of the Makefile, outside its virtual environment."""
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
-    entries = [hook["entry"].removeprefix("env ") for r in hooks["repos"] for hook in r["hooks"]]
-    commands = (recipe("docs") + recipe("check")).replace("$(BIN)/", "").strip().split("\n")
+    hooks = yaml.safe_load(
+        (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    )
+    entries = [
+        hook["entry"].removeprefix("env ")
+        for r in hooks["repos"]
+        for hook in r["hooks"]
+    ]
+    commands = (
+        (recipe("docs") + recipe("check")).replace("$(BIN)/", "").strip().split("\n")
+    )
     assert entries == [command.strip() for command in commands]
 
 
@@ -278,4 +323,11 @@ def test_the_changelog_has_released_versions_in_order():
     for section in CHANGELOG.split("\n## ")[1:]:
         kinds = re.findall(r"^### (\w+)$", section, re.MULTILINE)
         assert len(kinds) == len(set(kinds))
-        assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+        assert set(kinds) <= {
+            "Added",
+            "Changed",
+            "Deprecated",
+            "Removed",
+            "Fixed",
+            "Security",
+        }

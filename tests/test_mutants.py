@@ -33,9 +33,14 @@ def test_no_mutant_is_there_twice():
 def test_no_mutant_holds_a_local_variable():
     for mutant in MUTANTS:
         module = ast.parse((ROOT / mutant.file).read_text(encoding="utf-8"))
-        local = local_names(find_scope(module, mutant.mutation.function)) - {"_", "self"}
+        local = local_names(find_scope(module, mutant.mutation.function)) - {
+            "_",
+            "self",
+        }
         named = ast.walk(ast.parse(f"_({mutant.to})"))
-        assert not {node.id for node in named if isinstance(node, ast.Name)} & local, mutant.rule
+        assert not {node.id for node in named if isinstance(node, ast.Name)} & local, (
+            mutant.rule
+        )
 
 
 def test_only_what_becomes_something_says_what():
@@ -46,19 +51,28 @@ def test_only_what_becomes_something_says_what():
 
 def test_every_room_has_mutants():
     rooms = {
-        path.stem for path in (ROOT / "harness").iterdir() if path.stem[:2] not in ("__", "py")
+        path.stem
+        for path in (ROOT / "harness").iterdir()
+        if path.stem[:2] not in ("__", "py")
     }
     rooms -= {"resolve"}  # of the registry's room
     assert {mutant.room for mutant in MUTANTS} == {*rooms, "baselines"}
 
 
 def test_a_place_that_is_gone_is_told_in_one_line():
-    entry = {"rule": "a rule", "of": "harness.results.verdict:verdict", "change": "condition true"}
+    entry = {
+        "rule": "a rule",
+        "of": "harness.results.verdict:verdict",
+        "change": "condition true",
+    }
     gone = mutant_of({**entry, "at": "GONE", "tests": []})
     said = (
-        f"a rule: harness.results.verdict:verdict: wanted one place at 'GONE' for {gone.change!r}"
+        "a rule: harness.results.verdict:verdict: wanted one place at 'GONE' "
+        f"for {gone.change!r}"
     )
-    with pytest.raises(LookupError, match=f"^{re.escape(said)}, found none; correct {LIST}$"):
+    with pytest.raises(
+        LookupError, match=f"^{re.escape(said)}, found none; correct {LIST}$"
+    ):
         gone.place()
     gone = mutant_of({**entry, "of": "harness.results.verdict:judge", "tests": []})
     with pytest.raises(
@@ -80,7 +94,9 @@ class Scores:
         return total / len(scores) if weights is None else np.average(scores, weights=weights)
 '''
 OTHER = (
-    CODE.replace("scores", "numbers").replace("total", "all_of_them").replace("a text", "words")
+    CODE.replace("scores", "numbers")
+    .replace("total", "all_of_them")
+    .replace("a text", "words")
     + "\n\n# The end."
 )
 
@@ -89,16 +105,32 @@ OTHER = (
     ("mutation", "before", "after"),
     [
         (("condition true", "is", 2), "weights is None else", "True else"),
-        (("condition false", "low", 0), "if not scores or min(scores) < LIMITS['low']", "if False"),
+        (
+            ("condition false", "low", 0),
+            "if not scores or min(scores) < LIMITS['low']",
+            "if False",
+        ),
         (("boundary moved", "low", 0), "< LIMITS", "<= LIMITS"),
         (("comparison negated", "low", 0), "< LIMITS", ">= LIMITS"),
         (("operator inverted", "len", 0), "total / len", "total * len"),
         (("operand removed", "len", 0), "total / len(scores)", "total"),
-        (("operand removed", "min", 0), "not scores or min(scores) < LIMITS['low']", "not scores"),
+        (
+            ("operand removed", "min", 0),
+            "not scores or min(scores) < LIMITS['low']",
+            "not scores",
+        ),
         (("argument removed", "weights", 0), ", weights=weights)", ")"),
         (("argument removed", "2", 0), "scores, 2)", "scores)"),
-        (("argument added", "np.average", 0, "axis=0"), "=weights)", "=weights, axis=0)"),
-        (("call replaced by its argument", "np.round", 0), "np.round(scores, 2)", "scores"),
+        (
+            ("argument added", "np.average", 0, "axis=0"),
+            "=weights)",
+            "=weights, axis=0)",
+        ),
+        (
+            ("call replaced by its argument", "np.round", 0),
+            "np.round(scores, 2)",
+            "scores",
+        ),
         (("statement removed", "check", 0), "self.check(total)", "pass"),
         (("constant changed", "2", 0, "3"), ", 2)", ", 3)"),
         (("argument changed", "axis", 0, "1"), "axis=0", "axis=1"),
@@ -106,14 +138,18 @@ OTHER = (
         (("expression changed", "np.average", 0, "np.mean"), "np.average", "np.mean"),
     ],
 )
-def test_a_mutation_is_of_a_place_whatever_its_layout_and_local_names(mutation, before, after):
+def test_a_mutation_is_of_a_place_whatever_its_layout_and_local_names(
+    mutation, before, after
+):
     change, at, nth, *to = mutation
     at = "" if at == "is" else at
     one = Mutation("Scores.mean", change, at=at, nth=nth, to="".join(to))
     assert mutated(CODE, one) == ast.unparse(ast.parse(CODE)).replace(before, after)
     renamed = before.replace("scores", "numbers").replace("total", "all_of_them")
     becomes = after.replace("scores", "numbers").replace("total", "all_of_them")
-    assert mutated(OTHER, one) == ast.unparse(ast.parse(OTHER)).replace(renamed, becomes)
+    assert mutated(OTHER, one) == ast.unparse(ast.parse(OTHER)).replace(
+        renamed, becomes
+    )
     assert before in ast.unparse(ast.parse(CODE))
 
 
@@ -148,4 +184,6 @@ with tempfile.TemporaryDirectory() as scratch:
     )
     killed, survived, refused = sorted(done.stdout.splitlines(), key=len)
     assert (killed, survived) == ("killed", "survived")
-    assert refused.startswith(f"{QUICK}: harness.results.verdict:_deterministic: wanted one place")
+    assert refused.startswith(
+        f"{QUICK}: harness.results.verdict:_deterministic: wanted one place"
+    )

@@ -10,7 +10,9 @@ from documents import ROOT
 from notebooks import as_text, executed
 from tiny_models import rest_slow
 
-NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))}
+NOTEBOOKS = {
+    path.stem: path for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+}
 
 
 @pytest.mark.parametrize("name", rest_slow(NOTEBOOKS, "check-my-table"))

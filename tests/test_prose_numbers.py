@@ -1,7 +1,8 @@
 """Numbers in sentences that people wrote are those of the records and the published tables.
 
-Generated pages are computed. A sentence of documentation, README or a question's text is not: each
-number that it states is looked up here, by the words around it, and computed again.
+Generated pages are computed. A sentence of documentation, README or a question's text
+is not: each number that it states is looked up here, by the words around it, and
+computed again.
 """
 
 import json
@@ -20,7 +21,9 @@ from harness.results.scorings import SEVEN
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ResultsFolder(ROOT / "results")
 YEARS = SEVEN[:5]
-CHOICES = tomllib.loads((ROOT / "results/questions/traps.toml").read_text(encoding="utf-8"))
+CHOICES = tomllib.loads(
+    (ROOT / "results/questions/traps.toml").read_text(encoding="utf-8")
+)
 TRAPS = {trap["title"]: " ".join(trap["text"].split()) for trap in CHOICES["trap"]}
 NUMBER = r"(\d+(?:[.,]\d+)*)"
 
@@ -46,7 +49,9 @@ def score(method, task, *path):
 def moved(after, before, tasks, way, text=""):
     """How far a method lies from another on each task."""
     path = ("spearman", way)
-    return {t: score(after, t + text, *path) - score(before, t + text, *path) for t in tasks}
+    return {
+        t: score(after, t + text, *path) - score(before, t + text, *path) for t in tasks
+    }
 
 
 def averages(method, way, text):
@@ -59,7 +64,9 @@ def close(numbers, computed):
 
 
 def measured(name):
-    return json.loads((ROOT / f"results/records/speed/{name}.json").read_text(encoding="utf-8"))
+    return json.loads(
+        (ROOT / f"results/records/speed/{name}.json").read_text(encoding="utf-8")
+    )
 
 
 # Documentation
@@ -68,8 +75,13 @@ def measured(name):
 def test_the_page_on_many_machines_has_the_measured_ratios():
     text = page("docs/how-to/many-machines.md")
     two, one_core = (measured(name)["ratios"][0] for name in ("jobs-2", "cores-2"))
-    [share, target] = said(text, "took two processes # % of one process's time; the target was # %")
-    assert (share, target) == (round(100 / two), round(100 / measured("jobs-2")["wanted"]))
+    [share, target] = said(
+        text, "took two processes # % of one process's time; the target was # %"
+    )
+    assert (share, target) == (
+        round(100 / two),
+        round(100 / measured("jobs-2")["wanted"]),
+    )
     assert said(text, "on one core alone it took # times") == [round(one_core / two, 2)]
     # 1.735 lies between two numbers of two decimals: the page of speed has the same one.
     [fast] = said(text, "two processes are # times as fast")
@@ -110,11 +122,16 @@ def test_the_index_says_how_far_aggregations_lie_apart():
 
 
 def test_embedded_models_score_what_is_said_of_them(tmp_path):
-    [stated] = said(page("docs/included.md"), "all-MiniLM-L6-v2 reaches # Spearman on `mini-sts`")
+    [stated] = said(
+        page("docs/included.md"), "all-MiniLM-L6-v2 reaches # Spearman on `mini-sts`"
+    )
     assert stated == round(score("minilm.mean", "mini-sts"), 1)
     task = RESULTS.registry.tasks["mini-sts"]
     pairs = task.pairs(Places(tmp_path).require_data(task.asset))
-    sides = [[{*re.findall(r"\w+", text.lower())} for text in side] for side in (pairs.a, pairs.b)]
+    sides = [
+        [{*re.findall(r"\w+", text.lower())} for text in side]
+        for side in (pairs.a, pairs.b)
+    ]
     shares = [len(a & b) / len(a | b) for a, b in zip(*sides, strict=True)]
     [overlap] = said(page("docs/included.md"), "that two sentences have in common #")
     assert overlap == round(100 * spearmanr(shares, pairs.gold).statistic, 1)
@@ -123,10 +140,19 @@ def test_embedded_models_score_what_is_said_of_them(tmp_path):
 def test_texts_of_the_papers_are_those_that_the_pages_tell():
     """SentEval's, but for STS-B in SBERT and BERT-flow, which is raw."""
     tables = {"sbert.t1": "raw", "bert-flow.t2": "raw", "bert-flow.t3": "raw"}
-    tables |= dict.fromkeys(("simcse.t5", "bert-whitening.t1", "bert-whitening.t2"), "senteval")
+    tables |= dict.fromkeys(
+        ("simcse.t5", "bert-whitening.t1", "bert-whitening.t2"), "senteval"
+    )
     for name, text in tables.items():
-        columns = {column.id: column.task for column in RESULTS.table(name).columns if column.task}
-        forms = {column: RESULTS.registry.tasks[task].text for column, task in columns.items()}
+        columns = {
+            column.id: column.task
+            for column in RESULTS.table(name).columns
+            if column.task
+        }
+        forms = {
+            column: RESULTS.registry.tasks[task].text
+            for column, task in columns.items()
+        }
         assert forms.pop("sts-b") == text, name
         assert set(forms.values()) == {"senteval"}, name
 
@@ -144,14 +170,18 @@ def flows():
 
 def test_every_flow_lowers_the_average_and_the_target_most(flows):
     flows = " ".join(flows.split())
-    assert "all of its flows lower the average of the seven STS tasks, under `all` and" in flows
+    assert (
+        "all of its flows lower the average of the seven STS tasks, under `all` and"
+        in flows
+    )
     assert "except for `glow` under `wmean`" in flows
     for way in ("all", "wmean"):
         for pooling in ("mean", "cls", "first-last"):
             start = f"mpnet-base.{pooling}"
             base = averages(start, way, ".senteval")
             by_corpus = {
-                (flow, corpus): averages(f"{start}+{flow}@{corpus}", way, ".senteval") - base
+                (flow, corpus): averages(f"{start}+{flow}@{corpus}", way, ".senteval")
+                - base
                 for flow in FLOWS
                 for corpus in ("target", "enwiki-100k")
             }
@@ -168,7 +198,9 @@ def test_bert_flow_as_released_scores_above_flow_by_what_is_said(flows):
     stated = said(flows, "by # to # points under `all` and # to # under `wmean`")
     by = []
     for way in ("all", "wmean"):
-        pair = (f"mpnet-base.first-last+{flow}@target" for flow in ("flow:released", "flow"))
+        pair = (
+            f"mpnet-base.first-last+{flow}@target" for flow in ("flow:released", "flow")
+        )
         gains = moved(*pair, SEVEN, way, ".senteval").values()
         by += [min(gains), max(gains)]
     close(stated, by)
@@ -178,14 +210,20 @@ def test_flows_move_qnli_by_what_is_said(flows):
     poolings = ["mpnet-base.first-last"]
     target, wiki = (
         [
-            score(f"{start}+{flow}@{corpus}", "qnli", "auc") - score(start, "qnli", "auc")
+            score(f"{start}+{flow}@{corpus}", "qnli", "auc")
+            - score(start, "qnli", "auc")
             for start in poolings
             for flow in names
         ]
-        for corpus, names in (("target", (*FLOWS, "flow:released")), ("enwiki-100k", FLOWS))
+        for corpus, names in (
+            ("target", (*FLOWS, "flow:released")),
+            ("enwiki-100k", FLOWS),
+        )
     )
     close(said(flows, "raise the AUC, by # to # points"), [min(target), max(target)])
-    close(said(flows, "fitted on Wikipedia lower it, by # to #"), [-max(wiki), -min(wiki)])
+    close(
+        said(flows, "fitted on Wikipedia lower it, by # to #"), [-max(wiki), -min(wiki)]
+    )
 
 
 # Traps
@@ -200,10 +238,15 @@ def test_what_a_fit_on_the_target_moves():
         said(text, "takes # points from STS12 and # from STS15 and adds # to STS13"),
         [-under_all["sts12"], -under_all["sts15"], under_all["sts13"]],
     )
-    close(said(text, "it moves no year by more than #"), [max(map(abs, wmean.values()))])
+    close(
+        said(text, "it moves no year by more than #"), [max(map(abs, wmean.values()))]
+    )
     up = moved(f"{bert}+whitening@target", bert, YEARS, "all")
     assert min(moved(f"{bert}+whitening@target", bert, YEARS, "wmean").values()) > 0
-    close(said(text, "under both, by # to # under `all`"), [min(up.values()), max(up.values())])
+    close(
+        said(text, "under both, by # to # under `all`"),
+        [min(up.values()), max(up.values())],
+    )
 
 
 def test_what_the_settings_of_bert_flow_move():
@@ -218,7 +261,10 @@ def test_what_the_settings_of_bert_flow_move():
         [short - long, released_short - released],
     )
     close(
-        said(text, "its dropout # higher under the long schedule and # lower under the short one"),
+        said(
+            text,
+            "its dropout # higher under the long schedule and # lower under the short one",
+        ),
         [released - long, short - released_short],
     )
 
@@ -253,14 +299,23 @@ def test_on_which_tasks_each_start_of_the_flow_is_ahead():
         for encoder in ("bert-mini", "minilm")
     }
     assert ahead == {"bert-mini": {"sts13", "sts14", "sts16", "sts-b"}, "minilm": set()}
-    assert "data on STS13, STS14, STS16 and STS-B, random values on STS12, STS15 and SICK-R" in text
+    assert (
+        "data on STS13, STS14, STS16 and STS-B, random values on STS12, STS15 and SICK-R"
+        in text
+    )
     assert "on MiniLM random values on all seven" in text
 
 
 def test_what_whitening_takes_from_each_year():
     text = TRAPS["Whitening on the target moves subsets against each other"]
     lost = {
-        way: moved("mpnet-base.mean+whitening@target", "mpnet-base.mean", YEARS, way, ".senteval")
+        way: moved(
+            "mpnet-base.mean+whitening@target",
+            "mpnet-base.mean",
+            YEARS,
+            way,
+            ".senteval",
+        )
         for way in ("all", "wmean")
     }
     close(
@@ -279,10 +334,15 @@ def test_what_whitening_takes_from_each_year():
 def test_the_tuned_small_model_is_behind_where_its_note_says():
     tuned, start = "sbert-nli-bert-mini.first-last", "bert-mini.first-last"
     by_way = {way: moved(tuned, start, SEVEN, way) for way in ("all", "wmean")}
-    [claim] = [c for c in RESULTS.claims.resolved if c.id == "flow-above-nli-first-last"]
+    [claim] = [
+        c for c in RESULTS.claims.resolved if c.id == "flow-above-nli-first-last"
+    ]
     assert "behind the untuned one (`bert-mini.first-last`) under `wmean`" in claim.note
     assert "under `all` it is ahead on average" in claim.note
-    assert {task for task, gain in by_way["wmean"].items() if gain > 0} == {"sts-b", "sick-r"}
+    assert {task for task, gain in by_way["wmean"].items() if gain > 0} == {
+        "sts-b",
+        "sick-r",
+    }
     assert fmean(by_way["wmean"].values()) < 0 < fmean(by_way["all"].values())
 
 

@@ -15,7 +15,11 @@ import harness
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("numpy", "scipy", "torch", "transformers", "mteb", "datasets")
-FUNCTIONS = [n for n in harness.__all__ if inspect.isfunction(inspect.unwrap(getattr(harness, n)))]
+FUNCTIONS = [
+    n
+    for n in harness.__all__
+    if inspect.isfunction(inspect.unwrap(getattr(harness, n)))
+]
 CLASSES = [n for n in harness.__all__ if inspect.isclass(getattr(harness, n))]
 
 
@@ -24,7 +28,8 @@ def members(name):
     return {
         f"{name}.{key}": value.__func__ if isinstance(value, classmethod) else value
         for key, value in vars(getattr(harness, name)).items()
-        if not key.startswith("_") and (callable(value) or isinstance(value, classmethod))
+        if not key.startswith("_")
+        and (callable(value) or isinstance(value, classmethod))
     }
 
 
@@ -47,11 +52,17 @@ def signatures():
             continue
         if issubclass(exported, Enum):
             yield f"{name}: {', '.join(map(repr, map(str, exported)))}"
-        elif "__init__" not in vars(exported) or getattr(exported, "_is_protocol", False):
+        elif "__init__" not in vars(exported) or getattr(
+            exported, "_is_protocol", False
+        ):
             yield f"{name}({exported.__base__.__name__})"
         else:
             yield f"{name}{signature(exported)}"
-        own = {f"{name}.{k}": "" for k, v in vars(exported).items() if isinstance(v, property)}
+        own = {
+            f"{name}.{k}": ""
+            for k, v in vars(exported).items()
+            if isinstance(v, property)
+        }
         own |= {key: signature(member) for key, member in members(name).items()}
         yield from (f"    {key}{own[key]}" for key in sorted(own))
 
@@ -60,7 +71,9 @@ EXAMPLES = {
     name: test
     for name, documented in DOCUMENTED.items()
     if (
-        test := doctest.DocTestParser().get_doctest(inspect.getdoc(documented), {}, name, "", 0)
+        test := doctest.DocTestParser().get_doctest(
+            inspect.getdoc(documented), {}, name, "", 0
+        )
     ).examples
 }
 
@@ -89,9 +102,13 @@ def test_type_checkers_and_the_interpreter_are_told_the_same_names():
 
 
 def test_a_name_that_is_not_exported_is_refused_and_a_submodule_is_none():
-    with pytest.raises(AttributeError, match="module 'harness' has no attribute 'nothing'"):
+    with pytest.raises(
+        AttributeError, match="module 'harness' has no attribute 'nothing'"
+    ):
         _ = harness.nothing
-    assert not {path.stem for path in (ROOT / "harness").iterdir()} & set(harness.__all__)
+    assert not {path.stem for path in (ROOT / "harness").iterdir()} & set(
+        harness.__all__
+    )
 
 
 def test_the_exported_names_and_signatures_are_the_committed_ones(approved):
@@ -101,7 +118,9 @@ def test_the_exported_names_and_signatures_are_the_committed_ones(approved):
 def test_the_version_is_that_of_the_project():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'\nversion = "{harness.__version__}"\n' in project
-    assert f"\nversion: {harness.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {harness.__version__}\n" in (ROOT / "CITATION.cff").read_text(
+        "utf-8"
+    )
 
 
 def parameters(function):
@@ -112,8 +131,12 @@ def parameters(function):
 def test_a_function_documents_its_arguments_and_what_it_returns(name):
     text = inspect.getdoc(getattr(harness, name))
     assert "Returns:" in text
-    assert ("Raises:" in text) == (name != "verdict")  # which judges whatever could be made
-    missing = {p for p in parameters(getattr(harness, name)) if f"\n    {p}: " not in text}
+    assert ("Raises:" in text) == (
+        name != "verdict"
+    )  # which judges whatever could be made
+    missing = {
+        p for p in parameters(getattr(harness, name)) if f"\n    {p}: " not in text
+    }
     assert not missing
 
 

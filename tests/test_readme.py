@@ -58,7 +58,11 @@ def said(tmp_path, monkeypatch, capfd):
     return answer
 
 
-READING = ("list", "explain", "cite")  # to plan everything takes longer than to plan a run
+READING = (
+    "list",
+    "explain",
+    "cite",
+)  # to plan everything takes longer than to plan a run
 # Those of plug-ins are the how-to's, which tests/test_wheel.py runs.
 RUNS = [
     words[1:]
@@ -84,18 +88,28 @@ def test_a_command_that_reads_answers(said, arguments):
 @pytest.mark.parametrize("arguments", [a for a in RUNS if not carried(a)], ids=told)
 def test_a_run_that_needs_data_can_be_planned(said, arguments):
     """Its methods, tasks and encoders are known; only data are missing, and the plan says which."""
-    status, out, _ = said(["plan", *arguments[1:], *([] if "--json" in arguments else ["--json"])])
+    status, out, _ = said(
+        ["plan", *arguments[1:], *([] if "--json" in arguments else ["--json"])]
+    )
     assert (status, '"missing": {' in out) == (0, True)
     assert "get it: harness fetch" in out
 
 
 @pytest.mark.parametrize("arguments", [a for a in RUNS if carried(a)], ids=told)
-def test_a_run_of_what_is_carried_measures_without_anything_else(said, arguments, tmp_path):
+def test_a_run_of_what_is_carried_measures_without_anything_else(
+    said, arguments, tmp_path
+):
     status, out, _ = said(arguments)
-    methods = [m for m in load_registry().methods if fnmatchcase(m, *parsed(arguments)["method"])]
+    methods = [
+        m
+        for m in load_registry().methods
+        if fnmatchcase(m, *parsed(arguments)["method"])
+    ]
     measured = [line for line in out.splitlines() if " -> runs/records/" in line]
     assert (status, len(measured)) == (0, len(methods))
-    assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(methods)
+    assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(
+        methods
+    )
 
 
 def test_a_check_without_a_run_says_so(said):

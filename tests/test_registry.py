@@ -16,19 +16,26 @@ from harness.registry import TARGETS, collected, load_registry
 from harness.results.records import Cell, Store
 
 FOUND = load_registry()
-CUT = sorted(name for name, e in FOUND.encoders.items() if not isinstance(e, StaticConfig))
+CUT = sorted(
+    name for name, e in FOUND.encoders.items() if not isinstance(e, StaticConfig)
+)
 
-# Ids in the one form that they are written back in: no leading zero, no needless argument.
+# Ids in the one form that they are written back in: no leading zero, no needless
+# argument.
 COUNT = st.integers(1, 999).map(str)
 POSTS = st.one_of(
     st.sampled_from(["+sn", "+whitening"]),
-    st.tuples(st.sampled_from(["+natsv:", "+natsv-c:", "+whitening:"]), COUNT).map("".join),
+    st.tuples(st.sampled_from(["+natsv:", "+natsv-c:", "+whitening:"]), COUNT).map(
+        "".join
+    ),
 )
 ENCODERS = st.one_of(
     st.sampled_from(sorted(FOUND.encoders)),
     st.tuples(st.sampled_from(CUT), st.just(":"), COUNT).map("".join),
 )
-PLAIN = st.tuples(ENCODERS, st.just("."), st.sampled_from(sorted(FOUND.poolings))).map("".join)
+PLAIN = st.tuples(ENCODERS, st.just("."), st.sampled_from(sorted(FOUND.poolings))).map(
+    "".join
+)
 CALIBRATED = st.tuples(
     PLAIN,
     st.lists(POSTS, min_size=1, max_size=3).map("".join),
@@ -69,11 +76,15 @@ def test_registered_methods_have_their_own_identity_and_their_own_file_whatever_
 
 
 def test_a_glob_selects_registered_methods_in_order_and_once():
-    chosen = FOUND.select_methods(["minilm.mean", "minilm.mean*", "minilm.mean+sn@target"])
+    chosen = FOUND.select_methods(
+        ["minilm.mean", "minilm.mean*", "minilm.mean+sn@target"]
+    )
     ids = [method.id for method in chosen]
     assert ids[0] == "minilm.mean"
     assert len(set(ids)) == len(ids)
-    assert set(ids) == {name for name in FOUND.methods if name.startswith("minilm.mean")}
+    assert set(ids) == {
+        name for name in FOUND.methods if name.startswith("minilm.mean")
+    }
 
 
 def test_an_id_may_be_any_composition_a_glob_only_a_registered_one():
@@ -85,7 +96,10 @@ def test_an_id_may_be_any_composition_a_glob_only_a_registered_one():
 
 
 def test_tasks_are_selected_by_name_and_by_glob():
-    assert [t.name for t in FOUND.select_tasks(["sts12", "sts1[0-9]"])][:2] == ["sts12", "sts13"]
+    assert [t.name for t in FOUND.select_tasks(["sts12", "sts1[0-9]"])][:2] == [
+        "sts12",
+        "sts13",
+    ]
     with pytest.raises(UsageError, match="unknown task 'sts-c': did you mean sts-b"):
         FOUND.select_tasks(["sts-c"])
     with pytest.raises(UsageError, match="matches no task"):

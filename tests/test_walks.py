@@ -22,8 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 STOPS = 16  # of a pair, at most
 
-# The level of detail of a pair's walk: what gives on another form of the pair, from its file to its
-# record. What decides how (identities, kernels, layers) and what counts or stores besides is none.
+# The level of detail of a pair's walk: what gives on another form of the pair, from its
+# file to its record. What decides how (identities, kernels, layers) and what counts or
+# stores besides is none.
 FORMS_OF_A_PAIR = {
     "harness/tasks/mini.py:MiniPairs.__call__",
     "harness/tasks/loader.py:TaskLoader.texts",
@@ -42,7 +43,8 @@ FORMS_OF_A_PAIR = {
     "harness/core/metrics/__init__.py:score",
     "harness/results/records.py:Store.write",
 }
-# The level of detail of a command's walk: functions that cli calls in the rooms that work for it.
+# The level of detail of a command's walk: functions that cli calls in the rooms that
+# work for it.
 WORKING_ROOMS = ("evaluation", "gate", "report")
 
 
@@ -125,7 +127,16 @@ def test_the_walk_of_reproduce_is_that_of_the_calls_and_enters_no_module_twice(
     (tmp_path / "results").symlink_to(ROOT / "results")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    command = ["harness", "reproduce", "-m", "glove-mini.mean", "-t", "mini-sts", "-j", "1"]
+    command = [
+        "harness",
+        "reproduce",
+        "-m",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "-j",
+        "1",
+    ]
     monkeypatch.setattr("sys.argv", command)
     with recorded_calls() as calls, pytest.raises(SystemExit) as ended:
         main()

@@ -32,7 +32,11 @@ class Installed:
 
     def __call__(self, program, *arguments, status=0):
         """What a program prints in the empty folder, which must end with this status."""
-        own = {n: v for n, v in os.environ.items() if not n.startswith(("HARNESS", "PYTHON"))}
+        own = {
+            n: v
+            for n, v in os.environ.items()
+            if not n.startswith(("HARNESS", "PYTHON"))
+        }
         environment = {**own, "HARNESS_CACHE_DIR": str(self.folder / "cache")}
         done = subprocess.run(
             [self.programs / program, *arguments],
@@ -50,7 +54,15 @@ class Installed:
 def wheel(tmp_path_factory):
     pytest.importorskip("hatchling", reason="hatchling builds the wheel: make setup")
     folder = tmp_path_factory.mktemp("dist")
-    build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, ROOT]
+    build = [
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        folder,
+        ROOT,
+    ]
     subprocess.run([*PIP, *build], check=True, capture_output=True)
     [path] = folder.glob("*.whl")
     return path
@@ -83,8 +95,11 @@ def install(distribution, tmp_path_factory):
     scheme = {"base": str(place), "platbase": str(place)}
     programs = Path(sysconfig.get_path("scripts", "venv", vars=scheme))
     packages = Path(sysconfig.get_path("purelib", "venv", vars=scheme))
-    # Paths in such a file are searched last, and the finders of editable packages stay behind.
-    (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    # Paths in such a file are searched last, and the finders of editable packages stay
+    # behind.
+    (packages / "others.pth").write_text(
+        f"{sysconfig.get_path('purelib')}\n", encoding="utf-8"
+    )
     options = ["--no-deps", "--no-index", "--no-build-isolation"]
     target = ["--python", programs / "python", "install", *options, distribution]
     subprocess.run([*PIP, *target], check=True, capture_output=True)
@@ -118,23 +133,33 @@ def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(installed):
     assert (digest, commit, none) == (code_digest(), "None", "set()")
 
 
-def test_reading_commands_know_the_published_tables_and_the_committed_records(installed):
+def test_reading_commands_know_the_published_tables_and_the_committed_records(
+    installed,
+):
     assert "minilm.mean" in installed("harness", "list")
     assert "1 of 1 cells" in installed("harness", "plan", *CELL)
-    assert "71.29" in installed("harness", "explain", "simcse.t5/bert-base-first-last-avg/sts12")
-    assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "--table", "simcse.t5")
+    assert "71.29" in installed(
+        "harness", "explain", "simcse.t5/bert-base-first-last-avg/sts12"
+    )
+    assert "@inproceedings{gao2021simcse" in installed(
+        "harness", "cite", "--table", "simcse.t5"
+    )
     assert "@misc{sentence-embedding-harness" in installed("harness", "cite")
 
 
 def test_a_cell_is_measured_checked_and_reported(installed):
     assert "Spearman 33.88" in installed("harness", "run", *CELL)
     assert "agrees: 1 cell" in installed("harness", "check", *CELL)
-    assert "files changed under runs" in installed("harness", "report", "--results", "runs")
+    assert "files changed under runs" in installed(
+        "harness", "report", "--results", "runs"
+    )
     assert "1 of 1 agree with" in installed("harness", "reproduce", *CELL)
     assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
 
 
-def test_a_source_distribution_is_the_same_code_and_measures_the_same(installed_from_source):
+def test_a_source_distribution_is_the_same_code_and_measures_the_same(
+    installed_from_source,
+):
     said = installed_from_source(
         "python",
         "-c",
@@ -145,7 +170,9 @@ def test_a_source_distribution_is_the_same_code_and_measures_the_same(installed_
     assert Path(file).is_relative_to(installed_from_source.programs.parent)
     assert digest == code_digest()
     assert "minilm.mean" in installed_from_source("harness", "list")
-    assert "1 of 1 cells can run here" in installed_from_source("harness", "plan", *CELL)
+    assert "1 of 1 cells can run here" in installed_from_source(
+        "harness", "plan", *CELL
+    )
     assert "Spearman 33.88" in installed_from_source("harness", "run", *CELL)
     assert "agrees: 1 cell" in installed_from_source("harness", "check", *CELL)
 
@@ -170,7 +197,9 @@ def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):
 
 def test_pytest_has_the_gate_as_an_option(installed):
     gate = ["--harness-gate", "--harness-runs", "runs"]
-    said = installed("python", "-m", "pytest", "-p", "no:cacheprovider", *gate, status=4)
+    said = installed(
+        "python", "-m", "pytest", "-p", "no:cacheprovider", *gate, status=4
+    )
     assert "results/gate.toml" in said
 
 
@@ -179,7 +208,8 @@ def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed
     papers = installed.folder / "own" / "papers"
     papers.mkdir(parents=True)
     (papers / "mine.t1.toml").write_text(
-        TABLE.replace("mine.mean", "glove-mini.mean").replace("58.40", "33.90"), encoding="utf-8"
+        TABLE.replace("mine.mean", "glove-mini.mean").replace("58.40", "33.90"),
+        encoding="utf-8",
     )
     (papers / "references.bib").write_text(ENTRY, encoding="utf-8")
     own = ["--results", "own", "--papers", "own/papers"]
@@ -187,14 +217,20 @@ def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed
     assert "published 33.90, match (mine.t1/averaged/mini-sts)" in said
     for subject in (["--table", "mine.t1"], ["--cell", "mine.t1/averaged/mini-sts"]):
         assert ENTRY.strip() in installed("harness", "cite", *subject, *own)
-    assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "--table", "simcse.t5")
+    assert "@inproceedings{gao2021simcse" in installed(
+        "harness", "cite", "--table", "simcse.t5"
+    )
     assert "files changed under own" in installed("harness", "report", *own)
     assert "up to date" in installed("harness", "report", "--check", *own)
     page = installed.folder / "own" / "site" / "index.html"
     assert "title = {Mine}" in page.read_text(encoding="utf-8")
-    tex = installed("harness", "table", "--paper", "mine.t1", "--latex", "--results", "own")
+    tex = installed(
+        "harness", "table", "--paper", "mine.t1", "--latex", "--results", "own"
+    )
     assert "\\cite{mine2026}" in tex
-    (papers / "references.bib").write_text(ENTRY.replace("{Mine}", "{Ours}"), encoding="utf-8")
+    (papers / "references.bib").write_text(
+        ENTRY.replace("{Mine}", "{Ours}"), encoding="utf-8"
+    )
     said = installed("harness", "report", "--check", *own, status=1)
     assert "would change: own/site/index.html" in said
     assert "title = {Ours}" in installed("harness", "cite", "--table", "mine.t1", *own)

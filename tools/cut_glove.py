@@ -1,10 +1,11 @@
 """Cut the vectors of some words out of a GloVe file: what `glove-840b-sick-vectors` was made as.
 
-    python tools/cut_glove.py vectors/glove.840B.300d.txt sick-subset.npz raw/SICK/SICK_*.txt
+    python tools/cut_glove.py vectors/glove.840B.300d.txt sick-subset.npz
+    raw/SICK/SICK_*.txt
 
-Words are the tokens of the texts, split at white space and punctuation, as written. The result
-holds `words` and `vectors`, sorted by word; it has another digest than the asset, whose words came
-from two published copies, so it is read under `--encoder`.
+Words are the tokens of the texts, split at white space and punctuation, as written. The
+result holds `words` and `vectors`, sorted by word; it has another digest than the
+asset, whose words came from two published copies, so it is read under `--encoder`.
 """
 
 from __future__ import annotations
@@ -45,11 +46,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("vectors", type=Path, help="a GloVe file, unpacked")
     parser.add_argument("target", type=Path, help="the .npz to write")
-    parser.add_argument("texts", type=Path, nargs="+", help="files whose words are kept")
+    parser.add_argument(
+        "texts", type=Path, nargs="+", help="files whose words are kept"
+    )
     chosen = parser.parse_args()
     found = cut(chosen.vectors, words_of(chosen.texts))
     words = sorted(found)
-    np.savez(chosen.target, words=np.array(words), vectors=np.stack([found[w] for w in words]))
+    np.savez(
+        chosen.target,
+        words=np.array(words),
+        vectors=np.stack([found[w] for w in words]),
+    )
     print(f"{chosen.target}: {len(words):,} words")
 
 

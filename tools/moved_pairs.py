@@ -1,8 +1,8 @@
 """The pairs of each task whose rank by similarity a choice of method moves most.
 
 `results/questions/moved_pairs.toml` names the choices. What is measured goes to
-`results/records/moved_pairs.json`; `harness report` writes the page. Ranks count from 1,
-the least similar pair; pairs from 1, in the order of the data set.
+`results/records/moved_pairs.json`; `harness report` writes the page. Ranks count from
+1, the least similar pair; pairs from 1, in the order of the data set.
 
     python tools/moved_pairs.py --data-dir DIR
 """
@@ -38,7 +38,9 @@ CHOICES = ROOT / "results" / QUESTIONS / "moved_pairs.toml"
 COUNT = 10  # pairs of a task
 
 
-def measure(choice: MethodChoice, task_name: str, registry: Registry, context: RunContext) -> Moved:
+def measure(
+    choice: MethodChoice, task_name: str, registry: Registry, context: RunContext
+) -> Moved:
     """Run both methods on a task and compare their ranks. Raises HarnessError."""
     methods = [registry.parse(choice.before), registry.parse(choice.after)]
     task = registry.tasks[task_name]
@@ -53,7 +55,9 @@ def measure(choice: MethodChoice, task_name: str, registry: Registry, context: R
             round(float(pairs.gold[move.pair - 1]), 3),
             move.committed_rank,
             move.measured_rank,
-            (pairs.a[move.pair - 1], pairs.b[move.pair - 1]) if choice.sentences else (),
+            (pairs.a[move.pair - 1], pairs.b[move.pair - 1])
+            if choice.sentences
+            else (),
         )
         for move in most_moved(before, after, COUNT)
     )
@@ -66,7 +70,9 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--cache", type=Path)
     given, registry = parser.parse_args(), load_registry()
-    places = Places.from_environment(os.environ, cache=given.cache, data_dir=given.data_dir)
+    places = Places.from_environment(
+        os.environ, cache=given.cache, data_dir=given.data_dir
+    )
     loader = TaskLoader(places, registry.corpora)
     with tempfile.TemporaryDirectory() as runs, progress_on(sys.stderr) as bar:
         context = RunContext(loader, Store(Path(runs)), bar)
@@ -75,7 +81,9 @@ def main() -> None:
             for choice in read_rows(MethodChoice, CHOICES)
             for task in choice.tasks
         }
-    lines = (f"{json.dumps(name)}: {json.dumps(moved)}" for name, moved in measured.items())
+    lines = (
+        f"{json.dumps(name)}: {json.dumps(moved)}" for name, moved in measured.items()
+    )
     head = f'{{"environment": {json.dumps(environment())}, "moved": {{\n'
     path = measured_for(CHOICES).with_suffix(".json")
     text = sealed(path.name, head + ",\n".join(lines) + "\n}}\n")

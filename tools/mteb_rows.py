@@ -1,8 +1,9 @@
 """Rows of published tables, gathered from a checkout of MTEB's public results repository.
 
-`results/questions/mteb_rows.toml` names the tables and, for each row, the method that reproduces it
-or the reason why none does. Head and columns of a table stand in its own file; all rows of that
-file are written here, each number with the digits of its result file. mteb is not needed.
+`results/questions/mteb_rows.toml` names the tables and, for each row, the method that
+reproduces it or the reason why none does. Head and columns of a table stand in its own
+file; all rows of that file are written here, each number with the digits of its result
+file. mteb is not needed.
 
     python tools/mteb_rows.py path/to/embeddings-benchmark-results
 """
@@ -40,8 +41,8 @@ FIRST_ROW = "\n[[row]]\n"
 class DeclaredRow:
     """One row: `method`, or `why_not` with the `model` and its revision.
 
-    `folder` is the model's folder of results, if that is not named after the revision; `without`
-    are columns whose task has no result there.
+    `folder` is the model's folder of results, if that is not named after the revision;
+    `without` are columns whose task has no result there.
     """
 
     method: str = ""
@@ -79,11 +80,14 @@ class MadeTable:
     numbers: int
 
 
-def make_tables(results: Path, checkout: Path, registry: Registry) -> Iterator[MadeTable]:
+def make_tables(
+    results: Path, checkout: Path, registry: Registry
+) -> Iterator[MadeTable]:
     """Every declared table with the rows that a checkout gives.
 
-    Raises UsageError where the checkout has no such folder or a declared name is unknown,
-    DataError by model and file for a number that is missing, or none, and for other data.
+    Raises UsageError where the checkout has no such folder or a declared name is
+    unknown, DataError by model and file for a number that is missing, or none, and for
+    other data.
     """
     if not (checkout / FOLDER).is_dir():
         raise UsageError(
@@ -114,7 +118,9 @@ def compared(tables: tuple[Table, ...], checkout: Path) -> int:
         result = _loaded(where, checkout / place)
         found = _score(where, result, cell.column.revision, cell.metric)
         if Decimal(cell.value) != Decimal(found):
-            raise DataError(f"{cell.id}: wanted {found}, as {place} has it, found {cell.value}")
+            raise DataError(
+                f"{cell.id}: wanted {found}, as {place} has it, found {cell.value}"
+            )
         count += 1
     return count
 
@@ -131,7 +137,10 @@ def _head(place: Path) -> tuple[str, tuple[Mapping[str, str], ...]]:
 
 
 def _made(
-    row: DeclaredRow, columns: tuple[Mapping[str, str], ...], checkout: Path, registry: Registry
+    row: DeclaredRow,
+    columns: tuple[Mapping[str, str], ...],
+    checkout: Path,
+    registry: Registry,
 ) -> dict[str, Any]:
     """A row as its file shows it, without the keys that are empty."""
     if bool(row.method) == bool(row.why_not and row.model and row.revision):
@@ -203,7 +212,9 @@ def _loaded(where: str, path: Path) -> dict[str, Any]:
     try:
         found = parse_json(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except READING_ERRORS as error:
-        raise DataError(f"{where}: wanted a result file of mteb, found {error}") from None
+        raise DataError(
+            f"{where}: wanted a result file of mteb, found {error}"
+        ) from None
     if not isinstance(found, dict):
         raise DataError(f"{where}: wanted a JSON object, found {type(found).__name__}")
     return found
@@ -259,8 +270,12 @@ def _written(row: Mapping[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Write the declared tables, and compare every other published number that stands there."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("checkout", type=Path, help="a clone of embeddings-benchmark/results")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="the folder to write")
+    parser.add_argument(
+        "checkout", type=Path, help="a clone of embeddings-benchmark/results"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="the folder to write"
+    )
     options = parser.parse_args(arguments)
     for table in list(make_tables(options.results, options.checkout, load_registry())):
         changed = table.place.read_text(encoding="utf-8") != table.text

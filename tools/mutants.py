@@ -1,16 +1,17 @@
 """Changes one rule of a copy of the code at a time, and sees that a test fails: `make mutants`.
 
-`tests/mutants.toml` names the rules: a function, what is changed in it (`tools/mutations.py`), and
-the tests that fail then. Without arguments those mutants are tried whose code, tests or entry
-changed since the branch left `main` (on `main`: since the commit before its last), as many as two
-minutes allow. Exit status: 0 all that were tried are killed; 1 one survives (its rule is held by
-no test), or cannot be tried.
+`tests/mutants.toml` names the rules: a function, what is changed in it
+(`tools/mutations.py`), and the tests that fail then. Without arguments those mutants
+are tried whose code, tests or entry changed since the branch left `main` (on `main`:
+since the commit before its last), as many as two minutes allow. Exit status: 0 all that
+were tried are killed; 1 one survives (its rule is held by no test), or cannot be tried.
 
     python tools/mutants.py                  # of what has changed
     python tools/mutants.py --all
     python tools/mutants.py results seeds    # of a room, a module, or a rule with that word
 
-`--all --tally results/questions/reliability.toml` stores the counts for the page of reliability.
+`--all --tally results/questions/reliability.toml` stores the counts for the page of
+reliability.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ class Mutant:
         try:
             return find_place(_parsed(self.file), self.mutation)
         except LookupError as error:
-            raise LookupError(f"{self.rule}: {self.of}: {error}; correct {LIST}") from None
+            raise LookupError(
+                f"{self.rule}: {self.of}: {error}; correct {LIST}"
+            ) from None
 
 
 @cache
@@ -106,7 +109,10 @@ def _parsed(file: str) -> ast.Module:
 
 def read_mutants() -> list[Mutant]:
     """The committed list."""
-    return [mutant_of(entry) for entry in _entries((ROOT / LIST).read_text(encoding="utf-8"))]
+    return [
+        mutant_of(entry)
+        for entry in _entries((ROOT / LIST).read_text(encoding="utf-8"))
+    ]
 
 
 def _entries(text: str) -> list[dict[str, Any]]:
@@ -120,9 +126,14 @@ def mutant_of(entry: Mapping[str, Any]) -> Mutant:
 
 def changed_since(base: str) -> list[Mutant]:
     """The mutants whose entry, code or tests differ from those of a commit, in that order."""
-    files = {*_git("diff", "--name-only", base), *_git("ls-files", "-o", "--exclude-standard")}
+    files = {
+        *_git("diff", "--name-only", base),
+        *_git("ls-files", "-o", "--exclude-standard"),
+    }
     earlier = _entries("\n".join(_git("show", f"{base}:{LIST}")))
-    known = {mutant_of(entry) for entry in earlier} if LIST in files else {*read_mutants()}
+    known = (
+        {mutant_of(entry) for entry in earlier} if LIST in files else {*read_mutants()}
+    )
 
     def nearness(mutant: Mutant) -> int:
         """0 where the entry has changed, 1 the code, 2 a test, 3 nothing."""
@@ -193,8 +204,17 @@ def start(folder: Path, tests: Sequence[str]) -> int:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
         signal.alarm(LONGEST)
-        # Assertions are rewritten on import only, and some plugins are loaded here by now.
-        options = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist")
+        # Assertions are rewritten on import only, and some plugins are loaded here by
+        # now.
+        options = (
+            "-x",
+            "-q",
+            "--assert=plain",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+        )
         status = pytest.main([*options, *tests])
     finally:
         if status == 70:
@@ -212,7 +232,9 @@ class Trial:
     code: str = ""
 
 
-def statuses(trials: Sequence[Trial], folders: Sequence[Path]) -> Iterator[tuple[Trial, int, str]]:
+def statuses(
+    trials: Sequence[Trial], folders: Sequence[Path]
+) -> Iterator[tuple[Trial, int, str]]:
     """The exit status of each trial, in the order in which they end, and what it printed last."""
     left, running, free = list(reversed(trials)), {}, list(folders)
     while left or running:
@@ -235,8 +257,8 @@ def statuses(trials: Sequence[Trial], folders: Sequence[Path]) -> Iterator[tuple
 def require_passing(mutants: Sequence[Mutant], folders: Sequence[Path]) -> None:
     """Refuse tests that fail without any mutant. Raises RuntimeError.
 
-    The code is then as `ast.unparse` writes it, as it is with a mutant, so that a test that fails
-    for its layout is not taken for one that notices the mutant.
+    The code is then as `ast.unparse` writes it, as it is with a mutant, so that a test
+    that fails for its layout is not taken for one that notices the mutant.
     """
     for folder in folders:
         for file in {mutant.file for mutant in mutants}:
@@ -245,24 +267,33 @@ def require_passing(mutants: Sequence[Mutant], folders: Sequence[Path]) -> None:
     shares = [tuple(tests[number :: len(folders)]) for number in range(len(folders))]
     for trial, status, printed in statuses([Trial(s) for s in shares if s], folders):
         if status:
-            raise RuntimeError(f"one of {trial.tests} fails without a mutant:\n{printed}")
+            raise RuntimeError(
+                f"one of {trial.tests} fails without a mutant:\n{printed}"
+            )
 
 
 KNOWN = {0: "survived", 1: "killed", -signal.SIGALRM: "killed"}
 
 
-def outcomes(mutants: Sequence[Mutant], folders: Sequence[Path]) -> Iterator[tuple[Mutant, str]]:
+def outcomes(
+    mutants: Sequence[Mutant], folders: Sequence[Path]
+) -> Iterator[tuple[Mutant, str]]:
     """What becomes of each mutant, tried in these copies: `killed`, `survived`, or why neither."""
     trials: dict[Trial, Mutant] = {}
     for mutant in mutants:
         try:
             mutant.place()
-            code = mutated((ROOT / mutant.file).read_text(encoding="utf-8"), mutant.mutation)
+            code = mutated(
+                (ROOT / mutant.file).read_text(encoding="utf-8"), mutant.mutation
+            )
             trials[Trial(mutant.tests, mutant.file, code)] = mutant
         except LookupError as error:
             yield mutant, str(error)
     for trial, status, printed in statuses(list(trials), folders):
-        yield trials[trial], KNOWN.get(status) or f"{trial.tests} do not run:\n{printed}"
+        yield (
+            trials[trial],
+            KNOWN.get(status) or f"{trial.tests} do not run:\n{printed}",
+        )
 
 
 def chosen_of(given: argparse.Namespace) -> list[Mutant]:
@@ -274,7 +305,8 @@ def chosen_of(given: argparse.Namespace) -> list[Mutant]:
             mutant
             for mutant in read_mutants()
             if any(
-                part in (mutant.room, mutant.module) or part in mutant.rule for part in given.part
+                part in (mutant.room, mutant.module) or part in mutant.rule
+                for part in given.part
             )
         ]
     return changed_since(branch_point())
@@ -286,7 +318,9 @@ def main() -> None:
     parser.add_argument("part", nargs="*", help="rooms, modules, or words of rules")
     parser.add_argument("--all", action="store_true", help="all, however long it takes")
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
-    parser.add_argument("--tally", type=Path, help="store the counts beside this file of attacks")
+    parser.add_argument(
+        "--tally", type=Path, help="store the counts beside this file of attacks"
+    )
     given, began = parser.parse_args(), time.monotonic()
     left = chosen_of(given)
     is_limited = not (given.all or given.part)
@@ -318,7 +352,9 @@ def tally(attacks: Path, counts: Mapping[str, int]) -> None:
     from harness.core.environment import commit
     from harness.report.measured import Attempts
 
-    made = Attempts(refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"])
+    made = Attempts(
+        refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"]
+    )
     write_attempts(attacks, "mutant", "rules of the code", made)
 
 

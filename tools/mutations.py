@@ -1,11 +1,12 @@
 """Changes of code that are named by function and operator, whatever its layout and its local names.
 
-A mutation is an operator of `OPERATORS` and a place: a function (`fit`, `Whitening.fit`), a class
-for what is in its body but in no method of it, or a module (no name) for what is in no function or
-class. Where the operator applies at several places of it, names choose one: `at`, which the place
-itself holds, and `near`, which the statement holds that the place is in. They are names of
-functions, attributes, arguments, constants or keys, and never those of local variables. Of places
-within one another that hold `at`, the innermost counts. `nth` counts those that are left, from 1.
+A mutation is an operator of `OPERATORS` and a place: a function (`fit`,
+`Whitening.fit`), a class for what is in its body but in no method of it, or a module
+(no name) for what is in no function or class. Where the operator applies at several
+places of it, names choose one: `at`, which the place itself holds, and `near`, which
+the statement holds that the place is in. They are names of functions, attributes,
+arguments, constants or keys, and never those of local variables. Of places within one
+another that hold `at`, the innermost counts. `nth` counts those that are left, from 1.
 
 `to` is Python for what the place becomes, in which `_` is what was there.
 """
@@ -75,7 +76,9 @@ def _children(node: ast.AST, statement: ast.AST) -> Iterator[Place]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns"):
             continue
-        for index, item in enumerate(value) if isinstance(value, list) else [(None, value)]:
+        for index, item in (
+            enumerate(value) if isinstance(value, list) else [(None, value)]
+        ):
             if isinstance(item, ast.AST) and not _is_docstring(item):
                 around = item if isinstance(item, ast.stmt) else statement
                 yield Place(item, node, field, index, around)
@@ -150,10 +153,17 @@ def _dotted(node: ast.expr, local: set[str]) -> list[str]:
     return [node.id] if isinstance(node, ast.Name) and node.id not in local else []
 
 
-Finder = Callable[[Place], Iterator[Place]]  # the places at a node where an operator applies
+Finder = Callable[
+    [Place], Iterator[Place]
+]  # the places at a node where an operator applies
 Editor = Callable[[Place, str], None]  # changes the tree there
 
-BOUNDARIES: dict[type, type] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+BOUNDARIES: dict[type, type] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
 OPPOSITES: dict[type, type] = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -197,9 +207,14 @@ def _boundaries(place: Place) -> Iterator[Place]:
 
 def _operators(place: Place) -> Iterator[Place]:
     """Operators of two operands, and a sign or `not` before something that is no constant."""
-    if isinstance(place.node, ast.BinOp | ast.BoolOp) and type(place.node.op) in INVERSES:
+    if (
+        isinstance(place.node, ast.BinOp | ast.BoolOp)
+        and type(place.node.op) in INVERSES
+    ):
         yield place
-    if isinstance(place.node, ast.UnaryOp) and not isinstance(place.node.operand, ast.Constant):
+    if isinstance(place.node, ast.UnaryOp) and not isinstance(
+        place.node.operand, ast.Constant
+    ):
         yield place
 
 
@@ -211,7 +226,9 @@ def _operands(place: Place) -> Iterator[Place]:
     elif isinstance(place.node, ast.BoolOp):
         for value in place.node.values:
             others = [other for other in place.node.values if other is not value]
-            left_over = others[0] if len(others) == 1 else ast.BoolOp(place.node.op, others)
+            left_over = (
+                others[0] if len(others) == 1 else ast.BoolOp(place.node.op, others)
+            )
             yield replace(place, node=value, left_over=left_over)
 
 
@@ -244,13 +261,22 @@ def _constants(place: Place) -> Iterator[Place]:
         yield place
 
 
-VALUE_HOLDERS = (ast.Return, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.Yield)
+VALUE_HOLDERS = (
+    ast.Return,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.NamedExpr,
+    ast.Yield,
+)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
 def _values(place: Place) -> Iterator[Place]:
     """The expression of a return, yield or assignment, and the element of a comprehension."""
-    if place.field == "value" and isinstance(place.parent, VALUE_HOLDERS + COMPREHENSIONS):
+    if place.field == "value" and isinstance(
+        place.parent, VALUE_HOLDERS + COMPREHENSIONS
+    ):
         yield place
     if place.field == "elt":
         yield place
@@ -321,8 +347,14 @@ OPERATORS: dict[str, tuple[Finder, Editor]] = {
     "argument removed": (_arguments, lambda place, _: place.drop()),
     "element removed": (_elements, _drop_element),
     "statement removed": (_statements, lambda place, _: place.put(ast.Pass())),
-    "call replaced by its argument": (_calls, lambda place, _: place.put(place.node.args[0])),
-    "call replaced by its receiver": (_calls, lambda place, _: place.put(place.node.func.value)),
+    "call replaced by its argument": (
+        _calls,
+        lambda place, _: place.put(place.node.args[0]),
+    ),
+    "call replaced by its receiver": (
+        _calls,
+        lambda place, _: place.put(place.node.func.value),
+    ),
     "constant changed": (_constants, _replace),
     "argument changed": (_arguments, _replace),
     "element changed": (_elements, _replace),
@@ -343,7 +375,11 @@ def find_places(scope: Scope, mutation: Mutation) -> list[Place]:
     local = local_names(scope)
     places = [found for place in _nodes_of(scope) for found in finder(place)]
     if mutation.near:
-        places = [place for place in places if mutation.near in names_in(place.statement, local)]
+        places = [
+            place
+            for place in places
+            if mutation.near in names_in(place.statement, local)
+        ]
     if mutation.at:
         places = [place for place in places if mutation.at in held(place)]
         found = {id(place.node) for place in places}
@@ -364,7 +400,11 @@ def find_place(module: ast.Module, mutation: Mutation) -> Place:
     lines = ", ".join(str(place.statement.lineno) for place in places)
     found = f"found {len(places)}, in lines {lines}" if places else "found none"
     wanted = f"place number {mutation.nth}" if mutation.nth else "one place"
-    names = [f"{key} {name!r}" for key, name in vars(mutation).items() if key in ("at", "near")]
+    names = [
+        f"{key} {name!r}"
+        for key, name in vars(mutation).items()
+        if key in ("at", "near")
+    ]
     named = " ".join(name for name in names if not name.endswith("''"))
     raise LookupError(f"wanted {wanted} {named} for {mutation.change!r}, {found}")
 

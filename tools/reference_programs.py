@@ -1,14 +1,16 @@
 """References made by other programs: sentence-transformers and mteb, on files that lie here.
 
-    python tools/reference_programs.py make sentence-transformers -m minilm.mean -t sts-b
-    python tools/reference_programs.py make mteb -m minilm.mean -t 'sts1?.senteval'
-    python tools/reference_programs.py train results/questions/conformance/ranking-loss.toml
-    python tools/reference_programs.py results DIR OWNER/MODEL=minilm.mean
+    python tools/reference_programs.py make sentence-transformers -m minilm.mean -t
+    sts-b python tools/reference_programs.py make mteb -m minilm.mean -t
+    'sts1?.senteval' python tools/reference_programs.py train
+    results/questions/conformance/ranking-loss.toml python tools/reference_programs.py
+    results DIR OWNER/MODEL=minilm.mean
 
-Each writes a file of `results/references`. The first two score methods by the package's own tokens,
-forward pass, pooling and correlation. The third trains by sentence-transformers on the batches of a
-`harness train`; its trainer seeds the global generators of Python, NumPy and torch. The last reads
-result files of mteb: a clone of its results repository, or the cache of one's own evaluations.
+Each writes a file of `results/references`. The first two score methods by the package's
+own tokens, forward pass, pooling and correlation. The third trains by
+sentence-transformers on the batches of a `harness train`; its trainer seeds the global
+generators of Python, NumPy and torch. The last reads result files of mteb: a clone of
+its results repository, or the cache of one's own evaluations.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+from sentence_transformers.sentence_transformer.evaluation import (
+    EmbeddingSimilarityEvaluator,
+)
 from sentence_transformers.sentence_transformer.losses import (
     CosineSimilarityLoss,
     MultipleNegativesRankingLoss,
@@ -74,7 +78,9 @@ REASON = (
 # Scores
 
 
-def open_model(folder: Path, pooling: str, max_length: int | None = None) -> SentenceTransformer:
+def open_model(
+    folder: Path, pooling: str, max_length: int | None = None
+) -> SentenceTransformer:
     """A checkpoint under one of its poolings, as the library opens it, on the processor.
 
     Raises UsageError for a pooling that it lacks.
@@ -87,13 +93,19 @@ def open_model(folder: Path, pooling: str, max_length: int | None = None) -> Sen
         str(folder), max_seq_length=max_length, config_kwargs=dict(NO_DROPOUT)
     )
     width = transformer.get_embedding_dimension()
-    return SentenceTransformer(modules=[transformer, Pooling(width, pooling)], device="cpu")
+    return SentenceTransformer(
+        modules=[transformer, Pooling(width, pooling)], device="cpu"
+    )
 
 
 def evaluated(model: SentenceTransformer, pairs: Pairs) -> dict[str, float]:
     """Spearman and Pearson of cosines by EmbeddingSimilarityEvaluator, in points."""
     evaluator = EmbeddingSimilarityEvaluator(
-        list(pairs.a), list(pairs.b), list(pairs.gold), main_similarity="cosine", write_csv=False
+        list(pairs.a),
+        list(pairs.b),
+        list(pairs.gold),
+        main_similarity="cosine",
+        write_csv=False,
     )
     scores = evaluator(model)
     return {name: 100 * scores[f"{name}_cosine"] for name in ("spearman", "pearson")}
@@ -105,9 +117,13 @@ def _by_sentence_transformers(
     return evaluated(model, task.pairs(places.require_data(task.asset)))
 
 
-def _by_mteb(model: SentenceTransformer, task: Task, places: Places) -> Mapping[str, float]:
+def _by_mteb(
+    model: SentenceTransformer, task: Task, places: Places
+) -> Mapping[str, float]:
     theirs = local_task(task.name, places.require_data(task.asset))
-    results = mteb.evaluate(model, theirs, cache=None, co2_tracker=False, show_progress_bar=False)
+    results = mteb.evaluate(
+        model, theirs, cache=None, co2_tracker=False, show_progress_bar=False
+    )
     [[scores]] = results.task_results[0].scores.values()
     return {name: 100 * scores[f"cosine_{name}"] for name in ("spearman", "pearson")}
 
@@ -116,7 +132,8 @@ def _by_mteb(model: SentenceTransformer, task: Task, places: Places) -> Mapping[
 class Program:
     """A package that scores pairs: its words in a reference, and how it is called.
 
-    `evaluate` gives Spearman's and Pearson's correlation over all pairs of a task, in points.
+    `evaluate` gives Spearman's and Pearson's correlation over all pairs of a task, in
+    points.
     """
 
     program: str
@@ -141,7 +158,11 @@ PROGRAMS: Mapping[str, Program] = {
 
 
 def make_reference(
-    name: str, methods: Sequence[Method], tasks: Sequence[Task], places: Places, command: str
+    name: str,
+    methods: Sequence[Method],
+    tasks: Sequence[Task],
+    places: Places,
+    command: str,
 ) -> Reference:
     """What a package gives for every method on every task.
 
@@ -150,31 +171,46 @@ def make_reference(
     program, cells = PROGRAMS[name], []
     for method in methods:
         if method.post:
-            raise UsageError(f"{method.id}: {name} has no post-processors; wanted a pooling alone")
+            raise UsageError(
+                f"{method.id}: {name} has no post-processors; wanted a pooling alone"
+            )
         folder = places.encoder(method.encoder)
         length = method.encoder.identify(folder).max_length
         model = open_model(folder, method.pooling.name, length)
         for task in tasks:
             if task.graded is None:
-                raise UsageError(f"{task.name}: wanted pairs with graded gold, found a decision")
+                raise UsageError(
+                    f"{task.name}: wanted pairs with graded gold, found a decision"
+                )
             scores = program.evaluate(model, task, places)
             named = {f"{metric}.all": score for metric, score in scores.items()}
             cells.append(ReferenceCell(named, method.id, task.name))
     file = f"{name.replace('-', '_')}.json"
-    packages = ("torch", "transformers", *dict.fromkeys((name, "sentence-transformers")))
-    released = ", ".join(f"{package} {version(package)}" for package in reversed(packages))
-    return Reference(file, program.program, program.what, command, tuple(cells), released)
+    packages = (
+        "torch",
+        "transformers",
+        *dict.fromkeys((name, "sentence-transformers")),
+    )
+    released = ", ".join(
+        f"{package} {version(package)}" for package in reversed(packages)
+    )
+    return Reference(
+        file, program.program, program.what, command, tuple(cells), released
+    )
 
 
 # Trainings
 
 
-def train(task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs) -> Curve:
+def train(
+    task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs
+) -> Curve:
     """The training of a task by the library's trainer and loss, from the checkpoint in a folder.
 
-    The batches, the learning rate of each step, AdamW's settings, the classifier's first weights
-    and the bound on the gradient are the task's; tokens, forward pass, loss, optimiser and scores
-    are the library's. Raises UsageError for settings that it lacks.
+    The batches, the learning rate of each step, AdamW's settings, the classifier's
+    first weights and the bound on the gradient are the task's; tokens, forward pass,
+    loss, optimiser and scores are the library's. Raises UsageError for settings that it
+    lacks.
     """
     setup = task.settings.setup
     if setup.dropout != 0 or setup.head != "none" or len(task.columns) < 2:
@@ -193,7 +229,9 @@ def train(task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs)
     return Curve(losses, ((len(losses), after),), before=before)
 
 
-def _loss(task: ContrastiveTraining | SiameseTraining, model: SentenceTransformer) -> nn.Module:
+def _loss(
+    task: ContrastiveTraining | SiameseTraining, model: SentenceTransformer
+) -> nn.Module:
     """The library's loss; a classifier starts from the task's weights."""
     settings = task.settings
     if settings.objective == "softmax" and isinstance(task, SiameseTraining):
@@ -225,7 +263,9 @@ class _Trainer(SentenceTransformerTrainer):
     def _clip_grad_norm(self, model: Any) -> Any:  # noqa: ARG002 - the trainer's signature
         """Bounds the gradient of the classifier too, as the library's first training loop did."""
         loss: Any = self.loss  # the model's parameters are among those of its loss
-        return self.accelerator.clip_grad_norm_(loss.parameters(), self.args.max_grad_norm)
+        return self.accelerator.clip_grad_norm_(
+            loss.parameters(), self.args.max_grad_norm
+        )
 
     def compute_loss(self, *arguments: Any, **named: Any) -> Any:
         """The library's loss, noted."""
@@ -234,7 +274,9 @@ class _Trainer(SentenceTransformerTrainer):
         return loss
 
 
-def _losses(model: SentenceTransformer, loss: nn.Module, task: Any) -> tuple[float, ...]:
+def _losses(
+    model: SentenceTransformer, loss: nn.Module, task: Any
+) -> tuple[float, ...]:
     """Train the model in place on the task's batches; the loss of every step."""
     schedule: Schedule = task.settings.schedule(task.batches.count)
     columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
@@ -261,22 +303,31 @@ def _losses(model: SentenceTransformer, loss: nn.Module, task: Any) -> tuple[flo
             use_cpu=True,
         )
         trainer = _Trainer(
-            model=model, args=arguments, train_dataset=Dataset.from_dict(columns), loss=loss
+            model=model,
+            args=arguments,
+            train_dataset=Dataset.from_dict(columns),
+            loss=loss,
         )
         trainer.schedule, trainer.losses = schedule, []
         trainer.train()
     return tuple(trainer.losses)
 
 
-def train_reference(specs: Sequence[Path], data_dir: Path | None, cache: Path | None) -> Reference:
+def train_reference(
+    specs: Sequence[Path], data_dir: Path | None, cache: Path | None
+) -> Reference:
     """What sentence-transformers gives for the trainings of searches, with seed 0."""
     cells: list[ReferenceCell] = []
     for search in map(read_search, specs):
         for row in search.rows:
             command = search.command(row)
-            recipe = recipe_from(command, Path("out"), seed=0, data_dir=data_dir, cache=cache)
+            recipe = recipe_from(
+                command, Path("out"), seed=0, data_dir=data_dir, cache=cache
+            )
             if recipe.dev_set is None:
-                raise UsageError("wanted a development task to score on: --dev sts-b.senteval.dev")
+                raise UsageError(
+                    "wanted a development task to score on: --dev sts-b.senteval.dev"
+                )
             training, _ = recipe.prepare()
             curve = train(training, recipe.checkpoint.folder, recipe.dev_set.pairs)
             scores: dict[str, Any] = {
@@ -303,7 +354,9 @@ def train_reference(specs: Sequence[Path], data_dir: Path | None, cache: Path | 
 
 # mteb's names of the scores that a record has.
 NAMES = {"spearman.all": "cosine_spearman", "pearson.all": "cosine_pearson"}
-TASK_OF = {theirs.metadata.name: name for name, theirs in COUNTERPARTS.items()}  # by mteb's name
+TASK_OF = {
+    theirs.metadata.name: name for name, theirs in COUNTERPARTS.items()
+}  # by mteb's name
 
 
 @dataclass(frozen=True)
@@ -314,25 +367,31 @@ class MtebResults:
     left_out: tuple[str, ...]
 
 
-def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) -> MtebResults:
+def read_mteb_results(
+    folder: Path, methods: Mapping[str, str], command: str
+) -> MtebResults:
     """Read result files of mteb as a reference.
 
-    `methods` maps names of mteb's models to ids of methods. Raises UsageError for a model without
-    results, DataError for a file that mteb refuses, for a score that is no fraction, and for a task
-    that stands in two revisions of a model.
+    `methods` maps names of mteb's models to ids of methods. Raises UsageError for a
+    model without results, DataError for a file that mteb refuses, for a score that is
+    no fraction, and for a task that stands in two revisions of a model.
     """
     cells: dict[tuple[str, str], ReferenceCell] = {}
     left_out: list[str] = []
     versions: set[str] = set()
     for path, method in _result_files(folder, methods):
         if "experiments" in path.relative_to(folder).parts:
-            left_out.append(f"{path}: of one fit or seed, which a reference does not tell apart")
+            left_out.append(
+                f"{path}: of one fit or seed, which a reference does not tell apart"
+            )
             continue
         try:
             result = TaskResult.from_disk(path)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             reason = f"{path} is no result file of mteb ({reason_of(error)})"
-            if path.stem in TASK_OF:  # mteb names a file by its task; other programs write here too
+            if (
+                path.stem in TASK_OF
+            ):  # mteb names a file by its task; other programs write here too
                 raise DataError(f"{reason}; get it again") from None
             left_out.append(reason)
             continue
@@ -340,7 +399,9 @@ def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) ->
         if isinstance(cell, str):
             left_out.append(f"{path}: {cell}")
         elif cells.setdefault(cell.what, cell) is not cell:
-            raise DataError(f"{path}: {method} has another result on {cell.task}; name one folder")
+            raise DataError(
+                f"{path}: {method} has another result on {cell.task}; name one folder"
+            )
         else:
             versions.add(f"mteb {result.mteb_version}")
     if not cells:
@@ -361,14 +422,18 @@ def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) ->
     return MtebResults(reference, tuple(left_out))
 
 
-def _result_files(folder: Path, methods: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def _result_files(
+    folder: Path, methods: Mapping[str, str]
+) -> Iterator[tuple[Path, str]]:
     """The result files of the models, and the method of each."""
     for model, method in methods.items():
         places = folder.rglob(model.replace("/", "__"))
         paths = [path for place in places for path in place.rglob("*.json")]
         if not paths:
             raise UsageError(f"{folder} holds no results of {model}")
-        yield from ((path, method) for path in sorted(paths) if path.name != "model_meta.json")
+        yield from (
+            (path, method) for path in sorted(paths) if path.name != "model_meta.json"
+        )
 
 
 def _cell(method: str, result: TaskResult, path: Path) -> ReferenceCell | str:
@@ -378,9 +443,8 @@ def _cell(method: str, result: TaskResult, path: Path) -> ReferenceCell | str:
     task = TASK_OF[result.task_name]
     meta = COUNTERPARTS[task].metadata
     if result.dataset_revision != meta.dataset["revision"]:
-        return (
-            f"wanted data of revision {meta.dataset['revision']}, found {result.dataset_revision}"
-        )
+        wanted = meta.dataset["revision"]
+        return f"wanted data of revision {wanted}, found {result.dataset_revision}"
     split = meta.eval_splits[0]
     subsets = result.scores.get(split, [])
     if not subsets:
@@ -390,7 +454,10 @@ def _cell(method: str, result: TaskResult, path: Path) -> ReferenceCell | str:
         return f"wanted scores of one subset of the split {split}, found {len(subsets)}: {names}"
     points: dict[str, float] = {}
     for score, current in NAMES.items():
-        for name in (current.replace("cosine", "cos_sim"), current):  # before mteb 1.11, and since
+        for name in (
+            current.replace("cosine", "cos_sim"),
+            current,
+        ):  # before mteb 1.11, and since
             if name not in subsets[0]:
                 continue
             fraction = subsets[0][name]
@@ -402,7 +469,11 @@ def _cell(method: str, result: TaskResult, path: Path) -> ReferenceCell | str:
                     "points by 100, or get the file again"
                 )
             points[score] = 100 * fraction
-    return ReferenceCell(points, method, task) if points else "it holds no score of cosines"
+    return (
+        ReferenceCell(points, method, task)
+        if points
+        else "it holds no score of cosines"
+    )
 
 
 # The command line
@@ -427,12 +498,16 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.does == "make":
         registry = load_registry()
-        chosen = [("-m", name) for name in options.method] + [("-t", t) for t in options.task]
+        chosen = [("-m", name) for name in options.method] + [
+            ("-t", t) for t in options.task
+        ]
         made = make_reference(
             options.program,
             registry.select_methods(options.method),
             registry.select_tasks(options.task),
-            Places.from_environment(os.environ, cache=options.cache, data_dir=options.data_dir),
+            Places.from_environment(
+                os.environ, cache=options.cache, data_dir=options.data_dir
+            ),
             " ".join([COMMAND, "make", options.program, *map(shlex.join, chosen)]),
         )
     elif options.does == "train":
@@ -440,23 +515,30 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         methods = dict(text.split("=", 1) for text in options.models if "=" in text)
         if len(methods) < len(options.models):
-            raise UsageError(f"wanted MODEL=METHOD once for each model, found {options.models}")
+            raise UsageError(
+                f"wanted MODEL=METHOD once for each model, found {options.models}"
+            )
         command = f"{COMMAND} {shlex.join(['results', 'DIR', *options.models])}"
         taken = read_mteb_results(options.folder, methods, command)
         for line in taken.left_out:
             print(f"left out: {line}")
         made = taken.reference
     write_atomically(options.out / made.file, encoded(made))
-    print(f"{options.out / made.file}: {len(made.cells)} cells; harness report shows them")
+    print(
+        f"{options.out / made.file}: {len(made.cells)} cells; harness report shows them"
+    )
 
 
 def encoded(reference: Reference) -> bytes:
     """The file of a reference: what has its default is left out."""
     cells = [
-        {k: v for k, v in asdict(cell).items() if v and k != "scores"} | {"scores": cell.scores}
+        {k: v for k, v in asdict(cell).items() if v and k != "scores"}
+        | {"scores": cell.scores}
         for cell in reference.cells
     ]
-    head = {k: v for k, v in asdict(reference).items() if v and k not in ("file", "cells")}
+    head = {
+        k: v for k, v in asdict(reference).items() if v and k not in ("file", "cells")
+    }
     if reference.tolerance == REFERENCE_TOLERANCE:
         del head["tolerance"]
     return f"{json.dumps({**head, 'cells': cells}, indent=1, ensure_ascii=False)}\n".encode()

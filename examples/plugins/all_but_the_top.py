@@ -1,12 +1,12 @@
 """All-but-the-top: subtract the mean and null the top D principal directions.
 
 Mu & Viswanath 2018, "All-but-the-Top: Simple and Effective Postprocessing for Word
-Representations", arXiv 1702.01417, Algorithm 1: x -> x - mu - sum_i (u_i^T x) u_i over the first D
-principal components u_i of the centred vectors, D about d / 100.
+Representations", arXiv 1702.01417, Algorithm 1: x -> x - mu - sum_i (u_i^T x) u_i over
+the first D principal components u_i of the centred vectors, D about d / 100.
 
-Not as in the paper: it post-processes word vectors, here sentence vectors are; and the projections
-are of the centred vectors, so that the result is centred (the paper projects x itself, which moves
-all vectors by one constant).
+Not as in the paper: it post-processes word vectors, here sentence vectors are; and the
+projections are of the centred vectors, so that the result is centred (the paper
+projects x itself, which moves all vectors by one constant).
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ from harness import Affine, Moments, ScoreError, UsageError
 class AllButTheTop:
     """All-but-the-top: less the mean and the first D principal components. W = I - U U^T."""
 
-    directions: int | None = None  # D; a hundredth of the dimensions where it is not given
+    directions: int | None = (
+        None  # D; a hundredth of the dimensions where it is not given
+    )
 
     from_moments: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
@@ -35,7 +37,9 @@ class AllButTheTop:
     @property
     def name(self) -> str:
         """`all-but-the-top` or `all-but-the-top:3`."""
-        return "all-but-the-top" + ("" if self.directions is None else f":{self.directions}")
+        return "all-but-the-top" + (
+            "" if self.directions is None else f":{self.directions}"
+        )
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments. Raises ScoreError where nothing would be left."""

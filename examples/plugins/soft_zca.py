@@ -1,13 +1,14 @@
 """Soft-ZCA whitening: scale each principal direction by its regularised spread, and rotate back.
 
-Diera, Galke & Scherp 2024, "Isotropy Matters: Soft-ZCA Whitening of Embeddings for Semantic Code
-Search", arXiv 2411.17538: W = U (Lambda + epsilon I)^(-1/2) U^T of the covariance U Lambda U^T.
-Without epsilon it is whitening but for a rotation, which no cosine can see; a large epsilon leaves
-the directions of large variance their weight.
+Diera, Galke & Scherp 2024, "Isotropy Matters: Soft-ZCA Whitening of Embeddings for
+Semantic Code Search", arXiv 2411.17538: W = U (Lambda + epsilon I)^(-1/2) U^T of the
+covariance U Lambda U^T. Without epsilon it is whitening but for a rotation, which no
+cosine can see; a large epsilon leaves the directions of large variance their weight.
 
-Not as in the paper: it searches for code, here pairs of sentences are scored. Directions without
-variance are left out, as `whitening` does; their share in a cosine is rounding noise. Epsilon is
-absolute, as in the paper, so one epsilon means another strength for each encoder.
+Not as in the paper: it searches for code, here pairs of sentences are scored.
+Directions without variance are left out, as `whitening` does; their share in a cosine
+is rounding noise. Epsilon is absolute, as in the paper, so one epsilon means another
+strength for each encoder.
 """
 
 from dataclasses import dataclass
@@ -54,7 +55,9 @@ def soft_zca(epsilon: str) -> SoftZCA:
     try:
         return SoftZCA(float(epsilon))
     except ValueError:
-        raise UsageError(f"soft-zca:{epsilon}: wanted a number, as in soft-zca:0.1") from None
+        raise UsageError(
+            f"soft-zca:{epsilon}: wanted a number, as in soft-zca:0.1"
+        ) from None
 
 
 POSTS = {"soft-zca": soft_zca}

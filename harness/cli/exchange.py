@@ -14,7 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from harness.assets.catalogue import BUNDLES
-from harness.assets.fetch.addresses import Address, addresses_of, listing, look, parts_without
+from harness.assets.fetch.addresses import (
+    Address,
+    addresses_of,
+    listing,
+    look,
+    parts_without,
+)
 from harness.assets.fetch.batch import Fetched, Fetcher
 from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, assets_of, every_asset
@@ -49,18 +55,22 @@ def fetch_command(
     data_dir: opt.DataDir = None,
     cache: opt.CacheDir = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Download nothing, only check what is here.")
+        bool,
+        typer.Option("--offline", help="Download nothing, only check what is here."),
     ] = False,
     all_assets: Annotated[
-        bool, typer.Option("--all", help="Every data set, corpus and encoder that is known.")
+        bool,
+        typer.Option("--all", help="Every data set, corpus and encoder that is known."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the addresses that would be asked.")
+        bool,
+        typer.Option("--dry-run", help="Only list the addresses that would be asked."),
     ] = False,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Only ask whether each address is there (HEAD); 1 if no source is."
+            "--check",
+            help="Only ask whether each address is there (HEAD); 1 if no source is.",
         ),
     ] = False,
     as_json: opt.Json = False,
@@ -69,7 +79,9 @@ def fetch_command(
     registry = load_registry()
     if all_assets and assets:
         raise UsageError(f"wanted --all or names, found --all and {assets[0]}")
-    names = every_asset_name(registry) if all_assets else assets or scored_assets(registry)
+    names = (
+        every_asset_name(registry) if all_assets else assets or scored_assets(registry)
+    )
     things_by_name = fetched_things(names, registry)
     switch = "--offline" if offline else switched_off(os.environ)
     if check:
@@ -84,8 +96,13 @@ def fetch_command(
         make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
     data_folder = data_dir if data_dir is not None and data_dir.is_dir() else None
     places = Places.from_environment({}, cache=cache, data_dir=data_folder)
-    fetcher = Fetcher(places, registry.tasks.values(), registry.corpora.values(), switch)
-    statuses = [_fetch(name, things, fetcher, as_json) for name, things in things_by_name.items()]
+    fetcher = Fetcher(
+        places, registry.tasks.values(), registry.corpora.values(), switch
+    )
+    statuses = [
+        _fetch(name, things, fetcher, as_json)
+        for name, things in things_by_name.items()
+    ]
     raise typer.Exit(min(filter(None, statuses), default=0))
 
 
@@ -97,7 +114,9 @@ def _distinct(things_by_name: Mapping[str, Sequence[Fetched]]) -> list[Fetched]:
     return list(distinct)
 
 
-def _fetch(name: str, things: Sequence[Fetched], fetcher: Fetcher, as_json: bool) -> int:
+def _fetch(
+    name: str, things: Sequence[Fetched], fetcher: Fetcher, as_json: bool
+) -> int:
     """Fetch the things of a name, and print where they are or why they are not; the exit status."""
     outcome = complaint = ""
     status = 0
@@ -157,10 +176,14 @@ def scored_assets(registry: Registry) -> tuple[str, ...]:
     return tuple(name for name in names if not asset_named(name).embedded)
 
 
-def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[Fetched, ...]]:
+def fetched_things(
+    names: Iterable[str], registry: Registry
+) -> dict[str, tuple[Fetched, ...]]:
     """What each name fetches: an asset, several in one download, an encoder, a repository."""
     assets = {asset.name: asset for asset in every_asset()}
-    things: dict[str, tuple[Fetched, ...]] = {name: (asset,) for name, asset in assets.items()}
+    things: dict[str, tuple[Fetched, ...]] = {
+        name: (asset,) for name, asset in assets.items()
+    }
     for name, parts in BUNDLES.items():
         things[name] = tuple(asset for asset in assets.values() if asset.name in parts)
     for name, config in registry.encoders.items():
@@ -178,11 +201,14 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
 
 
 def export_command(
-    method: Annotated[str, typer.Argument(help="Method id, encoder, repository or model folder.")],
+    method: Annotated[
+        str, typer.Argument(help="Method id, encoder, repository or model folder.")
+    ],
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     folders: opt.Folders,
     task: Annotated[
-        str | None, typer.Option("--task", "-t", help="Task whose sentences @target fits on.")
+        str | None,
+        typer.Option("--task", "-t", help="Task whose sentences @target fits on."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     encoder: opt.Encoders = None,
@@ -190,19 +216,28 @@ def export_command(
     results: opt.Records = Path("results"),
     model_index: Annotated[
         bool,
-        typer.Option("--model-index", help="Put the scores into the card's front matter, too."),
+        typer.Option(
+            "--model-index", help="Put the scores into the card's front matter, too."
+        ),
     ] = False,
     eval_results: Annotated[
-        bool, typer.Option("--eval-results", help="Write .eval_results/*.yaml of the scores, too.")
+        bool,
+        typer.Option(
+            "--eval-results", help="Write .eval_results/*.yaml of the scores, too."
+        ),
     ] = False,
 ) -> None:
     """Export a method as a sentence-transformers folder.
 
-    Its model card states the measured scores; on request, so do the hub's formats of results, with
-    the protocol of each.
+    Its model card states the measured scores; on request, so do the hub's formats of
+    results, with the protocol of each.
     """
     from harness.interop.exported import records_of, write_card, write_model
-    from harness.interop.hub_results import reported_scores, write_eval_results, write_model_index
+    from harness.interop.hub_results import (
+        reported_scores,
+        write_eval_results,
+        write_model_index,
+    )
 
     make_folder(folder.absolute().parent, "another path", to_write=True)
     resolver = Resolver.from_options(folders.places(), encoder or [])
@@ -226,7 +261,11 @@ def export_command(
     records = records_of(planned, cell, registry.tasks, folder_records)
     reported = list(reported_scores(records, registry.tasks))
     if model_index:
-        opt.say(f"{folder}: {write_model_index(folder, folder.name, reported)} in model-index")
+        opt.say(
+            f"{folder}: {write_model_index(folder, folder.name, reported)} in model-index"
+        )
     if eval_results:
         today = datetime.now(UTC).date().isoformat()
-        opt.say(f"{folder}: {write_eval_results(folder, reported, today)} in .eval_results")
+        opt.say(
+            f"{folder}: {write_eval_results(folder, reported, today)} in .eval_results"
+        )

@@ -27,7 +27,11 @@ from harness.gate.failures import note_outcomes
 
 def for_devices(execution: opt.Execution, device: str) -> opt.Execution:
     """With one process on a GPU, unless options say how many: each would load the weights."""
-    if device.startswith("cpu") or execution.jobs is not None or execution.scheduler is not None:
+    if (
+        device.startswith("cpu")
+        or execution.jobs is not None
+        or execution.scheduler is not None
+    ):
         return execution
     return replace(execution, jobs=1)
 
@@ -53,7 +57,11 @@ def execute_and_print(
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Outcome] = []
     try:
-        with nullcontext(Progress()) if printer.quiet else progress_on(sys.stderr) as progress:
+        with (
+            nullcontext(Progress())
+            if printer.quiet
+            else progress_on(sys.stderr) as progress
+        ):
             context = RunContext(
                 loader,
                 store,
@@ -61,7 +69,9 @@ def execute_and_print(
                 overwrite=execution.overwrite,
                 min_coverage=execution.min_coverage,
             )
-            for outcome in execute_on(execution.engine, cells, context, part, trainings):
+            for outcome in execute_on(
+                execution.engine, cells, context, part, trainings
+            ):
                 outcomes.append(outcome)
                 printer.outcome(outcome)
     finally:  # interrupted, or ended by what nobody expects: older records are no answer
@@ -90,17 +100,23 @@ def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Training
     absolute = places.absolute()  # a worker may have been started in another folder
     jobs = []
     for source, member in members.items():
-        if isinstance(source, Trained) and source.on_the_spot and not places.has_encoder(member):
+        if (
+            isinstance(source, Trained)
+            and source.on_the_spot
+            and not places.has_encoder(member)
+        ):
             call = partial(_train_with_one_thread, member.name, source, absolute)
             jobs.append(TrainingJob(call=call, encoder=member))
     return jobs
 
 
-def _train_with_one_thread(name: str, source: Trained, places: Places) -> HarnessError | None:
+def _train_with_one_thread(
+    name: str, source: Trained, places: Places
+) -> HarnessError | None:
     """Train a member. Returns the error of a training that failed.
 
-    Rounding differs between numbers of threads, and a training carries it on: with one thread, one
-    process and many make the same encoders.
+    Rounding differs between numbers of threads, and a training carries it on: with one
+    thread, one process and many make the same encoders.
     """
     import torch
 

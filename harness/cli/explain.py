@@ -41,15 +41,18 @@ def explain_command(
     ] = False,
     every_choice: Annotated[
         bool,
-        typer.Option("--all", help="What each choice was measured to do, post-processing too."),
+        typer.Option(
+            "--all", help="What each choice was measured to do, post-processing too."
+        ),
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Show why a published number is not reproduced.
 
-    With --mine an answer of ten lines: whether your number is printed elsewhere, is one of several
-    seeds, or has a known cause. Without, every choice of the number's protocol (pooling, text,
-    split, metric, aggregation, length, post-processing) with its measured effect on a score.
+    With --mine an answer of ten lines: whether your number is printed elsewhere, is one
+    of several seeds, or has a known cause. Without, every choice of the number's
+    protocol (pooling, text, split, metric, aggregation, length, post-processing) with
+    its measured effect on a score.
     """
     folder = sources.folder
     if mine is not None and as_json:
@@ -59,7 +62,9 @@ def explain_command(
         places = Resolver.from_options(
             Places.from_environment(os.environ), sources.encoder or []
         ).places
-        _explain_difference(folder, places, cell, mine, verbose=verbose, every_choice=every_choice)
+        _explain_difference(
+            folder, places, cell, mine, verbose=verbose, every_choice=every_choice
+        )
     elif cell.count("/") < 2:
         _list_rows(folder, cell, as_json)
     else:
@@ -74,7 +79,11 @@ def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
         rows = (look_up(f"row of {table}", name, {row.id: row for row in rows}),)
     opt.say_rows(
         [
-            {"row": f"{table}/{row.id}", "is": row.name, "columns": ", ".join(row.values)}
+            {
+                "row": f"{table}/{row.id}",
+                "is": row.name,
+                "columns": ", ".join(row.values),
+            }
             for row in rows
         ],
         as_json,
@@ -93,7 +102,9 @@ def _explain_difference(
     """Why a reader's numbers differ from published ones."""
     diagnosis = folder.diagnose(place, mine)
     search = search_of(diagnosis.numbers[0], folder.registry, places)
-    lines = answer_lines(diagnosis, folder.causes, folder.registry, search=search, verbose=verbose)
+    lines = answer_lines(
+        diagnosis, folder.causes, folder.registry, search=search, verbose=verbose
+    )
     opt.say("\n".join(lines))
     if not every_choice:
         return
@@ -109,7 +120,9 @@ def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
     explanation = folder.explain(cell)
     if not as_json:
         opt.say(
-            render_explanation(explanation, folder.registry, folder.traps, opt.terminal_width())
+            render_explanation(
+                explanation, folder.registry, folder.traps, opt.terminal_width()
+            )
         )
         return
     facts = {
@@ -119,7 +132,9 @@ def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
         "evidence": explanation.reproduction.cell.evidence,
         "confirmed_by": explanation.confirmed_by and explanation.confirmed_by.program,
         "verdict": str(explanation.reproduction.state),
-        "nearest": [asdict(row) | {"score": score} for row, score in explanation.nearest.items()],
+        "nearest": [
+            asdict(row) | {"score": score} for row, score in explanation.nearest.items()
+        ],
         "choices": [choice_facts(choice) for choice in explanation.choices],
     }
     opt.say(json.dumps(facts))
@@ -130,8 +145,12 @@ def cite_command(
     table: Annotated[
         str | None, typer.Option(help="Published table (harness list papers).")
     ] = None,
-    cell: Annotated[str | None, typer.Option(help="Published cell: TABLE/ROW/COLUMN.")] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="Method id.")] = None,
+    cell: Annotated[
+        str | None, typer.Option(help="Published cell: TABLE/ROW/COLUMN.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="Method id.")
+    ] = None,
 ) -> None:
     """Print BibTeX and a sentence that states the protocol of a number."""
     subject = {"table": table, "cell": cell, "method": method}

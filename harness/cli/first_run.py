@@ -33,7 +33,9 @@ DATA_DIR = Path("data")  # unless an option or the environment names another
 FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
 
-def with_small_data(folders: opt.Folders, registry: Registry, offline: bool) -> opt.Folders:
+def with_small_data(
+    folders: opt.Folders, registry: Registry, offline: bool
+) -> opt.Folders:
     """Bring the small public data sets that are not here.
 
     Args:
@@ -42,12 +44,14 @@ def with_small_data(folders: opt.Folders, registry: Registry, offline: bool) -> 
         offline: Whether nothing may be downloaded.
 
     Returns:
-        The folders with the data folder that holds them, as far as they could be had. What did not
-        arrive is noted, with the files to place by hand.
+        The folders with the data folder that holds them, as far as they could be had.
+        What did not arrive is noted, with the files to place by hand.
     """
     data_dir = folders.data_dir or DATA_DIR
     placed = replace(folders, data_dir=data_dir) if data_dir.is_dir() else folders
-    missing = [asset for asset in map(asset_named, FIRST_ASSETS) if _is_missing(asset, placed)]
+    missing = [
+        asset for asset in map(asset_named, FIRST_ASSETS) if _is_missing(asset, placed)
+    ]
     if not missing:
         return placed
     names = " ".join(asset.name for asset in missing)
@@ -69,14 +73,19 @@ def _is_missing(asset: Asset, folders: opt.Folders) -> bool:
 
 def _named(asset: Asset) -> str:
     """The name of an asset with its first two sources."""
-    sources = dict.fromkeys(source.name for part in asset.every_part for source in part.sources)
+    sources = dict.fromkeys(
+        source.name for part in asset.every_part for source in part.sources
+    )
     return f"{asset.name} (from {' or '.join([*sources][:2])})"
 
 
 def _bring(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -> None:
     """Bring each asset; after one for which no source could be reached, no other is tried."""
     fetcher = Fetcher(
-        folders.places(), registry.tasks.values(), registry.corpora.values(), small_first=True
+        folders.places(),
+        registry.tasks.values(),
+        registry.corpora.values(),
+        small_first=True,
     )
     for asset in missing:
         try:
@@ -88,7 +97,9 @@ def _bring(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -
             return
 
 
-def reproduced_numbers(measured: ResultsFolder, records: Collection[Record]) -> list[str]:
+def reproduced_numbers(
+    measured: ResultsFolder, records: Collection[Record]
+) -> list[str]:
     """The published numbers that the records answer: a table a method, how many are reproduced."""
     methods = {record.method for record in records}
     judged = [
@@ -97,7 +108,9 @@ def reproduced_numbers(measured: ResultsFolder, records: Collection[Record]) -> 
         if one.state.is_verdict and str(one.cell.method) in methods
     ]
     if not judged:
-        command = " ".join(("harness fetch", *FIRST_ASSETS, "--data-dir", str(DATA_DIR)))
+        command = " ".join(
+            ("harness fetch", *FIRST_ASSETS, "--data-dir", str(DATA_DIR))
+        )
         return ["", f"no published number was measured, for want of data: {command}"]
     exact = sum(one.state is CellState.EXACT for one in judged)
     rows_of_method: dict[str, list[tuple[str, ...]]] = {}
@@ -105,12 +118,23 @@ def reproduced_numbers(measured: ResultsFolder, records: Collection[Record]) -> 
         rows_of_method.setdefault(str(one.cell.method), []).append(_row(one))
     lines = []
     for method, rows in rows_of_method.items():
-        lines += ["", f"{method}:", text_table(rows, FIRST_RUN_HEADER, opt.terminal_width())]
-    return [*lines, "", f"{exact} of {len(judged)} published numbers reproduced exactly"]
+        lines += [
+            "",
+            f"{method}:",
+            text_table(rows, FIRST_RUN_HEADER, opt.terminal_width()),
+        ]
+    return [
+        *lines,
+        "",
+        f"{exact} of {len(judged)} published numbers reproduced exactly",
+    ]
 
 
 def next_step(
-    measured: ResultsFolder, committed: ResultsFolder, places: Places, registry: Registry
+    measured: ResultsFolder,
+    committed: ResultsFolder,
+    places: Places,
+    registry: Registry,
 ) -> list[str]:
     """The download that makes most published numbers measurable for each byte, and its time here.
 
@@ -121,17 +145,22 @@ def next_step(
         registry: Methods and tasks by name.
 
     Returns:
-        Two lines; none where the run measured no published number, which it says elsewhere.
+        Two lines; none where the run measured no published number, which it says
+        elsewhere.
     """
     if not any(reproduction.scores for reproduction in measured.reproduced):
         return []
     present = {asset.name for asset in every_asset() if places.has_data(asset.name)}
-    present |= {name for name, config in registry.encoders.items() if places.has_encoder(config)}
+    present |= {
+        name for name, config in registry.encoders.items() if places.has_encoder(config)
+    }
     step = best_next_step(measured.reproduced, registry, present)
     if step is None:
         return []
     names = " ".join(command.removeprefix(FETCH) for command in step.commands)
-    methods = dict.fromkeys(f"'{str(cell.method).partition('.')[0]}.*'" for cell in step.cells)
+    methods = dict.fromkeys(
+        f"'{str(cell.method).partition('.')[0]}.*'" for cell in step.cells
+    )
     data_dir = places.data_dir or DATA_DIR
     text = f"next: {FETCH}{names} --data-dir {data_dir} ({sized(step.bytes)}) makes "
     text += f"{len(step.cells)} more published numbers measurable"
@@ -144,12 +173,15 @@ def next_step(
 
 
 def _seconds_to_measure(
-    step: NextStep, measured: ResultsFolder, committed: ResultsFolder, registry: Registry
+    step: NextStep,
+    measured: ResultsFolder,
+    committed: ResultsFolder,
+    registry: Registry,
 ) -> float | None:
     """What encoding takes at the rate of this run; None where it encoded nothing.
 
-    The rate is in parameters times sentences: a model of as many more parameters takes as much
-    longer, and a parameter is four bytes of a download.
+    The rate is in parameters times sentences: a model of as many more parameters takes
+    as much longer, and a parameter is four bytes of a download.
     """
     rates = [
         (record.facts["parameters"], record.facts["sentences_per_second"])

@@ -10,7 +10,16 @@ import typer
 
 from harness.assets.catalogue import Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
-from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, Plugins, note, say_rows
+from harness.cli.options import (
+    DataDir,
+    Encoders,
+    Folders,
+    Json,
+    Papers,
+    Plugins,
+    note,
+    say_rows,
+)
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
 from harness.core.provenance import PLUGINS
@@ -64,11 +73,15 @@ def list_command(
         note("no plug-in is loaded: name a file by --plugin, or install one")
 
 
-def listed_rows(kind: str, name: str, resolver: Resolver, papers: Path) -> list[ListedRow]:
+def listed_rows(
+    kind: str, name: str, resolver: Resolver, papers: Path
+) -> list[ListedRow]:
     """Rows of one kind of thing: the cells of the named table or of all, or a task's digests."""
     registry, places = resolver.registry, resolver.places
     if name and kind not in ("cells", "digests"):
-        raise UsageError(f"{name}: wanted harness list cells TABLE or digests TASK, found {kind}")
+        raise UsageError(
+            f"{name}: wanted harness list cells TABLE or digests TASK, found {kind}"
+        )
     rows_of_kind: Mapping[str, Callable[[], list[ListedRow]]] = {
         "methods": lambda: methods_rows(registry),
         "encoders": lambda: encoders_rows(registry),
@@ -326,5 +339,7 @@ def digests_rows(registry: Registry, places: Places, name: str) -> list[ListedRo
     for split in task.splits:
         pairs = task.load(folder, split)
         digest = rows_digest(pairs)
-        rows.append({"task": task.name, "split": split, "rows": len(pairs), "sha256": digest})
+        rows.append(
+            {"task": task.name, "split": split, "rows": len(pairs), "sha256": digest}
+        )
     return rows

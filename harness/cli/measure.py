@@ -50,8 +50,9 @@ def plan_command(
 
     Cells, assets and how to get them, what is cached, the time to encode.
 
-    The time is that of encoding the remaining sentences at the rate that their encoder had on this
-    machine; trainings, fits and scorings are counted, not timed. OUTPUT holds what is measured.
+    The time is that of encoding the remaining sentences at the rate that their encoder
+    had on this machine; trainings, fits and scorings are counted, not timed. OUTPUT
+    holds what is measured.
     """
     cells_of_profile = profile_cells(profile_name, selection, baseline)
     chosen = select(selection, folders, limit, cells_of_profile)
@@ -68,7 +69,9 @@ def plan_of(chosen: Selected, measured: Store | None) -> Plan:
 def print_plan(chosen: Selected, measured: Store | None, as_json: bool = False) -> None:
     """Print the whole plan of cells, for people or for a program."""
     plan = plan_of(chosen, measured)
-    opt.say(json.dumps(asdict(plan)) if as_json else plan_text(plan, opt.terminal_width()))
+    opt.say(
+        json.dumps(asdict(plan)) if as_json else plan_text(plan, opt.terminal_width())
+    )
 
 
 def profile_cells(
@@ -76,10 +79,14 @@ def profile_cells(
 ) -> Callable[[Registry], tuple[PlannedCell, ...]]:
     """What gives the cells of a profile, by default `all`. Raises UsageError."""
     if name is not None and (selection.method or selection.task):
-        raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
+        raise UsageError(
+            "--profile chooses the cells, and so do -m and -t: give one of them"
+        )
     chosen = "all" if name is None else name
     look_up("profile", chosen, dict.fromkeys(PROFILES, True))
-    return partial(profile, name=chosen, papers=papers_of(baseline), seeds=selection.seeds)
+    return partial(
+        profile, name=chosen, papers=papers_of(baseline), seeds=selection.seeds
+    )
 
 
 def run_command(
@@ -103,18 +110,24 @@ def run_command(
 ) -> None:
     """Measure methods on tasks.
 
-    When a cell fails, the others still run. Each score is printed with what BASELINE/papers says is
-    published for it.
+    When a cell fails, the others still run. Each score is printed with what
+    BASELINE/papers says is published for it.
     """
     method, task = selection.method, selection.task
     if not (method and task) and (method or task or not gate):
-        raise UsageError("nothing selected: give -m METHOD and -t TASK (harness list shows them)")
+        raise UsageError(
+            "nothing selected: give -m METHOD and -t TASK (harness list shows them)"
+        )
     if update and not gate:
-        raise UsageError("--update goes with --gate; harness reproduce --update promotes all")
+        raise UsageError(
+            "--update goes with --gate; harness reproduce --update promotes all"
+        )
     if update:
         require_own("--baseline", baseline)
     if limit is not None and gate:
-        raise UsageError("--limit and --gate exclude each other: what is limited is no baseline")
+        raise UsageError(
+            "--limit and --gate exclude each other: what is limited is no baseline"
+        )
     if gate:
         opt.note_packaged(baseline)
     default = partial(quick_set, committed=baseline) if gate else None
@@ -129,7 +142,9 @@ def run_command(
         as_json=as_json,
         quiet=execution.quiet,
     )
-    outcomes = execute_and_print(chosen, printer, for_devices(execution, selection.device))
+    outcomes = execute_and_print(
+        chosen, printer, for_devices(execution, selection.device)
+    )
     if printer.records and not as_json:
         opt.say(f"\n{printer.table()}\nrecords: {results}")
         for line in printer.same_encoders():

@@ -95,7 +95,10 @@ class SeveralValues(TyperCommand):
 
 
 def repeat_options(
-    words: Iterable[str], with_value: Container[str], repeatable: Container[str], arguments: int = 0
+    words: Iterable[str],
+    with_value: Container[str],
+    repeatable: Container[str],
+    arguments: int = 0,
 ) -> Iterator[str]:
     """`-t a b` as `-t a -t b` for the repeatable options, once the command has its arguments."""
     option = ""  # the option whose values the next words may be
@@ -124,7 +127,9 @@ class CommandGroup(TyperGroup):
         """A section for each group of names, or one of all."""
         sections = self.sections or {"Commands": list(self.commands)}
         for title, names in sections.items():
-            sentences = [self.commands[name].get_short_help_str(limit=100) for name in names]
+            sentences = [
+                self.commands[name].get_short_help_str(limit=100) for name in names
+            ]
             with formatter.section(title):
                 formatter.write_dl(list(zip(names, sentences, strict=True)))
 
@@ -158,7 +163,9 @@ def usable_device(device: str) -> str:
             remedy = "; several GPUs share a run by --shard, each process with CUDA_VISIBLE_DEVICES"
         raise UsageError(f"--device {device}: wanted cpu, cuda, cuda:1 or mps{remedy}")
     if device.startswith("cuda") and not hardware.cuda_devices():
-        raise UsageError(f"--device {device}: found no CUDA device here; take --device cpu")
+        raise UsageError(
+            f"--device {device}: found no CUDA device here; take --device cpu"
+        )
     if device.startswith("mps") and sys.platform != "darwin":
         raise UsageError(f"--device {device}: only macOS has it; take --device cpu")
     return device
@@ -237,7 +244,9 @@ Tasks = Annotated[
         help="Task name or glob, mteb's names (STS12) included; several are allowed.",
     ),
 ]
-PLUGIN_HELP = "Python file or folder with your methods, tasks, encoders; several are allowed."
+PLUGIN_HELP = (
+    "Python file or folder with your methods, tasks, encoders; several are allowed."
+)
 Plugins = Annotated[
     list[str] | None, option("--plugin", callback=open_plugins_in_use, help=PLUGIN_HELP)
 ]
@@ -246,7 +255,9 @@ NamedPlugins = Annotated[
 ]
 Seeds = Annotated[
     int,
-    typer.Option(min=1, callback=possible_seeds, help="Seeds 0..K-1 for methods with randomness."),
+    typer.Option(
+        min=1, callback=possible_seeds, help="Seeds 0..K-1 for methods with randomness."
+    ),
 ]
 Limit = Annotated[
     int | None,
@@ -260,7 +271,8 @@ Limit = Annotated[
 Device = Annotated[
     str,
     typer.Option(
-        callback=usable_device, help="Where transformers encode: cpu, cuda, cuda:1 or mps."
+        callback=usable_device,
+        help="Where transformers encode: cpu, cuda, cuda:1 or mps.",
     ),
 ]
 Jobs = Annotated[
@@ -275,19 +287,35 @@ Jobs = Annotated[
     ),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Folder for records and per-pair similarities.")
+    Path,
+    typer.Option(
+        "--output", "-o", help="Folder for records and per-pair similarities."
+    ),
 ]
 Run = Annotated[
-    Path, typer.Option("--results", help="Folder of a run: records and per-pair similarities.")
+    Path,
+    typer.Option(
+        "--results", help="Folder of a run: records and per-pair similarities."
+    ),
 ]
-Baseline = Annotated[Path, typer.Option(help="Results to compare with.", callback=own_or_committed)]
+Baseline = Annotated[
+    Path, typer.Option(help="Results to compare with.", callback=own_or_committed)
+]
 Papers = Annotated[
-    Path, typer.Option(help="Folder with the published tables (TOML).", callback=own_or_committed)
+    Path,
+    typer.Option(
+        help="Folder with the published tables (TOML).", callback=own_or_committed
+    ),
 ]
-Records = Annotated[Path, typer.Option(help="Folder with records.", callback=own_or_committed)]
+Records = Annotated[
+    Path, typer.Option(help="Folder with records.", callback=own_or_committed)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OnlyOwn = Annotated[
-    bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
+    bool,
+    typer.Option(
+        "--only-own", help="Leave out the results that come with the harness."
+    ),
 ]
 
 
@@ -302,7 +330,9 @@ class Folders:
     cache: CacheDir = None
 
     def places(self) -> Places:
-        return Places.from_environment(os.environ, cache=self.cache, data_dir=self.data_dir)
+        return Places.from_environment(
+            os.environ, cache=self.cache, data_dir=self.data_dir
+        )
 
 
 @dataclass(frozen=True)
@@ -323,7 +353,8 @@ class Selection:
         ),
     ] = None
     batch_tokens: Annotated[
-        int | None, option(min=1, metavar="N", help="Tokens per batch.  [default: the device's]")
+        int | None,
+        option(min=1, metavar="N", help="Tokens per batch.  [default: the device's]"),
     ] = None
 
 
@@ -336,11 +367,13 @@ class Execution:
         bool, typer.Option("--overwrite", help="Also measure cells that are done.")
     ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only the final table and errors.")
+        bool,
+        typer.Option("--quiet", "-q", help="Print only the final table and errors."),
     ] = False
     jobs: Jobs = None
     shard: Annotated[
-        str | None, option(help="I/N: the I-th of N parts of the cells, for a job array.")
+        str | None,
+        option(help="I/N: the I-th of N parts of the cells, for a job array."),
     ] = None
     scheduler: Annotated[
         str | None, option(help="Address of a Dask scheduler (tcp://HOST:PORT).")
@@ -397,12 +430,16 @@ def note(text: str) -> None:
 def note_packaged(baseline: Path) -> None:
     """Note that the baseline is what comes with the harness, since there is no `results` here."""
     if baseline.is_relative_to(COMMITTED) and not is_packaged(OWN):
-        note(f"there are no {OWN} here: the baseline is what comes with the harness, {baseline}")
+        note(
+            f"there are no {OWN} here: the baseline is what comes with the harness, {baseline}"
+        )
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
     """The columns of a stream, by default standard output; None where it is no terminal."""
-    return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
+    return (
+        shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
+    )
 
 
 def say_rows(rows: PrintedRows, as_json: bool = False) -> None:
@@ -411,7 +448,9 @@ def say_rows(rows: PrintedRows, as_json: bool = False) -> None:
         say(json.dumps(rows, indent=1))
         return
     texts = [{name: cell_text(value) for name, value in row.items()} for row in rows]
-    columns = [name for name in rows[0] if any(text[name] not in ("", "no") for text in texts)]
+    columns = [
+        name for name in rows[0] if any(text[name] not in ("", "no") for text in texts)
+    ]
     cells = [[text[name] for name in columns] for text in texts]
     say(text_table(cells, columns, terminal_width()))
 

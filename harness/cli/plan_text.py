@@ -29,10 +29,16 @@ def short_plan_text(plan: Plan, width: int | None = None) -> str:
         lines.append(f"and {_counted(others, 'encoder')} more: harness plan shows all")
     if plan.missing:
         text = shorten(
-            _missing_in_short(plan.missing), 3 * width // 2, placeholder=" … (harness plan)"
+            _missing_in_short(plan.missing),
+            3 * width // 2,
+            placeholder=" … (harness plan)",
         )
         lines += wrapped(text, width).splitlines()
-    notes = [wrapped(f"Note: {encoder.note}", width) for encoder in plan.encoders if encoder.note]
+    notes = [
+        wrapped(f"Note: {encoder.note}", width)
+        for encoder in plan.encoders
+        if encoder.note
+    ]
     return "\n".join([*lines, *notes])
 
 
@@ -42,7 +48,11 @@ def _work_of(encoder: EncoderPlan) -> str:
         return f"{encoder.name}: {_counted(encoder.cells, 'cell')}, to be trained"
     sentences = UNKNOWN if encoder.to_encode is None else f"{encoder.to_encode:,}"
     text = f"{encoder.name}: {_counted(encoder.cells, 'cell')}, {sentences} sentences to encode"
-    return text if encoder.seconds is None else f"{text}, about {duration(encoder.seconds)}"
+    return (
+        text
+        if encoder.seconds is None
+        else f"{text}, about {duration(encoder.seconds)}"
+    )
 
 
 def _missing_in_short(missing: Mapping[str, MissingAsset]) -> str:
@@ -52,8 +62,12 @@ def _missing_in_short(missing: Mapping[str, MissingAsset]) -> str:
     for asset in missing.values():
         command = _command_for_several(asset.get)
         if command is not None:
-            names_by_command.setdefault(command, {})[asset.get.removeprefix(command)] = None
-    commands = [f"{command}{' '.join(names)}" for command, names in names_by_command.items()]
+            names_by_command.setdefault(command, {})[
+                asset.get.removeprefix(command)
+            ] = None
+    commands = [
+        f"{command}{' '.join(names)}" for command, names in names_by_command.items()
+    ]
     get = f": {'; '.join(commands)}" if commands else ": harness plan names them"
     return f"missing: {_counted(len(missing), 'asset')}, {size} as far as known{get}"
 
@@ -62,8 +76,16 @@ def plan_text(plan: Plan, width: int | None = None) -> str:
     """A table of encoders, how many cells can run, the work that is left, and missing assets."""
     width = 80 if width is None else width
     rows = [_row(encoder) for encoder in plan.encoders if encoder.missing is None]
-    lines = [text_table(rows, PLAN_HEADER, width), "", wrapped(_cells_that_can_run(plan), width)]
-    lines += [wrapped(f"Note: {encoder.note}", width) for encoder in plan.encoders if encoder.note]
+    lines = [
+        text_table(rows, PLAN_HEADER, width),
+        "",
+        wrapped(_cells_that_can_run(plan), width),
+    ]
+    lines += [
+        wrapped(f"Note: {encoder.note}", width)
+        for encoder in plan.encoders
+        if encoder.note
+    ]
     lines += _missing_assets(plan.missing, width)
     return "\n".join(lines)
 

@@ -20,12 +20,25 @@ from harness.report.paper_tables import printed
 from harness.results.index import Results, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.records import Store
-from harness.results.reproduction import MEASURED_AS, Reproduction, low_coverage, reproduce
+from harness.results.reproduction import (
+    MEASURED_AS,
+    Reproduction,
+    low_coverage,
+    reproduce,
+)
 from harness.results.same_files import as_registered, with_registered
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
-OUTCOME_HEADER = ("method", "task", "metric", "measured", "published", "verdict", "published cell")
+OUTCOME_HEADER = (
+    "method",
+    "task",
+    "metric",
+    "measured",
+    "published",
+    "verdict",
+    "published cell",
+)
 NUMBERS_SHOWN = 3  # published ones in the line of a score; the table has all
 
 
@@ -39,8 +52,8 @@ class Printer:
         tables: The published tables.
         as_json: Whether a program reads the lines.
         quiet: Whether only the table is printed.
-        cells_left: The number of cells that are to come for each method. A method then gets one
-            line, once its last cell came; without it each cell gets one.
+        cells_left: The number of cells that are to come for each method. A method then
+            gets one line, once its last cell came; without it each cell gets one.
         records: The records so far, by method and task.
     """
 
@@ -64,7 +77,9 @@ class Printer:
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet and self.cells_left is None:
-            numbers = "; ".join([score_in_words(record), *self._published_in_words(record)])
+            numbers = "; ".join(
+                [score_in_words(record), *self._published_in_words(record)]
+            )
             path = self.store.path(cell)
             if not path.exists():
                 path = self.store.committed_path(cell.method)
@@ -83,7 +98,9 @@ class Printer:
         judged.sort(key=lambda number: _other_score(record, number) != "")
         words = []
         for number in judged[:NUMBERS_SHOWN]:
-            verdict = f"published {printed(number.cell)}, {number.state} ({number.cell.id})"
+            verdict = (
+                f"published {printed(number.cell)}, {number.state} ({number.cell.id})"
+            )
             words.append(f"{_other_score(record, number)}{verdict}")
         if len(judged) > NUMBERS_SHOWN:
             words.append(f"{len(judged) - NUMBERS_SHOWN} more below")
@@ -116,12 +133,16 @@ class Printer:
             if (method, task) not in with_number:
                 metric = main_score(records[0].scores)[0]
                 mean = value([main_score(record.scores)[1] for record in records])
-                rows.append((method, task, metric, f"{mean}{_remarks(records)}", "", "", ""))
+                rows.append(
+                    (method, task, metric, f"{mean}{_remarks(records)}", "", "", "")
+                )
         rows.sort(key=lambda row: row[:2])
         if judged:
             return text_table(rows, OUTCOME_HEADER, terminal_width())
         count = OUTCOME_HEADER.index("published")  # the columns that are filled
-        return text_table([row[:count] for row in rows], OUTCOME_HEADER[:count], terminal_width())
+        return text_table(
+            [row[:count] for row in rows], OUTCOME_HEADER[:count], terminal_width()
+        )
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured
@@ -142,7 +163,9 @@ class Printer:
     def _measured_as(self, cell: PublishedCell) -> str:
         """The id that a published cell was measured under: of an encoder with the same files."""
         records = self._named().by_cell.get((str(cell.method), cell.tasks[0]), ())
-        return str(records[0].facts.get(MEASURED_AS, cell.method) if records else cell.method)
+        return str(
+            records[0].facts.get(MEASURED_AS, cell.method) if records else cell.method
+        )
 
     def _named(self) -> Results:
         """The records so far, those of a registered encoder's files under its ids, too."""
@@ -215,7 +238,11 @@ def _other_score(record: Record, reproduction: Reproduction) -> str:
 
 def _remarks(records: Sequence[Record]) -> str:
     """The words in brackets after a score: why it is undefined, or how few tokens are known."""
-    remarks = [str(record.facts["undefined"]) for record in records if "undefined" in record.facts]
+    remarks = [
+        str(record.facts["undefined"])
+        for record in records
+        if "undefined" in record.facts
+    ]
     share = low_coverage(records)
     if share is not None:
         remarks.append(f"{percentage(share)} of tokens known")

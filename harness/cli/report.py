@@ -15,7 +15,9 @@ from harness.results.layout import OWN, reading_order, readme_of
 
 
 def report_command(
-    results: Annotated[Path, typer.Option(help="Folder with records to write into.")] = OWN,
+    results: Annotated[
+        Path, typer.Option(help="Folder with records to write into.")
+    ] = OWN,
     readme: Annotated[
         Path | None,
         opt.option(
@@ -25,17 +27,22 @@ def report_command(
     papers: opt.Papers = Path("results/papers"),
     encoder: opt.Encoders = None,
     plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    check: Annotated[bool, typer.Option(help="Only report whether anything would change.")] = False,
+    check: Annotated[
+        bool, typer.Option(help="Only report whether anything would change.")
+    ] = False,
     only_own: opt.OnlyOwn = False,
 ) -> None:
     """Write the leaderboard, tables and web pages from records.
 
-    Packaged results follow those of your own `results`, whose README has a generated part, too.
+    Packaged results follow those of your own `results`, whose README has a generated
+    part, too.
     """
     opt.require_folder("--results", results)
     readme = readme or readme_of(results)
     order = reading_order(results, only_own=only_own)
-    folder = ResultsFolder(results, opt.Sources(encoder=encoder).registry, papers, folders=order)
+    folder = ResultsFolder(
+        results, opt.Sources(encoder=encoder).registry, papers, folders=order
+    )
     if check:
         _require_current(folder, readme)
         opt.say("all generated files are up to date")
@@ -53,4 +60,6 @@ def _require_current(folder: ResultsFolder, readme: Path | None) -> None:
     for path in stale:
         opt.say(f"would change: {path}")
     if stale:
-        raise HarnessError(f"{len(stale)} generated files are stale: run harness report")
+        raise HarnessError(
+            f"{len(stale)} generated files are stale: run harness report"
+        )

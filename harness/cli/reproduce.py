@@ -40,8 +40,12 @@ def reproduce_command(
     profile_name: Profile = None,
     limit: opt.Limit = None,
     baseline: opt.Baseline = Path("results"),
-    update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
-    strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
+    update: Annotated[
+        bool, typer.Option(help="Promote what was measured to BASELINE.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option(help="A missing asset is an error (status 3).")
+    ] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="With --profile first: download nothing.")
     ] = False,
@@ -54,7 +58,9 @@ def reproduce_command(
     if update:
         require_own("--baseline", baseline)
     if limit is not None and update:
-        raise UsageError("--limit and --update exclude each other: what is limited is no baseline")
+        raise UsageError(
+            "--limit and --update exclude each other: what is limited is no baseline"
+        )
     execution = for_devices(execution, selection.device)
     cells_of_profile = profile_cells(profile_name, selection, baseline)
     if profile_name == "first":
@@ -68,7 +74,10 @@ def reproduce_command(
         measured = None if execution.overwrite else runs.store
         opt.say(short_plan_text(plan_of(chosen, measured), opt.terminal_width()))
     printer = Printer(
-        store=runs.store, registry=chosen.registry, tables=runs.tables, quiet=execution.quiet
+        store=runs.store,
+        registry=chosen.registry,
+        tables=runs.tables,
+        quiet=execution.quiet,
     )
     if not verbose:
         printer.cells_left = Counter(cell.method.id for cell in chosen.cells)
@@ -97,7 +106,10 @@ def reproduce_command(
 
 
 def _compare_rows(
-    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: opt.Execution
+    chosen: Selected,
+    runs: ResultsFolder,
+    committed: ResultsFolder,
+    execution: opt.Execution,
 ) -> None:
     """Bring the comparisons of rows and claims up to date; committed ones that hold are kept."""
     try:
@@ -114,25 +126,37 @@ def _compare_rows(
         opt.note(f"harness: rows were not compared: {error}")
 
 
-def promote(records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder) -> int:
+def promote(
+    records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder
+) -> int:
     """Write what was measured to the committed folder; records that agree stay as they are."""
     for name, new in runs.comparisons.items():
         old = committed.comparisons.get(name)
-        if old is None or old.averages.keys() & {*committed.records.methods} <= new.averages.keys():
+        if (
+            old is None
+            or old.averages.keys() & {*committed.records.methods} <= new.averages.keys()
+        ):
             write_comparisons(committed.path, new)
     write_intervals(committed.path, runs.intervals)
     return committed.store.promote(records)
 
 
 def _written_pages(
-    outcomes: Sequence[Outcome], runs: ResultsFolder, committed: ResultsFolder, promoted: int | None
+    outcomes: Sequence[Outcome],
+    runs: ResultsFolder,
+    committed: ResultsFolder,
+    promoted: int | None,
 ) -> list[str]:
     """Write the run's pages, and those of the committed folder after a promotion; say where."""
     lines = []
     if any(outcome.status in ("measured", "done") for outcome in outcomes):
         write_files(runs, None)
-        lines.append(f"tables: {runs.path}/LEADERBOARD.md, {runs.path}/tables, {runs.path}/site")
+        lines.append(
+            f"tables: {runs.path}/LEADERBOARD.md, {runs.path}/tables, {runs.path}/site"
+        )
     if promoted is not None:
         written = write_files(committed, readme_of(committed.path))
-        lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
+        lines.append(
+            f"promoted: {promoted} records, {len(written)} generated files rewritten"
+        )
     return lines

@@ -41,7 +41,8 @@ def select(
         selection: The options that name methods, tasks, seeds and device.
         folders: Where data sets and encodings are.
         limit: Of how many rows and sentences the texts are cut to, for a smoke test.
-        default: What is selected where neither methods nor tasks are named; by default all.
+        default: What is selected where neither methods nor tasks are named; by default
+            all.
         quiet: Whether nothing is noted.
     """
     resolver = Resolver.from_options(folders.places(), selection.encoder or [])
@@ -53,14 +54,18 @@ def select(
         cells = default(registry)
     else:
         cells, left_out = select_cells(registry, methods, tasks, selection.seeds)
-    cells = on_hardware(cells, selection.device, selection.dtype, selection.batch_tokens)
+    cells = on_hardware(
+        cells, selection.device, selection.dtype, selection.batch_tokens
+    )
     if not quiet:
         _note_meanings(resolver)
         if left_out:
             note(left_out)
     if limit is not None:
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
-        corpora = {name: limited_corpus(corpus, limit) for name, corpus in corpora.items()}
+        corpora = {
+            name: limited_corpus(corpus, limit) for name, corpus in corpora.items()
+        }
     return Selected(cells, TaskLoader(resolver.places, corpora), registry)
 
 
@@ -90,7 +95,8 @@ class Patterns:
         tasks: Names and globs; none selects all.
         registry: What comes with the harness, with the encoders given by hand.
         paths: The folders of the encoders given by hand, by name.
-        errors: By its id, why a method cannot be made; its records may be there all the same.
+        errors: By its id, why a method cannot be made; its records may be there all the
+            same.
     """
 
     methods: Sequence[str]
@@ -116,7 +122,9 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def record_patterns(
-    method: Sequence[str] | None, task: Sequence[str] | None, encoder: Sequence[str] | None = None
+    method: Sequence[str] | None,
+    task: Sequence[str] | None,
+    encoder: Sequence[str] | None = None,
 ) -> Patterns:
     """The patterns of a command's options; the harness's names of models and tasks are noted.
 
@@ -135,7 +143,9 @@ def record_patterns(
     )
 
 
-def _errors_of_methods(methods: Sequence[str], registry: Registry) -> dict[str, UsageError]:
+def _errors_of_methods(
+    methods: Sequence[str], registry: Registry
+) -> dict[str, UsageError]:
     """Why methods of registered encoders cannot be made, by id; globs are left out."""
     errors = {}
     for name in methods:

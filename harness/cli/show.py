@@ -31,7 +31,14 @@ TABLE_COLUMNS = (
     "verdict",
     "plugin",
 )
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # of a cell that a spreadsheet computes
+FORMULA_STARTS = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # of a cell that a spreadsheet computes
 
 
 def show_command(
@@ -46,14 +53,17 @@ def show_command(
     ] = None,
     only_own: opt.OnlyOwn = False,
     every_score: Annotated[
-        bool, typer.Option("--every-score", help="A row for each metric, aggregation and subset.")
+        bool,
+        typer.Option(
+            "--every-score", help="A row for each metric, aggregation and subset."
+        ),
     ] = False,
 ) -> None:
     """Print measured scores, their costs and published numbers.
 
-    One row per cell and seed; a table has one more for each further metric and aggregation that a
-    number is published for. Your own results, in `results` and `runs`, are followed by those that
-    come with the harness.
+    One row per cell and seed; a table has one more for each further metric and
+    aggregation that a number is published for. Your own results, in `results` and
+    `runs`, are followed by those that come with the harness.
     """
     print_rows = look_up("format", form, PRINTERS)
     names = _column_names(columns, is_table=form == "table")

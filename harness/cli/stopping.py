@@ -1,10 +1,11 @@
 """SIGINT and SIGTERM: a command ends within two seconds, and says what is kept.
 
-Python tells the main thread of a signal only between two of its own steps, and one of these may be
-seconds of arithmetic. So the system also writes each signal's number into a pipe, which a thread
-reads: if the command has not ended by itself a little later, the thread ends it. Files are written
-whole or not at all, so nothing is lost by that but the work in hand. A scratch file that a worker
-leaves goes when the same command goes on.
+Python tells the main thread of a signal only between two of its own steps, and one of
+these may be seconds of arithmetic. So the system also writes each signal's number into
+a pipe, which a thread reads: if the command has not ended by itself a little later, the
+thread ends it. Files are written whole or not at all, so nothing is lost by that but
+the work in hand. A scratch file that a worker leaves goes when the same command goes
+on.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Stopped(Interrupted):
 @contextmanager
 def stoppable() -> Iterator[None]:
     """Raise Stopped in the main thread at a signal, and end the process where that takes long."""
-    if threading.current_thread() is not threading.main_thread():  # signals are not for others
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # signals are not for others
         yield
         return
     reader, writer = os.pipe()
@@ -64,8 +67,12 @@ def _raise(number: int, _: FrameType | None) -> None:
 def _end(reader: int) -> None:
     """End the process a little after the first signal; do nothing once the pipe is closed."""
     with os.fdopen(reader, "rb", buffering=0) as pipe:
-        number = next(iter(n for n in iter(lambda: pipe.read(1), b"") if n[0] in SIGNALS), b"")
-        if number:  # a further signal is written into the pipe, too, which stays open for it
+        number = next(
+            iter(n for n in iter(lambda: pipe.read(1), b"") if n[0] in SIGNALS), b""
+        )
+        if (
+            number
+        ):  # a further signal is written into the pipe, too, which stays open for it
             time.sleep(GRACE)
             end(128 + number[0])
 

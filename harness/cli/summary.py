@@ -29,12 +29,17 @@ STATES_BY_GROUP = {
 def claims_tested(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
     """What the tested claims show by the run's own records, else by the committed ones."""
     for folder in (measured, committed):
-        tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
+        tested = [
+            c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED
+        ]
         if tested:
             lines = [f"claims of papers, tested by {folder.path}/records:"]
             for title, group in claims_by_size(tested, folder.encoder_sizes).items():
                 lines.append(f"  {title}: {outcomes_in_words(group)}")
-            return [*lines, f"  each with its encoder: {folder.path}/tables/{CLAIMS_PAGE}"]
+            return [
+                *lines,
+                f"  each with its encoder: {folder.path}/tables/{CLAIMS_PAGE}",
+            ]
     return []
 
 
@@ -73,7 +78,8 @@ def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list
         f"differs: {cell.cell.id}: {points:+.2f} points; "
         f"why: harness explain {cell.cell.id} --results {measured.path}"
         for cell in measured.reproduced
-        if cell.state is CellState.DIFFERS and (points := cell.verdict.difference) is not None
+        if cell.state is CellState.DIFFERS
+        and (points := cell.verdict.difference) is not None
     ]
     return lines + _first(differing, f"{measured.path}/tables/papers")
 
@@ -97,10 +103,14 @@ def against_committed(checks: Sequence[Checked], committed: ResultsFolder) -> li
     lines = []
     if compared:
         agree = len(compared) - len(moved)
-        lines.append(f"{agree:,} of {len(compared):,} agree with {committed.path}/records")
+        lines.append(
+            f"{agree:,} of {len(compared):,} agree with {committed.path}/records"
+        )
     new = len(checks) - len(compared)
     if new:
-        lines.append(f"{new:,} have no committed record to agree with (--update makes them)")
+        lines.append(
+            f"{new:,} have no committed record to agree with (--update makes them)"
+        )
     return lines + [f"  moved: {check.name}: {check.why}" for check in moved]
 
 
@@ -113,7 +123,9 @@ def not_run(outcomes: Iterable[Outcome]) -> list[str]:
     )
     if not reasons:
         return []
-    lines = [f"{count:,} {status}: {why}" for (status, why), count in reasons.most_common()]
+    lines = [
+        f"{count:,} {status}: {why}" for (status, why), count in reasons.most_common()
+    ]
     more = "harness plan names every asset, harness list assets where it is from"
     return [f"{reasons.total():,} cells did not run:", *_first(lines, more)]
 

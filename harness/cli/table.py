@@ -18,7 +18,11 @@ from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS
 from harness.evaluation.compare import Resampler, Scored, against_best
 from harness.registry import Registry, look_up
-from harness.report.method_table import MethodTable, columns_of_published, columns_of_tasks
+from harness.report.method_table import (
+    MethodTable,
+    columns_of_published,
+    columns_of_tasks,
+)
 from harness.report.paper_tables import paper_latex, paper_page
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
@@ -66,9 +70,9 @@ def table_command(
 ) -> None:
     """Print a table for a paper: methods by tasks, or a published table with the measured numbers.
 
-    Mean and spread over seeds, the best in bold, and a caption that states protocol, seeds, fit
-    corpora and digests. Methods that do not differ significantly from the best of a column are
-    marked (paired bootstrap, Holm's correction).
+    Mean and spread over seeds, the best in bold, and a caption that states protocol,
+    seeds, fit corpora and digests. Methods that do not differ significantly from the
+    best of a column are marked (paired bootstrap, Holm's correction).
     """
     if paper is not None:
         if method or task or beside or aggregation:
@@ -80,7 +84,9 @@ def table_command(
         opt.say(_published_table(paper, results or OWN, registry, as_latex=latex))
         return
     if encoder:
-        raise UsageError("--encoder goes with --paper; other tables read the ids of the records")
+        raise UsageError(
+            "--encoder goes with --paper; other tables read the ids of the records"
+        )
     results = results or RUNS
     opt.require_folder("--results", results)
     look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
@@ -102,7 +108,9 @@ def table_command(
             f"nothing selected of {results}: give -m METHOD, and -t TASK or --beside TABLE"
         )
 
-    scored = {name: Scored(methods, scores) for name, scores in columns.items() if scores}
+    scored = {
+        name: Scored(methods, scores) for name, scores in columns.items() if scores
+    }
     loader = TaskLoader(folders.places(), registry.corpora)
     with progress_on(sys.stderr) as progress:
         p_holm = against_best(scored, Resampler(folder, loader, progress))
@@ -117,7 +125,9 @@ def table_command(
     opt.say(table.latex() if latex else table.markdown())
 
 
-def _published_table(name: str, results: Path, registry: Registry, *, as_latex: bool) -> str:
+def _published_table(
+    name: str, results: Path, registry: Registry, *, as_latex: bool
+) -> str:
     """A published table with the numbers measured in a results folder, as Markdown or LaTeX."""
     place = own_or_committed(results)
     opt.require_folder("--results", place)

@@ -1,6 +1,7 @@
 """`harness train`: make a checkpoint folder, or go on with an unfinished one.
 
-A recipe prepares a training from its options. `family` trains the seeds of a registered recipe.
+A recipe prepares a training from its options. `family` trains the seeds of a registered
+recipe.
 """
 
 from __future__ import annotations
@@ -44,9 +45,12 @@ OPTION_VALUES = {
 }
 
 Threads = Annotated[
-    int | None, opt.option(min=1, help="CPU threads; their number changes the last bits.")
+    int | None,
+    opt.option(min=1, help="CPU threads; their number changes the last bits."),
 ]
-PaperRate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
+PaperRate = Annotated[
+    float | None, typer.Option(min=0.0, help="[default: the paper's]")
+]
 MaxLength = Annotated[int, typer.Option(min=3)]
 DevTask = Annotated[
     str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
@@ -61,23 +65,36 @@ class Recipe(ABC):
     out: Annotated[Path, opt.option(help="Output folder.")]
     start: Annotated[
         str,
-        typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder."),
+        typer.Option(
+            "--from", help="The encoder to start from: a name, or a checkpoint folder."
+        ),
     ]
-    batch: Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")] = None
-    epochs: Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")] = None
+    batch: Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")] = (
+        None
+    )
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="[default: the paper's]")
+    ] = None
     learning_rate: PaperRate = None
     weight_decay: PaperRate = None
     clip: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Norm to which gradients are clipped; 0: none. [default: 1]"),
+        typer.Option(
+            min=0.0, help="Norm to which gradients are clipped; 0: none. [default: 1]"
+        ),
     ] = None
     max_length: MaxLength = 32
     dev: DevTask = "sts-b.senteval.dev"
     dev_every: DevEvery = 125
     dtype: Annotated[
-        str, typer.Option(help="Precision of products: float32, bfloat16; on a GPU float16.")
+        str,
+        typer.Option(
+            help="Precision of products: float32, bfloat16; on a GPU float16."
+        ),
     ] = "float32"
-    device: Annotated[str, typer.Option(callback=opt.usable_device, help="cpu or cuda.")] = "cpu"
+    device: Annotated[
+        str, typer.Option(callback=opt.usable_device, help="cpu or cuda.")
+    ] = "cpu"
     batch_tokens: Annotated[
         int | None,
         opt.option(
@@ -87,7 +104,9 @@ class Recipe(ABC):
         ),
     ] = None
     half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
-    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and dropout.")] = 0
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of weights, order and dropout.")
+    ] = 0
     threads: Threads = None
     data_dir: opt.DataDir = None
     cache: opt.CacheDir = None
@@ -111,7 +130,9 @@ class Recipe(ABC):
     @property
     def start_name(self) -> str:
         """The name of the checkpoint to start from: a folder's own, or the encoder's."""
-        return Path(self.start).resolve().name if Path(self.start).is_dir() else self.start
+        return (
+            Path(self.start).resolve().name if Path(self.start).is_dir() else self.start
+        )
 
     @property
     def bypassed(self) -> str:
@@ -119,8 +140,12 @@ class Recipe(ABC):
         if not Path(self.start).is_dir():
             return ""
         config = TransformerConfig(name=self.start_name, repo="")
-        pooling = vars(self)["pooling"]  # which every recipe has, each with its own default
-        remedy = f"`{pooling}` of the transformer alone is trained; --pooling takes another"
+        pooling = vars(self)[
+            "pooling"
+        ]  # which every recipe has, each with its own default
+        remedy = (
+            f"`{pooling}` of the transformer alone is trained; --pooling takes another"
+        )
         return bypassed(config, Path(self.start), [pooling], remedy)
 
     @cached_property
@@ -138,19 +163,24 @@ class Recipe(ABC):
         if self.dev == "none":
             return None
         task = look_up("task", self.dev, load_registry().tasks)
-        return DevSet(self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every)
+        return DevSet(
+            self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every
+        )
 
     def settings(self, defaults: Any) -> Any:
         """The settings of the training: the defaults, changed by the options of the same names.
 
-        An option that is None leaves its default. Raises UsageError for a value that there is not.
+        An option that is None leaves its default. Raises UsageError for a value that
+        there is not.
         """
         from harness.training.encoder import Setup
 
         options = {"head": "none", **vars(self), "tokens_at_once": self.batch_tokens}
         for name, values in OPTION_VALUES.items():
             if name in options and options[name] not in values:
-                raise UsageError(f"--{name} {options[name]}: wanted one of {', '.join(values)}")
+                raise UsageError(
+                    f"--{name} {options[name]}: wanted one of {', '.join(values)}"
+                )
         poolings = {pooling.name: pooling for pooling in POOLINGS}
         precision: Any = PRECISIONS[self.dtype]
         setup = Setup(
@@ -188,7 +218,9 @@ class Recipe(ABC):
         mlm_head = None
         if settings.masked_words:
             start = self.checkpoint
-            mlm_head = open_mlm_head(start.name, start.folder, self.places.cache, encoder)
+            mlm_head = open_mlm_head(
+                start.name, start.folder, self.places.cache, encoder
+            )
         return ContrastiveTraining(settings, encoder, columns, self.seed, mlm_head)
 
     def siamese(self, defaults: Any, examples: Any) -> Any:
@@ -199,11 +231,19 @@ class Recipe(ABC):
         return SiameseTraining(settings, self.open(settings), examples, self.seed)
 
 
-PoolingName = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
-HeadName = Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")]
+PoolingName = Annotated[
+    str, typer.Option(help="What is trained: cls, mean or first-last.")
+]
+HeadName = Annotated[
+    str, typer.Option(help="none, train (dropped afterwards) or keep.")
+]
 SimilarityName = Annotated[str, typer.Option(help="cosine or dot.")]
-MaskedWeight = Annotated[float, typer.Option(min=0.0, help="Weight of masked language modelling.")]
-Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
+MaskedWeight = Annotated[
+    float, typer.Option(min=0.0, help="Weight of masked language modelling.")
+]
+Dropout = Annotated[
+    float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,18 +251,27 @@ class SimcseUnsup(Recipe):
     """Train unsupervised SimCSE: dropout alone makes the positive pairs."""
 
     corpus: Annotated[
-        str, typer.Option(help="A corpus (harness list components) or a file, a sentence a line.")
+        str,
+        typer.Option(
+            help="A corpus (harness list components) or a file, a sentence a line."
+        ),
     ] = "wiki"
-    first: Annotated[int | None, opt.option(min=1, help="Read only the first N sentences.")] = None
+    first: Annotated[
+        int | None, opt.option(min=1, help="Read only the first N sentences.")
+    ] = None
     pooling: PoolingName = "cls"
     head: HeadName = "train"
     temperature: float = 0.05
     similarity: SimilarityName = "cosine"
     dropout: Dropout = None
-    same_mask: Annotated[bool, typer.Option(help="One dropout mask for both views.")] = False
+    same_mask: Annotated[
+        bool, typer.Option(help="One dropout mask for both views.")
+    ] = False
     augmentation: Annotated[
         str,
-        typer.Option(help="Augments the second view: none, crop:P, deletion:P or deletion:one."),
+        typer.Option(
+            help="Augments the second view: none, crop:P, deletion:P or deletion:one."
+        ),
     ] = "none"
     objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce"
     masked_words: MaskedWeight = 0.0
@@ -245,7 +294,8 @@ class SimcseSup(Recipe):
     """
 
     file: Annotated[
-        str, opt.option(help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file.")
+        str,
+        opt.option(help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file."),
     ]
     pooling: PoolingName = "cls"
     head: HeadName = "keep"
@@ -256,7 +306,8 @@ class SimcseSup(Recipe):
     masked_words: MaskedWeight = 0.0
     dropout: Dropout = None
     pairs: Annotated[
-        str, typer.Option(help="Label of pairs: entailment, neutral, contradiction or all.")
+        str,
+        typer.Option(help="Label of pairs: entailment, neutral, contradiction or all."),
     ] = "none"
     sample: Annotated[int | None, opt.option(min=2, help="Sample N examples.")] = None
 
@@ -285,10 +336,14 @@ class SbertNli(Recipe):
             help="all-nli, snli-18k, mini-nli, or lines of label, label, premise, hypothesis."
         ),
     ]
-    ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False
+    ranking: Annotated[
+        bool, typer.Option(help="In-batch ranking in place of softmax.")
+    ] = False
     pooling: PoolingName = "mean"
     dropout: Dropout = None
-    held_out: Annotated[bool, typer.Option(help="With SNLI's dev and test splits.")] = False
+    held_out: Annotated[bool, typer.Option(help="With SNLI's dev and test splits.")] = (
+        False
+    )
 
     def prepare(self) -> Prepared:
         from harness.training.datasets import open_labelled_pairs
@@ -308,7 +363,9 @@ class SbertSts(Recipe):
     max_length: MaxLength = 128
     dev: DevTask = "sts-b.dev"
     dev_every: DevEvery = 360  # an epoch of STS-B's 5,749 pairs in batches of 16
-    task: Annotated[str, typer.Option(help="The task with the scored pairs.")] = "sts-b.train"
+    task: Annotated[str, typer.Option(help="The task with the scored pairs.")] = (
+        "sts-b.train"
+    )
     pooling: PoolingName = "mean"
     dropout: Dropout = None
 
@@ -389,7 +446,8 @@ def recipe_from(words: str, out: Path, **options: object) -> Recipe:
 def command_line(recipe: Recipe) -> str:
     """The command with the options that differ from their defaults, folders left out.
 
-    As `training.json` has it: `--from`, then a recipe's own options, then those of every recipe.
+    As `training.json` has it: `--from`, then a recipe's own options, then those of
+    every recipe.
     """
     [name] = [name for name, kind in RECIPES.items() if type(recipe) is kind]
     words = ["harness train", name]
@@ -422,7 +480,8 @@ def _option_of(field: str) -> str:
 
 def family(
     names: Annotated[
-        list[str], typer.Argument(help="Families of encoders, or globs (harness list encoders).")
+        list[str],
+        typer.Argument(help="Families of encoders, or globs (harness list encoders)."),
     ],
     folders: opt.Folders,
     seeds: opt.Seeds = 5,
@@ -437,7 +496,9 @@ def family(
     resolver = Resolver.from_options(folders.places(), encoder or [])
     for config in named_families(names, resolver.registry):
         members = [config.member(seed) for seed in range(seeds)]
-        untrained = [member for member in members if not resolver.places.has_encoder(member)]
+        untrained = [
+            member for member in members if not resolver.places.has_encoder(member)
+        ]
         for member in untrained:
             train_member(member.name, member.source, resolver.places, threads)
         if not untrained:
@@ -456,7 +517,9 @@ def named_families(patterns: Sequence[str], registry: Registry) -> list[FamilyCo
     return [look_up("family", name, families) for name in dict.fromkeys(names)]
 
 
-def train_member(name: str, source: Trained, places: Places, threads: int | None) -> None:
+def train_member(
+    name: str, source: Trained, places: Places, threads: int | None
+) -> None:
     """Train a member of a family, where runs look for it."""
     opt.say(f"{name}: {source}")
     folders = {"cache": places.cache, "data_dir": places.data_dir}

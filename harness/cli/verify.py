@@ -49,13 +49,18 @@ MODELS_PAGE = "README.md"  # of a folder of many verifications
 MostEncodings = Annotated[
     int | None,
     opt.option(
-        "--encodings", min=1, metavar="N", help="Search with N encodings of a task at most."
+        "--encodings",
+        min=1,
+        metavar="N",
+        help="Search with N encodings of a task at most.",
     ),
 ]
 
 Models = Annotated[
     list[str],
-    typer.Argument(metavar="MODEL...", help="Model folders, hub repositories or encoders."),
+    typer.Argument(
+        metavar="MODEL...", help="Model folders, hub repositories or encoders."
+    ),
 ]
 
 
@@ -65,29 +70,38 @@ def verify_command(
     claims: Annotated[
         list[Path] | None,
         typer.Option(
-            "--claims", help="A card, a result file of mteb, or a folder of these; repeatable."
+            "--claims",
+            help="A card, a result file of mteb, or a folder of these; repeatable.",
         ),
     ] = None,
     search: Annotated[
-        bool, typer.Option("--search", help="Measure what a differing claim may have meant.")
+        bool,
+        typer.Option("--search", help="Measure what a differing claim may have meant."),
     ] = False,
     encodings: MostEncodings = None,
     output: Annotated[
         Path | None,
-        opt.option(metavar="DIR", help="Keep what was verified, and a page of all models there."),
+        opt.option(
+            metavar="DIR",
+            help="Keep what was verified, and a page of all models there.",
+        ),
     ] = None,
     encoder: opt.Encoders = None,
     plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown, as for a pull request on the hub.")
+        bool,
+        typer.Option(
+            "--markdown", help="Print Markdown, as for a pull request on the hub."
+        ),
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Check whether models score what their cards say.
 
-    The numbers of a model's card (model-index), of .eval_results and of mteb's result files beside
-    it are measured under the model's own modules and prompts. Exit status 0: all that was checked
-    is reproduced; 1: a number differs; 3: something is missing, or nothing could be checked.
+    The numbers of a model's card (model-index), of .eval_results and of mteb's result
+    files beside it are measured under the model's own modules and prompts. Exit status
+    0: all that was checked is reproduced; 1: a number differs; 3: something is missing,
+    or nothing could be checked.
     """
     if claims and len(model) > 1:
         raise UsageError("--claims belong to one model: verify the models one by one")
@@ -101,7 +115,12 @@ def verify_command(
             statuses.append(int(kept["exit_status"]))
             continue
         found = _verified(
-            name, folders, encoder or [], claims or [], search=search, most_encodings=encodings
+            name,
+            folders,
+            encoder or [],
+            claims or [],
+            search=search,
+            most_encodings=encodings,
         )
         statuses.append(found.exit_status)
         if output is not None:
@@ -187,16 +206,26 @@ def own_method(method: Method, resolver: Resolver) -> Method:
     """The method under the model's own modules, where it has some and its id names no other."""
     encoder = method.encoder
     folder = resolver.places.encoder(encoder.member(0))
-    if isinstance(method.pooling, Native) or method.post or not (folder / MODULES_FILE).is_file():
+    if (
+        isinstance(method.pooling, Native)
+        or method.post
+        or not (folder / MODULES_FILE).is_file()
+    ):
         return method
     return resolver.registry.parse(f"{encoder.name}.{NATIVE.name}")
 
 
 def search_command(
-    model: Annotated[str, typer.Argument(help="Model folder, hub repository or encoder.")],
+    model: Annotated[
+        str, typer.Argument(help="Model folder, hub repository or encoder.")
+    ],
     folders: opt.Folders,
-    task: Annotated[str, typer.Option("--task", "-t", help="Task (harness list tasks).")],
-    target: Annotated[str, typer.Option("--target", help="The number, as printed: 75.46, 0.7546.")],
+    task: Annotated[
+        str, typer.Option("--task", "-t", help="Task (harness list tasks).")
+    ],
+    target: Annotated[
+        str, typer.Option("--target", help="The number, as printed: 75.46, 0.7546.")
+    ],
     metric: Annotated[
         str, typer.Option("--metric", help="The score that the number is said to be.")
     ] = "spearman",
@@ -207,10 +236,10 @@ def search_command(
 ) -> None:
     """Search for the choices under which a model gives a number.
 
-    Tried are, the cheapest first: other correlations, similarity functions and aggregations of the
-    same vectors; poolings, prompts, lengths, precisions; the other text form and other splits; two
-    choices at once. A line says before how many encodings that are at most. Exit status 1 if none
-    gives the printed digits.
+    Tried are, the cheapest first: other correlations, similarity functions and
+    aggregations of the same vectors; poolings, prompts, lengths, precisions; the other
+    text form and other splits; two choices at once. A line says before how many
+    encodings that are at most. Exit status 1 if none gives the printed digits.
     """
     look_up("score", metric, CORRELATION_SCORES)
     resolver = Resolver.from_options(folders.places(), encoder or [])
@@ -218,7 +247,9 @@ def search_command(
     chosen = look_up("task", name, resolver.registry.tasks)
     readings = readings_of(target)
     if not readings:
-        raise UsageError(f"--target {target}: wanted a number such as 75.46, found {target!r}")
+        raise UsageError(
+            f"--target {target}: wanted a number such as 75.46, found {target!r}"
+        )
     similarity, correlation = CORRELATION_SCORES[metric]
     stated = Statement(target, metric, data_set=name, source="--target")
     claim = replace(
@@ -244,14 +275,18 @@ def search_command(
             "method": method.id,
             "task": name,
             "target": target,
-            "choices": list(explanation.words) if explanation.measured is not None else None,
+            "choices": list(explanation.words)
+            if explanation.measured is not None
+            else None,
             "measured": explanation.measured,
             "tried": explanation.tried,
             "chance": explanation.is_chance,
         }
         opt.say(json.dumps(facts))
     elif explanation.measured is not None and not explanation.words:
-        opt.say(f"{name} {target} is reproduced as the model is ({explanation.measured:.4f}).")
+        opt.say(
+            f"{name} {target} is reproduced as the model is ({explanation.measured:.4f})."
+        )
     else:
         opt.say(explanation_in_words(f"{name} {target}", explanation))
     raise typer.Exit(0 if explanation.measured is not None else 1)

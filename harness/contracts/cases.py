@@ -62,14 +62,17 @@ class Case:
     def run(self) -> None:
         """Hold the thing to the contract.
 
-        Raises BrokenContract: what the contract wants, what was found, and a file that keeps it.
+        Raises BrokenContract: what the contract wants, what was found, and a file that
+        keeps it.
         """
         try:
             self.contract(*self.arguments)
         except BaseException as error:
             if is_interruption(error):
                 raise
-            if isinstance(error, DataError):  # the fault is in the data, whatever the contract is
+            if isinstance(
+                error, DataError
+            ):  # the fault is in the data, whatever the contract is
                 raise BrokenContract(f"{self.name}: {error}") from error
             raise BrokenContract(
                 f"{self.name} fails a contract test: {self.words}: {found_in(error)}. "
@@ -88,7 +91,12 @@ def cases(registry: Registry) -> Iterator[Case]:
 def _of_configuration(registry: Registry) -> Iterator[Case]:
     """The contracts of frozen values, and of methods."""
     values = {**_post_processors(registry), **registry.poolings}
-    frozen = {**registry.encoders, **registry.methods, **registry.tasks, **registry.corpora}
+    frozen = {
+        **registry.encoders,
+        **registry.methods,
+        **registry.tasks,
+        **registry.corpora,
+    }
     yield from _held_to(methods.VALUE_CONTRACTS, values, POST_FILE)
     yield from _held_to(methods.FROZEN_CONTRACTS, frozen, POST_FILE)
     yield from _held_to(methods.METHOD_CONTRACTS, registry.methods, POST_FILE, registry)
@@ -114,7 +122,9 @@ def _of_transforms(registry: Registry) -> Iterator[Case]:
 def _of_encoders(registry: Registry) -> Iterator[Case]:
     """The contracts of encoders: of functions, and of models with weights."""
     encoders = registry.encoders
-    functions = {name: x for name, x in encoders.items() if isinstance(x, FunctionConfig)}
+    functions = {
+        name: x for name, x in encoders.items() if isinstance(x, FunctionConfig)
+    }
     models = {name: x for name, x in encoders.items() if name not in functions}
     yield from _held_to(methods.ENCODER_CONTRACTS, encoders, ENCODER_FILE)
     yield from _held_to(methods.FUNCTION_CONTRACTS, functions, ENCODER_FILE)
@@ -134,7 +144,10 @@ def _of_data(registry: Registry) -> Iterator[Case]:
 
 
 def _held_to(
-    contracts: Iterable[Contract], things: Mapping[str, Any], example: str, *further: Any
+    contracts: Iterable[Contract],
+    things: Mapping[str, Any],
+    example: str,
+    *further: Any,
 ) -> Iterator[Case]:
     """Each of these contracts, which take `further` arguments, for each of these things."""
     for name, thing in things.items():
@@ -146,13 +159,16 @@ def _chains(registry: Registry) -> dict[str, Method]:
     """A method for each chain of post-processors, by the chain as it is written in its id."""
     with_posts = (method for method in registry.methods.values() if method.post)
     by_chain = {method.post: method for method in with_posts}
-    return {"".join(f"+{post.name}" for post in chain): m for chain, m in by_chain.items()}
+    return {
+        "".join(f"+{post.name}" for post in chain): m for chain, m in by_chain.items()
+    }
 
 
 def _post_processors(registry: Registry) -> dict[str, PostProcessor]:
     """The post-processors of all methods, by name.
 
-    Of those whose names differ in a count alone, the ones with the least and the greatest count.
+    Of those whose names differ in a count alone, the ones with the least and the
+    greatest count.
     """
     named = {post.name: post for m in registry.methods.values() for post in m.post}
     counts: dict[str, list[int]] = {}
@@ -163,6 +179,9 @@ def _post_processors(registry: Registry) -> dict[str, PostProcessor]:
     kept = {}
     for name, post in named.items():
         word, _, argument = name.partition(":")
-        if not argument.isdigit() or int(argument) in (min(counts[word]), max(counts[word])):
+        if not argument.isdigit() or int(argument) in (
+            min(counts[word]),
+            max(counts[word]),
+        ):
             kept[name] = post
     return kept

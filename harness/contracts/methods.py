@@ -7,7 +7,13 @@ from dataclasses import fields, is_dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from harness.contracts.requirements import refused, require, require_close, require_equal, untouched
+from harness.contracts.requirements import (
+    refused,
+    require,
+    require_close,
+    require_equal,
+    untouched,
+)
 from harness.contracts.samples import MISSING_FOLDER
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig
@@ -22,7 +28,9 @@ from harness.tasks.loader import TARGETS
 def check_configuration_is_frozen(thing: Any) -> None:
     """A configuration is a frozen dataclass, and equal settings hash to the same number."""
     require(is_dataclass(type(thing)), "a frozen dataclass", type(thing).__name__)
-    require(hash(thing) == hash(replace(thing)), "equal hashes of equal settings", "others")
+    require(
+        hash(thing) == hash(replace(thing)), "equal hashes of equal settings", "others"
+    )
     for field in fields(thing):
         with suppress(AttributeError):
             setattr(thing, field.name, getattr(thing, field.name))
@@ -49,7 +57,9 @@ def check_its_id_parses_to_it(method: Method, registry: Registry) -> None:
     require_equal(registry.parse(method.id), method, "its id to mean")
 
 
-def check_its_id_is_made_of_registered_parts(method: Method, registry: Registry) -> None:
+def check_its_id_is_made_of_registered_parts(
+    method: Method, registry: Registry
+) -> None:
     """The registered parts that an id names make the method, without its own registration."""
     composed = replace(registry, methods={}).parse(method.id)
     require_equal(repr(composed), repr(method), "its id to make")
@@ -58,7 +68,9 @@ def check_its_id_is_made_of_registered_parts(method: Method, registry: Registry)
 def check_its_corpus_is_known(method: Method, registry: Registry) -> None:
     """The corpus that a method is fitted on is registered, or is the sentences of the task."""
     known = [*TARGETS, *registry.corpora]
-    require(method.fit_on in {None, *known}, f"one of {', '.join(known)}", method.fit_on)
+    require(
+        method.fit_on in {None, *known}, f"one of {', '.join(known)}", method.fit_on
+    )
 
 
 def check_it_is_meant_for_some_task(method: Method, registry: Registry) -> None:
@@ -84,7 +96,11 @@ def check_it_says_what_its_weights_are(encoder: EncoderConfig) -> None:
     lacking = [name for name in ENCODER_FIELDS if not hasattr(encoder, name)]
     wanted = f"the attributes {', '.join(ENCODER_FIELDS)}"
     require(not lacking, wanted, f"no {', '.join(lacking)}")
-    require(bool(encoder.trained_on), "trained_on: the texts that its weights have seen", "none")
+    require(
+        bool(encoder.trained_on),
+        "trained_on: the texts that its weights have seen",
+        "none",
+    )
     require(bool(encoder.licence), "the licence of its weights", "none")
 
 
@@ -97,14 +113,18 @@ def check_missing_weights_are_named_in_one_line(encoder: EncoderConfig) -> None:
         encoder.identify(MISSING_FOLDER)
 
 
-def check_a_text_has_one_vector_whatever_stands_beside_it(encoder: FunctionConfig) -> None:
+def check_a_text_has_one_vector_whatever_stands_beside_it(
+    encoder: FunctionConfig,
+) -> None:
     """The vector of a text does not depend on the texts that are encoded with it."""
     texts = ["A man is eating.", "Someone eats.", "A man is eating."]
     together = encoder.vectors(texts)
     require_equal(encoder.identify().key, encoder.identify().key, "the key")
     for text, row in zip(texts, together, strict=True):
         same = f"the same vector of {text!r} alone"
-        require_close(encoder.vectors([text])[:1], row[None], same, rtol=1e-3, atol=1e-5)
+        require_close(
+            encoder.vectors([text])[:1], row[None], same, rtol=1e-3, atol=1e-5
+        )
 
 
 def check_an_encoder_does_not_write_into_what_it_gave(encoder: FunctionConfig) -> None:

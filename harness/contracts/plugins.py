@@ -16,16 +16,17 @@ def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
     """Load plug-ins, as a command with `--plugin` does: `load_registry` has what they register.
 
     Args:
-        files: Python files, or folders with an `__init__.py`. Those that HARNESS_PLUGINS and the
-            pyproject.toml of the current folder name are loaded as well, and installed
-            distributions that declare the entry point group `sentence_embedding_harness`.
+        files: Python files, or folders with an `__init__.py`. Those that
+            HARNESS_PLUGINS and the pyproject.toml of the current folder name are loaded
+            as well, and installed distributions that declare the entry point group
+            `sentence_embedding_harness`.
 
     Returns:
         The registry, with what they register.
 
     Raises:
-        UsageError: A file is not there, cannot be imported, registers a name that is taken, or
-            fails a contract test of its kind.
+        UsageError: A file is not there, cannot be imported, registers a name that is
+            taken, or fails a contract test of its kind.
 
     Examples:
         >>> import harness
@@ -63,7 +64,11 @@ def new_cases(registry: Registry) -> list[Case]:
 def _require_posts_in_methods(plugin: Plugin) -> None:
     """Raise UsageError for a post-processor in no method: no contract would be tested on it."""
     registry = load_registry()
-    used = {post.name.partition(":")[0] for m in registry.methods.values() for post in m.post}
+    used = {
+        post.name.partition(":")[0]
+        for m in registry.methods.values()
+        for post in m.post
+    }
     if unused := sorted(registry.posts.keys() - used):
         raise UsageError(
             f"{plugin.origin}: +{unused[0]} is in no method; add one, as in METHODS = "

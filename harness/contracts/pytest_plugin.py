@@ -1,7 +1,7 @@
 """The contracts of plug-ins as tests: `pytest --harness-contracts --plugin my_method.py`.
 
-There is a test for each contract of each thing that plug-ins register. pytest imports this module
-wherever the harness is installed, so everything else is imported later.
+There is a test for each contract of each thing that plug-ins register. pytest imports
+this module wherever the harness is installed, so everything else is imported later.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def pytest_collection_modifyitems(
         raise pytest.UsageError(str(error)) from None
     for case in new_cases(registry) if plugins else cases(registry):
         nodeid = f"harness-contracts::{case.id}"
-        items.append(ContractItem.from_parent(session, name=case.id, nodeid=nodeid, case=case))
+        items.append(
+            ContractItem.from_parent(session, name=case.id, nodeid=nodeid, case=case)
+        )
 
 
 class ContractItem(pytest.Item):
@@ -69,7 +71,9 @@ class ContractItem(pytest.Item):
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """One line: what the contract wants and what was found; the traceback by `--tb`."""
-        if self.config.option.tbstyle == "auto" and isinstance(excinfo.value, AssertionError):
+        if self.config.option.tbstyle == "auto" and isinstance(
+            excinfo.value, AssertionError
+        ):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

@@ -26,7 +26,11 @@ def require_equal(found: object, wanted: object, what: str) -> None:
 
 
 def require_close(
-    found: np.ndarray, wanted: np.ndarray, what: str, rtol: float = 0.0, atol: float = 0.0
+    found: np.ndarray,
+    wanted: np.ndarray,
+    what: str,
+    rtol: float = 0.0,
+    atol: float = 0.0,
 ) -> None:
     """Raise AssertionError unless the numbers of two arrays agree; without a tolerance, exactly."""
     require(found.shape == wanted.shape, f"{what} of shape {wanted.shape}", found.shape)
@@ -45,13 +49,17 @@ def require_finite(x: np.ndarray, what: str) -> None:
     finite = np.isfinite(x)
     if not finite.all():
         row = np.unravel_index(int(finite.argmin()), finite.shape)[0]
-        raise AssertionError(f"wanted {what} that are finite, found another in row {row}")
+        raise AssertionError(
+            f"wanted {what} that are finite, found another in row {row}"
+        )
 
 
 @contextmanager
 def refused(kind: type[HarnessError], *words: str) -> Iterator[None]:
     """Context that must raise such an error: one line to act on, with these words."""
-    wanted = f"{kind.__name__}, in one line" + (f" with {' and '.join(words)}" if words else "")
+    wanted = f"{kind.__name__}, in one line" + (
+        f" with {' and '.join(words)}" if words else ""
+    )
     try:
         yield
     except kind as refusal:
@@ -75,8 +83,12 @@ def untouched(*shared: np.ndarray) -> Iterator[None]:
     """Context in which nobody may write into these arrays, since cells share arrays like them."""
     copies = [x.copy() for x in map(read_only, shared)]
     yield
-    for x, copy in zip(shared, copies, strict=True):  # other libraries write in spite of the flag
-        require(np.array_equal(x, copy), "a shared array as it was", "other numbers in it")
+    for x, copy in zip(
+        shared, copies, strict=True
+    ):  # other libraries write in spite of the flag
+        require(
+            np.array_equal(x, copy), "a shared array as it was", "other numbers in it"
+        )
 
 
 def found_in(error: BaseException) -> str:

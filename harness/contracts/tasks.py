@@ -23,7 +23,9 @@ def check_a_metric_does_not_write_into_shared_pairs(metric: Metric) -> None:
     x = rows(120, 8)
     splits = np.split(np.arange(len(x)), 3 if metric.learns else 1)
     for classes in (False, True):
-        gold = [np.arange(len(split) // 2) % 2 / (1 if classes else 7) for split in splits]
+        gold = [
+            np.arange(len(split) // 2) % 2 / (1 if classes else 7) for split in splits
+        ]
         scored, *labelled = (
             PairRows(split[0::2], split[1::2], of_split)
             for split, of_split in zip(splits, gold, strict=True)
@@ -31,7 +33,10 @@ def check_a_metric_does_not_write_into_shared_pairs(metric: Metric) -> None:
         texts = tuple(f"sentence {row}" for row in splits[0])
         pairs = Pairs(texts[0::2], texts[1::2], gold[0], ("all",) * len(gold[0]))
         shared = (x, scored.a, scored.b, pairs.gold, *gold)
-        with untouched(*shared), suppress(HarnessError):  # another kind of gold than it scores
+        with (
+            untouched(*shared),
+            suppress(HarnessError),
+        ):  # another kind of gold than it scores
             values, _ = metric.compare(x, scored, labelled)
             with untouched(values):
                 metric.score(values, pairs)
@@ -47,7 +52,9 @@ def check_its_splits_hold_what_is_scored_and_trained_on(task: Task) -> None:
     """The splits that a task scores and trains on are among its splits."""
     used = {*task.scored, *([task.train] if task.train else [])}
     require(bool(task.scored), "a split that is scored", "none")
-    require(used <= set(task.splits), f"some of the splits {', '.join(task.splits)}", used)
+    require(
+        used <= set(task.splits), f"some of the splits {', '.join(task.splits)}", used
+    )
 
 
 def check_another_split_is_wrong_usage(task: Task) -> None:
@@ -66,7 +73,9 @@ def check_only_graded_scores_have_a_scale(task: Task) -> None:
 
 def check_geometry_goes_with_correlation(task: Task) -> None:
     """Alignment and uniformity are computed only where the metric is correlation."""
-    require(not task.geometry or task.metric == "correlation", "correlation", task.metric)
+    require(
+        not task.geometry or task.metric == "correlation", "correlation", task.metric
+    )
 
 
 def check_it_names_its_licence(task: Task) -> None:
@@ -101,7 +110,9 @@ def check_it_needs_no_folder_and_is_the_same_again(thing: Any) -> None:
     """Embedded data are read without a folder of data, and are the same each time."""
     if isinstance(thing, Task):
         digest = pairs_digest(thing.pairs(MISSING_FOLDER))
-        require_equal(pairs_digest(thing.pairs(MISSING_FOLDER)), digest, "pairs with the digest")
+        require_equal(
+            pairs_digest(thing.pairs(MISSING_FOLDER)), digest, "pairs with the digest"
+        )
     else:
         sentences = list(islice(thing.sentences(MISSING_FOLDER), 50))
         repeated = list(islice(thing.sentences(MISSING_FOLDER), 50))

@@ -31,8 +31,9 @@ from harness.evaluation.cell import fit, measure
 from harness.evaluation.fit_corpus import FitCorpusVectors
 from harness.transforms.affine import Affine, Moments
 
-# Fits of one map on the same rows in another order differ by rounding (1e-16 a number), which the
-# inverse of the smallest kept spread amplifies; the mapped numbers are about 1.
+# Fits of one map on the same rows in another order differ by rounding (1e-16 a number),
+# which the inverse of the smallest kept spread amplifies; the mapped numbers are about
+# 1.
 ROUNDING = 1e-8
 
 # --- poolings ------------------------------------------------------------------------------------
@@ -50,9 +51,14 @@ def check_pooling_gives_one_finite_row_a_sentence(pooling: Pooling) -> None:
 def check_pooling_keeps_rows_apart(pooling: Pooling) -> None:
     """The vector of a sentence does not depend on the other sentences of an encoding."""
     whole, chosen = encoding(), np.array([3, 0])
-    parts = {name: getattr(whole, name)[chosen] for name in ("mean", "cls", "pooler", "native")}
+    parts = {
+        name: getattr(whole, name)[chosen]
+        for name in ("mean", "cls", "pooler", "native")
+    }
     alone = pooling(replace(whole, **parts))
-    require_close(alone, pooling(whole)[chosen], "rows that do not depend on the others")
+    require_close(
+        alone, pooling(whole)[chosen], "rows that do not depend on the others"
+    )
 
 
 def check_pooling_reads_only_the_layers_it_wants(pooling: Pooling) -> None:
@@ -60,13 +66,17 @@ def check_pooling_reads_only_the_layers_it_wants(pooling: Pooling) -> None:
     whole = encoding()
     layers = pooling.hidden_states(whole.depth) or (whole.depth,)
     part = replace(whole, layers=layers, mean=whole.mean[:, list(layers)])
-    require_close(pooling(part), pooling(whole), f"the same rows of the layers {layers} alone")
+    require_close(
+        pooling(part), pooling(whole), f"the same rows of the layers {layers} alone"
+    )
 
 
 def check_pooling_refuses_an_encoding_without_its_part(pooling: Pooling) -> None:
     """A pooling raises UsageError for an encoding that lacks what it reads."""
     whole = encoding()
-    bare = replace(whole, layers=(), mean=whole.mean[:, :0], cls=None, pooler=None, native=None)
+    bare = replace(
+        whole, layers=(), mean=whole.mean[:, :0], cls=None, pooler=None, native=None
+    )
     with refused(UsageError, pooling.name):
         pooling(bare)
 
@@ -98,10 +108,18 @@ def fitted(post: PostProcessor, x: np.ndarray | Moments, seed: int = 0) -> Any:
 def check_it_declares_what_the_engine_asks(post: PostProcessor) -> None:
     """A post-processor has all attributes of one, and its `share` is above 0 and at most 1."""
     lacking = [name for name in POST_FIELDS if not hasattr(post, name)]
-    require(not lacking, f"the attributes {', '.join(POST_FIELDS)}", f"no {', '.join(lacking)}")
+    require(
+        not lacking,
+        f"the attributes {', '.join(POST_FIELDS)}",
+        f"no {', '.join(lacking)}",
+    )
     require(0 < post.share <= 1, "a share above 0 and at most 1", post.share)
     # Moments are of whole corpora.
-    require(not post.from_moments or post.share == 1, "the share 1, from moments", post.share)
+    require(
+        not post.from_moments or post.share == 1,
+        "the share 1, from moments",
+        post.share,
+    )
 
 
 POST_FIELDS = ("name", "from_moments", "deterministic", "share", "dropout", "fit")
@@ -144,7 +162,11 @@ def check_a_deterministic_fit_draws_nothing(post: PostProcessor) -> None:
     before = rng.bit_generator.state
     post.fit(rows_to_fit_on(post), rng)
     drawn = rng.bit_generator.state != before
-    wanted = "nothing drawn" if post.deterministic else "something drawn, or deterministic = True"
+    wanted = (
+        "nothing drawn"
+        if post.deterministic
+        else "something drawn, or deterministic = True"
+    )
     require(drawn is not post.deterministic, wanted, "draws" if drawn else "none")
 
 
@@ -155,9 +177,13 @@ def check_a_map_keeps_rows_apart(post: PostProcessor) -> None:
     together = transform(x)
     by_row = np.concatenate([transform(x[row : row + 1]) for row in range(5)])
     # Rounding alone: the products of one row and of many are summed in another order.
-    exact = together.dtype == np.float64  # another contract says of others that they should be
+    exact = (
+        together.dtype == np.float64
+    )  # another contract says of others that they should be
     rtol, atol = (1e-10, 1e-12) if exact else (1e-3, 1e-4)
-    require_close(by_row, together[:5], "rows that do not depend on the others", rtol, atol)
+    require_close(
+        by_row, together[:5], "rows that do not depend on the others", rtol, atol
+    )
 
 
 def check_a_map_is_a_pure_function(post: PostProcessor) -> None:
@@ -210,7 +236,8 @@ def check_noise_in_a_constant_coordinate_stays_small(post: PostProcessor) -> Non
     noise = 1e-7 * rows(len(x), 3, seed=1)
     quiet, noisy = with_constants(x), with_constants(x, noise)
     transform = fitted(post, quiet)
-    # What went in is below 1e-6. A spread that is rounding noise itself would divide it by 1e-17.
+    # What went in is below 1e-6. A spread that is rounding noise itself would divide it
+    # by 1e-17.
     moved = float(np.abs(transform(noisy) - transform(quiet)).max())
     require(moved < 1e-6, "noise of 1e-7 to stay below 1e-6", f"{moved:.3g}")
 
@@ -222,8 +249,9 @@ def check_noise_in_a_constant_coordinate_is_not_fitted(post: PostProcessor) -> N
     quiet, noisy = (with_constants(x, n) for n in (0.0, noise))
     one, other = fitted(post, quiet)(quiet), fitted(post, noisy)(noisy)
     require_equal(other.shape, one.shape, "with noise the shape")
-    # Inner products, since a map is as good turned. Noise of 1e-7 moves them by as little, times
-    # the inverse of the smallest spread; a coordinate that is divided by its noise adds 1 and more.
+    # Inner products, since a map is as good turned. Noise of 1e-7 moves them by as
+    # little, times the inverse of the smallest spread; a coordinate that is divided by
+    # its noise adds 1 and more.
     products = "the same inner products with noise of 1e-7"
     require_close(other @ other[:5].T, one @ one[:5].T, products, rtol=1e-7, atol=1e-3)
 
@@ -237,7 +265,9 @@ def check_few_rows_give_a_finite_map_or_a_refusal(post: PostProcessor) -> None:
         except ScoreError as refusal:
             require_one_line(refusal)
         else:
-            require_finite(transform(rows(20, x.shape[1], seed=1)), f"numbers, fitted on {count},")
+            require_finite(
+                transform(rows(20, x.shape[1], seed=1)), f"numbers, fitted on {count},"
+            )
 
 
 POST_CONTRACTS = (
@@ -264,7 +294,9 @@ POST_CONTRACTS = (
 
 def assert_same_map(one: Any, other: Any, x: np.ndarray) -> None:
     """Raise AssertionError unless two maps agree on these rows."""
-    require_close(one(x), other(x), "the same rows of both maps", rtol=ROUNDING, atol=ROUNDING)
+    require_close(
+        one(x), other(x), "the same rows of both maps", rtol=ROUNDING, atol=ROUNDING
+    )
 
 
 def check_fit_gives_an_affine_map_of_its_rank(post: PostProcessor) -> None:
@@ -309,7 +341,12 @@ def check_a_fit_does_not_write_into_shared_moments(post: PostProcessor) -> None:
     """A fit does not write into moments, which other cells use too."""
     moments = Moments.of(rows_to_fit_on(post))
     principal, uncentred = moments.principal, moments.principal_uncentred
-    directions = (principal.values, principal.vectors, uncentred.values, uncentred.vectors)
+    directions = (
+        principal.values,
+        principal.vectors,
+        uncentred.values,
+        uncentred.vectors,
+    )
     with untouched(moments.mean, moments.scatter, *directions):
         fitted(post, moments)
 
@@ -331,11 +368,20 @@ def check_a_measured_chain_gives_the_same_finite_scores_again(method: Method) ->
     """A chain of post-processors gives finite scores, and the same again for the same seed."""
     view, pairs = view_of(rows_to_fit_on(*method.post))
     task = Task(
-        "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw", geometry=True
+        "t",
+        lambda *_: pairs,
+        ("test",),
+        ("test",),
+        "correlation",
+        "none",
+        "raw",
+        geometry=True,
     )
     data = FitCorpusVectors(view.matrix[view.rows(pairs.sentences)])
     first, again = (
-        measure(task, pairs, view, fit(method, data, np.random.default_rng(1)), lambda: 0.0)
+        measure(
+            task, pairs, view, fit(method, data, np.random.default_rng(1)), lambda: 0.0
+        )
         for _ in range(2)
     )
     require_equal(again.scores, first.scores, "the scores")
@@ -352,7 +398,9 @@ def check_a_chain_from_moments_is_the_chain_from_rows(method: Method) -> None:
     results = []
     for fitted_on in (moments, view.matrix[view.rows(pairs.sentences)]):
         vectors = view.matrix
-        for transform in fit(method, FitCorpusVectors(fitted_on), np.random.default_rng(0)):
+        for transform in fit(
+            method, FitCorpusVectors(fitted_on), np.random.default_rng(0)
+        ):
             vectors = transform(vectors)
         results.append(vectors)
     same = "the same rows from moments as from rows"

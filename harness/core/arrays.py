@@ -1,8 +1,8 @@
 """Arrays: annotations of their shapes, and arrays that nobody can write into.
 
-The tests check the annotations: `Float32[np.ndarray, "N D"]`. They are jaxtyping's where it was
-imported before, as the tests do to check them, and for a type checker. Elsewhere nobody evaluates
-them, and to import it takes longer than most commands run.
+The tests check the annotations: `Float32[np.ndarray, "N D"]`. They are jaxtyping's
+where it was imported before, as the tests do to check them, and for a type checker.
+Elsewhere nobody evaluates them, and to import it takes longer than most commands run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ Array = TypeVar("Array", bound=np.ndarray)
 def read_only(x: Array) -> Array:
     """The array itself, which is read-only from now on, as are the arrays that it is a view of.
 
-    For an array that cells share: whoever writes into it would move the scores of the others.
+    For an array that cells share: whoever writes into it would move the scores of the
+    others.
     """
     owner: Any = x
     while isinstance(owner, np.ndarray):

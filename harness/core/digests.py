@@ -19,9 +19,15 @@ from harness.core.errors import DataError
 from harness.core.files import write_atomically
 
 READ_BYTES = 1 << 20  # at a time
-LARGE_FILE = 1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
+LARGE_FILE = (
+    1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
+)
 NO_FILE = "no file"  # in the place of a digest
-TENSOR_SUFFIXES = (".safetensors", ".bin", ".npz")  # of files that are read whole, and once
+TENSOR_SUFFIXES = (
+    ".safetensors",
+    ".bin",
+    ".npz",
+)  # of files that are read whole, and once
 
 
 # Values
@@ -43,7 +49,8 @@ def digest_of_repr(value: object) -> str:
 class _Reading:
     """The states of files and folders that were found in a reading, by their paths.
 
-    `kept` are the bytes of files of tensors between the taking of their digests and their loading.
+    `kept` are the bytes of files of tensors between the taking of their digests and
+    their loading.
     """
 
     def __init__(self) -> None:
@@ -58,8 +65,9 @@ _READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
 def one_reading() -> Iterator[None]:
     """Context in which a file that is read several times must have the same bytes each time.
 
-    So the digests that `sha256_of` gives in it are those of what `read_bytes` and `open_bytes` give
-    in it: DataError is raised for a file that changed in between. No note is taken for true.
+    So the digests that `sha256_of` gives in it are those of what `read_bytes` and
+    `open_bytes` give in it: DataError is raised for a file that changed in between. No
+    note is taken for true.
     """
     if _READING.get() is not None:  # within another
         yield
@@ -74,7 +82,10 @@ def one_reading() -> Iterator[None]:
 def require_unchanged(path: Path, state: str) -> None:
     """Raise DataError if another state of a file or folder was found earlier in this reading."""
     reading = _READING.get()
-    if reading is not None and reading.states.setdefault(path.absolute(), state) != state:
+    if (
+        reading is not None
+        and reading.states.setdefault(path.absolute(), state) != state
+    ):
         raise DataError(f"{path} changed while it was read; run again")
 
 
@@ -133,12 +144,14 @@ _NOTES: ContextVar[Notes | None] = ContextVar("notes", default=None)
 
 
 @contextmanager
-def remembering(folder: Path, *, anew: bool = False, writable: bool = True) -> Iterator[None]:
+def remembering(
+    folder: Path, *, anew: bool = False, writable: bool = True
+) -> Iterator[None]:
     """Context in which `sha256_of` notes digests of large files, and reads only changed ones.
 
-    A file has changed if its size, times or inode have. That is a guess, which a plan may make: a
-    change through a memory map keeps all of them. With `anew` every file is read, and unless
-    `writable` nothing is noted.
+    A file has changed if its size, times or inode have. That is a guess, which a plan
+    may make: a change through a memory map keeps all of them. With `anew` every file is
+    read, and unless `writable` nothing is noted.
     """
     outside = _NOTES.set(Notes(folder, anew, writable))
     try:

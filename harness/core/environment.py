@@ -24,7 +24,8 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensor
 def commit() -> dict[str, Any]:
     """The commit of the checkout and whether tracked files differ from it; None outside one.
 
-    An installed package may be inside a checkout of another project, whose commit says nothing.
+    An installed package may be inside a checkout of another project, whose commit says
+    nothing.
     """
     if IS_WHEEL:
         return {"commit": None, "dirty": None}
@@ -107,8 +108,8 @@ def extra(name: str) -> Iterator[None]:
 def one_blas_thread() -> Any:
     """Context in which NumPy and SciPy multiply and decompose matrices on one thread.
 
-    On several, the order of a sum depends on how many there are, and with it the last digits of a
-    fit or a score.
+    On several, the order of a sum depends on how many there are, and with it the last
+    digits of a fit or a score.
     """
     return _libraries().limit(limits=1, user_api="blas")
 

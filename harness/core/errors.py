@@ -9,8 +9,8 @@ class HarnessError(Exception):
     """An error that a user can act on: in one line the expected value, the one found, a remedy.
 
     Attributes:
-        exit_status: What the command line ends with: 1 a cell failed, 2 wrong usage, 3 something
-            could not run because an asset is missing.
+        exit_status: What the command line ends with: 1 a cell failed, 2 wrong usage, 3
+            something could not run because an asset is missing.
 
     Examples:
         >>> from harness import HarnessError, load_registry
@@ -88,10 +88,12 @@ def is_interruption(error: BaseException) -> bool:
 
 
 CACHE_SETTING = "--cache or HARNESS_CACHE_DIR"
-# What a system says of a folder in which nothing may be written, and what moves each folder.
+# What a system says of a folder in which nothing may be written, and what moves each
+# folder.
 WRITING_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
 FOLDER_SETTINGS = (
-    f"{CACHE_SETTING} moves the cache, --output records, --data-dir or HARNESS_DATA_DIR data"
+    f"{CACHE_SETTING} moves the cache, --output records, "
+    "--data-dir or HARNESS_DATA_DIR data"
 )
 
 

@@ -35,16 +35,19 @@ def make_folder(folder: Path, setting: str, *, to_write: bool = False) -> None:
 
 
 SCRATCH = ".writing-"
-SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
+SECONDS_TO_WRITE = (
+    3600.0  # what has not grown for so long is not being written any more
+)
 
 
 @contextmanager
 def replacing(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Path]:
     """A scratch file that takes a file's place when the block ends, synchronised with the disk.
 
-    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing, and
-    so does a `check` that fails, the last step before the file takes its place; what a killed
-    process left in the folder goes an hour later. An OSError names the file itself.
+    A reader, or a crash, sees all of the new file or none. A block that fails leaves
+    nothing, and so does a `check` that fails, the last step before the file takes its
+    place; what a killed process left in the folder goes an hour later. An OSError names
+    the file itself.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for unfinished in path.parent.glob(f"{SCRATCH}*.tmp"):
@@ -74,7 +77,9 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         # Without a number it has a message of its own.
-        if error.errno and Path(str(error.filename or SCRATCH)).name.startswith(SCRATCH):
+        if error.errno and Path(str(error.filename or SCRATCH)).name.startswith(
+            SCRATCH
+        ):
             error.filename = str(path)
         raise
 
@@ -88,7 +93,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 # Locks
 
 
-LEASE = 30.0  # seconds without a sign of life after which another process takes a lock over
+LEASE = (
+    30.0  # seconds without a sign of life after which another process takes a lock over
+)
 
 
 class LockLost(Exception):
@@ -98,18 +105,22 @@ class LockLost(Exception):
 def rewrite(path: Path, content: Callable[[], bytes]) -> None:
     """Write a file anew from what it holds, while nobody else writes in its folder so.
 
-    The lock is a file, so that it also holds where a network file system has no `flock`. That of a
-    holder without a sign of life for `LEASE` seconds is taken over: a process that was stopped for
-    so long finds its lock lost before it writes, and starts over with what is there then.
+    The lock is a file, so that it also holds where a network file system has no
+    `flock`. That of a holder without a sign of life for `LEASE` seconds is taken over:
+    a process that was stopped for so long finds its lock lost before it writes, and
+    starts over with what is there then.
 
     Args:
         path: The file.
-        content: Reads what is there and returns the new content; called again at a new start.
+        content: Reads what is there and returns the new content; called again at a new
+            start.
     """
     from filelock import SoftFileLease
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = SoftFileLease(path.parent / ".lock", lease_duration=LEASE, poll_interval=0.01)
+    lock = SoftFileLease(
+        path.parent / ".lock", lease_duration=LEASE, poll_interval=0.01
+    )
 
     def require_lock() -> None:
         owner = lock.owner
@@ -125,7 +136,8 @@ def rewrite(path: Path, content: Callable[[], bytes]) -> None:
 def share(folder: Path) -> int | None:
     """An open handle that keeps other processes from clearing a folder until it is closed.
 
-    Waits for a clearing under way. None if there is no such folder, or it cannot be locked.
+    Waits for a clearing under way. None if there is no such folder, or it cannot be
+    locked.
     """
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -168,7 +180,9 @@ def sized(count: int) -> str:
 def file_name(identifier: str) -> str:
     """An id as one path component: `bert-base:64` -> `bert-base%3A64`. Never leaves its folder."""
     name = quote(identifier, safe="+@")
-    return f"{name[:-1]}%2E" if name.endswith(".") else name  # `.` and `..` leave the folder
+    return (
+        f"{name[:-1]}%2E" if name.endswith(".") else name
+    )  # `.` and `..` leave the folder
 
 
 def safe(name: str) -> PurePosixPath:
@@ -177,6 +191,11 @@ def safe(name: str) -> PurePosixPath:
     The message does not repeat the name, which somebody else chose.
     """
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or not path.parts or ".." in path.parts or ":" in path.parts[0]:
+    if (
+        path.is_absolute()
+        or not path.parts
+        or ".." in path.parts
+        or ":" in path.parts[0]
+    ):
         raise ValueError("an unsafe name, which leaves its folder")
     return path

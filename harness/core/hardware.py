@@ -1,7 +1,8 @@
 """The device, the precision and the size of batches that an encoder runs with.
 
-A precision below float32 moves scores, so an encoder in it is another one, and its name says so:
-`minilm-float16`, cut at 64 tokens `minilm-float16:64`. A device and a batch move rounding alone.
+A precision below float32 moves scores, so an encoder in it is another one, and its name
+says so: `minilm-float16`, cut at 64 tokens `minilm-float16:64`. A device and a batch
+move rounding alone.
 """
 
 from __future__ import annotations
@@ -41,9 +42,13 @@ class Hardware:
 
     def __post_init__(self) -> None:
         if self.dtype not in (choices := (FLOAT32, *HALVES)):
-            raise UsageError(f"wanted a precision of {', '.join(choices)}, found {self.dtype!r}")
+            raise UsageError(
+                f"wanted a precision of {', '.join(choices)}, found {self.dtype!r}"
+            )
         if self.batch_tokens is not None and self.batch_tokens < 1:
-            raise UsageError(f"wanted 1 token or more in a batch, found {self.batch_tokens}")
+            raise UsageError(
+                f"wanted 1 token or more in a batch, found {self.batch_tokens}"
+            )
 
 
 def cuda_devices() -> int:

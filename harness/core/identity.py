@@ -1,7 +1,8 @@
 """The identity of a configuration: the text of its settings, by which results know it again.
 
-A setting at its default is left out, so that a new setting with a default changes no identity. What
-is then in the identity of a measured cell, and what makes a result stale, says docs/identity.md.
+A setting at its default is left out, so that a new setting with a default changes no
+identity. What is then in the identity of a measured cell, and what makes a result
+stale, says docs/identity.md.
 """
 
 from __future__ import annotations
@@ -20,24 +21,32 @@ import numpy as np
 
 from harness.core.provenance import PLUGINS
 
-# Metadata of a field that is in no identity: what is only said of a method, where its files come
-# from, how they are checked, and what moves a score by no more than rounding.
+# Metadata of a field that is in no identity: what is only said of a method, where its
+# files come from, how they are checked, and what moves a score by no more than
+# rounding.
 NOT_IN_IDENTITY: Mapping[str, Any] = {"identity": False}
 
-PLAIN_TYPES = (type(None), bool, int, float, str)  # types whose `repr` says all of a value
+PLAIN_TYPES = (
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+)  # types whose `repr` says all of a value
 
 
 def identity_text(value: Any, written: Collection[str] = ()) -> str:
     """The text of a value's settings, as one would write it in Python.
 
-    A dataclass is written as the call that makes it. Left out are fields with the metadata
-    `NOT_IN_IDENTITY`, fields that equality leaves out, and settings at their default. A plug-in's
-    classes are written with all their settings: no test holds its defaults in place.
+    A dataclass is written as the call that makes it. Left out are fields with the
+    metadata `NOT_IN_IDENTITY`, fields that equality leaves out, and settings at their
+    default. A plug-in's classes are written with all their settings: no test holds its
+    defaults in place.
 
     Args:
         value: A frozen dataclass, or a setting of one.
-        written: The names of settings that are written at their default, too: for digests that are
-            older than the rule that leaves them out.
+        written: The names of settings that are written at their default, too: for
+            digests that are older than the rule that leaves them out.
 
     Examples:
         >>> from harness.transforms.pooling import MEAN
@@ -62,7 +71,10 @@ def identity_text(value: Any, written: Collection[str] = ()) -> str:
         case set() | frozenset():
             return f"{{{', '.join(sorted(identity_text(item, written) for item in value))}}}"
         case Mapping():
-            items = [f"{identity_text(k)}: {identity_text(v, written)}" for k, v in value.items()]
+            items = [
+                f"{identity_text(k)}: {identity_text(v, written)}"
+                for k, v in value.items()
+            ]
             return f"{{{', '.join(sorted(items))}}}"
     if _has_a_name(value):
         return f"{value.__module__}.{value.__qualname__}"
@@ -86,15 +98,21 @@ def identity_digest(value: object) -> str:
 def describes(text: str, configuration: object) -> bool:
     """Whether an identity is that of a configuration, whichever version of the harness wrote it.
 
-    Earlier versions wrote every setting, and a setting may be newer than the text: what the text
-    names must be as it is now, and what it does not name must be at its default. A class may tell
-    the names that it had for some of its settings (`FORMER_NAMES`, as in baselines/flow.py).
+    Earlier versions wrote every setting, and a setting may be newer than the text: what
+    the text names must be as it is now, and what it does not name must be at its
+    default. A class may tell the names that it had for some of its settings
+    (`FORMER_NAMES`, as in baselines/flow.py).
     """
     if text == identity_text(configuration):
         return True
     try:
         return _agrees(_parsed(text), configuration)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # no text of settings
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # no text of settings
         return False
 
 
@@ -110,7 +128,9 @@ def _agrees(node: ast.expr, value: object) -> bool:
         return (
             parts is not None
             and len(parts) == len(value)
-            and all(_agrees(part, item) for part, item in zip(parts, value, strict=True))
+            and all(
+                _agrees(part, item) for part, item in zip(parts, value, strict=True)
+            )
         )
     if not is_dataclass(value) or isinstance(value, type):
         return ast.unparse(node) == ast.unparse(_parsed(identity_text(value)))
@@ -156,8 +176,9 @@ def _defaults(kind: Any) -> Mapping[str, str | None]:
 def _has_a_name(value: Any) -> bool:
     """Whether a value is a class or function that its module and name tell from all others.
 
-    Not a function that is made in another one or bound to an object: it is written as its `repr`,
-    whose address keeps any stored result from being taken for that of another function.
+    Not a function that is made in another one or bound to an object: it is written as
+    its `repr`, whose address keeps any stored result from being taken for that of
+    another function.
     """
     bound_to = getattr(value, "__self__", None)
     name = getattr(value, "__qualname__", "<")

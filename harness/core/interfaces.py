@@ -30,11 +30,17 @@ class Hub:
     revision: str | None = None
     sha256: str | None = None  # of the weights, where it is known
     package: str | None = None  # a folder in it carries the same files and goes first
-    asset: str | None = None  # the name that `harness fetch` takes, if not the encoder's
+    asset: str | None = (
+        None  # the name that `harness fetch` takes, if not the encoder's
+    )
     download_size: int | None = None  # roughly, in bytes
 
     def __str__(self) -> str:
-        return f"{self.repo}@{self.revision[:12]}" if self.revision else f"{self.repo}, unpinned"
+        return (
+            f"{self.repo}@{self.revision[:12]}"
+            if self.revision
+            else f"{self.repo}, unpinned"
+        )
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,9 @@ class Trained:
     recipe: str  # the arguments of `harness train`, without seed and folders
     family: str
     folder: str  # below the trained encoders of the cache
-    seed: int | None = None  # of one member; None is the family itself, which has no files
+    seed: int | None = (
+        None  # of one member; None is the family itself, which has no files
+    )
     on_the_spot: bool = False  # whether a run that needs a member trains it
 
     def __str__(self) -> str:
@@ -95,9 +103,9 @@ Source = Hub | Packaged | VectorFile | LocalFiles | Trained
 class Encoding:
     """The pooled hidden states that one encoder pass keeps of N sentences.
 
-    A mean over layers commutes with the mean over tokens, so these serve every pooling and token
-    states are never stored. All poolings share them: the arrays that it is made of are read-only
-    from then on.
+    A mean over layers commutes with the mean over tokens, so these serve every pooling
+    and token states are never stored. All poolings share them: the arrays that it is
+    made of are read-only from then on.
 
     Attributes:
         layers: The kept hidden states, ascending: 0 is the embedding layer's output.
@@ -105,13 +113,14 @@ class Encoding:
         mean: Masked token means of the kept layers, [CLS] and [SEP] included.
         cls: The last layer's summary token; None where the encoder has none.
         pooler: The checkpoint's own trained head over it; None where there is none.
-        native: The one vector a sentence of a model's own modules, or of its input embeddings;
-            None where the encoder gives hidden states.
-        tokens: How many tokens each sentence has, and how many of them have a vector; None for an
-            encoder that has one for every text.
+        native: The one vector a sentence of a model's own modules, or of its input
+            embeddings; None where the encoder gives hidden states.
+        tokens: How many tokens each sentence has, and how many of them have a vector;
+            None for an encoder that has one for every text.
 
     Raises:
-        ScoreError: An array has another number of rows than `mean`, or holds no real numbers.
+        ScoreError: An array has another number of rows than `mean`, or holds no real
+            numbers.
 
     Examples:
         >>> import numpy as np
@@ -132,8 +141,14 @@ class Encoding:
     def __post_init__(self) -> None:
         for name, x in self.arrays.items():
             if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
-                kind = f"an array of {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
-                raise ScoreError(f"an encoding's {name}: wanted an array of float32, found {kind}")
+                kind = (
+                    f"an array of {x.dtype}"
+                    if isinstance(x, np.ndarray)
+                    else type(x).__name__
+                )
+                raise ScoreError(
+                    f"an encoding's {name}: wanted an array of float32, found {kind}"
+                )
             if len(x) != len(self.mean):
                 rows = f"wanted {len(self.mean)} rows as in mean, found {len(x)}"
                 raise ScoreError(f"an encoding's {name}: {rows}")
@@ -154,10 +169,14 @@ class Identity:
     """The digests by which two encoders are known to be the same.
 
     Attributes:
-        key: Hex digest of everything that changes the output; caches are addressed by it.
-        digests: The digests that went into it, by what they are of: weights, tokenizer, config.
-        max_length: The length that texts are cut to, in tokens; None where there is none.
-        parameters: The number of parameters in the checkpoint; None where its files do not say.
+        key: Hex digest of everything that changes the output; caches are addressed by
+            it.
+        digests: The digests that went into it, by what they are of: weights, tokenizer,
+            config.
+        max_length: The length that texts are cut to, in tokens; None where there is
+            none.
+        parameters: The number of parameters in the checkpoint; None where its files do
+            not say.
     """
 
     key: str
@@ -255,8 +274,8 @@ class EncoderConfig(Protocol):
     def load(self, path: Path, cache: Path) -> Encoder:
         """Read an encoder's files, ready to encode.
 
-        The encoder's `key` is that of `identify` for the very bytes that are read; else a run
-        refuses it.
+        The encoder's `key` is that of `identify` for the very bytes that are read; else
+        a run refuses it.
 
         Args:
             path: The folder or file that holds them, as `Places.encoder` finds it.
@@ -296,7 +315,8 @@ class Pooling(Protocol):
         """A row for each sentence of an encoding.
 
         Raises:
-            UsageError: The encoding lacks a layer, a summary token or a pooler that this needs.
+            UsageError: The encoding lacks a layer, a summary token or a pooler that
+                this needs.
         """
 
 
@@ -341,8 +361,8 @@ class PostProcessor(Protocol):
     def share(self) -> float:
         """The share of a corpus that a fit sees; 1 but where it ends before the corpus does.
 
-        Below 1, a random sample of that size is encoded, and `fit` is told by the keyword `share`
-        how much it is given.
+        Below 1, a random sample of that size is encoded, and `fit` is told by the
+        keyword `share` how much it is given.
         """
 
     @property
@@ -357,5 +377,6 @@ class PostProcessor(Protocol):
             rng: The only source of randomness.
 
         Raises:
-            ScoreError: The rows have no direction, or too few, or a value is not finite.
+            ScoreError: The rows have no direction, or too few, or a value is not
+                finite.
         """

@@ -1,7 +1,8 @@
 """JSON as every file of it is read, and files of it that end with a digest of their own content.
 
-JSON says nothing of a key that is there twice, and Python keeps the last one: a key that is
-appended to an object would replace the one that was measured. Such text is refused.
+JSON says nothing of a key that is there twice, and Python keeps the last one: a key
+that is appended to an object would replace the one that was measured. Such text is
+refused.
 """
 
 from __future__ import annotations
@@ -39,19 +40,22 @@ _ANY_NUMBER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def parse_json(
-    text: str | bytes, *, finite: bool = True, parse_float: Callable[[str], Any] | None = None
+    text: str | bytes,
+    *,
+    finite: bool = True,
+    parse_float: Callable[[str], Any] | None = None,
 ) -> Any:
     """The value of a text of JSON.
 
     Args:
         text: The text; bytes are UTF-8.
-        finite: Whether NaN and Infinity, which are no JSON, are refused; Python writes them, and
-            files of other programs hold them.
+        finite: Whether NaN and Infinity, which are no JSON, are refused; Python writes
+            them, and files of other programs hold them.
         parse_float: What makes a number of its digits; by default `float`.
 
     Raises:
-        ValueError: The text is no JSON, an object has a key twice, or brackets are nested deeper
-            than Python's parser goes.
+        ValueError: The text is no JSON, an object has a key twice, or brackets are
+            nested deeper than Python's parser goes.
     """
     decoder = _FINITE if finite else _ANY_NUMBER
     if parse_float is not None:
@@ -69,17 +73,21 @@ def parse_json(
 def sealed(name: str, text: str) -> str:
     """The text of a JSON object with a seal as its last key, and a line break at its end.
 
-    The seal is the sha256 of the name of its file, a line break, and all that is before it. So the
-    content of one file is refused in the place of another.
+    The seal is the sha256 of the name of its file, a line break, and all that is before
+    it. So the content of one file is refused in the place of another.
     """
     body = text.rstrip().removesuffix("}").rstrip()
     digest = hashlib.sha256(f"{name}\n{body}".encode()).hexdigest()
     return f'{body}{LAST_KEY}{digest}"\n}}\n'
 
 
-def write_sealed(path: Path, content: Mapping[str, Any], *, sort_keys: bool = False) -> None:
+def write_sealed(
+    path: Path, content: Mapping[str, Any], *, sort_keys: bool = False
+) -> None:
     """Write an object as JSON that ends with its seal; a file that has this content stays."""
-    text = json.dumps(content, indent=1, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        content, indent=1, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False
+    )
     data = sealed(path.name, text).encode()
     if not path.exists() or path.read_bytes() != data:
         write_atomically(path, data)
@@ -88,7 +96,8 @@ def write_sealed(path: Path, content: Mapping[str, Any], *, sort_keys: bool = Fa
 def parse_sealed(path: Path, text: str) -> dict[str, Any]:
     """The content of a sealed file without its seal.
 
-    Raises DataError, which names the file, for text that has changed since it was sealed.
+    Raises DataError, which names the file, for text that has changed since it was
+    sealed.
     """
     body = text.rpartition(LAST_KEY)[0]
     try:

@@ -1,8 +1,8 @@
 """Where the harness is installed: in a checkout, or from a wheel.
 
-A wheel holds the folder `baselines` as the package `harness.baselines`, the folder `results`
-without its generated pages as `harness/assets/committed`, and the templates of plug-ins as
-`harness/templates`.
+A wheel holds the folder `baselines` as the package `harness.baselines`, the folder
+`results` without its generated pages as `harness/assets/committed`, and the templates
+of plug-ins as `harness/templates`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 
 HARNESS = Path(__file__).resolve().parents[1]
 IS_WHEEL = (HARNESS / "baselines").is_dir()
-INSTALLATION = HARNESS if IS_WHEEL else HARNESS.parent  # of the code, the baselines included
+INSTALLATION = (
+    HARNESS if IS_WHEEL else HARNESS.parent
+)  # of the code, the baselines included
 BASELINES = INSTALLATION / "baselines"
 # Plug-ins that `harness new` copies.
 if IS_WHEEL:

@@ -1,9 +1,10 @@
 """Code of plug-ins that no digest of theirs holds, and that is refused for it.
 
-A plug-in is a file or a folder, digested whole. Two kinds of code would move a score and be named
-in no record: that of a further file in the folder that holds the plug-in, imported at its top or
-inside a function; and that which a plug-in puts in the place of the harness's own. What it reads as
-data is not looked at, and no replacement in another library after the plug-in was loaded.
+A plug-in is a file or a folder, digested whole. Two kinds of code would move a score
+and be named in no record: that of a further file in the folder that holds the plug-in,
+imported at its top or inside a function; and that which a plug-in puts in the place of
+the harness's own. What it reads as data is not looked at, and no replacement in another
+library after the plug-in was loaded.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from harness.core.provenance import LIBRARY_FOLDERS, PLUGINS, Plugin
 
 HARNESS_PACKAGES = (HARNESS.name, BASELINES.name)
 
-_WATCHED: dict[str, Path] = {}  # the file or folder of each plug-in that has one, by its module
-# What was refused, which stays so: a plug-in may catch what is raised inside it, by its module; and
-# what was replaced stays in its place, in a process that goes on without the plug-in as well.
+_WATCHED: dict[
+    str, Path
+] = {}  # the file or folder of each plug-in that has one, by its module
+# What was refused, which stays so: a plug-in may catch what is raised inside it, by its
+# module; and what was replaced stays in its place, in a process that goes on without
+# the plug-in as well.
 _REFUSED: dict[str, HarnessError] = {}
 _REPLACED: list[HarnessError] = []
 
@@ -35,7 +39,8 @@ _REPLACED: list[HarnessError] = []
 def watch(module: str, place: Path) -> None:
     """Refuse code of other files in the folder of a plug-in, from now on and in this process.
 
-    Whatever executes it inside a call of the plug-in, an import or not, raises HarnessError there.
+    Whatever executes it inside a call of the plug-in, an import or not, raises
+    HarnessError there.
     """
     _WATCHED[module] = place
     _REFUSED.pop(module, None)
@@ -98,8 +103,8 @@ def _undigested(place: Path, file: str) -> HarnessError:
 def require_digested(plugin: Plugin) -> None:
     """Raise HarnessError if a plug-in ran code of another file in its folder, or holds some.
 
-    It holds what somebody else imported before, and what was imported into its module is then
-    one of that module's variables.
+    It holds what somebody else imported before, and what was imported into its module
+    is then one of that module's variables.
     """
     if plugin.module in _REFUSED:
         raise _REFUSED[plugin.module]
@@ -108,7 +113,11 @@ def require_digested(plugin: Plugin) -> None:
     for thing in [*vars(loaded).values()] if place and loaded else ():
         is_code = isinstance(thing, FunctionType | type)
         module = sys.modules.get(thing.__module__) if is_code else thing
-        file = getattr(module, "__file__", None) if isinstance(module, ModuleType) else None
+        file = (
+            getattr(module, "__file__", None)
+            if isinstance(module, ModuleType)
+            else None
+        )
         if place and isinstance(file, str) and _is_undigested(file, place):
             raise _undigested(place, file)
 
@@ -119,8 +128,8 @@ def require_digested(plugin: Plugin) -> None:
 def harness_code() -> Mapping[str, object]:
     """What the modules of the harness that are loaded hold, by name.
 
-    Those are variables, attributes of classes, entries of dictionaries, and the code and defaults
-    of functions.
+    Those are variables, attributes of classes, entries of dictionaries, and the code
+    and defaults of functions.
     """
     held: dict[str, object] = {}
     for name, thing in _attributes(HARNESS_PACKAGES):
@@ -142,7 +151,9 @@ def require_nothing_replaced(plugin: Plugin, before: Mapping[str, object]) -> No
             raise _replaced(plugin.name, name)
 
 
-def require_in_place(plugin: Plugin, packages: tuple[str, ...] = HARNESS_PACKAGES) -> None:
+def require_in_place(
+    plugin: Plugin, packages: tuple[str, ...] = HARNESS_PACKAGES
+) -> None:
     """Raise HarnessError if code of a plug-in is a variable or an attribute of the packages."""
     for name, thing in _attributes(packages):
         if any(map(plugin.defines, _code_of(thing))):
@@ -190,7 +201,9 @@ def _replaced(plugin: str, name: str) -> HarnessError:
 def _attributes(packages: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The variables of loaded modules, and the attributes of the classes that they define."""
     for name, module in [*sys.modules.items()]:
-        if name.partition(".")[0] not in packages or not issubclass(type(module), ModuleType):
+        if name.partition(".")[0] not in packages or not issubclass(
+            type(module), ModuleType
+        ):
             continue
         for variable, thing in [*vars(module).items()]:
             yield f"{name}.{variable}", thing

@@ -19,7 +19,9 @@ from harness.core.types import Clock, Progress
 LINE_INTERVAL = 10.0  # seconds
 
 
-def progress_on(stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter) -> Bar | Lines:
+def progress_on(
+    stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter
+) -> Bar | Lines:
     """A bar on a terminal, lines elsewhere; a bar is seen after a delay in seconds."""
     return Bar(stream, delay, clock) if stream.isatty() else Lines(stream, clock)
 
@@ -77,7 +79,9 @@ def _whole_seconds(seconds: float) -> str:
 class Bar(Progress):
     """Progress on a terminal: one bar, renamed at each phase, and seen after a delay in seconds."""
 
-    def __init__(self, stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter) -> None:
+    def __init__(
+        self, stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter
+    ) -> None:
         self._rich = rich_progress.Progress(
             # Of a long phase the end is cut, so that all numbers are seen.
             rich_progress.TextColumn(
@@ -91,7 +95,8 @@ class Bar(Progress):
             rich_progress.TimeRemainingColumn(),
             console=Console(file=stream),
             expand=True,
-            # Lines on stdout pass above the bar on a terminal, and are left alone in a pipe.
+            # Lines on stdout pass above the bar on a terminal, and are left alone in a
+            # pipe.
             redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=False,
         )

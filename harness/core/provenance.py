@@ -1,7 +1,7 @@
 """Whose code takes part in a result, and its digests.
 
-It is the harness's own, which every score depends on; that of plug-ins; and that of a program which
-uses the harness.
+It is the harness's own, which every score depends on; that of plug-ins; and that of a
+program which uses the harness.
 """
 
 from __future__ import annotations
@@ -24,10 +24,19 @@ from harness.core.layout import BASELINES, HARNESS
 # The harness's own code
 
 SOURCE_SUFFIXES = (".py", ".toml", ".txt")
-# What decides a score, from the texts of a task to the record of a cell. Not `assets`: whatever
-# file it finds or fetches, an identity holds the digest of what was read.
-COMPUTING = ("core", "tasks", "transforms", "encoders", "training", "registry.py", "evaluation")
-# Modules of these rooms that decide none: what is to be measured, and what is made of scores.
+# What decides a score, from the texts of a task to the record of a cell. Not `assets`:
+# whatever file it finds or fetches, an identity holds the digest of what was read.
+COMPUTING = (
+    "core",
+    "tasks",
+    "transforms",
+    "encoders",
+    "training",
+    "registry.py",
+    "evaluation",
+)
+# Modules of these rooms that decide none: what is to be measured, and what is made of
+# scores.
 NOT_COMPUTING = ("evaluation/compare.py", "evaluation/plan.py", "evaluation/select.py")
 
 
@@ -35,9 +44,10 @@ NOT_COMPUTING = ("evaluation/compare.py", "evaluation/plan.py", "evaluation/sele
 def code_digest() -> str:
     """The sha256 of the sources that compute: a cell measured by other code is measured again.
 
-    These are the rooms from texts to scores, and the baselines; the lists and tables that they read
-    are sources, too. Pages, messages of commands and comparisons of records are not among them.
-    A wheel has the digest of the checkout that it was built from.
+    These are the rooms from texts to scores, and the baselines; the lists and tables
+    that they read are sources, too. Pages, messages of commands and comparisons of
+    records are not among them. A wheel has the digest of the checkout that it was built
+    from.
     """
     digest = hashlib.sha256()
     for name, path in sorted(_computing_sources().items()):
@@ -66,9 +76,9 @@ FILE_PLUGINS = "harness_plugins"  # the package of plug-ins that are read from f
 class Plugin:
     """A file, a folder or an installed distribution that registers methods or their parts.
 
-    `origin` is the path of the file or folder, or the distribution with its version; `sha256` is
-    the digest of the file, or of all files of the folder or of the distribution's package; `module`
-    is imported.
+    `origin` is the path of the file or folder, or the distribution with its version;
+    `sha256` is the digest of the file, or of all files of the folder or of the
+    distribution's package; `module` is imported.
     """
 
     name: str
@@ -106,8 +116,9 @@ PLUGINS: dict[str, Plugin] = {}  # those that are loaded in this process, by nam
 def plugins_of(*things: object) -> dict[str, Plugin]:
     """The loaded plug-ins whose code is in one of these, by name.
 
-    It is there if a plug-in defines a function, a class or one of its bases, in the thing itself or
-    in what it holds: the fields of configurations, items, arguments that are bound to a function.
+    It is there if a plug-in defines a function, a class or one of its bases, in the
+    thing itself or in what it holds: the fields of configurations, items, arguments
+    that are bound to a function.
     """
     if not PLUGINS:
         return {}
@@ -139,7 +150,9 @@ def _held_by(thing: Any) -> Iterable[object]:
     if isinstance(thing, MethodType):
         return (thing.__self__, thing.__func__)
     if isinstance(thing, FunctionType):
-        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != _UNSET]
+        cells = [
+            cell.cell_contents for cell in thing.__closure__ or () if cell != _UNSET
+        ]
         defaults = (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values())
         return (*cells, *defaults, *vars(thing).values())
     if isinstance(thing, type):
@@ -158,12 +171,15 @@ _UNSET = CellType()  # a variable of a function that is not set yet
 def code_of(*things: object) -> dict[str, str]:
     """The digests of the code in these that does not come with the harness, by what it is of.
 
-    Of a plug-in that is the plug-in's, of a program's own classes and functions that of the file
-    which defines them, as it is when it is first asked for. Where no file can be found, as of a
-    class that was typed into an interpreter, the digest is one of this process alone: what it names
-    is found by no other process.
+    Of a plug-in that is the plug-in's, of a program's own classes and functions that of
+    the file which defines them, as it is when it is first asked for. Where no file can
+    be found, as of a class that was typed into an interpreter, the digest is one of
+    this process alone: what it names is found by no other process.
     """
-    code = {f"plugin {plugin.name}": plugin.sha256 for plugin in plugins_of(*things).values()}
+    code = {
+        f"plugin {plugin.name}": plugin.sha256
+        for plugin in plugins_of(*things).values()
+    }
     for thing in _code_in(things):
         if isinstance(thing, FunctionType | type) and _is_own(thing):
             code[f"file {_module_of(thing)}"] = _file_digest(thing)
@@ -195,7 +211,10 @@ def _is_own(thing: FunctionType | type) -> bool:
     module = _module_of(thing)
     top = module.partition(".")[0]
     # Without a module are the functions that libraries generate to wrap others.
-    if top in ("", HARNESS.name, BASELINES.name, FILE_PLUGINS) or top in sys.stdlib_module_names:
+    if (
+        top in ("", HARNESS.name, BASELINES.name, FILE_PLUGINS)
+        or top in sys.stdlib_module_names
+    ):
         return False
     if any(plugin.owns(module) for plugin in PLUGINS.values()):
         return False
@@ -225,7 +244,10 @@ def _sha256_when_first_seen(file: str) -> str:
 
 def blamed(error: BaseException) -> str:
     """`plug-in NAME: ` for an error that the code of a loaded plug-in raised, else nothing."""
-    names = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    names = [
+        str(frame.f_globals.get("__name__"))
+        for frame, _ in walk_tb(error.__traceback__)
+    ]
     for module in reversed(names):
         for name, plugin in PLUGINS.items():
             if plugin.owns(module):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# Where a score is in a record: the keys from the metric down. `("spearman", "all")` is Spearman's
-# correlation over all pairs, `("spearman", "groups", "MSRpar")` that of a subset, `("auc",)` a
-# score without aggregations.
+# Where a score is in a record: the keys from the metric down. `("spearman", "all")` is
+# Spearman's correlation over all pairs, `("spearman", "groups", "MSRpar")` that of a
+# subset, `("auc",)` a score without aggregations.
 ScorePath = tuple[str, ...]
 
 ScoreTree = Mapping[str, Any]  # numbers, None for an undefined score, and further trees

@@ -1,8 +1,9 @@
 """Sealed safetensors files: arrays and metadata on disk, whole or absent, every bit checked.
 
-The metadata of a file hold the sha256 of each tensor (`sha256.<name>`) and a seal over the rest of
-the header: names, shapes, dtypes, metadata and these digests. So a single tensor of a large file is
-read and checked alone, through a memory map. Any reader of safetensors reads the files.
+The metadata of a file hold the sha256 of each tensor (`sha256.<name>`) and a seal over
+the rest of the header: names, shapes, dtypes, metadata and these digests. So a single
+tensor of a large file is read and checked alone, through a memory map. Any reader of
+safetensors reads the files.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class TensorFile:
                 start, size = 8 + length, path.stat().st_size
                 layouts: Any = parse_json(file.read(length)) if start <= size else {}
             metadata = layouts.pop(METADATA)
-            end = max((layout["data_offsets"][1] for layout in layouts.values()), default=0)
+            end = max(
+                (layout["data_offsets"][1] for layout in layouts.values()), default=0
+            )
             sealed = metadata.pop(SEAL_FIELD) == _seal(layouts, metadata)
         except READ_ERRORS:
             return None

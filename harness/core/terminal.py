@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Sequence
 
 INDENT = "  "
-# Control characters but tab and line feed, and those that turn the direction of writing.
+# Control characters but tab and line feed, and those that turn the direction of
+# writing.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -24,20 +25,28 @@ def text_table(
 ) -> str:
     """A table in plain text, its columns aligned to the left or as `sides` say.
 
-    Where they do not fit the width, each row has its first cell on a line of its own and the
-    others, named by their heads, below it; no word is broken.
+    Where they do not fit the width, each row has its first cell on a line of its own
+    and the others, named by their heads, below it; no word is broken.
     """
     from tabulate import tabulate
 
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     columns = tabulate(texts, headers=list(head), disable_numparse=True, colalign=sides)
-    if width is None or all(len(line.rstrip()) <= width for line in columns.splitlines()):
+    if width is None or all(
+        len(line.rstrip()) <= width for line in columns.splitlines()
+    ):
         return columns
     lines = []
     for first, *others in texts:
-        named = (f"{name}: {text}" for name, text in zip(head[1:], others, strict=True) if text)
+        named = (
+            f"{name}: {text}"
+            for name, text in zip(head[1:], others, strict=True)
+            if text
+        )
         facts = f"{INDENT}{'   '.join(named)}"
-        lines += [wrapped(first, width), wrapped(facts, width)] if facts.strip() else [first]
+        lines += (
+            [wrapped(first, width), wrapped(facts, width)] if facts.strip() else [first]
+        )
     return "\n".join(lines)
 
 

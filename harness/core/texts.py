@@ -21,7 +21,9 @@ def why_no_text(value: object) -> str | None:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        return f"found {value[error.start]!a}, one half of a character (a lone surrogate)"
+        return (
+            f"found {value[error.start]!a}, one half of a character (a lone surrogate)"
+        )
     return None
 
 

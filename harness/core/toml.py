@@ -20,7 +20,8 @@ from harness.core.terminal import CONTROL
 
 Typed = TypeVar("Typed")
 
-# What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000 digits.
+# What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000
+# digits.
 READING_ERRORS = (OSError, ValueError)
 
 SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -29,17 +30,20 @@ SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or
 def read_typed(kind: Callable[..., Typed], path: Path, /, **given: Any) -> Typed:
     """A file as a dataclass, or a JSON file as a list or mapping of such.
 
-    `given` are fields that the file does not hold, such as its name. A field of several dataclasses
-    is a list of tables, under the field's name (`columns = [...]`) or its singular (`[[column]]`);
-    of either of two (`tuple[A | B, ...]`), a table is the first dataclass whose first field it
-    holds. A ValueError that a dataclass raises is reported with its place.
+    `given` are fields that the file does not hold, such as its name. A field of several
+    dataclasses is a list of tables, under the field's name (`columns = [...]`) or its
+    singular (`[[column]]`); of either of two (`tuple[A | B, ...]`), a table is the
+    first dataclass whose first field it holds. A ValueError that a dataclass raises is
+    reported with its place.
     """
     is_json = path.suffix == ".json"
     try:
         text = path.read_text(encoding="utf-8")
         content = parse_json(text, finite=False) if is_json else _parse_toml(text)
     except READING_ERRORS as error:
-        _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
+        _refuse(
+            path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}"
+        )
     return _made(kind, content, path.name, given)
 
 
@@ -63,7 +67,9 @@ def read_sealed(kind: Callable[..., Typed], path: Path, /, **given: Any) -> Type
     return _made(kind, parse_sealed(path, text), path.name, given)
 
 
-def _made(kind: Callable[..., Typed], content: Any, name: str, given: Mapping[str, Any]) -> Typed:
+def _made(
+    kind: Callable[..., Typed], content: Any, name: str, given: Mapping[str, Any]
+) -> Typed:
     if is_dataclass(kind):
         return _dataclass(kind, content, name, given)
     return _value(kind, content, f"{name}: rows")
@@ -86,7 +92,10 @@ def _dataclass(cls: Any, table: Any, place: str, given: Mapping[str, Any]) -> An
     _require(dict, table, place, "a table")
     values = dict(given)
     keys = {
-        name if name in table or not _members(kind) else name.removesuffix("s"): (field, kind)
+        name if name in table or not _members(kind) else name.removesuffix("s"): (
+            field,
+            kind,
+        )
         for name, (field, kind) in _fields(cls).items()
         if name not in values
     }
@@ -125,7 +134,10 @@ def _value(kind: Any, value: Any, place: str) -> Any:
     kinds = get_args(kind)
     if get_origin(kind) in (Mapping, dict):
         _require(dict, value, place, "a table")
-        return {name: _value(kinds[1], inner, f"{place}.{name}") for name, inner in value.items()}
+        return {
+            name: _value(kinds[1], inner, f"{place}.{name}")
+            for name, inner in value.items()
+        }
     _require(list, value, place, "a list")
     if Ellipsis in kinds:
         return tuple(_value(kinds[0], inner, place) for inner in value)
@@ -136,7 +148,9 @@ def _value(kind: Any, value: Any, place: str) -> Any:
 
 def _scalar(kind: Any, value: Any, place: str) -> Any:
     if type(value) not in ((int, float) if kind is float else (kind,)):
-        quoted = f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
+        quoted = (
+            f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
+        )
         _refuse(place, f"wanted {SCALARS[kind]}, found {value!r:.80}{quoted}")
     if kind is str and CONTROL.search(value):
         _refuse(place, f"wanted text without control characters, found {value!r}")

@@ -48,7 +48,9 @@ class MethodId:
 
     def __str__(self) -> str:
         post = "".join(f"+{name}" for name in self.post)
-        return f"{self.encoder}.{self.pooling}{post}" + (f"@{self.fit_on}" if self.fit_on else "")
+        return f"{self.encoder}.{self.pooling}{post}" + (
+            f"@{self.fit_on}" if self.fit_on else ""
+        )
 
     @classmethod
     def parse(cls, text: str) -> MethodId | None:
@@ -71,7 +73,8 @@ def is_method_id(text: str) -> bool:
     return parts is not None and bool(parts.post) == bool(parts.fit_on)
 
 
-# How the subsets of a task become one score: concatenated, averaged, averaged by their pairs.
+# How the subsets of a task become one score: concatenated, averaged, averaged by their
+# pairs.
 Aggregation = Literal["all", "mean", "wmean"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 
@@ -83,8 +86,9 @@ Section = Literal["other", "transfer", "embedded"]
 class LeaderboardColumn:
     """A column of the leaderboard: its section, its heading, and where a record holds its score.
 
-    Without `score` it is the task's main score. `legend` is a sentence for the section; names in
-    braces are scores of a record that need no model, such as `{gold_edit_distance}`.
+    Without `score` it is the task's main score. `legend` is a sentence for the section;
+    names in braces are scores of a record that need no model, such as
+    `{gold_edit_distance}`.
     """
 
     section: Section
@@ -122,17 +126,21 @@ class Progress:
 class Pairs:
     """P pairs of sentences with their gold scores, or P labelled sentences: these have no `b`.
 
-    All cells of a task share them: the columns are tuples, and gold is a read-only copy.
+    All cells of a task share them: the columns are tuples, and gold is a read-only
+    copy.
 
     Attributes:
         a: The first column, each sentence as its file has it without the line end.
         b: The second column; empty for labelled sentences.
-        gold: Graded similarity on the task's own scale, or a class: 1 and 0 for a binary decision.
-        group: The group of each pair: its subset in STS12 to STS16, else the task's name.
+        gold: Graded similarity on the task's own scale, or a class: 1 and 0 for a
+            binary decision.
+        group: The group of each pair: its subset in STS12 to STS16, else the task's
+            name.
 
     Raises:
-        DataError: The columns differ in length, a sentence is no text (None, or one half of a
-            character), or a gold score is not a finite number. It names the pair, from 1.
+        DataError: The columns differ in length, a sentence is no text (None, or one
+            half of a character), or a gold score is not a finite number. It names the
+            pair, from 1.
 
     Examples:
         >>> import numpy as np
@@ -157,8 +165,14 @@ class Pairs:
         for column, texts in (("first", self.a), ("second", self.b)):
             for pair, text in enumerate(texts, start=1):
                 if (why := why_no_text(text)) is not None:
-                    place = f"pair {pair}, {column} sentence" if self.b else f"sentence {pair}"
-                    raise DataError(f"{place}: wanted a text, {why}; mend it, or leave it out")
+                    place = (
+                        f"pair {pair}, {column} sentence"
+                        if self.b
+                        else f"sentence {pair}"
+                    )
+                    raise DataError(
+                        f"{place}: wanted a text, {why}; mend it, or leave it out"
+                    )
 
     def __len__(self) -> int:
         return len(self.a)
@@ -205,7 +219,9 @@ def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
     try:
         numbers = read_only(np.array(given, dtype=np.float64))
     except (TypeError, ValueError) as error:
-        raise DataError(f"gold: wanted a number a pair, found others: {error}") from None
+        raise DataError(
+            f"gold: wanted a number a pair, found others: {error}"
+        ) from None
     if not (finite := np.isfinite(numbers)).all():
         pair = int(finite.argmin())
         raise DataError(
@@ -225,11 +241,12 @@ class Method:
         encoder: The encoder's description.
         pooling: How an encoding becomes one vector a sentence.
         post: Post-processors, each fitted on the output of those before it.
-        fit_on: The corpus they are fitted on: `target`, `target-splits`, `target-train` or a
-            corpus's name.
+        fit_on: The corpus they are fitted on: `target`, `target-splits`, `target-train`
+            or a corpus's name.
         cite: The BibTeX key of its paper; of several, with commas between.
         note: One sentence on how it differs from its paper.
-        tasks: Globs of the tasks where it is meaningful; word vectors may cover but one task.
+        tasks: Globs of the tasks where it is meaningful; word vectors may cover but one
+            task.
 
     Raises:
         UsageError: There are post-processors without a corpus, or a corpus without any.
@@ -283,9 +300,10 @@ class Method:
 class Task:
     """Pairs with gold, or labelled sentences or pairs; one metric, one scored selection of splits.
 
-    There are two shapes of task and no third. Pairs are compared by the cosine of their vectors;
-    labelled ones (`metric="classification"`) are classified, which learns from the
-    splits that are not scored, or from folds of the scored one where there is no other.
+    There are two shapes of task and no third. Pairs are compared by the cosine of their
+    vectors; labelled ones (`metric="classification"`) are classified, which learns from
+    the splits that are not scored, or from folds of the scored one where there is no
+    other.
 
     Attributes:
         name: Its id: `sts-b`, `sick-r.dev`, `sts12.senteval`.
@@ -297,14 +315,16 @@ class Task:
         text: Raw sentences, or SentEval's tokenised form.
         train: The split that `@target-train` fits on; None where there is none.
         graded: The scale of the gold scores (lowest, highest); None for classes.
-        geometry: Whether alignment and uniformity are measured too, as SimCSE does on STS-B.
-        on_request: Whether a run that names no tasks leaves it out, since a cell takes minutes or
-            serves a picture alone.
+        geometry: Whether alignment and uniformity are measured too, as SimCSE does on
+            STS-B.
+        on_request: Whether a run that names no tasks leaves it out, since a cell takes
+            minutes or serves a picture alone.
         cite: The BibTeX key of its paper; of several, with commas between.
         licence: The licence of its data.
         note: One sentence on what is peculiar about it.
         columns: The columns of the leaderboard that show it.
-        aliases: Names that other programs give this very protocol, in their spelling: mteb's.
+        aliases: Names that other programs give this very protocol, in their spelling:
+            mteb's.
 
     Examples:
         >>> from pathlib import Path
@@ -337,20 +357,24 @@ class Task:
         """Read and check the pairs of all scored splits, in order.
 
         Args:
-            data_dir: The folder that holds the task's asset, as `Places.require_data` finds it.
+            data_dir: The folder that holds the task's asset, as `Places.require_data`
+                finds it.
 
         Raises:
             AssetMissing: A file is not there.
             DataError: A file is not what it should be.
         """
-        parts = (self.checked(self.load(data_dir, split), split) for split in self.scored)
+        parts = (
+            self.checked(self.load(data_dir, split), split) for split in self.scored
+        )
         return Pairs.concatenate(*parts)
 
     def checked(self, pairs: Pairs, split: str) -> Pairs:
         """The pairs of a split, as `load` gave them.
 
         Raises:
-            DataError: They are no `Pairs`, there are none, or a gold score is outside `graded`.
+            DataError: They are no `Pairs`, there are none, or a gold score is outside
+                `graded`.
         """
         place = f"{self.name}, split {split}"
         if not isinstance(pairs, Pairs):
@@ -379,7 +403,8 @@ class Corpus:
         published: Whether it is a corpus that the papers name, and all of it.
         licence: The licence of its data.
         note: One sentence on what it holds.
-        count: How many sentences it has, by which plans estimate a pass over it; None is not known.
+        count: How many sentences it has, by which plans estimate a pass over it; None
+            is not known.
 
     Examples:
         >>> from harness import load_registry
@@ -403,17 +428,18 @@ class Record:
     Attributes:
         schema: The version of this list.
         method: The method's id.
-        identity: The method's identity: the text of its settings, without those at their default.
+        identity: The method's identity: the text of its settings, without those at
+            their default.
         task: The task's name.
         seed: The seed of the fits; of a family, that of the training.
-        scores: In points (x100) except alignment and uniformity; None is undefined, as the rank
-            correlation of a constant column is.
+        scores: In points (x100) except alignment and uniformity; None is undefined, as
+            the rank correlation of a constant column is.
         pairs: How many pairs were scored.
         timings: Seconds, by what took them.
         digests: Of data, fit sentences, weights, configuration and code.
         environment: Commit, versions, processor and threads.
-        facts: Ranks, zero vectors, cost, how the sentences were encoded, and of word vectors the
-            share of tokens that have one (`coverage`).
+        facts: Ranks, zero vectors, cost, how the sentences were encoded, and of word
+            vectors the share of tokens that have one (`coverage`).
     """
 
     schema: int

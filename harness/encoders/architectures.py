@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Sentences of one length share a batch, so that there is no padding to be seen: convolutions,
-# Fourier transforms, hashes and neighbours' embeddings reach over the end of a sentence.
+# Sentences of one length share a batch, so that there is no padding to be seen:
+# convolutions, Fourier transforms, hashes and neighbours' embeddings reach over the end
+# of a sentence.
 WITHOUT_PADDING = frozenset({"convbert", "fnet", "mobilebert", "nystromformer", "yoso"})
 
 # Architectures that cannot be pooled by layers and tokens, and what to do instead.
@@ -23,9 +24,8 @@ REFUSED_ARCHITECTURES: Mapping[str, str] = {
     "reformer": "its attention is drawn at random for each pass; take another encoder",
 }
 
-FULL_ATTENTION = (
-    "original_full"  # BigBird's other attention, which its model takes at its first short text
-)
+# BigBird's other attention, which its model takes at its first short text.
+FULL_ATTENTION = "original_full"
 
 
 def facts_of(config: Mapping[str, Any]) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """The files of a checkpoint folder: weights, tokenizer and configuration, read without trust.
 
-Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes through
-torch's restricted unpickler once, into safetensors in the cache; nothing else is ever unpickled.
-What transformers or sentence-transformers would apply in a folder and the harness does not is
-refused by name whenever its weights are read (`NOT_APPLIED`). What a name pins besides its weights
-is at the end. Importing this module costs no torch.
+Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes
+through torch's restricted unpickler once, into safetensors in the cache; nothing else
+is ever unpickled. What transformers or sentence-transformers would apply in a folder
+and the harness does not is refused by name whenever its weights are read
+(`NOT_APPLIED`). What a name pins besides its weights is at the end. Importing this
+module costs no torch.
 """
 
 from __future__ import annotations
@@ -37,28 +38,61 @@ SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
 PICKLED_INDEX = "pytorch_model.bin.index.json"
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"  # how git-lfs begins in a file's place
+LFS_POINTER = (
+    b"version https://git-lfs.github.com/spec/"  # how git-lfs begins in a file's place
+)
 MODULES_FILE = "modules.json"  # of sentence-transformers
 STATIC_MODULE = "StaticEmbedding"  # its module of a table of vectors
 # Of a model for other libraries, or under a name that transformers does not look for.
-OTHER_WEIGHTS = (".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors")
+OTHER_WEIGHTS = (
+    ".bin",
+    ".gguf",
+    ".h5",
+    ".msgpack",
+    ".onnx",
+    ".ot",
+    ".pt",
+    ".pth",
+    ".safetensors",
+)
 SEAL_SUFFIX = ".sha256"  # of the file with a converted file's digest
 
-# Files that a vocabulary may be in, and what else an AutoTokenizer may read, whatever its class.
+# Files that a vocabulary may be in, and what else an AutoTokenizer may read, whatever
+# its class.
 VOCABULARY_FILES = (
     "tokenizer.json", "vocab*", "merges*", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken",
 )  # fmt: skip
 TOKENIZER_FILES = (*VOCABULARY_FILES, "tokenizer*", "special_tokens*", "added_tokens*")
 # Their tokens are bytes or code points: there is no vocabulary.
-WITHOUT_VOCABULARY = frozenset({"ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer"})
+WITHOUT_VOCABULARY = frozenset(
+    {"ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer"}
+)
 
 # Their positions start after the padding id: two of RoBERTa's 514 are never used.
 OFFSET_POSITIONS = frozenset(
-    {"camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta"}
+    {
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "longformer",
+        "luke",
+        "mpnet",
+        "roberta",
+    }
     | {"roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
 )
-# sentence_bert_config.json and its kin, in the order in which the library looks for them.
-SENTENCE_KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+# sentence_bert_config.json and its kin, in the order in which the library looks for
+# them.
+SENTENCE_KINDS = (
+    "bert",
+    "roberta",
+    "distilbert",
+    "camembert",
+    "albert",
+    "xlm-roberta",
+    "xlnet",
+)
 SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
 
 REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
@@ -79,7 +113,9 @@ class NotApplied:
     remedy: str
 
 
-PLAIN_LOADING = "the transformer is opened without further arguments; merge them into its own files"
+PLAIN_LOADING = (
+    "the transformer is opened without further arguments; merge them into its own files"
+)
 NOT_APPLIED = (
     NotApplied(
         file="adapter_config.json",
@@ -125,8 +161,13 @@ def require_nothing_unapplied(folder: Path) -> None:
             if not entry.setting:
                 raise DataError(f"{file}: {entry.remedy}")
             for value in _values_of(entry.setting, read_settings(file)):
-                if value not in (None, {}, []) or entry.setting == "quantization_config":
-                    raise DataError(f"{file}: {entry.setting} = {value!r:.80}; {entry.remedy}")
+                if (
+                    value not in (None, {}, [])
+                    or entry.setting == "quantization_config"
+                ):
+                    raise DataError(
+                        f"{file}: {entry.setting} = {value!r:.80}; {entry.remedy}"
+                    )
 
 
 def _values_of(setting: str, settings: Any) -> Iterator[Any]:
@@ -151,16 +192,22 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         content = parse_json(read_bytes(path), finite=False)
     except ValueError as error:
-        raise DataError(f"{path}: wanted JSON, found {error}; fetch the file again") from error
+        raise DataError(
+            f"{path}: wanted JSON, found {error}; fetch the file again"
+        ) from error
     if not isinstance(content, dict):
-        raise DataError(f"{path}: wanted a JSON object, found a {type(content).__name__}")
+        raise DataError(
+            f"{path}: wanted a JSON object, found a {type(content).__name__}"
+        )
     return content
 
 
 def require_weights(name: str, path: Path, wanted: str | None, digest: str) -> None:
     """Refuse weights whose sha256 is not the pinned one."""
     if wanted not in (None, digest):
-        raise DataError(f"{name}: {path} has sha256 {digest}, wanted {wanted}; {REMEDY}")
+        raise DataError(
+            f"{name}: {path} has sha256 {digest}, wanted {wanted}; {REMEDY}"
+        )
 
 
 def require_no_pointer(path: Path) -> None:
@@ -187,12 +234,18 @@ def module_entries(folder: Path) -> tuple[tuple[str, str], ...]:
         entries = tuple((str(entry["type"]), str(entry["path"])) for entry in listed)
         names = [entry.get("name", number) for number, entry in enumerate(listed)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
+        raise DataError(
+            f"{file}: wanted type and path of each module, found {error!r}"
+        ) from error
     for _, path in entries:
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise DataError(f"{file}: wanted folders inside this one, found {path}")
-    if len(set(map(repr, names))) < len(names):  # of which the library would keep the last
-        raise DataError(f"{file}: wanted a name of its own for each module, found {names}")
+    if len(set(map(repr, names))) < len(
+        names
+    ):  # of which the library would keep the last
+        raise DataError(
+            f"{file}: wanted a name of its own for each module, found {names}"
+        )
     return entries
 
 
@@ -219,7 +272,9 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
     Raises DataError where other programs would apply more than these weights, too.
     """
     if not folder.is_dir():
-        raise AssetMissing(f"no checkpoint folder at {folder}; fetch it, or name another folder")
+        raise AssetMissing(
+            f"no checkpoint folder at {folder}; fetch it, or name another folder"
+        )
     require_nothing_unapplied(folder)
     for name in (SAFETENSORS, INDEX, PICKLED):
         if (folder / name).is_file():
@@ -234,7 +289,9 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
             f"{folder}: {wanted}, found pickles in shards ({PICKLED_INDEX}), which are not read; "
             "save the model with save_pretrained, as safetensors"
         )
-    others = sorted(file.name for file in folder.iterdir() if file.suffix in OTHER_WEIGHTS)
+    others = sorted(
+        file.name for file in folder.iterdir() if file.suffix in OTHER_WEIGHTS
+    )
     if others:
         raise DataError(
             f"{folder}: {wanted}, found {', '.join(others[:3])}, which is not read; save the model "
@@ -247,10 +304,14 @@ def digests_of(name: str, folder: Path, weights_sha256: str | None) -> dict[str,
     """The digests of a checkpoint's files. Raises DataError for other weights than the pinned."""
     weights, config = weights_files(folder), folder / "config.json"
     if not config.is_file():
-        raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
+        raise DataError(
+            f"{folder}: wanted a config.json in it; fetch the whole checkpoint"
+        )
     digests = {
         "weights": digest_of_files(weights),
-        "tokenizer": digest_of({file.name: sha256_of(file) for file in tokenizer_files(folder)}),
+        "tokenizer": digest_of(
+            {file.name: sha256_of(file) for file in tokenizer_files(folder)}
+        ),
         "config": sha256_of(config),
     }
     require_weights(name, weights[0], weights_sha256, digests["weights"])
@@ -273,22 +334,35 @@ def parameters_of(folder: Path) -> int | None:
 def _shards(index: Path) -> tuple[Path, ...]:
     placed = read_settings(index).get("weight_map")
     if not isinstance(placed, dict) or not placed:
-        raise DataError(f"{index}: wanted a weight_map from tensors to files, found none")
-    shards = tuple(index.parent / name for name in sorted(set(map(str, placed.values()))))
+        raise DataError(
+            f"{index}: wanted a weight_map from tensors to files, found none"
+        )
+    shards = tuple(
+        index.parent / name for name in sorted(set(map(str, placed.values())))
+    )
     for shard in shards:
-        if shard.parent != index.parent or shard.suffix != ".safetensors" or not shard.is_file():
-            raise DataError(f"{index}: wanted {shard.name} beside it; fetch the whole checkpoint")
+        if (
+            shard.parent != index.parent
+            or shard.suffix != ".safetensors"
+            or not shard.is_file()
+        ):
+            raise DataError(
+                f"{index}: wanted {shard.name} beside it; fetch the whole checkpoint"
+            )
     return shards
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     """Every file of the folder that the tokenizer may depend on, by name.
 
-    Raises DataError where none holds a vocabulary: transformers would make an empty tokenizer.
+    Raises DataError where none holds a vocabulary: transformers would make an empty
+    tokenizer.
     """
     kind = read_settings(folder / "tokenizer_config.json").get("tokenizer_class")
     if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARY_FILES):
-        raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
+        raise DataError(
+            f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file"
+        )
     files = tuple(sorted(_matching(folder, TOKENIZER_FILES)))
     for file in files:
         require_no_pointer(file)
@@ -300,8 +374,8 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
 def settings_and_tokenizer(folder: Path) -> Iterator[Path]:
     """A temporary folder for libraries that read one themselves.
 
-    It holds copies of config.json and of the tokenizer's files as they are digested here, and links
-    to all else.
+    It holds copies of config.json and of the tokenizer's files as they are digested
+    here, and links to all else.
     """
     copied = {folder / "config.json", *tokenizer_files(folder)}
     with TemporaryDirectory(prefix="harness-") as scratch:
@@ -331,7 +405,11 @@ def vocabulary_of(folder: Path) -> dict[str, int]:
 # Transformers takes BERT's rules from the second file and others' from the first.
 RULES = {
     "tokenizer.json": ("normalizer", "pre_tokenizer", "post_processor"),
-    "tokenizer_config.json": ("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
+    "tokenizer_config.json": (
+        "do_lower_case",
+        "strip_accents",
+        "tokenize_chinese_chars",
+    ),
 }
 
 
@@ -340,7 +418,9 @@ def rules_digest(folder: Path) -> str:
     if not (folder / "tokenizer.json").is_file():
         return ""
     files = {name: read_settings(folder / name) for name in RULES}
-    return digest_of({key: files[name].get(key) for name, keys in RULES.items() for key in keys})
+    return digest_of(
+        {key: files[name].get(key) for name, keys in RULES.items() for key in keys}
+    )
 
 
 def require_no_sampling(file: Path, tokenizer: Any) -> None:
@@ -353,7 +433,9 @@ def require_no_sampling(file: Path, tokenizer: Any) -> None:
 
 
 def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
-    return {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
+    return {
+        file for pattern in patterns for file in folder.glob(pattern) if file.is_file()
+    }
 
 
 def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
@@ -371,16 +453,20 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
         try:
             tensors |= load(read_bytes(file))  # a memory map would show later changes
         except SafetensorError as error:
-            raise DataError(f"{file}: wanted safetensors, found {error}; fetch it again") from error
+            raise DataError(
+                f"{file}: wanted safetensors, found {error}; fetch it again"
+            ) from error
     return tensors
 
 
-def convert_once(cache: Path, file: Path, convert: Callable[[Path, Path], None]) -> Path:
+def convert_once(
+    cache: Path, file: Path, convert: Callable[[Path, Path], None]
+) -> Path:
     """The safetensors form of a file, in the cache under its digest: complete or absent.
 
-    `convert` writes a scratch file. A seal next to the form holds the digests of file and form, and
-    is compared each time: a damaged one, and one of another file, is made again. Of two processes
-    the last wins, with equal bytes.
+    `convert` writes a scratch file. A seal next to the form holds the digests of file
+    and form, and is compared each time: a damaged one, and one of another file, is made
+    again. Of two processes the last wins, with equal bytes.
     """
     make_folder(cache, CACHE_SETTING)
     source = sha256_of(file)
@@ -412,7 +498,9 @@ def _unpickle(path: Path, new: Path) -> None:
     from safetensors.torch import save_file
 
     try:
-        content = torch.load(BytesIO(read_bytes(path)), map_location="cpu", weights_only=True)
+        content = torch.load(
+            BytesIO(read_bytes(path)), map_location="cpu", weights_only=True
+        )
     except UNREADABLE_PICKLE as error:
         # Nothing of torch's own words: they advise to trust the file, and quote it.
         named = re.search(r"GLOBAL ([A-Za-z_][\w.]*) ", str(error), re.ASCII)
@@ -421,10 +509,18 @@ def _unpickle(path: Path, new: Path) -> None:
             f"{path}: wanted a pickle of nothing but tensors, found {found}; it was not loaded: "
             "take a safetensors checkpoint, or fetch it again"
         ) from error
-    if not isinstance(content, Mapping) or not all(map(torch.is_tensor, content.values())):
-        raise DataError(f"{path}: wanted tensors by name, found a {type(content).__name__}")
-    # Clones, because safetensors stores no views, and checkpoints tie weights to each other.
-    save_file({str(name): tensor.clone().contiguous() for name, tensor in content.items()}, new)
+    if not isinstance(content, Mapping) or not all(
+        map(torch.is_tensor, content.values())
+    ):
+        raise DataError(
+            f"{path}: wanted tensors by name, found a {type(content).__name__}"
+        )
+    # Clones, because safetensors stores no views, and checkpoints tie weights to each
+    # other.
+    save_file(
+        {str(name): tensor.clone().contiguous() for name, tensor in content.items()},
+        new,
+    )
 
 
 def sentence_config(folder: Path) -> Path:
@@ -447,13 +543,17 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
     if given is not None:
         if limit is None or given <= limit:
             return given
-        raise UsageError(f"{name}: wanted {given} tokens, the checkpoint takes {limit} at most")
+        raise UsageError(
+            f"{name}: wanted {given} tokens, the checkpoint takes {limit} at most"
+        )
     stated = (
         read_settings(sentence_config(folder)).get("max_seq_length"),
         read_settings(folder / "tokenizer_config.json").get("model_max_length"),
         limit,
     )
-    length = next((n for n in stated if isinstance(n, int) and 0 < n < SANE_LENGTH), None)
+    length = next(
+        (n for n in stated if isinstance(n, int) and 0 < n < SANE_LENGTH), None
+    )
     if length is None:
         raise UsageError(
             f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
@@ -483,8 +583,8 @@ class Fingerprint:
         vocabulary: The digest of its tokens and their ids.
         config: The digest of its settings, as `config_digest` takes it.
         max_length: The maximum length that the checkpoint states itself, in tokens.
-        rules: The digest of how its tokenizer splits text, as `rules_digest` takes it; it is not
-            compared in a folder without a tokenizer.json.
+        rules: The digest of how its tokenizer splits text, as `rules_digest` takes it;
+            it is not compared in a folder without a tokenizer.json.
     """
 
     vocabulary: str
@@ -496,10 +596,18 @@ class Fingerprint:
         """Refuse a folder with other tokens, settings, rules, or another maximum length."""
         settings = config_digest(read_settings(folder / "config.json"))
         for what, wanted, actual in (
-            ("a vocabulary with digest", self.vocabulary, digest_of(vocabulary_of(folder))),
+            (
+                "a vocabulary with digest",
+                self.vocabulary,
+                digest_of(vocabulary_of(folder)),
+            ),
             ("settings with digest", self.config, settings),
             ("a maximum length of", self.max_length, maximum_length(name, folder)),
-            ("tokenizer rules with digest", self.rules, rules_digest(folder) or self.rules),
+            (
+                "tokenizer rules with digest",
+                self.rules,
+                rules_digest(folder) or self.rules,
+            ),
         ):
             if wanted not in (None, actual):
                 raise DataError(
@@ -508,10 +616,14 @@ class Fingerprint:
                 )
 
 
-# bert-base-uncased, and every encoder with its vocabulary: SimCSE's and SBERT's of BERT, MiniLM.
-BERT_UNCASED = Fingerprint("f21ba7d9e039a58203c4dcbab3b89aacd44946d8dba15c12b61666cf93b786c1")
+# bert-base-uncased, and every encoder with its vocabulary: SimCSE's and SBERT's of
+# BERT, MiniLM.
+BERT_UNCASED = Fingerprint(
+    "f21ba7d9e039a58203c4dcbab3b89aacd44946d8dba15c12b61666cf93b786c1"
+)
 
-# Case, accents, a clitic, digits, currency, a dash, scripts, an emoji, and a rare word that splits.
+# Case, accents, a clitic, digits, currency, a dash, scripts, an emoji, and a rare word
+# that splits.
 GOLDEN_SENTENCE = (
     "Zoë's naïve CAFÉ-owner didn't pay $1,234.50 — for 東京 sushi 🙂 "
     "(antidisestablishmentarianism)!"

@@ -1,8 +1,8 @@
 """What the descriptions of all encoders have in common.
 
-A description is a frozen dataclass, cheap to make; `identify` digests its files without torch, and
-`load` reads them. `BaseConfig` is for encoders with files, `DerivedConfig` for those that read the
-files of another encoder in a different way.
+A description is a frozen dataclass, cheap to make; `identify` digests its files without
+torch, and `load` reads them. `BaseConfig` is for encoders with files, `DerivedConfig`
+for those that read the files of another encoder in a different way.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class BaseConfig:
     def __post_init__(self) -> None:
         length = getattr(self, "max_length", None)
         if length is not None and length < 1:
-            raise UsageError(f"{self.name}: wanted a length of 1 or more, found {length}")
+            raise UsageError(
+                f"{self.name}: wanted a length of 1 or more, found {length}"
+            )
 
     def member(self: Base, seed: int) -> Base:  # noqa: ARG002 - a family's differ
         return self
@@ -51,7 +53,9 @@ class BaseConfig:
     def with_max_length(self: Base, max_length: int) -> Base:
         """This encoder cut at another length, and named so: `bert-base:64`."""
         if not hasattr(self, "max_length"):
-            raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
+            raise UsageError(
+                f"{self.name}:{max_length}: this encoder has no maximum length to set"
+            )
         name = f"{self.name.partition(':')[0]}:{max_length}"
         changes: dict[str, Any] = {"name": name, "max_length": max_length}
         return replace(self, **changes)
@@ -59,7 +63,9 @@ class BaseConfig:
     def on(self: Base, hardware: Hardware) -> Base:
         """This encoder, on the processor and in float32 whatever the device."""
         if (dtype := hardware.dtype) != FLOAT32:
-            raise UsageError(f"{self.name}: this encoder runs in float32 alone, not in {dtype}")
+            raise UsageError(
+                f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
+            )
         return self
 
 

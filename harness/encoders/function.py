@@ -23,8 +23,8 @@ Function = Callable[[list[str]], Any]
 # What the key of a function is a digest of, besides its name: its vectors of these.
 PROBES = (GOLDEN_SENTENCE, "A man is eating.", "", "a " * 600)
 
-# How far a text's vectors may be apart, as a share of their length: half precisions and APIs answer
-# within 1 %, dropout moves a vector by 20 % and more.
+# How far a text's vectors may be apart, as a share of their length: half precisions and
+# APIs answer within 1 %, dropout moves a vector by 20 % and more.
 SAME_ROW = 0.05
 
 
@@ -32,14 +32,15 @@ SAME_ROW = 0.05
 class FunctionConfig(BaseConfig):
     """A function from texts to vectors as an encoder; its pooling is `native`.
 
-    Only the vectors of a few probe texts tell one function from another, so its vectors are best
-    kept in a cache that is discarded with the program, as [`evaluate`][harness.evaluate] does. In
-    a run the digest of the plug-in that holds the function is added.
+    Only the vectors of a few probe texts tell one function from another, so its vectors
+    are best kept in a cache that is discarded with the program, as
+    [`evaluate`][harness.evaluate] does. In a run the digest of the plug-in that holds
+    the function is added.
 
     Args:
         name: Its id in the grammar of methods.
-        function: From a list of N texts to N rows of numbers. A row must not depend on the other
-            texts.
+        function: From a list of N texts to N rows of numbers. A row must not depend on
+            the other texts.
         trained_on: The texts that its weights have seen.
         cite: The BibTeX key of its paper.
         licence: The licence of its weights.
@@ -61,7 +62,10 @@ class FunctionConfig(BaseConfig):
         probes = self.vectors(PROBES)
         alone, together = self.vectors(PROBES[:1])[0], probes[0]
         length = max(np.linalg.norm(alone), np.linalg.norm(together))
-        if len(alone) != len(together) or np.linalg.norm(alone - together) > SAME_ROW * length:
+        if (
+            len(alone) != len(together)
+            or np.linalg.norm(alone - together) > SAME_ROW * length
+        ):
             raise ScoreError(
                 f"{self.name}: wanted one vector of a text whatever stands beside it, found two of "
                 f"{PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
@@ -75,7 +79,11 @@ class FunctionConfig(BaseConfig):
         digests = {"weights": hashlib.sha256(probes.tobytes()).hexdigest()}
         return Identity(digest_of({"name": self.name, **digests}), digests)
 
-    def load(self, path: Path | None = None, cache: Path | None = None) -> FunctionEncoder:  # noqa: ARG002 - it has no files
+    def load(
+        self,
+        path: Path | None = None,  # noqa: ARG002 - it has no files
+        cache: Path | None = None,  # noqa: ARG002
+    ) -> FunctionEncoder:
         """The encoder, ready."""
         return FunctionEncoder(self.identify().key, self)
 
@@ -84,8 +92,15 @@ class FunctionConfig(BaseConfig):
         given = self.function(list(texts))
         vectors = _numbers(given)
         shape = () if vectors is None else vectors.shape
-        if vectors is None or len(shape) != 2 or len(vectors) != len(texts) or not shape[1]:
-            kind = f"an array of shape {shape}" if shape else f"a {type(given).__name__}"
+        if (
+            vectors is None
+            or len(shape) != 2
+            or len(vectors) != len(texts)
+            or not shape[1]
+        ):
+            kind = (
+                f"an array of shape {shape}" if shape else f"a {type(given).__name__}"
+            )
             raise ScoreError(
                 f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "
                 f"found {kind}; let the function return a matrix of numbers"
@@ -99,13 +114,21 @@ class FunctionConfig(BaseConfig):
 
 def _numbers(given: Any) -> Float32[np.ndarray, "..."] | None:
     """The numbers of an array, of a tensor of any kind, or of lists; None for anything else."""
-    if hasattr(given, "detach"):  # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU
+    if hasattr(
+        given, "detach"
+    ):  # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU
         given = given.detach().float().cpu()
     try:
         numbers = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError):  # rows of several widths, sparse matrices
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # rows of several widths, sparse matrices
         return None
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
+    with np.errstate(
+        over="ignore"
+    ):  # what float32 cannot hold becomes infinite, and is refused
         return numbers.astype(np.float32) if numbers.dtype.kind in "fiub" else None
 
 

@@ -1,8 +1,9 @@
 """The modules of a sentence-transformers folder, as its files describe them, read and written.
 
-`modules.json` names modules and their folders, each with a `config.json`; prompts and similarity
-stand in `config_sentence_transformers.json`. Everything that sentence-transformers would obey is
-read here or refused by name. Importing this module costs no torch.
+`modules.json` names modules and their folders, each with a `config.json`; prompts and
+similarity stand in `config_sentence_transformers.json`. Everything that
+sentence-transformers would obey is read here or refused by name. Importing this module
+costs no torch.
 """
 
 from __future__ import annotations
@@ -64,12 +65,17 @@ ACTIVATIONS = tuple(
 )  # fmt: skip
 
 ANY_VALUE = None
-SIZE_SETTINGS = {"embedding_dimension": ANY_VALUE, "word_embedding_dimension": ANY_VALUE}
+SIZE_SETTINGS = {
+    "embedding_dimension": ANY_VALUE,
+    "word_embedding_dimension": ANY_VALUE,
+}
 SENTENCE_SETTINGS = {
     "module_input_name": ("sentence_embedding",),
     "module_output_name": ("sentence_embedding", None),
 }
-TEXT_MODALITY = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+TEXT_MODALITY = {
+    "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+}
 LOADING_SETTINGS = (
     "model_args",
     "model_kwargs",
@@ -88,10 +94,16 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "modality_config": (TEXT_MODALITY,),
         "module_output_name": ("token_embeddings",),
         "tokenizer_name_or_path": (None,),
-        **dict.fromkeys((*LOADING_SETTINGS, "config_kwargs", "processing_kwargs"), ({},)),
+        **dict.fromkeys(
+            (*LOADING_SETTINGS, "config_kwargs", "processing_kwargs"), ({},)
+        ),
     },
     STATIC_MODULE: {},
-    WEIGHTED_LAYERS: {**SIZE_SETTINGS, "layer_start": ANY_VALUE, "num_hidden_layers": ANY_VALUE},
+    WEIGHTED_LAYERS: {
+        **SIZE_SETTINGS,
+        "layer_start": ANY_VALUE,
+        "num_hidden_layers": ANY_VALUE,
+    },
     POOLING: {
         **SIZE_SETTINGS,
         "pooling_mode": ANY_VALUE,
@@ -158,12 +170,16 @@ class Modules:
     @property
     def pooling(self) -> Mapping[str, Any]:
         """The settings of the pooling; none for a table of vectors."""
-        return next((module.settings for module in self.chain if module.kind == POOLING), {})
+        return next(
+            (module.settings for module in self.chain if module.kind == POOLING), {}
+        )
 
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors are concatenated."""
-        switched = [mode for mode, word in POOLING_MODES.items() if self.pooling.get(word)]
+        switched = [
+            mode for mode, word in POOLING_MODES.items() if self.pooling.get(word)
+        ]
         modes = self.pooling.get("pooling_mode") or switched or "mean"
         return (modes,) if isinstance(modes, str) else tuple(modes)
 
@@ -174,7 +190,11 @@ class Modules:
         plain = re.fullmatch(rf"{TRANSFORMER} {POOLING}( Normalize)?", kinds)
         lower = self.first.settings.get("do_lower_case")
         changed = self.modes[1:] or lower or self.prompt("") or self.dimensions
-        return self.modes[0] if plain and not changed and self.modes[0] in ("mean", "cls") else ""
+        return (
+            self.modes[0]
+            if plain and not changed and self.modes[0] in ("mean", "cls")
+            else ""
+        )
 
     @property
     def is_normalised(self) -> bool:
@@ -202,14 +222,18 @@ class Modules:
         """The digest of all settings behind the first module that change a vector; no prompt."""
         rest = [[m.kind, dict(m.settings), m.weights] for m in self.chain[1:]]
         lower = bool(self.first.settings.get("do_lower_case"))
-        return digest_of({"modules": rest, "lower_case": lower, "dimensions": self.dimensions})
+        return digest_of(
+            {"modules": rest, "lower_case": lower, "dimensions": self.dimensions}
+        )
 
     def prompt(self, name: str) -> str:
         """The prompt of a name, or the default one for none. Raises UsageError for an unknown."""
         name = name or self.prompt_name or ""
         if name and name not in self.prompts:
             names = ", ".join(self.prompts) or "none"
-            raise UsageError(f"native:{name}: wanted a prompt of the model, known are {names}")
+            raise UsageError(
+                f"native:{name}: wanted a prompt of the model, known are {names}"
+            )
         return self.prompts[name] if name else ""
 
 
@@ -235,7 +259,9 @@ def read_modules(name: str, folder: Path) -> Modules:
             "products of vectors of any length, which are not computed here"
         )
     prompts = {name: text or "" for name, text in (model.get("prompts") or {}).items()}
-    modules = Modules(chain, prompts, model.get("default_prompt_name"), model.get("truncate_dim"))
+    modules = Modules(
+        chain, prompts, model.get("default_prompt_name"), model.get("truncate_dim")
+    )
     if unknown := [mode for mode in modules.modes if mode not in POOLING_MODES]:
         raise DataError(
             f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {unknown[0]!r}"
@@ -256,16 +282,22 @@ def _module(file: Path, type_: str, path: str) -> Module:
     folder = file.parent / path
     config = sentence_config(folder) if kind == TRANSFORMER else folder / "config.json"
     if kind in (WEIGHTED_LAYERS, POOLING, DENSE, LAYER_NORM) and not config.is_file():
-        raise DataError(f"{config}: wanted the settings of a {kind}, found none; fetch it again")
+        raise DataError(
+            f"{config}: wanted the settings of a {kind}, found none; fetch it again"
+        )
     # A Model2Vec folder's config.json is of the package, and of none of the modules.
-    return Module(kind, folder, {} if kind == STATIC_MODULE else _settings(config, kind))
+    return Module(
+        kind, folder, {} if kind == STATIC_MODULE else _settings(config, kind)
+    )
 
 
 def _settings(file: Path, kind: str) -> dict[str, Any]:
     """The settings in a file. Raises DataError for a key or a value that is not understood."""
     settings, allowed = read_settings(file), SETTINGS[kind]
     for key, value in settings.items():
-        if key not in allowed or (allowed[key] is not ANY_VALUE and value not in allowed[key]):
+        if key not in allowed or (
+            allowed[key] is not ANY_VALUE and value not in allowed[key]
+        ):
             raise DataError(
                 f"{file}: {key} = {json.dumps(value)} is not understood for a {kind}, and nothing "
                 "is left out silently; take another pooling than native"
@@ -276,8 +308,8 @@ def _settings(file: Path, kind: str) -> dict[str, Any]:
 def own_pooling(path: Path) -> str:
     """The word of the pooling that the folder or file of an encoder asks for.
 
-    `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for a file
-    that is damaged, or a module that is not understood.
+    `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for
+    a file that is damaged, or a module that is not understood.
     """
     if path.is_file() or not (path / MODULES_FILE).is_file():
         return MEAN.name
@@ -288,7 +320,10 @@ def own_pooling(path: Path) -> str:
 
 
 def append_module(
-    folder: Path, kind: str, settings: Mapping[str, Any], tensors: Mapping[str, Any] | None = None
+    folder: Path,
+    kind: str,
+    settings: Mapping[str, Any],
+    tensors: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a module behind those of a folder, the first into the folder itself, and list it."""
     file = folder / MODULES_FILE
@@ -296,10 +331,16 @@ def append_module(
     path = f"{len(listed)}_{kind}" if listed else ""
     (folder / path).mkdir(exist_ok=True)
     if settings:
-        config = sentence_config(folder) if kind == TRANSFORMER else folder / path / "config.json"
+        config = (
+            sentence_config(folder)
+            if kind == TRANSFORMER
+            else folder / path / "config.json"
+        )
         write_json(config, settings)
     if tensors:
-        floats = {name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()}
+        floats = {
+            name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()
+        }
         save_file(floats, folder / path / "model.safetensors", {"format": "pt"})
     entry = {"idx": len(listed), "name": str(len(listed)), "path": path}
     # Every version of the library finds its modules under this name.
@@ -308,7 +349,9 @@ def append_module(
 
 def append_transformer(folder: Path, max_length: int | None) -> None:
     """List the checkpoint in a folder as its first module."""
-    append_module(folder, TRANSFORMER, {"max_seq_length": max_length, "do_lower_case": False})
+    append_module(
+        folder, TRANSFORMER, {"max_seq_length": max_length, "do_lower_case": False}
+    )
 
 
 def append_mode(folder: Path, size: int, mode: str) -> None:
@@ -326,14 +369,18 @@ def append_pooling(
 ) -> None:
     """Write the modules of a mean over layers, or of the summary token.
 
-    `hidden` is the encoder's depth and size; `pooler` is the weight and bias of a dense layer with
-    tanh behind the pooling.
+    `hidden` is the encoder's depth and size; `pooler` is the weight and bias of a dense
+    layer with tanh behind the pooling.
     """
     depth, size = hidden
     if isinstance(pooling, Mean) and pooling.layers != (-1,):
         weights = np.zeros(depth + 1, np.float32)
         weights[list(pooling.hidden_states(depth))] = 1
-        settings = {"layer_start": 0, "num_hidden_layers": depth, "word_embedding_dimension": size}
+        settings = {
+            "layer_start": 0,
+            "num_hidden_layers": depth,
+            "word_embedding_dimension": size,
+        }
         append_module(folder, WEIGHTED_LAYERS, settings, {"layer_weights": weights})
         edit_json(folder / "config.json", output_hidden_states=True)
     token = "lasttoken" if summary else "cls"
@@ -351,15 +398,21 @@ def append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None:
         "bias": True,
         "activation_function": activation,
     }
-    append_module(folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias})
+    append_module(
+        folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias}
+    )
 
 
 def write_json(file: Path, content: Any) -> None:
     """Write a file of settings."""
-    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    file.write_text(
+        json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
 
 
 def edit_json(file: Path, **settings: Any) -> None:
     """Change settings in a file; `torch_dtype`, the old name of `dtype`, is removed."""
-    kept = {key: value for key, value in read_settings(file).items() if key != "torch_dtype"}
+    kept = {
+        key: value for key, value in read_settings(file).items() if key != "torch_dtype"
+    }
     write_json(file, kept | settings)

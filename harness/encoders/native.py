@@ -38,7 +38,8 @@ class PromptedConfig(TransformerConfig):
     """A transformer encoder with prompts besides those of its sentence-transformers folder.
 
     Args:
-        prompts: Names and texts: `.native:sts` puts the text called `sts` before each sentence.
+        prompts: Names and texts: `.native:sts` puts the text called `sts` before each
+            sentence.
 
     Examples:
         >>> from harness.encoders.native import PromptedConfig
@@ -66,8 +67,8 @@ class NativeConfig(DerivedConfig):
 
     Args:
         of: The encoder.
-        prompt: The name of the prompt that is put before each sentence, the folder's or the
-            encoder's; empty is the folder's default, which may be none.
+        prompt: The name of the prompt that is put before each sentence, the folder's or
+            the encoder's; empty is the folder's default, which may be none.
 
     Examples:
         >>> from harness import load_registry
@@ -81,13 +82,19 @@ class NativeConfig(DerivedConfig):
         """The key and digests of a folder, modules and prompt included."""
         modules = self.modules(path)
         folder = modules.first.folder
-        if modules.first.kind == STATIC_MODULE:  # a table of vectors, whose texts are not cut
+        if (
+            modules.first.kind == STATIC_MODULE
+        ):  # a table of vectors, whose texts are not cut
             if (dtype := precision_of(self.name)[1]) != FLOAT32:
-                raise UsageError(f"{self.name}: this encoder runs in float32 alone, not in {dtype}")
+                raise UsageError(
+                    f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
+                )
             weights, tokenizer = weights_files(folder)[0], folder / "tokenizer.json"
             digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(tokenizer)}
             if not isinstance(self.of.source, Trained):
-                require_weights(self.name, weights, self.of.source.sha256, digests["weights"])
+                require_weights(
+                    self.name, weights, self.of.source.sha256, digests["weights"]
+                )
             base = Identity(digest_of(digests), digests, None, parameters_of(folder))
         else:
             base = self._transformer().identify(folder)
@@ -134,7 +141,8 @@ class RepooledConfig(NativeConfig):
     """An encoder under its modules, but with another pooling of its tokens.
 
     Args:
-        mode: The pooling, one of those of sentence-transformers: cls, max, mean, lasttoken...
+        mode: The pooling, one of those of sentence-transformers: cls, max, mean,
+            lasttoken...
     """
 
     mode: str = "mean"
@@ -155,7 +163,8 @@ class RepooledConfig(NativeConfig):
 class NativeEncoder:
     """A loaded encoder under its modules: prompt, tokens, pooling, and the maps of its `head`.
 
-    `inner` gives the pooled vectors as its only layer; a token takes `multiplications`, roughly.
+    `inner` gives the pooled vectors as its only layer; a token takes `multiplications`,
+    roughly.
     """
 
     key: str
@@ -173,16 +182,21 @@ class NativeEncoder:
         """One vector a text, in order."""
         inner = self.inner.encode([self.prompt + text for text in texts])
         native = np.asarray(self.head(inner.mean[:, 0]), np.float32)
-        return Encoding((), 0, native[:, None][:, :0], native=native, tokens=inner.tokens)
+        return Encoding(
+            (), 0, native[:, None][:, :0], native=native, tokens=inner.tokens
+        )
 
 
 def bypassed(
-    config: EncoderConfig, path: Path, poolings: Iterable[str], remedy: str | None = None
+    config: EncoderConfig,
+    path: Path,
+    poolings: Iterable[str],
+    remedy: str | None = None,
 ) -> str:
     """A note on poolings that bypass the modules in an encoder's folder; empty for none.
 
-    Vectors that differ from the modules' in length alone are the modules' own. The note ends with
-    `remedy`, by default with the use of `native`.
+    Vectors that differ from the modules' in length alone are the modules' own. The note
+    ends with `remedy`, by default with the use of `native`.
     """
     if isinstance(config, DerivedConfig) or not (path / MODULES_FILE).is_file():
         return ""

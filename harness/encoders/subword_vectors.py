@@ -1,12 +1,13 @@
 """Static vectors of a tokenizer's sub-words, averaged over the pieces of a text.
 
 Model2Vec (Tulkens & van Dongen 2024, github.com/MinishLab/model2vec): a folder holds
-`tokenizer.json`, a table of vectors in `model.safetensors` and `config.json`. Its vectors are those
-of the package's `StaticModel`, version 0.10: the tokenizer adds no special token and no padding;
-the file's own truncation gives way to `max_length` of `config.json` (512 where it states none, no
-cut where it is null), which cuts a text by letters before the tokenizer cuts it by pieces; unknown
-pieces are left out after the cut; the mean is taken in the table's own precision. In a table with
-shared rows, `mapping` has the row of each sub-word and `weights` its factor.
+`tokenizer.json`, a table of vectors in `model.safetensors` and `config.json`. Its
+vectors are those of the package's `StaticModel`, version 0.10: the tokenizer adds no
+special token and no padding; the file's own truncation gives way to `max_length` of
+`config.json` (512 where it states none, no cut where it is null), which cuts a text by
+letters before the tokenizer cuts it by pieces; unknown pieces are left out after the
+cut; the mean is taken in the table's own precision. In a table with shared rows,
+`mapping` has the row of each sub-word and `weights` its factor.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ from harness.encoders.config import BaseConfig
 from harness.encoders.word_vectors import AverageEncoder
 
 # Part of every key: raise it with any change that moves an encoding.
-ENCODING_VERSION = "2: as StaticModel.encode of model2vec 0.10, in the table's own precision"
+ENCODING_VERSION = (
+    "2: as StaticModel.encode of model2vec 0.10, in the table's own precision"
+)
 
 MODEL_TYPE = "model2vec"  # in config.json, where the package's distillation made it
 TABLE_TENSOR = "embeddings"  # in model.safetensors
@@ -66,7 +69,8 @@ class SubwordConfig(BaseConfig):
         name: Its id in the grammar of methods.
         repo: Its repository on the hub; empty where it has none.
         revision: The pinned commit; None is unpinned.
-        max_length: Sub-words that texts are cut to; None is the folder's own (`config.json`).
+        max_length: Sub-words that texts are cut to; None is the folder's own
+            (`config.json`).
         weights_sha256: The digest that `model.safetensors` must have, if given.
         download_size: Roughly the bytes that are downloaded.
 
@@ -83,14 +87,19 @@ class SubwordConfig(BaseConfig):
     revision: str | None = None
     max_length: int | None = None
     weights_sha256: str | None = None
-    download_size: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    download_size: int | None = field(
+        default=None, repr=False, metadata=NOT_IN_IDENTITY
+    )
 
     @property
     def source(self) -> Source:
         """The hub repository that its files come from."""
         if self.repo:
             return Hub(
-                self.repo, self.revision, self.weights_sha256, download_size=self.download_size
+                self.repo,
+                self.revision,
+                self.weights_sha256,
+                download_size=self.download_size,
             )
         return LocalFiles(self.weights_sha256)
 
@@ -111,7 +120,11 @@ class SubwordConfig(BaseConfig):
     @one_reading()
     def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
         """The encoder, ready. Raises DataError for files that are no Model2Vec folder's."""
-        key, tokenizer, length = self.identify(path).key, _tokenizer(path), self._length(path)
+        key, tokenizer, length = (
+            self.identify(path).key,
+            _tokenizer(path),
+            self._length(path),
+        )
         if length is None:
             tokenizer.no_truncation()
         else:
@@ -144,9 +157,10 @@ class SubwordConfig(BaseConfig):
 class SubwordEncoder:
     """A loaded table of sub-word vectors, a row for each id of the tokenizer.
 
-    The tokenizer cuts texts to their maximum length. `unknown` is the id that is left out,
-    `letters` the number of them that a text is cut to, `dtype` the precision of the means, and
-    `unit` says that these are scaled to length 1. One kept layer, no summary token, no pooler.
+    The tokenizer cuts texts to their maximum length. `unknown` is the id that is left
+    out, `letters` the number of them that a text is cut to, `dtype` the precision of
+    the means, and `unit` says that these are scaled to length 1. One kept layer, no
+    summary token, no pooler.
     """
 
     key: str
@@ -182,7 +196,9 @@ def _pieces(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     try:
         return [
             pieces.ids
-            for pieces in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            for pieces in tokenizer.encode_batch_fast(
+                list(texts), add_special_tokens=False
+            )
         ]
     except Exception as error:
         raise DataError(
@@ -200,7 +216,9 @@ def _unknown_id(tokenizer: Any) -> int | None:
     if hasattr(tokenizer.model, "unk_token"):
         unknown = tokenizer.model.unk_token
         return None if unknown is None else tokenizer.token_to_id(unknown)
-    model = parse_json(tokenizer.to_str())["model"]  # a Unigram model's has no attribute
+    model = parse_json(tokenizer.to_str())[
+        "model"
+    ]  # a Unigram model's has no attribute
     unknown_id: int | None = model.get("unk_id")
     return unknown_id
 
@@ -211,7 +229,9 @@ def _tokenizer(folder: Path) -> Any:
 
     file = folder / "tokenizer.json"
     if not file.is_file():
-        raise DataError(f"{folder}: wanted a tokenizer.json in it; fetch the whole folder")
+        raise DataError(
+            f"{folder}: wanted a tokenizer.json in it; fetch the whole folder"
+        )
     try:
         tokenizer = Tokenizer.from_buffer(read_bytes(file))
     except Exception as error:
@@ -223,16 +243,20 @@ def _tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def _read_table(path: Path, ids: Mapping[str, int]) -> tuple[Num[np.ndarray, "V D"], np.dtype[Any]]:
+def _read_table(
+    path: Path, ids: Mapping[str, int]
+) -> tuple[Num[np.ndarray, "V D"], np.dtype[Any]]:
     """The vector of each id, its mapping and weight applied, and the precision of a mean.
 
-    The package's rules of types: weights may widen the vectors of pieces, and the mean is returned
-    in the precision of the table, that of a table of bytes in float32.
+    The package's rules of types: weights may widen the vectors of pieces, and the mean
+    is returned in the precision of the table, that of a table of bytes in float32.
     """
     try:
         tensors = load(read_bytes(path))
     except (SafetensorError, TypeError) as error:  # TypeError: NumPy lacks the type
-        raise DataError(f"{path}: wanted safetensors, found {error}; fetch it again") from error
+        raise DataError(
+            f"{path}: wanted safetensors, found {error}; fetch it again"
+        ) from error
     vectors = tensors.get(TABLE_TENSOR)
     if vectors is None or vectors.ndim != 2:
         raise DataError(
@@ -240,7 +264,9 @@ def _read_table(path: Path, ids: Mapping[str, int]) -> tuple[Num[np.ndarray, "V 
             f"{', '.join(sorted(tensors)) or 'nothing'}"
         )
     if vectors.dtype.kind not in "fiu":
-        raise DataError(f"{path}: wanted vectors of real numbers, found {vectors.dtype}")
+        raise DataError(
+            f"{path}: wanted vectors of real numbers, found {vectors.dtype}"
+        )
     dtype = np.dtype(np.float32) if vectors.dtype == np.int8 else vectors.dtype
     count = max(ids.values(), default=-1) + 1
     rows, factors = tensors.get("mapping"), tensors.get("weights")
@@ -259,7 +285,9 @@ def _read_table(path: Path, ids: Mapping[str, int]) -> tuple[Num[np.ndarray, "V 
         )
     if factors is not None:
         _require_entry("weight", path, factors, count, "fiu")
-        both = min(len(vectors), len(factors))  # more of either than there are sub-words are unused
+        both = min(
+            len(vectors), len(factors)
+        )  # more of either than there are sub-words are unused
         vectors = vectors[:both] * factors[:both, None]
     if not np.isfinite(vectors).all():
         raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
@@ -294,7 +322,9 @@ class StaticTable(AverageEncoder):
 def open_table(key: str, folder: Path, cache: Path) -> StaticTable:
     """The table of a StaticEmbedding: `embedding.weight`, or one that Model2Vec wrote."""
     tokenizer = _tokenizer(folder)
-    tensors = {name: tensor.numpy() for name, tensor in read_tensors(folder, cache).items()}
+    tensors = {
+        name: tensor.numpy() for name, tensor in read_tensors(folder, cache).items()
+    }
     vectors = tensors.get("embedding.weight")
     if vectors is None and TABLE_TENSOR in tensors:
         vectors = tensors[TABLE_TENSOR]

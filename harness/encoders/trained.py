@@ -1,9 +1,9 @@
 """Encoders that are trained on this machine: a family, of which every seed is another training.
 
-A family is a recipe: the arguments of `harness train`, and the encoder that they start from. Its
-members are checkpoint folders, `seed-0` and on, in the cache folder or below a folder given by
-hand. No digest can pin their weights, which differ between machines: a member's `training.json`
-must show this recipe and its seed.
+A family is a recipe: the arguments of `harness train`, and the encoder that they start
+from. Its members are checkpoint folders, `seed-0` and on, in the cache folder or below
+a folder given by hand. No digest can pin their weights, which differ between machines:
+a member's `training.json` must show this recipe and its seed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ class FamilyConfig(BaseConfig):
         recipe: The arguments of `harness train`, without seed, folders and threads.
         start: The encoder that the recipe's `--from` names.
         max_length: Tokens that texts are cut to; None is the checkpoint's own.
-        on_the_spot: Whether a run that needs a member trains it, which takes a minute or two.
-        version: Names a change in how the command trains, after which members are trained anew.
+        on_the_spot: Whether a run that needs a member trains it, which takes a minute
+            or two.
+        version: Names a change in how the command trains, after which members are
+            trained anew.
 
     Examples:
         >>> from harness import TransformerConfig
@@ -69,7 +71,9 @@ class FamilyConfig(BaseConfig):
 
     def on(self, hardware: Hardware) -> FamilyConfig:
         """This family in a precision, which its name shows unless it is float32."""
-        return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
+        return replace(
+            self, name=in_precision(self.name, hardware.dtype), hardware=hardware
+        )
 
     def member(self, seed: int) -> Member:  # type: ignore[override]
         """The encoder that the recipe makes with a seed."""
@@ -87,7 +91,9 @@ class FamilyConfig(BaseConfig):
 
     def identify(self, path: Path) -> NoReturn:
         """Refused: a family has no weights, only its members have."""
-        raise UsageError(f"{self.name}: every seed is an encoder of its own; {path} is of one")
+        raise UsageError(
+            f"{self.name}: every seed is an encoder of its own; {path} is of one"
+        )
 
     def load(self, path: Path, cache: Path) -> NoReturn:  # noqa: ARG002 - as encoders are loaded
         """Refused, like `identify`."""
@@ -109,9 +115,12 @@ class Member(TransformerConfig):
     def identify(self, path: Path) -> Identity:
         """The key and digests of the folder; DataError if recipe and seed did not make it."""
         training = read_settings(path / TRAINING_FILE)
-        command, seed, start = (training.get(key) for key in ("command", "seed", "start"))
+        command, seed, start = (
+            training.get(key) for key in ("command", "seed", "start")
+        )
         recipe, start = recipe_of(str(command)), start or {}
-        # A start without a known digest is pinned by its revision, or by its first download.
+        # A start without a known digest is pinned by its revision, or by its first
+        # download.
         name, pinned = self.family.start.name, self.family.start.weights_sha256
         wanted = {name: pinned or start.get(name)}
         if (recipe, seed, start) != (self.family.recipe, self.seed, wanted):
@@ -127,4 +136,6 @@ def recipe_of(command: str) -> str:
     """The recipe in a command of `harness train`: its words without a member's own options."""
     words = command.split()
     pairs = pairwise(words[1:])
-    return " ".join(word for before, word in pairs if not {before, word} & MEMBER_OPTIONS)
+    return " ".join(
+        word for before, word in pairs if not {before, word} & MEMBER_OPTIONS
+    )

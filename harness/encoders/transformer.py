@@ -1,9 +1,9 @@
 """Any Hugging Face encoder from a local folder: its description, its identity, its batches.
 
-Importing this module costs no torch, nor does `identify`: plans are made without it. `load` opens
-the checkpoint (`kernels/padded.py`) and returns an encoder that sorts texts into batches of a
-bounded number of tokens and leaves the forward pass to a kernel, which a rule chooses
-(`kernels/choose.py`).
+Importing this module costs no torch, nor does `identify`: plans are made without it.
+`load` opens the checkpoint (`kernels/padded.py`) and returns an encoder that sorts
+texts into batches of a bounded number of tokens and leaves the forward pass to a
+kernel, which a rule chooses (`kernels/choose.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from harness.core.digests import digest_of, one_reading
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
 from harness.core.identity import NOT_IN_IDENTITY
-from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
+from harness.core.interfaces import (
+    Encoding,
+    Hub,
+    Identity,
+    LocalFiles,
+    Packaged,
+    Source,
+)
 from harness.encoders.architectures import facts_of
 from harness.encoders.checkpoint import (
     GOLDEN_SENTENCE,
@@ -33,20 +40,29 @@ from harness.encoders.checkpoint import (
     transformer_folder,
 )
 from harness.encoders.config import BaseConfig
-from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, batches, choose_pass, run_batches
+from harness.encoders.kernels.choose import (
+    PLAIN,
+    Choice,
+    Kernel,
+    batches,
+    choose_pass,
+    run_batches,
+)
 
 # Part of every key: raise it with any change that moves an encoding.
-ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
+ENCODING_VERSION = (
+    "1: float32; token means with special tokens; cls where the tokenizer puts it"
+)
 
 TOKEN_CHARACTERS = 5  # of a token and what is around it, about
-SLICE_TEXTS = (
-    256  # texts that are tokenised at once, or as many short ones as a batch of a GPU holds
-)
+# Texts that are tokenised at once, or as many short ones as a batch of a GPU holds.
+SLICE_TEXTS = 256
 SHORT_TEXT_TOKENS = 8  # of a short text
 WORKER_BATCHES = 4  # wanted of a worker, so that all end together
 LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rate
-# Of a batch with dropout: who shares one is part of the draw, so this is the same on every machine;
-# small, because the masks of a batch that no core's cache holds take twice the time.
+# Of a batch with dropout: who shares one is part of the draw, so this is the same on
+# every machine; small, because the masks of a batch that no core's cache holds take
+# twice the time.
 DROPOUT_TOKENS = 1024
 
 
@@ -59,15 +75,18 @@ class TransformerConfig(BaseConfig):
         repo: Its repository on the hub; empty where it has none.
         revision: The pinned commit; None is unpinned.
         max_length: Tokens that texts are cut to; None is the checkpoint's own
-            (`sentence_bert_config.json`, else the tokenizer's, else the number of positions).
+            (`sentence_bert_config.json`, else the tokenizer's, else the number of
+            positions).
         weights_sha256: The digest that the weights must have, if given.
         fingerprint: What vocabulary, settings and maximum length must be, if given.
-        package: A folder in an installed package that carries the files; its code is never
-            imported.
+        package: A folder in an installed package that carries the files; its code is
+            never imported.
         asset: The name that `harness fetch` takes, if not `name`.
         download_size: Roughly the bytes that are downloaded.
-        plain_pass: Whether to keep to the model's own forward pass, whatever the device's rule.
-        hardware: The device, precision and size of batches; `on` sets them, and the name.
+        plain_pass: Whether to keep to the model's own forward pass, whatever the
+            device's rule.
+        hardware: The device, precision and size of batches; `on` sets them, and the
+            name.
         trained_on: The texts that its weights have seen.
         cite: The BibTeX key of its paper.
         licence: The licence of its weights.
@@ -86,18 +105,26 @@ class TransformerConfig(BaseConfig):
     revision: str | None = None
     max_length: int | None = None
     weights_sha256: str | None = None
-    fingerprint: Fingerprint | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    fingerprint: Fingerprint | None = field(
+        default=None, repr=False, metadata=NOT_IN_IDENTITY
+    )
     package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     asset: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
-    download_size: int | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
+    download_size: int | None = field(
+        default=None, repr=False, metadata=NOT_IN_IDENTITY
+    )
     plain_pass: bool = field(default=False, repr=False, metadata=NOT_IN_IDENTITY)
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = precision_of(self.name.partition(",")[0])[1]  # a member's is `kin, seed 3`
+        named = precision_of(self.name.partition(",")[0])[
+            1
+        ]  # a member's is `kin, seed 3`
         if (dtype := self.hardware.dtype) not in (FLOAT32, named):
-            raise UsageError(f"{self.name}: wanted {dtype} in its name; `on` puts it there")
+            raise UsageError(
+                f"{self.name}: wanted {dtype} in its name; `on` puts it there"
+            )
 
     @property
     def source(self) -> Source:
@@ -117,7 +144,9 @@ class TransformerConfig(BaseConfig):
 
     def on(self, hardware: Hardware) -> TransformerConfig:
         """This encoder in a precision, which its name shows unless it is float32."""
-        return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
+        return replace(
+            self, name=in_precision(self.name, hardware.dtype), hardware=hardware
+        )
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a checkpoint folder, without torch."""
@@ -127,7 +156,9 @@ class TransformerConfig(BaseConfig):
         if self.fingerprint is not None:
             self.fingerprint.require(self.name, path)
         facts = facts_of(read_settings(path / "config.json"))
-        key = digest_of({"version": ENCODING_VERSION, "max_length": length, **facts, **digests})
+        key = digest_of(
+            {"version": ENCODING_VERSION, "max_length": length, **facts, **digests}
+        )
         if (dtype := self.hardware.dtype) != FLOAT32:
             key = digest_of({dtype: key})
         return Identity(key, digests, length, parameters_of(path))
@@ -190,10 +221,13 @@ class TransformerEncoder:
         """The encodings of the texts, in order; ScoreError for a state that is not finite."""
         shapes = {name: array.shape[1:] for name, array in self.shape.arrays.items()}
         arrays: dict[str, Any] = {
-            name: np.empty((len(texts), *shape), np.float32) for name, shape in shapes.items()
+            name: np.empty((len(texts), *shape), np.float32)
+            for name, shape in shapes.items()
         }
 
-        def encoded(batch: tuple[list[int], list[list[int]]]) -> tuple[list[int], Encoding]:
+        def encoded(
+            batch: tuple[list[int], list[list[int]]],
+        ) -> tuple[list[int], Encoding]:
             rows, ids = batch
             return rows, self.kernel(ids)
 
@@ -216,11 +250,13 @@ class TransformerEncoder:
         for _ in self._batches(texts):
             kernel.draw()
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[list[int]]]]:
+    def _batches(
+        self, texts: Sequence[str]
+    ) -> Iterator[tuple[list[int], list[list[int]]]]:
         """The rows of each batch and their token ids, the longest texts first.
 
-        They are tokenised a slice at a time while others are under way; all of them first for the
-        plain pass.
+        They are tokenised a slice at a time while others are under way; all of them
+        first for the plain pass.
         """
         order: Sequence[int] = range(len(texts))
         budget, at_once = self.choice.tokens, max(1, len(texts))
@@ -244,7 +280,9 @@ class TransformerEncoder:
             for rows in batches([len(ids) for ids in tokens], budget, self.plain.alone):
                 yield [part[row] for row in rows], [tokens[row] for row in rows]
 
-    def _require_finite(self, piece: Float32[np.ndarray, "B ..."], rows: Sequence[int]) -> None:
+    def _require_finite(
+        self, piece: Float32[np.ndarray, "B ..."], rows: Sequence[int]
+    ) -> None:
         finite = np.isfinite(piece).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
             row = rows[int(finite.argmin())]

@@ -1,7 +1,7 @@
 """Splitting text into words for static vectors: a visible part of an encoder's identity.
 
-The same vectors under other rules are another encoder: on SICK-R the rules alone move GloVe's
-score by two points.
+The same vectors under other rules are another encoder: on SICK-R the rules alone move
+GloVe's score by two points.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ TOKEN_PATTERNS = {
     "whitespace": re.compile(r"\S+"),
     "words": re.compile(r"\w+|[^\w\s]"),
     # The Penn Treebank's clitics, as in GloVe's own vocabulary: do n't, it 's.
-    "treebank": re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+|[^\w\s]", re.IGNORECASE),
+    "treebank": re.compile(
+        r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+|[^\w\s]", re.IGNORECASE
+    ),
 }
-# Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0 (Apache-2.0).
+# Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0
+# (Apache-2.0).
 _ENGLISH = Path(__file__).with_name("english_stop_words.txt").read_bytes()
 ENGLISH_WORDS = frozenset(_ENGLISH.decode().split())
 # The digest of that list, which the keys of encoders imply.
@@ -34,9 +37,10 @@ NEGATION = re.compile("^n't$", re.IGNORECASE)
 class Tokeniser:
     """The rule by which a text is split and looked up in a vocabulary.
 
-    A token is tried as written; with `strip`, then without the punctuation around it; with case
-    `fallback`, then in lower case. The first form that the vocabulary has counts. A token with
-    a form among the stop words before that is dropped, as is one that the vocabulary lacks.
+    A token is tried as written; with `strip`, then without the punctuation around it;
+    with case `fallback`, then in lower case. The first form that the vocabulary has
+    counts. A token with a form among the stop words before that is dropped, as is one
+    that the vocabulary lacks.
     """
 
     split: Literal["whitespace", "words", "treebank", "nltk"]
@@ -60,9 +64,12 @@ class Tokeniser:
         from nltk.tokenize import NLTKWordTokenizer
 
         tokens = NLTKWordTokenizer().tokenize(text)
-        # The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024) follows; but a text
-        # is not split into sentences first, which needs NLTK's data files.
-        return [word for token in tokens for word in NEGATION.sub("not", token).split("-")]
+        # The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024)
+        # follows; but a text is not split into sentences first, which needs NLTK's data
+        # files.
+        return [
+            word for token in tokens for word in NEGATION.sub("not", token).split("-")
+        ]
 
     def row(self, token: str, vocabulary: Mapping[str, int]) -> int | None:
         """The vocabulary's row for a word, STOP_WORD for one that is dropped, None for neither."""
@@ -78,7 +85,9 @@ class Tokeniser:
                 return vocabulary[form]
         return None
 
-    def token_rows(self, text: str, vocabulary: Mapping[str, int]) -> tuple[list[int], int]:
+    def token_rows(
+        self, text: str, vocabulary: Mapping[str, int]
+    ) -> tuple[list[int], int]:
         """The rows for the words of a text, in order, and the number of its words without stops."""
         rows = [self.row(token, vocabulary) for token in self.words(text)]
         words = [row for row in rows if row != STOP_WORD]
@@ -88,5 +97,8 @@ class Tokeniser:
 # For vectors given by hand.
 PLAIN_TOKENISER = Tokeniser("words", "fallback")
 
-# What sentence-transformers' average_word_embeddings_* models do (its WhitespaceTokenizer).
-SENTENCE_TRANSFORMERS = Tokeniser("whitespace", "fallback", strip=True, stop_words="english")
+# What sentence-transformers' average_word_embeddings_* models do (its
+# WhitespaceTokenizer).
+SENTENCE_TRANSFORMERS = Tokeniser(
+    "whitespace", "fallback", strip=True, stop_words="english"
+)

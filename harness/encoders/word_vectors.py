@@ -1,11 +1,12 @@
 """Averages of static vectors: tables of word vectors, their files, and maps of a vocabulary.
 
-`AverageEncoder` is the base of all encoders that average the rows of a table over a text. Vector
-files are text: GloVe's (no header; words may contain spaces, so lines are split from the right),
-fastText's (a header with count and dimensions); or arrays: `.npz` with `words` and `vectors`,
-safetensors with `vectors` and `words`, the latter as the bytes of the words in UTF-8, one a line.
-`.gz` around text is undone. Nothing is ever unpickled. A file that is written in another way is
-refused: read by these rules, it would give a table of words that no text has.
+`AverageEncoder` is the base of all encoders that average the rows of a table over a
+text. Vector files are text: GloVe's (no header; words may contain spaces, so lines are
+split from the right), fastText's (a header with count and dimensions); or arrays:
+`.npz` with `words` and `vectors`, safetensors with `vectors` and `words`, the latter as
+the bytes of the words in UTF-8, one a line. `.gz` around text is undone. Nothing is
+ever unpickled. A file that is written in another way is refused: read by these rules,
+it would give a table of words that no text has.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from harness.core.arrays import Float, Float32, Int64
-from harness.core.digests import digest_of, one_reading, open_bytes, read_bytes, sha256_of
+from harness.core.digests import (
+    digest_of,
+    one_reading,
+    open_bytes,
+    read_bytes,
+    sha256_of,
+)
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import write_atomically
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
@@ -55,8 +62,8 @@ WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]  # words and a row 
 class AverageEncoder(ABC):
     """A loaded table of vectors. One kept layer, no summary token, no pooler.
 
-    A subclass finds the rows of the tokens of texts in `token_rows`; `unit` scales averages to
-    length 1.
+    A subclass finds the rows of the tokens of texts in `token_rows`; `unit` scales
+    averages to length 1.
     """
 
     key: str
@@ -72,8 +79,8 @@ class AverageEncoder(ABC):
     def encode(self, texts: Sequence[str]) -> Encoding:
         """The mean over the vectors of each text, in float64.
 
-        A text without any is the zero vector, as in SentEval: it is a fact about the table, and its
-        cosine counts as 0.
+        A text without any is the zero vector, as in SentEval: it is a fact about the
+        table, and its cosine counts as 0.
         """
         mean = np.zeros((len(texts), 1, self.vectors.shape[1]), np.float32)
         tokens = np.zeros((len(texts), 2), np.float32)
@@ -81,14 +88,19 @@ class AverageEncoder(ABC):
             tokens[number] = count, len(rows)
             if rows:
                 vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
-                mean[number, 0] = vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
+                mean[number, 0] = (
+                    vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
+                )
         return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)
 
 
 # Part of every key: raise it with any change that moves an encoding.
-ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"
+ENCODING_VERSION = (
+    "1: mean over known words in float64; no known word is the zero vector"
+)
 MAPS_VERSION = "1: maps of float32 vectors, fitted in float64, kept in float32"
-# Settings of tokenisers and maps that keys have always been digests of, at their default, too.
+# Settings of tokenisers and maps that keys have always been digests of, at their
+# default, too.
 SETTINGS_IN_KEYS = ("strip", "stop_words", "a", "by_count", "k", "centred")
 
 
@@ -99,13 +111,13 @@ class StaticConfig(BaseConfig):
     Args:
         name: Its id in the grammar of methods.
         tokeniser: The rule that splits a text and looks up its words.
-        file: The file's name in the data folder, package or repository; None where a path that
-            is given by hand is the file itself.
+        file: The file's name in the data folder, package or repository; None where a
+            path that is given by hand is the file itself.
         repo: Its repository on the hub, if it has one.
         revision: The pinned commit; None is unpinned.
         weights_sha256: The digest that the file must have, if given.
-        package: A folder in an installed package that carries the file; its code is never
-            imported.
+        package: A folder in an installed package that carries the file; its code is
+            never imported.
         trained_on: The texts that the vectors were trained on.
         cite: The BibTeX key of their paper.
         licence: Their licence.
@@ -143,7 +155,9 @@ class StaticConfig(BaseConfig):
             "version": ENCODING_VERSION,
             "tokeniser": identity_text(self.tokeniser, SETTINGS_IN_KEYS),
         }
-        facts |= getattr(self.tokeniser, "list_digests", {})  # a plug-in's may have none
+        facts |= getattr(
+            self.tokeniser, "list_digests", {}
+        )  # a plug-in's may have none
         return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
 
     @one_reading()
@@ -159,7 +173,9 @@ class StaticConfig(BaseConfig):
         """The vector file: `folder` itself where it is one, else the named file in it."""
         path = folder if folder.is_file() or self.file is None else folder / self.file
         if path.is_dir():
-            raise UsageError(f"{self.name}: {path} is a folder; name the vector file in it")
+            raise UsageError(
+                f"{self.name}: {path} is a folder; name the vector file in it"
+            )
         return file_at(path, self.name, "vectors")
 
 
@@ -178,13 +194,13 @@ class StaticEncoder(AverageEncoder):
 class CountedConfig(StaticConfig):
     """An average of word vectors that are first mapped with the help of word counts.
 
-    The counts are in the folder of the vector file. A weight of a word scales its vector, so that
-    the token mean, over the number of known words, is the weighted one.
+    The counts are in the folder of the vector file. A weight of a word scales its
+    vector, so that the token mean, over the number of known words, is the weighted one.
 
     Args:
         counts: The file of word counts, in the data folder.
-        maps: What is done to the vectors of the vocabulary, in this order: frozen dataclasses,
-            whose identity is part of the key.
+        maps: What is done to the vectors of the vocabulary, in this order: frozen
+            dataclasses, whose identity is part of the key.
         counts_sha256: The digest that the counts must have, if given.
 
     Raises:
@@ -197,7 +213,9 @@ class CountedConfig(StaticConfig):
 
     def __post_init__(self) -> None:
         if self.file is None or self.repo or self.package:
-            raise UsageError(f"{self.name}: word counts go with vectors in a file, beside them")
+            raise UsageError(
+                f"{self.name}: word counts go with vectors in a file, beside them"
+            )
 
     @property
     def source(self) -> Source:
@@ -236,7 +254,8 @@ class CountedConfig(StaticConfig):
 class Vocabulary:
     """The row of each word, their vectors, and how often a corpus holds them; 0 is not counted.
 
-    `total` is the sum over all words that the corpus counts, so that p(w) = counts / total.
+    `total` is the sum over all words that the corpus counts, so that p(w) = counts /
+    total.
     """
 
     rows: Mapping[str, int]
@@ -246,7 +265,10 @@ class Vocabulary:
 
     @classmethod
     def with_counts(
-        cls, rows: Mapping[str, int], vectors: Float32[np.ndarray, "V D"], corpus: Mapping[str, int]
+        cls,
+        rows: Mapping[str, int],
+        vectors: Float32[np.ndarray, "V D"],
+        corpus: Mapping[str, int],
     ) -> Vocabulary:
         """The vectors of words, and the counts of a corpus, which may hold others."""
         counts = np.zeros(len(vectors), np.int64)
@@ -269,7 +291,9 @@ class Counted:
                 "words in lower case"
             )
         to = np.cumsum(kept) - 1
-        rows = {word: int(to[row]) for word, row in vocabulary.rows.items() if kept[row]}
+        rows = {
+            word: int(to[row]) for word, row in vocabulary.rows.items() if kept[row]
+        }
         vectors, counts = vocabulary.vectors[kept], vocabulary.counts[kept]
         return replace(vocabulary, rows=rows, vectors=vectors, counts=counts)
 
@@ -295,8 +319,12 @@ class Fitted:
         """The mapped vectors. Raises ScoreError for vectors that cannot be fitted."""
         repeats = vocabulary.counts if self.by_count else None
         moments = Moments.of(vocabulary.vectors, repeats)
-        fitted = self.post.fit(moments, np.random.default_rng(0))  # which it never draws from
-        return replace(vocabulary, vectors=fitted(vocabulary.vectors).astype(np.float32))
+        fitted = self.post.fit(
+            moments, np.random.default_rng(0)
+        )  # which it never draws from
+        return replace(
+            vocabulary, vectors=fitted(vocabulary.vectors).astype(np.float32)
+        )
 
 
 # Files
@@ -305,7 +333,9 @@ class Fitted:
 def file_at(path: Path, name: str, content: str) -> Path:
     """The path of a file of an encoder. Raises AssetMissing where there is none."""
     if not path.is_file():
-        raise AssetMissing(f"{name}: no {content} at {path}; fetch them, or put them there")
+        raise AssetMissing(
+            f"{name}: no {content} at {path}; fetch them, or put them there"
+        )
     return path
 
 
@@ -335,10 +365,14 @@ def _convert(file: Path, new: Path) -> None:
     write_vectors(new, *read_vectors(file))
 
 
-def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]) -> None:
+def write_vectors(
+    path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]
+) -> None:
     """Write the safetensors form, in the precision given; it is read in float32."""
     letters = np.frombuffer("\n".join(words).encode(), np.uint8)
-    write_atomically(path, save({"vectors": np.ascontiguousarray(vectors), "words": letters}))
+    write_atomically(
+        path, save({"vectors": np.ascontiguousarray(vectors), "words": letters})
+    )
 
 
 ARRAYS = (".npz", ".safetensors")
@@ -351,10 +385,14 @@ def read_vectors(path: Path) -> WordTable:
             words, vectors = _read_arrays(path)
         else:
             with open_bytes(path) as plain:
-                file: Any = gzip.GzipFile(fileobj=plain) if path.suffix == ".gz" else plain
+                file: Any = (
+                    gzip.GzipFile(fileobj=plain) if path.suffix == ".gz" else plain
+                )
                 words, vectors = _read_text(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: wanted gzip, found {error}; fetch it again") from error
+        raise DataError(
+            f"{path}: wanted gzip, found {error}; fetch it again"
+        ) from error
     if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
         raise DataError(
             f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "
@@ -363,7 +401,9 @@ def read_vectors(path: Path) -> WordTable:
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         word = words[int(finite.argmin())]
-        raise DataError(f"{path}: wanted finite numbers, found others in the vector of {word!r}")
+        raise DataError(
+            f"{path}: wanted finite numbers, found others in the vector of {word!r}"
+        )
     return tuple(words), vectors
 
 
@@ -381,7 +421,9 @@ def _read_arrays(path: Path) -> WordTable:
             f"{type(error).__name__}; save it again"
         ) from error
     if vectors.dtype.kind not in "fiu":  # of complex numbers, half would go
-        raise DataError(f"{path}: wanted vectors of real numbers, found {vectors.dtype}")
+        raise DataError(
+            f"{path}: wanted vectors of real numbers, found {vectors.dtype}"
+        )
     return words, vectors.astype(np.float32, copy=False)
 
 
@@ -392,7 +434,9 @@ def _words_of_array(path: Path, words: np.ndarray) -> tuple[str, ...]:
             f"{path}: wanted `words` as a row of text, found an array of {words.dtype} and shape "
             f"{words.shape}; save np.array(words), where words is a list of str"
         )
-    return tuple(word if isinstance(word, str) else word.decode() for word in words.tolist())
+    return tuple(
+        word if isinstance(word, str) else word.decode() for word in words.tolist()
+    )
 
 
 def _words_of_bytes(path: Path, words: np.ndarray) -> tuple[str, ...]:
@@ -411,11 +455,17 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
     numbers = array("f")
     count: int | None = None
     dimensions, first = 0, b""
-    for number, line in enumerate(file, start=1):  # of bytes: nothing but \n ends a line
+    for number, line in enumerate(
+        file, start=1
+    ):  # of bytes: nothing but \n ends a line
         if number == 1:
             line = first = line.removeprefix(codecs.BOM_UTF8)
         fields = _fields(line)
-        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+        if (
+            number == 1
+            and len(fields) == 2
+            and all(field.isdigit() for field in fields)
+        ):
             count, dimensions = map(int, fields)
             continue
         if number == 1:
@@ -429,7 +479,8 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
         except ValueError as error:
             following = next(file, b"")
             if number == 2 and following and _width(_fields(following)) != dimensions:
-                # The lines below agree with this one, or with none: it is the first that differs.
+                # The lines below agree with this one, or with none: it is the first
+                # that differs.
                 raise DataError(
                     f"{path}:1: wanted a word and {_width(fields)} numbers, as line 2 has, or a "
                     f"header of how many words and {_width(fields)}, found {first[:60]!r}; correct "
@@ -441,7 +492,9 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
         words.append(word)
         numbers.extend(vector)
     if count not in (None, len(words)):
-        raise DataError(f"{path}:1: wanted {count} words, found {len(words)}; fetch it again")
+        raise DataError(
+            f"{path}:1: wanted {count} words, found {len(words)}; fetch it again"
+        )
     if len(words) > 1 and all(MERGED_COLUMNS.search(word) for word in words):
         raise DataError(
             f"{path}:1: wanted a word, a blank and numbers, found that each word holds more, such "
@@ -450,7 +503,8 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
     return words, np.asarray(numbers).reshape(-1, dimensions or 1)
 
 
-# A word that may hold something else: a blank, or a number behind a comma, a colon, a tab ...
+# A word that may hold something else: a blank, or a number behind a comma, a colon, a
+# tab ...
 MERGED_COLUMNS = re.compile(r"\s|[^\w.+-][+-]?\d*\.?\d+$")
 
 
@@ -459,7 +513,9 @@ def _fields(line: bytes) -> list[bytes]:
     return line.rstrip(b" \r\n").split(b" ")
 
 
-def _word_and_vector(fields: Sequence[bytes], dimensions: int) -> tuple[str, list[float]]:
+def _word_and_vector(
+    fields: Sequence[bytes], dimensions: int
+) -> tuple[str, list[float]]:
     """A line's word and numbers. Raises ValueError, which says what was found in their place."""
     numbers = fields[-dimensions:]
     try:
@@ -470,7 +526,9 @@ def _word_and_vector(fields: Sequence[bytes], dimensions: int) -> tuple[str, lis
         raise ValueError(repr(b" ".join(fields)[:60])) from None
     word = b" ".join(fields[:-dimensions]).decode()
     if not word or word != word.strip(BLANKS):
-        raise ValueError(f"the word {word!r}; put one blank behind the word, and none before it")
+        raise ValueError(
+            f"the word {word!r}; put one blank behind the word, and none before it"
+        )
     *before, last = word.replace("\t", " ").split(" ")
     if before and _is_number(last.encode()):
         raise ValueError(

@@ -1,6 +1,7 @@
 """One cell, from texts to a record: vectors, fitted maps, similarities, scores.
 
-A method is fitted the same way for a cell, for its export, and as a function of a program.
+A method is fitted the same way for a cell, for its export, and as a function of a
+program.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from harness.core.arrays import Float64, Int, read_only
 from harness.core.environment import environment, one_blas_thread, packages
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Identity, PostProcessor, Transform
-from harness.core.metrics import PairRows, labelled_splits, metric_of, score, why_undefined
+from harness.core.metrics import (
+    PairRows,
+    labelled_splits,
+    metric_of,
+    score,
+    why_undefined,
+)
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.types import Clock, Method, Pairs, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
@@ -53,7 +60,8 @@ class EncoderFacts:
         identity: The digests of its files.
         revision: The hub snapshot that they came from; None for other files.
         cost: What encoding the sentences of the cell's task took, whenever that was.
-        coverage: The share of their tokens that have a vector; None but for word vectors.
+        coverage: The share of their tokens that have a vector; None but for word
+            vectors.
     """
 
     identity: Identity
@@ -68,8 +76,8 @@ class Measurement:
 
     Attributes:
         scores: In points.
-        values: One a pair, by which it is scored: cosines, or the predictions of a metric that
-            learns.
+        values: One a pair, by which it is scored: cosines, or the predictions of a
+            metric that learns.
         timings: Seconds, by what took them.
         facts: What else was seen: dimensions, ranks, zero vectors.
     """
@@ -91,7 +99,9 @@ class Measurement:
         cost = encoder.cost
         timings = {"encode": cost.seconds, "fit": fit_seconds, **self.timings}
         digests = {name: value for name, value in identity.items() if name != "method"}
-        plugins = {plugin.name: plugin.version for plugin in plugins_of_cell(cell).values()}
+        plugins = {
+            plugin.name: plugin.version for plugin in plugins_of_cell(cell).values()
+        }
         devices = dict.fromkeys(str(way.get("device", "cpu")) for way in cost.how)
         facts = {
             **self.facts,
@@ -99,7 +109,9 @@ class Measurement:
             "sentences_per_second": cost.rate,
             "peak_memory_mb": _peak_memory_mb(),
             "workers": workers if workers > 1 else None,
-            "coverage": None if encoder.coverage is None else round(encoder.coverage, 4),
+            "coverage": None
+            if encoder.coverage is None
+            else round(encoder.coverage, 4),
             "plugins": plugins or None,
             "revision": encoder.revision,
             "max_length": encoder.identity.max_length,
@@ -148,8 +160,8 @@ def measure(
 ) -> Measurement:
     """Measure fitted transforms on one task's pairs, whose sentences are among the pooled ones.
 
-    `labelled` are the pairs of the splits that the task's metric learns from. Raises ScoreError
-    where a number would be meaningless.
+    `labelled` are the pairs of the splits that the task's metric learns from. Raises
+    ScoreError where a number would be meaningless.
     """
     metric = metric_of(task)
     if len(labelled) != len(labelled_splits(task)):
@@ -190,7 +202,9 @@ def measure(
     )
 
 
-def _pair_rows(pairs: Pairs, pooled: PooledEmbeddings, rows: Int[np.ndarray, " n"]) -> PairRows:
+def _pair_rows(
+    pairs: Pairs, pooled: PooledEmbeddings, rows: Int[np.ndarray, " n"]
+) -> PairRows:
     """Pairs by where their sentences are among the chosen rows, which ascend."""
     a = np.searchsorted(rows, pooled.rows(pairs.a))
     b = np.searchsorted(rows, pooled.rows(pairs.b))
@@ -205,7 +219,8 @@ def fit(
 ) -> tuple[Transform, ...]:
     """Fit the post-processors in the written order, each on what the ones before it give.
 
-    A chain of affine maps is fitted from moments alone and never looks at the vectors again.
+    A chain of affine maps is fitted from moments alone and never looks at the vectors
+    again.
     """
     vectors: Any = fit_vectors.vectors
     transforms: list[Transform] = []
@@ -214,19 +229,27 @@ def fit(
             vectors = _mapped(transforms[-1], vectors, fit_vectors.scratch)
         transform = _fit_one(post, vectors, fit_vectors, rng)
         if isinstance(vectors, Moments) and not isinstance(transform, Affine):
-            raise UsageError(f"{post.name}: fitted from moments, it must give an affine map")
+            raise UsageError(
+                f"{post.name}: fitted from moments, it must give an affine map"
+            )
         transforms.append(transform)
     return tuple(transforms)
 
 
 def _fit_one(
-    post: PostProcessor, vectors: Any, fit_vectors: FitCorpusVectors, rng: np.random.Generator
+    post: PostProcessor,
+    vectors: Any,
+    fit_vectors: FitCorpusVectors,
+    rng: np.random.Generator,
 ) -> Transform:
     """Fit one post-processor on vectors or moments.
 
-    One that needs rows, and is given a share of a corpus, is told how large the share is.
+    One that needs rows, and is given a share of a corpus, is told how large the share
+    is.
     """
-    may_exceed_memory = fit_vectors.scratch is not None and not isinstance(vectors, Moments)
+    may_exceed_memory = fit_vectors.scratch is not None and not isinstance(
+        vectors, Moments
+    )
     if post.from_moments and may_exceed_memory:
         return post.fit(Moments.merged(map(Moments.of, row_chunks(vectors))), rng)
     if post.from_moments or fit_vectors.share == 1:
@@ -252,7 +275,8 @@ class FittedTransforms:
     Attributes:
         identity: That of the cell's encoder.
         transforms: The maps, in order.
-        fitted_on: The sha256 of the sentences that they are fitted on; None where there are none.
+        fitted_on: The sha256 of the sentences that they are fitted on; None where there
+            are none.
     """
 
     identity: Identity
@@ -261,12 +285,18 @@ class FittedTransforms:
 
 
 def fit_cell(
-    cell: PlannedCell, loader: TaskLoader, progress: Progress, encoder: CachedEncoder | None = None
+    cell: PlannedCell,
+    loader: TaskLoader,
+    progress: Progress,
+    encoder: CachedEncoder | None = None,
 ) -> FittedTransforms:
     """Fit the maps of a cell as a run does, through its cache; `encoder` is its own, if open."""
     if encoder is None:
         encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
-    method, fit_corpus = cell.method, loader.texts(cell.task, cell.method.fit_on).fit_corpus
+    method, fit_corpus = (
+        cell.method,
+        loader.texts(cell.task, cell.method.fit_on).fit_corpus,
+    )
     if fit_corpus is None:
         return FittedTransforms(encoder.identity)
     corpus_pass = fit_corpus_passes(encoder, {cell: fit_corpus}, progress).get(cell)
@@ -280,7 +310,9 @@ def fit_cell(
             progress.phase(f"{cell.encoder.name}: encoding", len(missing))
             encoder.ensure(missing, progress)
         pooled = encoder.pooled(method.pooling, distinct)
-        vectors = FitCorpusVectors.from_embeddings(method, pooled, fit_corpus.digest, sentences)
+        vectors = FitCorpusVectors.from_embeddings(
+            method, pooled, fit_corpus.digest, sentences
+        )
     with one_blas_thread():
         transforms = fit(method, vectors, np.random.default_rng(cell.seed))
     digest = FitCorpusSample.for_cell(cell, fit_corpus).digest

@@ -1,9 +1,9 @@
 """A search for the choices under which a model gives the digits that a card claims.
 
-The cheapest are tried first: other scores of the vectors that are here, then one other choice of
-the encoding or other pairs of the data set, then two choices at once. Each choice of an encoding
-is one encoding of the task, kept in the cache. What gives the digits of all numbers of a run is the
-explanation, and ends the search.
+The cheapest are tried first: other scores of the vectors that are here, then one other
+choice of the encoding or other pairs of the data set, then two choices at once. Each
+choice of an encoding is one encoding of the task, kept in the cache. What gives the
+digits of all numbers of a run is the explanation, and ends the search.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.hardware import FLOAT32
-from harness.core.metrics.similarity import CORRELATIONS, COSINE, SIMILARITIES, score_name
+from harness.core.metrics.similarity import (
+    CORRELATIONS,
+    COSINE,
+    SIMILARITIES,
+    score_name,
+)
 from harness.core.scores import score_at
 from harness.core.terminal import duration
 from harness.core.types import AGGREGATIONS, Task
@@ -24,12 +29,14 @@ from harness.results.cards import BEST_SIMILARITY, CardClaim
 from harness.results.checked_claims import SAME_DIGITS, FoundChoices, gives, score_of
 from harness.results.verdict import Published
 
-# In half precision the order of sums decides more than the last digits: points that two programs
-# differ by.
+# In half precision the order of sums decides more than the last digits: points that two
+# programs differ by.
 DIGITS_OF_HALVES = 0.03
 
 NEIGHBOURHOOD = 1.0  # points on each side of a claim in which tried scores are counted
-LIKELY_CHANCE = 0.1  # scores that have the digits by chance: then the explanation says so
+LIKELY_CHANCE = (
+    0.1  # scores that have the digits by chance: then the explanation says so
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,9 @@ class ScoreChoice:
         """What differs from the claim, a phrase each."""
         phrases = []
         if self.correlation not in ("", claim.correlation):
-            phrases.append(f"{self.correlation.capitalize()} for {claim.correlation.capitalize()}")
+            phrases.append(
+                f"{self.correlation.capitalize()} for {claim.correlation.capitalize()}"
+            )
         if self.similarity not in ("", claim.similarity):
             phrases.append(f"{self.similarity} for {claim.similarity}")
         if self.aggregation != "all":
@@ -72,7 +81,9 @@ CHOSEN_SCORES = tuple(
             for similarity in ("", COSINE, *SIMILARITIES)
         ),
         key=lambda choice: (
-            bool(choice.similarity) + bool(choice.correlation) + (choice.aggregation != "all")
+            bool(choice.similarity)
+            + bool(choice.correlation)
+            + (choice.aggregation != "all")
         ),
     )
 )
@@ -119,7 +130,8 @@ class ChoiceSearch:
         task: The pairs that the claims are of.
         registry: The tasks.
         most_encodings: How many encodings are measured at most; None is no bound.
-        first: Choices that are tried before all others: they explained other tasks of the card.
+        first: Choices that are tried before all others: they explained other tasks of
+            the card.
         note: Is told how long the search takes at most, before it encodes.
         tried: The scores that were looked at, for the first of the claims.
         encodings: The encodings that were measured.
@@ -137,15 +149,21 @@ class ChoiceSearch:
     explained_by: EncodingChoice | None = None
 
     def explanations(
-        self, claims: Sequence[CardClaim], holding: Sequence[CardClaim] = (), *, depth: int = 2
+        self,
+        claims: Sequence[CardClaim],
+        holding: Sequence[CardClaim] = (),
+        *,
+        depth: int = 2,
     ) -> list[FoundChoices]:
         """What gives the digits of each claim.
 
         Args:
             claims: Claims of one run that differ.
-            holding: Claims of the same run that hold: a choice has to give their digits, too.
-            depth: How many choices of the encoding are tried at once; with 0 only those that move
-                few sentences or last digits, as where other numbers of the run hold.
+            holding: Claims of the same run that hold: a choice has to give their
+                digits, too.
+            depth: How many choices of the encoding are tried at once; with 0 only those
+                that move few sentences or last digits, as where other numbers of the
+                run hold.
         """
         by_score = [self.other_score(claim) for claim in claims]
         if all(by_score):
@@ -160,7 +178,9 @@ class ChoiceSearch:
                 return found
         reason = "nothing that was tried gives it"
         if self._is_spent([*singles, *doubles]):
-            reason = f"no choice among the first {len(self.encodings)} encodings gives it"
+            reason = (
+                f"no choice among the first {len(self.encodings)} encodings gives it"
+            )
         unknown = FoundChoices(tried=len(self.tried), reason=reason)
         return [found or unknown for found in by_score]
 
@@ -170,7 +190,9 @@ class ChoiceSearch:
         """Choices that move few sentences, or last digits."""
         for choice in self.model.single_choices(self.task):
             is_small = (
-                choice.max_length or choice.dtype != FLOAT32 or choice.unit_length is not None
+                choice.max_length
+                or choice.dtype != FLOAT32
+                or choice.unit_length is not None
             )
             if is_small:
                 yield ChoiceTrial(self.task, choice)
@@ -179,19 +201,30 @@ class ChoiceSearch:
         """One other choice: of the encoding, or other pairs of the data set."""
         yield from (ChoiceTrial(self.task, choice) for choice in self.first)
         yield from (
-            ChoiceTrial(self.task, choice) for choice in self.model.single_choices(self.task)
+            ChoiceTrial(self.task, choice)
+            for choice in self.model.single_choices(self.task)
         )
         others = self.other_tasks()
         yield from (
-            ChoiceTrial(task, is_other=True) for task in others if "train" not in task.scored
+            ChoiceTrial(task, is_other=True)
+            for task in others
+            if "train" not in task.scored
         )
-        yield from (ChoiceTrial(self.task, choice) for choice in self.model.rare_choices(self.task))
-        yield from (ChoiceTrial(task, is_other=True) for task in others if "train" in task.scored)
+        yield from (
+            ChoiceTrial(self.task, choice)
+            for choice in self.model.rare_choices(self.task)
+        )
+        yield from (
+            ChoiceTrial(task, is_other=True)
+            for task in others
+            if "train" in task.scored
+        )
 
     def double_trials(self) -> Iterator[ChoiceTrial]:
         """Two other choices: both of the encoding, or one and other pairs of the data set."""
         yield from (
-            ChoiceTrial(self.task, choice) for choice in self.model.choices_of_two(self.task)
+            ChoiceTrial(self.task, choice)
+            for choice in self.model.choices_of_two(self.task)
         )
         for task in self.other_tasks():
             if "train" not in task.scored:
@@ -215,7 +248,11 @@ class ChoiceSearch:
         few = [*self._further_encodings(trials).values()][: self.most_encodings]
         letters = sum(self.model.letters(trial.choice, trial.task) for trial in few)
         rate = self.model.letters_per_second
-        time = "" if rate is None else f", about {duration(letters / rate)} if none gives it"
+        time = (
+            ""
+            if rate is None
+            else f", about {duration(letters / rate)} if none gives it"
+        )
         self.note(f"{self.task.name}: a search of at most {len(few)} encodings{time}")
 
     def _is_spent(self, trials: Sequence[ChoiceTrial]) -> bool:
@@ -281,7 +318,9 @@ class ChoiceSearch:
 
     def _scores(self, trial: ChoiceTrial) -> Mapping[str, Any] | None:
         """The scores of a trial; None for one that the model or this machine does not have."""
-        is_known = trial.encoding in self.encodings or not self._further_encodings([trial])
+        is_known = trial.encoding in self.encodings or not self._further_encodings(
+            [trial]
+        )
         limit = self.most_encodings
         if not is_known and limit is not None and len(self.encodings) >= limit:
             return None
@@ -305,7 +344,10 @@ class ChoiceSearch:
         measured = [choice.score(claim, scores) for claim in claims]
         self._count(measured[0])
         given = [
-            *(gives(c, score, trial.tolerance) for c, score in zip(claims, measured, strict=True)),
+            *(
+                gives(c, score, trial.tolerance)
+                for c, score in zip(claims, measured, strict=True)
+            ),
             *(gives(c, score_of(c, scores), trial.tolerance) for c in holding),
         ]
         if not all(given):
@@ -314,7 +356,10 @@ class ChoiceSearch:
         self.explained_by = trial.choice
         return [
             FoundChoices(
-                (*choice.words(claim), *trial.words), score, len(self.tried), is_chance=is_chance
+                (*choice.words(claim), *trial.words),
+                score,
+                len(self.tried),
+                is_chance=is_chance,
             )
             for claim, score in zip(claims, measured, strict=True)
         ]
@@ -323,11 +368,14 @@ class ChoiceSearch:
         if measured is not None:
             self.tried.append(measured)
 
-    def _is_chance(self, claims: Sequence[CardClaim], tolerance: float = SAME_DIGITS) -> bool:
+    def _is_chance(
+        self, claims: Sequence[CardClaim], tolerance: float = SAME_DIGITS
+    ) -> bool:
         """Whether one of the scores that were tried is expected to have the digits by chance.
 
-        Expected are as many as are within a point of the claim, times the share of these two
-        points that has its digits; several claims of one run are hardly met by chance.
+        Expected are as many as are within a point of the claim, times the share of
+        these two points that has its digits; several claims of one run are hardly met
+        by chance.
         """
         if len(claims) > 1:
             return False

@@ -1,9 +1,9 @@
 """Method against method: is the difference more than the choice of test items and seeds?
 
-The paired bootstrap answers for claims, for neighbouring rows of the leaderboard, and for
-`harness compare`: all methods are scored on the same resamples of a task's items. Of a method that
-was measured with several seeds each seed is scored, and their mean is drawn too. A mean over tasks
-is that of each resample's scores.
+The paired bootstrap answers for claims, for neighbouring rows of the leaderboard, and
+for `harness compare`: all methods are scored on the same resamples of a task's items.
+Of a method that was measured with several seeds each seed is scored, and their mean is
+drawn too. A mean over tasks is that of each resample's scores.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ RESAMPLES = 10_000
 RESAMPLING_SEED = 0
 THIS_ENGINE = InProcess()
 
-# The scores that a resample can compute again, and what similarities (or classes) are scored by.
+# The scores that a resample can compute again, and what similarities (or classes) are
+# scored by.
 RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
     ("accuracy",): "accuracy",
     ("auc",): "auc",
@@ -76,7 +77,9 @@ class Scored:
     @property
     def sides(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Each method with its seeds."""
-        return tuple(zip(self.methods, self.seeds or ((0,),) * len(self.methods), strict=True))
+        return tuple(
+            zip(self.methods, self.seeds or ((0,),) * len(self.methods), strict=True)
+        )
 
     @property
     def cells(self) -> tuple[tuple[str, int], ...]:
@@ -130,7 +133,8 @@ class Resampler:
     ) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
         """Each item with the mean score of its methods, in points, on every resample.
 
-        A score that several items have is computed once; `what` names the phase of the progress.
+        A score that several items have is computed once; `what` names the phase of the
+        progress.
         """
         parts = self._parts(items)
         if parts:
@@ -142,13 +146,18 @@ class Resampler:
         on_resamples: dict[
             tuple[Task, ScorePath], dict[tuple[str, int], Float64[np.ndarray, " R"]]
         ] = {}
-        jobs = [ResamplingJob(call=partial(_resampled, loader, part), part=part) for part in parts]
+        jobs = [
+            ResamplingJob(call=partial(_resampled, loader, part), part=part)
+            for part in parts
+        ]
         for job, scores in run_jobs(self.engine, jobs):
             part = job.part
             if isinstance(scores, HarnessError):
                 raise scores
             self.progress.step(1)
-            on_resamples[part.task, part.path] = dict(zip(part.cells, scores, strict=True))
+            on_resamples[part.task, part.path] = dict(
+                zip(part.cells, scores, strict=True)
+            )
         for item in items:
             rows = []
             for method, seeds in item.sides:
@@ -170,7 +179,8 @@ class Resampler:
         parts = []
         for (task, path), cells in cells_by_score.items():
             similarities = [
-                self.results.similarities(Cell(method, task.name, seed)) for method, seed in cells
+                self.results.similarities(Cell(method, task.name, seed))
+                for method, seed in cells
             ]
             stored = tuple(column for column in similarities if column is not None)
             parts.append(ResampledScore(task, path, tuple(cells), stored))
@@ -190,16 +200,24 @@ def _resampled(loader: TaskLoader, part: ResampledScore) -> Float64[np.ndarray, 
     )
 
 
-def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> Intervals:
+def compare_claims(
+    claims: Claims, resampler: Resampler, stored: Intervals
+) -> Intervals:
     """The claims' stored intervals, and one for each finding of a run that has none.
 
-    None is made where a score is none that a resample can compute again, or where the similarities
-    of a method are not stored with its record, for each of its seeds.
+    None is made where a score is none that a resample can compute again, or where the
+    similarities of a method are not stored with its record, for each of its seeds.
     """
     registry = resampler.results.registry
     tests = ClaimTests(resampler.results.records, registry, stored)
-    findings = [finding for claim in claims.resolved for finding in tests.test(claim).all_findings]
-    intervals = {f.contrast: stored[f.contrast] for f in findings if f.contrast in stored}
+    findings = [
+        finding
+        for claim in claims.resolved
+        for finding in tests.test(claim).all_findings
+    ]
+    intervals = {
+        f.contrast: stored[f.contrast] for f in findings if f.contrast in stored
+    }
     due: dict[Scored, Finding] = {}
     for finding in findings:
         contrast = finding.contrast
@@ -221,7 +239,9 @@ def compare_claims(claims: Claims, resampler: Resampler, stored: Intervals) -> I
             low=round(test.low, 4),
             high=round(test.high, 4),
             p=test.p,
-            by=SEEDS_AND_ITEMS if any(side.seeded for side in finding.sides) else ITEMS_ALONE,
+            by=SEEDS_AND_ITEMS
+            if any(side.seeded for side in finding.sides)
+            else ITEMS_ALONE,
             resamples=RESAMPLES,
             seed=RESAMPLING_SEED,
         )
@@ -242,11 +262,14 @@ def compare_tables(
             if not {*map(scoring.task, SEVEN)} <= registry.tasks.keys():
                 continue
             scores = tuple(
-                (registry.tasks[task], scoring.path) for task in map(scoring.task, SEVEN)
+                (registry.tasks[task], scoring.path)
+                for task in map(scoring.task, SEVEN)
             )
             # A committed record without its per-pair similarities cannot be resampled.
             here = [
-                m for m in methods if resampler.has_similarities(over_seeds((m,), scores, results))
+                m
+                for m in methods
+                if resampler.has_similarities(over_seeds((m,), scores, results))
             ]
             order = averages(results, here, scoring)
             comparisons = stored.get(f"{encoder}.{scoring.id}")
@@ -259,23 +282,35 @@ def compare_tables(
         tests = [compare_resamples(above, below) for above, below in pairwise(matrix)]
         adjusted = holm([test.p for test in tests])
         rows = tuple(
-            Neighbours(above, below, round(test.low, 4), round(test.high, 4), test.p, p_holm)
+            Neighbours(
+                above, below, round(test.low, 4), round(test.high, 4), test.p, p_holm
+            )
             for (above, below), test, p_holm in zip(
                 pairwise(item.methods), tests, adjusted, strict=True
             )
         )
         yield Comparisons(
-            encoder, scoring.id, RESAMPLES, RESAMPLING_SEED, rounded(order), rows, over_seeds=True
+            encoder,
+            scoring.id,
+            RESAMPLES,
+            RESAMPLING_SEED,
+            rounded(order),
+            rows,
+            over_seeds=True,
         )
 
 
 def over_seeds(
-    methods: tuple[str, ...], scores: tuple[tuple[Task, ScorePath], ...], results: Results
+    methods: tuple[str, ...],
+    scores: tuple[tuple[Task, ScorePath], ...],
+    results: Results,
 ) -> Scored:
     """The methods with the seeds that each of them has on all of the tasks."""
 
     def seeds_of(method: str) -> tuple[int, ...]:
-        on_tasks = ({r.seed for r in results.records(method, task.name)} for task, _ in scores)
+        on_tasks = (
+            {r.seed for r in results.records(method, task.name)} for task, _ in scores
+        )
         return tuple(sorted(set.intersection(*on_tasks)))
 
     return Scored(methods, scores, tuple(map(seeds_of, methods)))
@@ -285,8 +320,9 @@ def over_seeds(
 class PairedTest:
     """One task: both scores, the first minus the second with its 95 % interval, and p-values.
 
-    Scores and differences are in points; `p_holm` is corrected for the number of tasks. Where the
-    similarities of a method are missing, it is named, and there is no test: no interval, no p.
+    Scores and differences are in points; `p_holm` is corrected for the number of tasks.
+    Where the similarities of a method are missing, it is named, and there is no test:
+    no interval, no p.
     """
 
     task: str
@@ -311,7 +347,8 @@ def compare_methods(
 ) -> list[PairedTest]:
     """Compare the main scores of seed 0 on each task, or on every task that has both.
 
-    Without chosen tasks, those are left out on which both methods lack their similarities.
+    Without chosen tasks, those are left out on which both methods lack their
+    similarities.
     """
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
@@ -319,12 +356,15 @@ def compare_methods(
     for method in methods:
         _require_recorded_or_known(method, tasks, folder)
     faults = {
-        task: _fault(methods, task, folder) for task in tasks or folder.registry.tasks.values()
+        task: _fault(methods, task, folder)
+        for task in tasks or folder.registry.tasks.values()
     }
     if tasks and any(faults.values()):
         raise UsageError(next(filter(None, faults.values())))
     lacking = {
-        task: tuple(m for m in methods if folder.similarities(Cell(m, task.name)) is None)
+        task: tuple(
+            m for m in methods if folder.similarities(Cell(m, task.name)) is None
+        )
         for task, fault in faults.items()
         if not fault
     }
@@ -338,7 +378,11 @@ def compare_methods(
     for task in comparable:
         records = [folder.records.records(method, task.name)[0] for method in methods]
         items[Scored(methods, ((task, metric_of(task).main_score),))] = records
-        wanted = records[0].digests if lacking[task] else resampler.loader.texts(task).digests
+        wanted = (
+            records[0].digests
+            if lacking[task]
+            else resampler.loader.texts(task).digests
+        )
         _require_data(records, wanted)
     what = f"comparing {first} with {second}"
     tested = [item for item in items if not lacking[item.scores[0][0]]]
@@ -349,14 +393,20 @@ def compare_methods(
     for item, records in items.items():
         [(task, path)] = item.scores
         above, below = (score_at(record.scores, path) or 0.0 for record in records)
-        row = PairedTest(task.name, path[0], above, below, above - below, missing=lacking[task])
+        row = PairedTest(
+            task.name, path[0], above, below, above - below, missing=lacking[task]
+        )
         if test := tests.get(item):
-            row = replace(row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[item])
+            row = replace(
+                row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[item]
+            )
         rows.append(row)
     return rows
 
 
-def measuring_command(methods: Sequence[str], tasks: Sequence[str], folder: ResultsFolder) -> str:
+def measuring_command(
+    methods: Sequence[str], tasks: Sequence[str], folder: ResultsFolder
+) -> str:
     """The command that measures methods. One of an encoder that is not registered is given PATH."""
     names = dict.fromkeys(_encoder_of(method) for method in methods)
     unknown = [name for name in names if name not in folder.registry.encoders]
@@ -369,7 +419,9 @@ def _encoder_of(method: str) -> str:
     return base_name(method.partition(".")[0])
 
 
-def _require_recorded_or_known(method: str, tasks: Sequence[Task], folder: ResultsFolder) -> None:
+def _require_recorded_or_known(
+    method: str, tasks: Sequence[Task], folder: ResultsFolder
+) -> None:
     """Raise UsageError for a method without a record whose encoder is not registered."""
     name, encoders = _encoder_of(method), folder.registry.encoders
     if method in folder.records.methods or name in encoders:
@@ -387,9 +439,10 @@ def against_best(
 ) -> dict[str, dict[str, float]]:
     """Of each column of a table the methods that can be tested against its best, with Holm's p.
 
-    The best has the highest mean over seeds and p = 1. A column is left out where a score is not
-    one that resamples compute again, or where the similarities of a method are not stored with its
-    record. Seeds are resampled as items are; the family is the column.
+    The best has the highest mean over seeds and p = 1. A column is left out where a
+    score is not one that resamples compute again, or where the similarities of a method
+    are not stored with its record. Seeds are resampled as items are; the family is the
+    column.
     """
     results = resampler.results.records
     names: dict[Scored, str] = {}
@@ -398,11 +451,15 @@ def against_best(
         if len(item.methods) > 1 and resampler.has_similarities(item):
             names[item] = name
             for task, _ in item.scores:
-                records = [results.records(method, task.name)[0] for method in item.methods]
+                records = [
+                    results.records(method, task.name)[0] for method in item.methods
+                ]
                 _require_data(records, resampler.loader.texts(task).digests)
     tested = {}
     for item, matrix in resampler.scores("comparing methods", names):
-        means = [column_value(results, m, item.scores).mean or -np.inf for m in item.methods]
+        means = [
+            column_value(results, m, item.scores).mean or -np.inf for m in item.methods
+        ]
         best = int(np.argmax(means))
         others = [n for n in range(len(means)) if n != best]
         adjusted = holm([compare_resamples(matrix[best], matrix[n]).p for n in others])
@@ -423,8 +480,12 @@ def _require_data(records: Iterable[Record], wanted: Mapping[str, str]) -> None:
 
 def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
     """Why the methods cannot be compared on a task, and what to do; empty where they can."""
-    records = [record for m in methods for record in folder.records.records(m, task.name)[:1]]
-    lacking = [m for m in methods if m not in {r.method for r in records if r.seed == 0}]
+    records = [
+        record for m in methods for record in folder.records.records(m, task.name)[:1]
+    ]
+    lacking = [
+        m for m in methods if m not in {r.method for r in records if r.seed == 0}
+    ]
     if lacking:
         return (
             f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
@@ -434,18 +495,21 @@ def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
     if any(score_at(record.scores, path) is None for record in records):
         return f"{task.name}: a score is undefined"
     if path not in RESAMPLED:
-        return f"{task.name}: wanted a score that resamples compute again, found {path[0]}"
+        return (
+            f"{task.name}: wanted a score that resamples compute again, found {path[0]}"
+        )
     return ""
 
 
 def item_texts(pairs: Pairs) -> list[str]:
     """The text of each item: alike for a pair in either order and in any text form.
 
-    STS-B took 1,007 of its 1,379 test pairs from STS12 to STS16, and SST-2 most of its sentences
-    from MR; raw and tokenised text differ in spaces and punctuation.
+    STS-B took 1,007 of its 1,379 test pairs from STS12 to STS16, and SST-2 most of its
+    sentences from MR; raw and tokenised text differ in spaces and punctuation.
     """
     return [
-        " ".join(sorted(map(_letters, sentences))) for sentences in zip(*pairs.columns, strict=True)
+        " ".join(sorted(map(_letters, sentences)))
+        for sentences in zip(*pairs.columns, strict=True)
     ]
 
 

@@ -38,7 +38,8 @@ class PooledEmbeddings:
         row: The row of each sentence in the matrix.
         matrix: One row a sentence, read-only.
         clock: Tells seconds.
-        computed_moments: Those of texts that were asked for, by name, each with its seconds.
+        computed_moments: Those of texts that were asked for, by name, each with its
+            seconds.
     """
 
     row: Mapping[str, int]
@@ -97,8 +98,8 @@ def require_rows(what: str, rows: Any, count: int) -> None:
 
 
 SHARD = 2048  # sentences that are encoded at a time, at most
-# Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
-# an interruption loses no more than two seconds of encoding.
+# Multiplications that are done at a time: two ordinary cores take about two seconds for
+# them. So an interruption loses no more than two seconds of encoding.
 CPU_MULTIPLICATIONS = 1e11
 GPU_MULTIPLICATIONS = 1e13  # a GPU idles in small batches; an estimate, not measured
 PROBE_TEXT = "one sentence"
@@ -108,11 +109,13 @@ CHARACTERS_PER_TOKEN = 5  # about, with the space behind it
 def with_dropout(encoder: Encoder, seed: int) -> Any:
     """The encoder with dropout drawn from this seed on: equal calls in order are equal.
 
-    Its `pass_over` draws what encoding some texts would draw. Raises UsageError for an encoder that
-    has no dropout.
+    Its `pass_over` draws what encoding some texts would draw. Raises UsageError for an
+    encoder that has no dropout.
     """
     if not hasattr(encoder, "with_dropout"):
-        raise UsageError("wanted an encoder with dropout, found one that has none to leave on")
+        raise UsageError(
+            "wanted an encoder with dropout, found one that has none to leave on"
+        )
     return encoder.with_dropout(seed)
 
 
@@ -127,7 +130,8 @@ class CachedEncoder:
         load: Reads its files.
         clock: Tells seconds.
         folder: Holds the encodings, and the moments and rows of corpora.
-        revision: That of the hub snapshot that the weights came from; None for other files.
+        revision: That of the hub snapshot that the weights came from; None for other
+            files.
         encoder: The encoder itself, once it is loaded.
     """
 
@@ -142,12 +146,16 @@ class CachedEncoder:
 
     @classmethod
     def open(
-        cls, config: EncoderConfig, places: Places, clock: Clock, identity: Identity | None = None
+        cls,
+        config: EncoderConfig,
+        places: Places,
+        clock: Clock,
+        identity: Identity | None = None,
     ) -> CachedEncoder:
         """The encoder of a configuration. Raises AssetMissing where its files are not here.
 
-        `identity` is given where the run has read the files before: files with another one are
-        refused when they are loaded.
+        `identity` is given where the run has read the files before: files with another
+        one are refused when they are loaded.
         """
         path = places.encoder(config)
         if identity is None:
@@ -165,8 +173,8 @@ class CachedEncoder:
     def loaded(self) -> Encoder:
         """The encoder itself, past its cache.
 
-        Raises DataError for one that has another key than the folder of its cache. It is not kept,
-        so that whoever asks again is refused again.
+        Raises DataError for one that has another key than the folder of its cache. It
+        is not kept, so that whoever asks again is refused again.
         """
         if self.encoder is None:
             encoder = self.load()
@@ -187,13 +195,15 @@ class CachedEncoder:
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
 
-        Similar lengths go together, since a batch costs what its longest sentence costs. A shard
-        takes about two seconds, and is written while the next one is encoded; memory holds two
-        shards and no more.
+        Similar lengths go together, since a batch costs what its longest sentence
+        costs. A shard takes about two seconds, and is written while the next one is
+        encoded; memory holds two shards and no more.
         """
         missing = sorted(self.cache.missing(texts), key=len)
         written: Future[None] | None = None
-        with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written
+        with ThreadPoolExecutor(
+            1, "cache"
+        ) as writer:  # leaving it waits for what is being written
             for batch in self.portions(missing):
                 encoder = self.loaded()
                 began = self.clock()
@@ -202,7 +212,9 @@ class CachedEncoder:
                 require_digested_code(plugins_of(self.config).values())
                 if written is not None:
                     written.result()  # raises what went wrong in writing
-                written = writer.submit(self.cache.add, batch, encoding, seconds, encoder.facts)
+                written = writer.submit(
+                    self.cache.add, batch, encoding, seconds, encoder.facts
+                )
                 progress.step(len(batch))
             if written is not None:
                 written.result()
@@ -210,10 +222,12 @@ class CachedEncoder:
     def portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """Texts in their order, so many at a time as take about two seconds, SHARD at most.
 
-        A rule of layers and lengths, never of a measured time: a run that goes on after a kill
-        forms the same batches, and so the same bits, as one that was left alone.
+        A rule of layers and lengths, never of a measured time: a run that goes on after
+        a kill forms the same batches, and so the same bits, as one that was left alone.
         """
-        limit = math.inf  # of characters in a batch; the encoder is loaded for it, if need be
+        limit = (
+            math.inf
+        )  # of characters in a batch; the encoder is loaded for it, if need be
         longest = (self.identity.max_length or math.inf) * CHARACTERS_PER_TOKEN
         batch: list[str] = []
         characters = 0.0
@@ -242,14 +256,17 @@ def characters_at_once(encoder: Encoder, probe: Encoding) -> float:
     """Characters that are encoded in about two seconds; `probe` is one sentence's encoding."""
     on_cpu = encoder.facts.get("device", "cpu") == "cpu"
     multiplications = CPU_MULTIPLICATIONS if on_cpu else GPU_MULTIPLICATIONS
-    return CHARACTERS_PER_TOKEN * multiplications / _token_multiplications(encoder, probe)
+    return (
+        CHARACTERS_PER_TOKEN * multiplications / _token_multiplications(encoder, probe)
+    )
 
 
 def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
     """Sentences that are encoded with dropout at a time: SHARD, or fewer by a large encoder.
 
-    A power of two, so that a block of a pass holds whole batches; the same on every device, since
-    it is part of the draws. The plain forward pass takes about four seconds for them.
+    A power of two, so that a block of a pass holds whole batches; the same on every
+    device, since it is part of the draws. The plain forward pass takes about four
+    seconds for them.
     """
     tokens = 2 * CPU_MULTIPLICATIONS / _token_multiplications(encoder, probe)
     sentences = CHARACTERS_PER_TOKEN * tokens / SENTENCE_CHARACTERS

@@ -1,9 +1,10 @@
 """Engines: a graph of jobs run in this process, in several, or on a Dask cluster.
 
-A job is a call, and the jobs that must be done before it. An engine offers an executor of
-`concurrent.futures`: joblib's loky, Dask's client, or one that calls in this process. `run_jobs`
-gives it each job when those before it are done, by `graphlib`, and yields each with its result.
-Calls and results travel between processes, so both have to be picklable.
+A job is a call, and the jobs that must be done before it. An engine offers an executor
+of `concurrent.futures`: joblib's loky, Dask's client, or one that calls in this
+process. `run_jobs` gives it each job when those before it are done, by `graphlib`, and
+yields each with its result. Calls and results travel between processes, so both have to
+be picklable.
 """
 
 from __future__ import annotations
@@ -29,11 +30,21 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins, require_plugins
 
-JOBS_AHEAD = 2  # of a worker: one that it works on, and one that it finds when that is done
+JOBS_AHEAD = (
+    2  # of a worker: one that it works on, and one that it finds when that is done
+)
 SECONDS_BETWEEN_LOOKS = 0.5  # of a worker at its parent
-# Of a command that was stopped, Python's tracker removes what is left, and need not warn of it.
+# Of a command that was stopped, Python's tracker removes what is left, and need not
+# warn of it.
 QUIET_TRACKER = "ignore:resource_tracker"
-LIBRARIES = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", "NUMEXPR_NUM")
+LIBRARIES = (
+    "OMP_NUM",
+    "OPENBLAS_NUM",
+    "MKL_NUM",
+    "BLIS_NUM",
+    "VECLIB_MAXIMUM",
+    "NUMEXPR_NUM",
+)
 ONE_THREAD = {f"{library}_THREADS": "1" for library in LIBRARIES}
 IDLE_SECONDS = 300  # after which a worker ends
 WORKER_BYTES = 2 * 2**30  # an encoder of BERT's size and its task's vectors
@@ -46,8 +57,8 @@ class Job:
     """A call in a worker.
 
     Attributes:
-        call: What is called; it is picklable, and so is what it returns. None for a milestone,
-            which is reached when the jobs before it are done.
+        call: What is called; it is picklable, and so is what it returns. None for a
+            milestone, which is reached when the jobs before it are done.
         after: The jobs that must be done before it.
     """
 
@@ -81,7 +92,9 @@ class InProcess:
 class CallingExecutor(Executor):
     """An executor that makes each call at once, in this process."""
 
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
         """A future that is done. What the call raises is raised here."""
         future = Future[Any]()
         future.set_result(function(*args, **kwargs))
@@ -98,8 +111,8 @@ class Processes:
     def jobs_ahead(self) -> int:
         """How many jobs the processes are given at a time.
 
-        Not all at once: processes take jobs in the order in which they are given, and those that
-        become ready meanwhile go before those that wait.
+        Not all at once: processes take jobs in the order in which they are given, and
+        those that become ready meanwhile go before those that wait.
         """
         return JOBS_AHEAD * self.workers
 
@@ -112,7 +125,8 @@ class Processes:
         from joblib.externals.loky import get_reusable_executor
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        # One whose memory has grown much is replaced between two jobs, which harms nothing.
+        # One whose memory has grown much is replaced between two jobs, which harms
+        # nothing.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
         executor = get_reusable_executor(
             self.workers,
@@ -133,7 +147,8 @@ class Processes:
             ) from None
         finally:
             if not is_complete:  # the jobs that were given are not wanted any more
-                # loky's thread would look for the jobs whose ids it still has, and not find them.
+                # loky's thread would look for the jobs whose ids it still has, and not
+                # find them.
                 executor._work_ids.queue.clear()
                 executor.shutdown(kill_workers=True)
 
@@ -143,8 +158,8 @@ def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:  # noqa: ARG0
 
     Each call loads the plug-ins; a run with others has other workers.
     """
-    # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a new one takes
-    # seconds to import torch: a tenth of a whole reproduction's time.
+    # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a
+    # new one takes seconds to import torch: a tenth of a whole reproduction's time.
     process_executor: Any = import_module("joblib.externals.loky.process_executor")
     process_executor._MAX_MEMORY_LEAK_SIZE = WORKER_BYTES
 
@@ -176,7 +191,9 @@ class Cluster:
         try:
             client = Client(scheduler, timeout="10s")
         except (OSError, ValueError) as error:
-            raise UsageError(f"--scheduler {scheduler}: no scheduler answers ({error})") from None
+            raise UsageError(
+                f"--scheduler {scheduler}: no scheduler answers ({error})"
+            ) from None
         return cls(client)
 
     @property
@@ -212,14 +229,17 @@ class Cluster:
 class PicklingExecutor(Executor):
     """An executor of other processes, which load the plug-ins before they unpickle a call.
 
-    Dask's scheduler, which would unpickle calls too, is given bytes: it knows no plug-in.
+    Dask's scheduler, which would unpickle calls too, is given bytes: it knows no
+    plug-in.
     """
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
         self.plugins = tuple(PLUGINS.values())
 
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
         """The future of a call in one of the processes."""
         from joblib.externals.loky.backend.reduction import dumps
 
@@ -246,8 +266,8 @@ Engine = InProcess | Processes | Cluster
 def run_jobs(engine: Engine, jobs: Iterable[AnyJob]) -> Iterator[tuple[AnyJob, Any]]:
     """Run a graph of jobs, and yield each with its result as it is done.
 
-    On a cluster, the result of a job whose workers died is WorkersLost. Dask blames all jobs of a
-    worker that dies: which of them it was shows when each is run alone.
+    On a cluster, the result of a job whose workers died is WorkersLost. Dask blames all
+    jobs of a worker that dies: which of them it was shows when each is run alone.
     """
     graph: TopologicalSorter[Any] = TopologicalSorter()
     for job in jobs:
@@ -257,7 +277,8 @@ def run_jobs(engine: Engine, jobs: Iterable[AnyJob]) -> Iterator[tuple[AnyJob, A
     running: dict[Future[Any], Any] = {}
     with engine.executor() as executor:
         while graph.is_active():
-            # What has just become ready goes first: one encoder is finished after the other.
+            # What has just become ready goes first: one encoder is finished after the
+            # other.
             waiting.extendleft(reversed(_ready_jobs(graph)))
             while waiting and len(running) < engine.jobs_ahead:
                 job = waiting.popleft()
@@ -290,7 +311,9 @@ def _result(future: Future[Any]) -> Any:
         # Known by its name: Dask is imported only where there is a cluster.
         if type(error).__name__ == "KilledWorker":
             count = getattr(error, "allowed_failures", 0) + 1
-            return WorkersLost(f"{count} workers died of it, perhaps for want of memory")
+            return WorkersLost(
+                f"{count} workers died of it, perhaps for want of memory"
+            )
         raise
 
 
@@ -313,7 +336,9 @@ def engine(jobs: int | None, scheduler: str | None) -> Engine:
     os.environ.setdefault("PYTHONWARNINGS", QUIET_TRACKER)
     if scheduler is not None:
         if jobs is not None:
-            raise UsageError("--jobs is of this machine, --scheduler of a cluster: give one")
+            raise UsageError(
+                "--jobs is of this machine, --scheduler of a cluster: give one"
+            )
         return Cluster.connect(scheduler)
     count = default_jobs() if jobs is None else jobs
     return Processes(count) if count > 1 else InProcess()

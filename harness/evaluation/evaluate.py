@@ -50,7 +50,9 @@ from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.pooling import NATIVE
 
 WARNED_COVERAGE = 0.5  # the share of tokens with a vector below which a function warns
-SMALL_TASK = "mini-sts"  # comes with the harness, for a method that is fitted on no task
+SMALL_TASK = (
+    "mini-sts"  # comes with the harness, for a method that is fitted on no task
+)
 
 Model = str | Path | Method | Function | Any  # any: an object with `encode`
 
@@ -69,34 +71,39 @@ def evaluate(
     """Measure a model on tasks.
 
     Args:
-        model: What `harness run -m` takes (the id of a method, an encoder's name, a hub repository
-            or a folder), a `Method`, several of these; or a function from a list of N texts to N
-            rows of numbers, or an object with such an `encode`, as a SentenceTransformer has.
+        model: What `harness run -m` takes (the id of a method, an encoder's name, a hub
+            repository or a folder), a `Method`, several of these; or a function from a
+            list of N texts to N rows of numbers, or an object with such an `encode`, as
+            a SentenceTransformer has.
         tasks: Names and globs of tasks, as `harness run -t` takes them, and `Task`s.
         name: The encoder's name in the ids, if it is a function; no registered one.
         seeds: How many seeds a method with randomness is measured with.
-        output: A folder that keeps the records, as `harness run -o` does; by default none does.
+        output: A folder that keeps the records, as `harness run -o` does; by default
+            none does.
         places: Where files are looked for; by default where the command line looks.
         every_score: One row for each score of a cell and not for its main score alone.
-        min_coverage: The share of a task's tokens that word vectors must have a vector for; 0
-            allows any. The column `coverage` holds the share that they have.
+        min_coverage: The share of a task's tokens that word vectors must have a vector
+            for; 0 allows any. The column `coverage` holds the share that they have.
 
     Returns:
-        A data frame, one row per cell and seed, as [`read_results`][harness.read_results] makes it:
-        the score or why it is undefined (`state`), what is published for it, the verdict, what it
-        took.
+        A data frame, one row per cell and seed, as
+        [`read_results`][harness.read_results] makes it: the score or why it is
+        undefined (`state`), what is published for it, the verdict, what it took.
 
     Raises:
-        UsageError: A name is unknown, there is no model or no task, or pandas is not installed.
+        UsageError: A name is unknown, there is no model or no task, or pandas is not
+            installed.
         AssetMissing: A model or data are not on this machine.
-        ScoreError: The function does not give one finite row a text, or not the same one twice.
+        ScoreError: The function does not give one finite row a text, or not the same
+            one twice.
         HarnessError: A cell cannot be measured, or too few of its tokens have a vector.
 
     Examples:
         >>> import harness
         >>> frame = harness.evaluate("glove-mini", ["mini-sts", "mini-sick"])
         >>> frame[["method", "task", "metric"]].values.tolist()
-        [['glove-mini.mean', 'mini-sts', 'spearman'], ['glove-mini.mean', 'mini-sick', 'spearman']]
+        [['glove-mini.mean', 'mini-sts', 'spearman'], ['glove-mini.mean', 'mini-sick',
+        'spearman']]
         >>> frame = harness.evaluate(lambda texts: [[len(t), 1] for t in texts], "mini-sts")
         >>> frame.method[0], bool(frame.score[0] < 30)
         ('function.native', True)
@@ -112,7 +119,9 @@ def evaluate(
             registry = Resolver.from_options(places).registry
         else:
             registry = Resolver.from_options(places).registry
-            method, places = _method_of_function(function, name, places, registry, scratch)
+            method, places = _method_of_function(
+                function, name, places, registry, scratch
+            )
             methods = [method]
         chosen_tasks = _tasks(tasks, registry)
         if not methods or not chosen_tasks:
@@ -140,7 +149,9 @@ def _require_counts(*, seeds: int = 1, min_coverage: float) -> None:
     if seeds < 1:
         raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
     if not 0 <= min_coverage <= 1:
-        raise UsageError(f"min_coverage: wanted a share from 0 to 1, found {min_coverage}")
+        raise UsageError(
+            f"min_coverage: wanted a share from 0 to 1, found {min_coverage}"
+        )
 
 
 def _function(model: Model | Sequence[str | Method]) -> Function | None:
@@ -163,10 +174,14 @@ def _method_of_function(
     config = FunctionConfig(name, function)
     config.identify()
     encoders = {**places.encoders, name: scratch}
-    return Method(config, NATIVE), replace(places, cache=scratch / "cache", encoders=encoders)
+    return Method(config, NATIVE), replace(
+        places, cache=scratch / "cache", encoders=encoders
+    )
 
 
-def _methods(model: Model | Sequence[str | Method], places: Places) -> tuple[list[Method], Places]:
+def _methods(
+    model: Model | Sequence[str | Method], places: Places
+) -> tuple[list[Method], Places]:
     """The methods that names, folders and `Method`s mean, and places that know their files."""
     is_list = isinstance(model, Iterable) and not isinstance(model, str)
     models: Any = model if is_list else [model]
@@ -220,25 +235,26 @@ def encoder(
     """Open a model as a function from texts to vectors.
 
     Args:
-        model: What `harness run -m` takes: the id of a method, an encoder's name, a hub repository
-            or a folder, which then mean the model's own modules; or a `Method`.
-        texts: What post-processors are fitted on; by default the corpus that the id names, as a run
-            fits on it, with the same cache. What is fitted on a task's sentences (`@target`) needs
-            them.
+        model: What `harness run -m` takes: the id of a method, an encoder's name, a hub
+            repository or a folder, which then mean the model's own modules; or a
+            `Method`.
+        texts: What post-processors are fitted on; by default the corpus that the id
+            names, as a run fits on it, with the same cache. What is fitted on a task's
+            sentences (`@target`) needs them.
         seed: Seeds the fits; of a family, it names the training.
         places: Where files are looked for; by default where the command line looks, as
             HARNESS_CACHE_DIR and HARNESS_DATA_DIR say. Nothing is downloaded.
-        min_coverage: The share of the tokens of each call's texts that word vectors must have a
-            vector for; 0 allows any. Below one half, there is a warning.
+        min_coverage: The share of the tokens of each call's texts that word vectors
+            must have a vector for; 0 allows any. Below one half, there is a warning.
 
     Returns:
-        The method, fitted: called with N texts, it gives a matrix of N rows. The id of one that was
-        fitted on `texts` ends with `@own-texts`.
+        The method, fitted: called with N texts, it gives a matrix of N rows. The id of
+        one that was fitted on `texts` ends with `@own-texts`.
 
     Raises:
         UsageError: The name is unknown, or there are no texts to fit on.
-        AssetMissing: The model or the corpus is not on this machine; the message says how to get
-            it.
+        AssetMissing: The model or the corpus is not on this machine; the message says
+            how to get it.
         DataError: Its files are not what they should be.
 
     Examples:
@@ -270,7 +286,8 @@ class Embedder:
         method: The method.
         encoder: Its encoder, loaded.
         transforms: Its post-processors as they were fitted, in order.
-        fitted_on: The sha256 of the sentences that they were fitted on; None where there are none.
+        fitted_on: The sha256 of the sentences that they were fitted on; None where
+            there are none.
         min_coverage: The share of the tokens of a call's texts that must have a vector.
     """
 
@@ -287,11 +304,12 @@ class Embedder:
             texts: N texts; each distinct one is encoded once.
 
         Returns:
-            A matrix of N rows in the order of the texts: float64 behind a post-processor, else as
-            the encoder gives them.
+            A matrix of N rows in the order of the texts: float64 behind a
+            post-processor, else as the encoder gives them.
 
         Raises:
-            ScoreError: The vector of a text is not finite, or too few of the tokens have one.
+            ScoreError: The vector of a text is not finite, or too few of the tokens
+                have one.
             UsageError: It is a single string, or holds something other than strings.
         """
         texts = as_texts(texts)
@@ -317,23 +335,24 @@ def fit_method(
 ) -> Embedder:
     """Fit a method's post-processors on texts, repetitions included.
 
-    A cell of a run that is fitted on these texts with this seed has these maps, but for rounding.
-    A method that takes a share of a corpus (`flow:paper-nli`) draws other sentences there.
+    A cell of a run that is fitted on these texts with this seed has these maps, but for
+    rounding. A method that takes a share of a corpus (`flow:paper-nli`) draws other
+    sentences there.
 
     Args:
         method: The method.
         encoder: Its encoder, loaded.
-        texts: What to fit on, in the place of the corpus that the method's id names; a method
-            without post-processors needs none.
+        texts: What to fit on, in the place of the corpus that the method's id names; a
+            method without post-processors needs none.
         seed: Seeds the generator of every fit.
 
     Returns:
-        The method as a function from texts to vectors. If it was fitted, its id ends with
-        `@own-texts`, and `fitted_on` is the digest of the texts.
+        The method as a function from texts to vectors. If it was fitted, its id ends
+        with `@own-texts`, and `fitted_on` is the digest of the texts.
 
     Raises:
-        UsageError: The method has post-processors and there are no texts to fit them on, or
-            these contain something other than strings.
+        UsageError: The method has post-processors and there are no texts to fit them
+            on, or these contain something other than strings.
         ScoreError: The vectors of the texts span too few directions, or are not finite.
 
     Examples:
@@ -352,7 +371,9 @@ def fit_method(
         return Embedder(method, encoder)
     texts = as_texts(() if texts is None else texts)
     if not texts:
-        raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
+        raise UsageError(
+            f"{method.id}: wanted texts to fit it on, found none; give some"
+        )
     if needs_dropout(method):
         batch = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
         dropping = with_dropout(encoder, seed)
@@ -387,7 +408,9 @@ def _pooled(
     distinct = list(dict.fromkeys(texts))
     row = {text: number for number, text in enumerate(distinct)}
     vectors, tokens = _vectors(method, encoder, distinct, SHARD)
-    coverage = float(tokens[1] / tokens[0]) if tokens is not None and tokens[0] else None
+    coverage = (
+        float(tokens[1] / tokens[0]) if tokens is not None and tokens[0] else None
+    )
     return PooledEmbeddings(row, vectors, perf_counter), coverage
 
 
@@ -395,7 +418,9 @@ def _vectors(
     method: Method, encoder: Encoder, texts: Sequence[str], batch_size: int
 ) -> tuple[Float32[np.ndarray, "N D"], Float64[np.ndarray, "2"] | None]:
     """One row a text, pooled; and how many tokens there are, and how many have a vector."""
-    batches = [texts[start : start + batch_size] for start in range(0, len(texts), batch_size)]
+    batches = [
+        texts[start : start + batch_size] for start in range(0, len(texts), batch_size)
+    ]
     if not batches:
         batches = [[]]  # an encoding of no texts tells the width of the matrix
     rows, tokens = [], []
@@ -415,5 +440,7 @@ def as_texts(texts: Iterable[str]) -> list[str]:
     texts = list(texts)
     for row, text in enumerate(texts):
         if (why := why_no_text(text)) is not None:
-            raise UsageError(f"wanted texts, {why} in row {row}; leave it out, or make a str of it")
+            raise UsageError(
+                f"wanted texts, {why} in row {row}; leave it out, or make a str of it"
+            )
     return texts

@@ -1,9 +1,10 @@
 """What post-processors are fitted on: a task's vectors, or moments or rows of a corpus in a file.
 
-A corpus is encoded in blocks, in one pass for all poolings and post-processors. A block is encoded
-by one process, and resumed after a kill as a whole; the files of all blocks are merged in their
-order, so that any number of workers gives the same bits. Each file is sealed, complete or absent.
-Rows are a float32 matrix (n, D), read through a memory map: they may be larger than memory.
+A corpus is encoded in blocks, in one pass for all poolings and post-processors. A block
+is encoded by one process, and resumed after a kill as a whole; the files of all blocks
+are merged in their order, so that any number of workers gives the same bits. Each file
+is sealed, complete or absent. Rows are a float32 matrix (n, D), read through a memory
+map: they may be larger than memory.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class FitCorpusVectors:
     """What post-processors are fitted on: vectors, with repetitions, or their moments.
 
     Attributes:
-        vectors: Rows, which no fit can write into, or moments. Rows may be mapped from a file and
-            larger than memory.
+        vectors: Rows, which no fit can write into, or moments. Rows may be mapped from
+            a file and larger than memory.
         scratch: For such rows, the folder for what a chain makes of them on its way.
         share: How much of a corpus they are.
         seconds: What they took, once for all cells that share them.
@@ -155,7 +156,9 @@ class FitCorpusSample:
         """Of what is fitted on: of the whole text, or of it and what was drawn."""
         if self.seed is None:
             return self.text
-        return text_digest([self.text, f"{self.taken} of {self.count}, drawn by seed {self.seed}"])
+        return text_digest(
+            [self.text, f"{self.taken} of {self.count}, drawn by seed {self.seed}"]
+        )
 
     @property
     def blocks(self) -> list[range]:
@@ -193,7 +196,9 @@ class FitCorpusSample:
         for path in cache.glob(pattern):
             file = TensorFile.parse(path)
             if file is not None:
-                count = file.metadata.get("count") or file.tensors[ROWS_TENSOR]["shape"][0]
+                count = (
+                    file.metadata.get("count") or file.tensors[ROWS_TENSOR]["shape"][0]
+                )
                 sentences += int(count)
                 seconds += float(file.metadata["seconds"])
         return sentences / seconds if seconds else None
@@ -220,7 +225,8 @@ class FitCorpusPass:
         fit_corpus: What it reads them from.
         progress: Counts the sentences.
         methods: The methods, each by the file that it is fitted from.
-        errors: What went wrong for a method whose pooling or moments failed, which fail no other.
+        errors: What went wrong for a method whose pooling or moments failed, which fail
+            no other.
     """
 
     encoder: CachedEncoder
@@ -242,7 +248,8 @@ class FitCorpusPass:
     def encode_block(self, block: range, files: Iterable[Path]) -> None:
         """Encode a block for each of these files, unless the file of that block exists.
 
-        A pooling that fails is left out, and its file is not made: the encoder may lack it.
+        A pooling that fails is left out, and its file is not made: the encoder may lack
+        it.
         """
         collections: dict[Path, _Vectors] = {}
         for file in files:
@@ -275,8 +282,11 @@ class FitCorpusPass:
         stop = block.stop if block.stop < sample.taken else None
         sentences = islice(sample.drawn(self.fit_corpus.sentences()), stop)
         if sample.dropout is None:
-            return encoder.loaded(), encoder.portions(islice(sentences, block.start, None))
-        # The order and sizes of the batches are part of the draws, and so are earlier blocks.
+            return encoder.loaded(), encoder.portions(
+                islice(sentences, block.start, None)
+            )
+        # The order and sizes of the batches are part of the draws, and so are earlier
+        # blocks.
         size = dropout_batch(encoder.loaded(), encoder.probe)
         dropping = with_dropout(encoder.loaded(), sample.dropout)
         for batch in _batched(islice(sentences, block.start), size):
@@ -325,7 +335,9 @@ class FitCorpusPass:
                 self.encode_block(block, missing)
             self.merge_blocks(missing)
             content |= {file: read_fit_corpus(file) for file in missing}
-        return {file: vectors for file, vectors in content.items() if vectors is not None}
+        return {
+            file: vectors for file, vectors in content.items() if vectors is not None
+        }
 
     def _phase(self) -> str:
         """The words for this pass in a bar of progress."""
@@ -341,7 +353,8 @@ class FitCorpusPass:
         if method in self.errors:
             raise self.errors[method]
         if stored is None:
-            # Raises where the encoder lacks what the pooling reads, and says what that is.
+            # Raises where the encoder lacks what the pooling reads, and says what that
+            # is.
             pooled_rows(method.pooling, self.encoder.probe)
             raise DataError(
                 f"{self.sample.corpus}: wanted sentences to fit on, found none; get it again"
@@ -350,7 +363,9 @@ class FitCorpusPass:
 
 
 def fit_corpus_passes(
-    encoder: CachedEncoder, fit_corpora: Mapping[PlannedCell, FitCorpus | None], progress: Progress
+    encoder: CachedEncoder,
+    fit_corpora: Mapping[PlannedCell, FitCorpus | None],
+    progress: Progress,
 ) -> dict[PlannedCell, FitCorpusPass]:
     """The pass of each cell whose sentences are encoded for the fit alone.
 
@@ -363,7 +378,9 @@ def fit_corpus_passes(
             continue
         sample = FitCorpusSample.for_cell(cell, fit_corpus)
         if sample not in pass_of_sample:
-            pass_of_sample[sample] = FitCorpusPass(encoder, sample, fit_corpus, progress)
+            pass_of_sample[sample] = FitCorpusPass(
+                encoder, sample, fit_corpus, progress
+            )
         corpus_pass = pass_of_sample[sample]
         corpus_pass.methods[corpus_pass.file(cell.method)] = cell.method
         pass_of_cell[cell] = corpus_pass
@@ -465,7 +482,9 @@ def row_chunks(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]
         yield x[start : start + ROWS_IN_MEMORY]
 
 
-def applied(transform: Transform, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n K"]:
+def applied(
+    transform: Transform, x: Float[np.ndarray, "n D"]
+) -> Float[np.ndarray, "n K"]:
     """The mapped rows, which nobody can write into, as the map cannot into `x`.
 
     Raises ScoreError unless they are as many rows of real numbers.
@@ -503,7 +522,9 @@ def _joined_rows(blocks: Sequence[Any], folder: Path) -> Any:
 def _scratch_matrix(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Any:
     """A matrix in a file without a name, which goes when the matrix does."""
     with tempfile.TemporaryFile(dir=folder) as file:
-        if hasattr(os, "posix_fallocate"):  # a full disk would end the process at some later row
+        if hasattr(
+            os, "posix_fallocate"
+        ):  # a full disk would end the process at some later row
             size = math.prod(shape) * dtype.itemsize
             with naming(folder):
                 os.posix_fallocate(file.fileno(), 0, max(1, size))

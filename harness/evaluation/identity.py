@@ -9,11 +9,13 @@ from harness.evaluation.select import PlannedCell
 from harness.tasks.loader import CellTexts
 
 
-def identity_of(cell: PlannedCell, texts: CellTexts, encoder_key: str) -> dict[str, str]:
+def identity_of(
+    cell: PlannedCell, texts: CellTexts, encoder_key: str
+) -> dict[str, str]:
     """Method, data, encoding and code of a cell, and the sentences that it is fitted on.
 
-    A corpus is read once for the digest of its sentences. `encoder_key` is that of the encoder's
-    identity.
+    A corpus is read once for the digest of its sentences. `encoder_key` is that of the
+    encoder's identity.
     """
     identity = identity_without_fit(cell, texts, encoder_key)
     if texts.fit_corpus is not None:
@@ -21,7 +23,9 @@ def identity_of(cell: PlannedCell, texts: CellTexts, encoder_key: str) -> dict[s
     return identity
 
 
-def identity_without_fit(cell: PlannedCell, texts: CellTexts, encoder_key: str) -> dict[str, str]:
+def identity_without_fit(
+    cell: PlannedCell, texts: CellTexts, encoder_key: str
+) -> dict[str, str]:
     """The identity of a cell without the sentences of its fit: a plan reads no corpus."""
     identity = {
         "method": cell.method.identity,

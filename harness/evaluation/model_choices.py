@@ -1,7 +1,7 @@
 """A model measured under choices that its card need not state: prompt, pooling, length, precision.
 
-`MeasuredModel` keeps the scores of each choice on each task. What a choice costs is one encoding of
-the task's sentences, kept in the cache of encodings as those of a run are.
+`MeasuredModel` keeps the scores of each choice on each task. What a choice costs is one
+encoding of the task's sentences, kept in the cache of encodings as those of a run are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from harness.transforms.pooling import NATIVE, POOLINGS
 TRIED_PROMPT = "tried"  # the name of a prompt that is not one of the model's
 
 E5_PROMPTS = ("query: ", "passage: ")  # which most models with prompts have
-# Prompts that other public models ask for: BGE's, and those of models with a prompt a task.
+# Prompts that other public models ask for: BGE's, and those of models with a prompt a
+# task.
 KNOWN_PROMPTS = (
     "Represent this sentence for searching relevant passages: ",
     "search_query: ",
@@ -41,11 +42,24 @@ KNOWN_PROMPTS = (
     "clustering: ",
     "Instruct: Retrieve semantically similar text.\nQuery: ",
 )
-LENGTHS = (512, 256, 128, 64, 384, 32, 50, 100, 16, 8)  # tokens: defaults of libraries and papers
+LENGTHS = (
+    512,
+    256,
+    128,
+    64,
+    384,
+    32,
+    50,
+    100,
+    16,
+    8,
+)  # tokens: defaults of libraries and papers
 SHORTEST_CUT = 6  # tokens: below, little but [CLS] and [SEP] is left of a text
 # Of Matryoshka models, and halves of others.
 DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
-MODULES_PREFIX = "modules:"  # before a pooling of tokens under the model's other modules
+MODULES_PREFIX = (
+    "modules:"  # before a pooling of tokens under the model's other modules
+)
 TASK_KIND = "STS"  # the name of a prompt for every task of pairs in mteb
 
 
@@ -55,12 +69,14 @@ class EncodingChoice:
 
     Attributes:
         prompt: The text before each sentence; None is the model's own for the task.
-        pooling: A pooling of hidden states past the model's modules, or `modules:MODE`, a pooling
-            of tokens among its other modules; empty is its own.
+        pooling: A pooling of hidden states past the model's modules, or `modules:MODE`,
+            a pooling of tokens among its other modules; empty is its own.
         max_length: Tokens that a text is cut to; None is the model's own.
         dtype: The precision of weights and states.
-        unit_length: Whether vectors are divided by their length; None as the modules say.
-        dimensions: How many of the first coordinates are kept; None keeps those of the modules.
+        unit_length: Whether vectors are divided by their length; None as the modules
+            say.
+        dimensions: How many of the first coordinates are kept; None keeps those of the
+            modules.
         lower_case: Whether texts are put into lower case before all else.
     """
 
@@ -86,7 +102,9 @@ class EncodingChoice:
         """What differs from the model's files, a phrase each."""
         phrases = []
         if self.prompt is not None:
-            phrases.append(f"the prompt {self.prompt!r}" if self.prompt else "no prompt")
+            phrases.append(
+                f"the prompt {self.prompt!r}" if self.prompt else "no prompt"
+            )
         if self.pooling:
             phrases.append(f"pooling {self.pooling.removeprefix(MODULES_PREFIX)}")
         if self.max_length is not None:
@@ -94,7 +112,9 @@ class EncodingChoice:
         if self.dtype != FLOAT32:
             phrases.append(self.dtype)
         if self.unit_length is not None:
-            phrases.append("normalised vectors" if self.unit_length else "vectors not normalised")
+            phrases.append(
+                "normalised vectors" if self.unit_length else "vectors not normalised"
+            )
         if self.dimensions is not None:
             phrases.append(f"the first {self.dimensions} dimensions")
         if self.lower_case:
@@ -130,7 +150,9 @@ class FirstDimensions:
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         if not self.count < x.shape[1]:
-            raise UsageError(f"wanted fewer than {x.shape[1]} dimensions, found {self.count}")
+            raise UsageError(
+                f"wanted fewer than {x.shape[1]} dimensions, found {self.count}"
+            )
         return np.asarray(x[:, : self.count], np.float64)
 
 
@@ -145,8 +167,8 @@ class MeasuredModel:
         scores_by_choice: The scores of each choice on each task, as a record has them.
         tokens_by_task: The tokens of each text of each task.
         last_encoder: The encoder of the last choice: poolings share it.
-        last_vectors: The vectors of all texts of the last choice and task: first dimensions and
-            other lengths of the same are made of them.
+        last_vectors: The vectors of all texts of the last choice and task: first
+            dimensions and other lengths of the same are made of them.
     """
 
     method: Method
@@ -186,8 +208,14 @@ class MeasuredModel:
         modules = self.modules
         prompts = modules.prompts if modules is not None else {}
         base = task.name.partition(".")[0]
-        names = [*task.aliases, base.upper(), *(["STSBenchmark"] if base == "sts-b" else [])]
-        return next((prompts[name] for name in (*names, TASK_KIND) if name in prompts), None)
+        names = [
+            *task.aliases,
+            base.upper(),
+            *(["STSBenchmark"] if base == "sts-b" else []),
+        ]
+        return next(
+            (prompts[name] for name in (*names, TASK_KIND) if name in prompts), None
+        )
 
     def scores(self, choice: EncodingChoice, task: Task) -> Mapping[str, Any]:
         """The scores under a choice, as a record has them.
@@ -214,7 +242,9 @@ class MeasuredModel:
             maps.append(FirstDimensions(choice.dimensions))
         return measure(task, pairs, pooled, maps, perf_counter).scores
 
-    def _pooled(self, choice: EncodingChoice, task: Task, texts: Sequence[str]) -> PooledEmbeddings:
+    def _pooled(
+        self, choice: EncodingChoice, task: Task, texts: Sequence[str]
+    ) -> PooledEmbeddings:
         """The vectors of texts under a choice; those that its length cuts are encoded alone."""
         cut = self.cut_texts(choice, task)
         if choice.max_length is None or cut is None:
@@ -228,10 +258,14 @@ class MeasuredModel:
         matrix[whole.rows(others)] = found.matrix[found.rows(others)]
         return PooledEmbeddings(whole.row, matrix, perf_counter)
 
-    def _whole(self, choice: EncodingChoice, task: Task, texts: Sequence[str]) -> PooledEmbeddings:
+    def _whole(
+        self, choice: EncodingChoice, task: Task, texts: Sequence[str]
+    ) -> PooledEmbeddings:
         """The vectors of all texts of a task, before first dimensions are taken."""
         choice = replace(
-            choice, dimensions=None, unit_length=None if choice.unit_length else choice.unit_length
+            choice,
+            dimensions=None,
+            unit_length=None if choice.unit_length else choice.unit_length,
         )
         if self.last_vectors is None or self.last_vectors[:2] != (choice, task.name):
             self.last_vectors = choice, task.name, self._encoded(choice, task, texts)
@@ -244,10 +278,15 @@ class MeasuredModel:
         encoder = self._opened(config)
         prefixed = [prefix + text for text in texts]
         if missing := encoder.cache.missing(prefixed):
-            self.progress.phase(f"{', '.join(choice.words) or 'as it is'}: encoding", len(missing))
+            self.progress.phase(
+                f"{', '.join(choice.words) or 'as it is'}: encoding", len(missing)
+            )
             encoder.ensure(missing, self.progress)
         pooled = encoder.pooled(pooling, prefixed)
-        rows = {text: pooled.row[before] for text, before in zip(texts, prefixed, strict=True)}
+        rows = {
+            text: pooled.row[before]
+            for text, before in zip(texts, prefixed, strict=True)
+        }
         return PooledEmbeddings(rows, pooled.matrix, perf_counter)
 
     def _opened(self, config: EncoderConfig) -> CachedEncoder:
@@ -256,7 +295,9 @@ class MeasuredModel:
             self.last_encoder = CachedEncoder.open(config, self.places, perf_counter)
         return self.last_encoder
 
-    def _reading(self, choice: EncodingChoice, task: Task) -> tuple[EncoderConfig, Pooling, str]:
+    def _reading(
+        self, choice: EncodingChoice, task: Task
+    ) -> tuple[EncoderConfig, Pooling, str]:
         """The encoder and the pooling of a choice, and what is put before each text by hand."""
         config, pooling = self.method.encoder, self.method.pooling
         prompt = self.own_prompt(task) if choice.prompt is None else choice.prompt
@@ -296,7 +337,11 @@ class MeasuredModel:
         native = isinstance(self.method.encoder, NativeConfig)
         if native or not isinstance(self.method.encoder, TransformerConfig):
             yield EncodingChoice(unit_length=True)
-        if self.modules is not None and self.modules.is_normalised and self.modules.alike:
+        if (
+            self.modules is not None
+            and self.modules.is_normalised
+            and self.modules.alike
+        ):
             yield EncodingChoice(unit_length=False)
         yield from (EncodingChoice(dimensions=count) for count in DIMENSIONS)
         own = self.method.pooling.name
@@ -309,13 +354,17 @@ class MeasuredModel:
         if native:
             own_modes = self.modules.modes if self.modules is not None else ()
             others = (mode for mode in POOLING_MODES if (mode,) != own_modes)
-            yield from (EncodingChoice(pooling=f"{MODULES_PREFIX}{mode}") for mode in others)
+            yield from (
+                EncodingChoice(pooling=f"{MODULES_PREFIX}{mode}") for mode in others
+            )
         yield from (EncodingChoice(dtype=dtype) for dtype in HALVES)
 
     def rare_choices(self, task: Task) -> Iterator[EncodingChoice]:
         """Choices that few authors make: prompts of other models, any length, lower case."""
         yield from (EncodingChoice(prompt=prompt) for prompt in KNOWN_PROMPTS)
-        yield from (EncodingChoice(max_length=length) for length in self.rare_lengths(task))
+        yield from (
+            EncodingChoice(max_length=length) for length in self.rare_lengths(task)
+        )
         yield EncodingChoice(lower_case=True)
 
     def choices_of_two(self, task: Task) -> Iterator[EncodingChoice]:
@@ -323,7 +372,11 @@ class MeasuredModel:
         prompts = [EncodingChoice(prompt=p) for p in (*self.prompts(task), *E5_PROMPTS)]
         lengths = [EncodingChoice(max_length=length) for length in self.lengths(task)]
         poolings = [EncodingChoice(pooling=pooling.name) for pooling in POOLINGS]
-        for first, second in ((prompts, poolings), (prompts, lengths), (lengths, poolings)):
+        for first, second in (
+            (prompts, poolings),
+            (prompts, lengths),
+            (lengths, poolings),
+        ):
             for one in first:
                 yield from (one | other for other in second)
 
@@ -344,7 +397,9 @@ class MeasuredModel:
         """All other lengths, the longest first: they cut the fewest texts."""
         longest = max(self.tokens(task).values(), default=0)
         lengths = (
-            length for length in range(longest, SHORTEST_CUT - 1, -1) if length not in LENGTHS
+            length
+            for length in range(longest, SHORTEST_CUT - 1, -1)
+            if length not in LENGTHS
         )
         return [length for length in lengths if self._cuts_otherwise(length, task)]
 
@@ -384,7 +439,9 @@ class MeasuredModel:
         """The tokenizer, cut at the longest of the lengths that the model can have."""
         try:
             longest = config.with_max_length(max(LENGTHS))
-            return longest.load(self.places.encoder(longest), self.places.cache).tokenizer
+            return longest.load(
+                self.places.encoder(longest), self.places.cache
+            ).tokenizer
         except UsageError:
             return config.load(self.places.encoder(config), self.places.cache).tokenizer
 
@@ -420,8 +477,13 @@ def _native(of: TransformerConfig, prompt: str, mode: str) -> NativeConfig:
 def _with_prompt(config: TransformerConfig, text: str) -> PromptedConfig:
     """An encoder with one more prompt, called `tried`."""
     before = config.prompts if isinstance(config, PromptedConfig) else ()
-    prompts = (*(pair for pair in before if pair[0] != TRIED_PROMPT), (TRIED_PROMPT, text))
+    prompts = (
+        *(pair for pair in before if pair[0] != TRIED_PROMPT),
+        (TRIED_PROMPT, text),
+    )
     kept: dict[str, Any] = {
-        part.name: getattr(config, part.name) for part in fields(TransformerConfig) if part.init
+        part.name: getattr(config, part.name)
+        for part in fields(TransformerConfig)
+        if part.init
     }
     return PromptedConfig(**kept, prompts=prompts)

@@ -1,8 +1,8 @@
 """A run on many workers: a graph of jobs for each encoder, and parts of a plan.
 
-Of each encoder, its training comes first; then its sentences are encoded and fit corpora are passed
-over, block by block; then each unit of its cells is measured by one worker. No encoder waits for
-another.
+Of each encoder, its training comes first; then its sentences are encoded and fit
+corpora are passed over, block by block; then each unit of its cells is measured by one
+worker. No encoder waits for another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from harness.core.provenance import code_digest
 from harness.core.texts import sentence_key
 from harness.core.types import Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
-from harness.evaluation.engines import Engine, InProcess, Job, Processes, WorkersLost, run_jobs
+from harness.evaluation.engines import (
+    Engine,
+    InProcess,
+    Job,
+    Processes,
+    WorkersLost,
+    run_jobs,
+)
 from harness.evaluation.fit_corpus import (
     FitCorpusPass,
     FitCorpusSample,
@@ -63,7 +70,9 @@ class Part:
             f"{POSITIVE_NUMBER}/{POSITIVE_NUMBER}", "1/1" if text is None else text
         )
         if match is None or int(match[1]) > int(match[2]):
-            raise UsageError(f"--shard {text:.40}: wanted I/N with 1 <= I <= N, as in 2/8")
+            raise UsageError(
+                f"--shard {text:.40}: wanted I/N with 1 <= I <= N, as in 2/8"
+            )
         return cls(number=int(match[1]) - 1, count=int(match[2]))
 
     def cells(self, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
@@ -88,12 +97,14 @@ def _number(text: str) -> int:
 WHOLE_PLAN = Part()
 
 
-def units(cells: Sequence[PlannedCell], passes_made: bool = False) -> list[tuple[PlannedCell, ...]]:
+def units(
+    cells: Sequence[PlannedCell], passes_made: bool = False
+) -> list[tuple[PlannedCell, ...]]:
     """Cells that one worker measures in turn, since they share embeddings or a fit corpus.
 
-    Those are the cells of an encoder under one pooling, each seed of a seeded method a unit of its
-    own. Of fits on a corpus they are all cells of an encoder, whose one pass over the corpus serves
-    all poolings, unless the passes are made before.
+    Those are the cells of an encoder under one pooling, each seed of a seeded method a
+    unit of its own. Of fits on a corpus they are all cells of an encoder, whose one
+    pass over the corpus serves all poolings, unless the passes are made before.
     """
     cells_by_key: dict[tuple[object, ...], list[PlannedCell]] = {}
     for cell in cells:
@@ -159,10 +170,12 @@ def execute_on(
 ) -> Iterator[Outcome]:
     """Run cells by an engine and yield an outcome for each.
 
-    `cells` are those of the part, whose share of the sentences is encoded before the others.
+    `cells` are those of the part, whose share of the sentences is encoded before the
+    others.
     """
-    # A process takes seconds to start: not for cells that one worker would measure anyway, while
-    # this process encodes with all threads. The workers of a cluster run already.
+    # A process takes seconds to start: not for cells that one worker would measure
+    # anyway, while this process encodes with all threads. The workers of a cluster run
+    # already.
     if isinstance(engine, Processes) and len(units(cells, passes_made=True)) < 2:
         engine = InProcess()
     # Or a worker might make a folder that only it sees.
@@ -190,7 +203,8 @@ def execute_on(
     for job, result in run_jobs(engine, jobs):
         phases.finish(job)
         yield from results.outcomes(job, result)
-    # Dask blames all jobs of a worker that dies: which of them it was shows when each is alone.
+    # Dask blames all jobs of a worker that dies: which of them it was shows when each
+    # is alone.
     for lost_job in results.lost_jobs():
         for job, result in run_jobs(engine, [lost_job]):
             yield from results.outcomes_alone(job, result)
@@ -206,9 +220,13 @@ def _execute_here(
     for training, problem in run_jobs(InProcess(), trainings):
         if problem is not None:
             error = HarnessError(f"{training.encoder.name}: {problem}")
-            yield from failed([c for c in cells if c.encoder == training.encoder], error)
+            yield from failed(
+                [c for c in cells if c.encoder == training.encoder], error
+            )
             failed_encoders.add(training.encoder)
-    yield from execute([cell for cell in cells if cell.encoder not in failed_encoders], context)
+    yield from execute(
+        [cell for cell in cells if cell.encoder not in failed_encoders], context
+    )
 
 
 # The graph of an encoder
@@ -220,7 +238,8 @@ class EncoderWork:
 
     Attributes:
         cells: The cells to be measured.
-        identity: That of the encoder's files, which every worker must find; None before a training.
+        identity: That of the encoder's files, which every worker must find; None before
+            a training.
         sentences: The sentences to be encoded.
         passes: The samples of fit corpora to be passed over, each with its cells.
     """
@@ -230,7 +249,9 @@ class EncoderWork:
     sentences: Sequence[str]
     passes: Mapping[FitCorpusSample, Sequence[PlannedCell]]
 
-    def jobs(self, worker: WorkerContext, part: Part, training: TrainingJob | None) -> list[RunJob]:
+    def jobs(
+        self, worker: WorkerContext, part: Part, training: TrainingJob | None
+    ) -> list[RunJob]:
         """The encoder's graph of jobs: its training, if any, is before all others."""
         jobs: list[RunJob] = []
         if training is not None:
@@ -249,7 +270,8 @@ class EncoderWork:
                 for block in sample.blocks
             ]
             merging_job = EncodingJob(
-                call=partial(_merge_blocks, worker, self.identity, cells), after=block_jobs
+                call=partial(_merge_blocks, worker, self.identity, cells),
+                after=block_jobs,
             )
             jobs += block_jobs
             merging_jobs.append(merging_job)
@@ -268,7 +290,10 @@ class EncoderWork:
         """Jobs that encode the part's sentences, similar lengths together."""
         encoder = self.cells[0].encoder
         sentences = sorted(part.texts(self.sentences), key=len)
-        shards = [sentences[start : start + SHARD] for start in range(0, len(sentences), SHARD)]
+        shards = [
+            sentences[start : start + SHARD]
+            for start in range(0, len(sentences), SHARD)
+        ]
         return [
             EncodingJob(
                 call=partial(_encode, worker, self.identity, encoder, shard),
@@ -328,7 +353,9 @@ def _work_after_training(
     for cell in cells:
         with failures([cell]) as failing:
             texts = context.loader.texts(cell.task, cell.method.fit_on)
-            if texts.fit_corpus is not None and needs_pass(cell.method, texts.fit_corpus):
+            if texts.fit_corpus is not None and needs_pass(
+                cell.method, texts.fit_corpus
+            ):
                 sample = FitCorpusSample.for_cell(cell, texts.fit_corpus)
                 passes.setdefault(sample, []).append(cell)
             texts_of_cells[cell] = texts
@@ -369,7 +396,9 @@ class RunResults:
             return ()
         if isinstance(job, EncodingJob):
             return ()  # cells encode what is missing
-        waits_for_training = any(job.encoder == lost.encoder for lost in self.lost_trainings)
+        waits_for_training = any(
+            job.encoder == lost.encoder for lost in self.lost_trainings
+        )
         if isinstance(result, WorkersLost) or waits_for_training:
             self.lost_units.append(job)
             return ()
@@ -377,9 +406,14 @@ class RunResults:
 
     def lost_jobs(self) -> list[RunJob]:
         """The jobs that were lost, as jobs for one cell each, to be run one after the other."""
-        jobs: list[RunJob] = [replace(training, after=()) for training in self.lost_trainings]
+        jobs: list[RunJob] = [
+            replace(training, after=()) for training in self.lost_trainings
+        ]
         for unit in self.lost_units:
-            jobs += [measuring_job(self.worker, unit.identity, (cell,)) for cell in unit.cells]
+            jobs += [
+                measuring_job(self.worker, unit.identity, (cell,))
+                for cell in unit.cells
+            ]
         return jobs
 
     def outcomes_alone(self, job: RunJob, result: Any) -> Sequence[Outcome]:
@@ -394,9 +428,13 @@ class RunResults:
 
     def _note_training(self, job: TrainingJob, problem: Any) -> None:
         if problem is not None:
-            self.training_errors[job.encoder] = HarnessError(f"{job.encoder.name}: {problem}")
+            self.training_errors[job.encoder] = HarnessError(
+                f"{job.encoder.name}: {problem}"
+            )
 
-    def _measured(self, job: MeasuringJob, outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+    def _measured(
+        self, job: MeasuringJob, outcomes: Sequence[Outcome]
+    ) -> Sequence[Outcome]:
         """The outcomes of a job's cells; the error of their training says more than theirs."""
         error = self.training_errors.get(job.encoder)
         return outcomes if error is None else failed(job.cells, error)
@@ -436,15 +474,16 @@ class PhaseProgress:
             self.progress.step(self.steps_done[self.phase])
 
 
-# In a worker, which keeps the last texts and the last encoder open: jobs mostly follow one another
+# In a worker, which keeps the last texts and the last encoder open: jobs mostly follow
+# one another
 
 
 @dataclass(frozen=True)
 class WorkerContext:
     """What every worker of a run needs: the run's context, and this process's code and libraries.
 
-    Paths are absolute, since a worker may have been started in another folder. Each run has its
-    own name, so that a worker of several keeps nothing of an earlier one.
+    Paths are absolute, since a worker may have been started in another folder. Each run
+    has its own name, so that a worker of several keeps nothing of an earlier one.
     """
 
     context: RunContext = field(compare=False)
@@ -457,14 +496,18 @@ class WorkerContext:
         """What the workers of a run need; the texts that were read are not sent to them."""
         loader = TaskLoader(context.loader.places.absolute(), context.loader.corpora)
         store = Store(context.store.folder.absolute())
-        sent = replace(context, loader=loader, store=store, progress=Progress(), workers=workers)
+        sent = replace(
+            context, loader=loader, store=store, progress=Progress(), workers=workers
+        )
         return cls(context=sent, code=code_digest())
 
     def require_same_installation(self) -> None:
         """Raise HarnessError for a worker of another version, or without a folder of this run."""
         worker = f"the worker on {gethostname()} has"
         if code_digest() != self.code:
-            raise HarnessError(f"{worker} other code than this process: install one version")
+            raise HarnessError(
+                f"{worker} other code than this process: install one version"
+            )
         for name, version in packages().items():
             if version != self.libraries[name]:
                 raise HarnessError(
@@ -478,7 +521,9 @@ class WorkerContext:
         for folder in folders:
             is_empty_data = folder == places.data_dir and not any(folder.glob("*"))
             if not folder.exists() or is_empty_data:
-                raise HarnessError(f"{worker} nothing at {folder}: share it under this path")
+                raise HarnessError(
+                    f"{worker} nothing at {folder}: share it under this path"
+                )
 
 
 @lru_cache(maxsize=1)
@@ -489,7 +534,9 @@ def _context(worker: WorkerContext) -> RunContext:
 
 
 @lru_cache(maxsize=1)
-def _open_encoder(worker: WorkerContext, identity: Identity | None, config: Any) -> CachedEncoder:
+def _open_encoder(
+    worker: WorkerContext, identity: Identity | None, config: Any
+) -> CachedEncoder:
     context = _context(worker)
     return CachedEncoder.open(config, context.loader.places, context.clock, identity)
 
@@ -501,7 +548,10 @@ def _train(worker: WorkerContext, training: TrainingJob) -> Any:
 
 
 def _encode(
-    worker: WorkerContext, identity: Identity | None, config: Any, sentences: Sequence[str]
+    worker: WorkerContext,
+    identity: Identity | None,
+    config: Any,
+    sentences: Sequence[str],
 ) -> None:
     """Encode and store sentences. The cells that need them report an error."""
     _context(worker)
@@ -510,7 +560,10 @@ def _encode(
 
 
 def _encode_block(
-    worker: WorkerContext, identity: Identity | None, cells: Sequence[PlannedCell], block: range
+    worker: WorkerContext,
+    identity: Identity | None,
+    cells: Sequence[PlannedCell],
+    block: range,
 ) -> None:
     """Encode a block of the pass that cells share. The cells report an error."""
     _context(worker)
@@ -535,7 +588,9 @@ def _pass(
     """The pass that cells share."""
     config: Any = cells[0].encoder
     loader, encoder = _context(worker).loader, _open_encoder(worker, identity, config)
-    fit_corpora = {cell: loader.texts(cell.task, cell.method.fit_on).fit_corpus for cell in cells}
+    fit_corpora = {
+        cell: loader.texts(cell.task, cell.method.fit_on).fit_corpus for cell in cells
+    }
     return fit_corpus_passes(encoder, fit_corpora, Progress())[cells[0]]
 
 

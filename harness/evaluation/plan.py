@@ -19,7 +19,9 @@ from harness.evaluation.select import PlannedCell
 from harness.results.records import Store, sidecar_metadata
 from harness.tasks.loader import CellTexts, FitCorpus, TaskLoader, distinct_sentences
 
-SENTENCES_OF_A_SAMPLE = 1000  # by which the mean length of a corpus's sentences is estimated
+SENTENCES_OF_A_SAMPLE = (
+    1000  # by which the mean length of a corpus's sentences is estimated
+)
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,11 @@ class EncoderPlan:
         to_train: Whether the run itself trains it.
         sentences: How many distinct sentences its cells have.
         cached: How many of these are encoded.
-        to_encode: How many are not, with those of passes over corpora that no file holds; None
-            where a corpus states no count, or the encoder is not here.
+        to_encode: How many are not, with those of passes over corpora that no file
+            holds; None where a corpus states no count, or the encoder is not here.
         rate: Characters a second that it encoded so far; None if it was never timed.
-        seconds: What encoding takes by that rate, and by earlier passes with dropout; None if
-            unknown.
+        seconds: What encoding takes by that rate, and by earlier passes with dropout;
+            None if unknown.
         measured: How many cells are measured already.
         fits: How many fits the other cells need.
         scorings: How many other cells there are.
@@ -109,17 +111,23 @@ def make_plan(
             if texts is not None:
                 texts_of_cells[cell] = texts
         try:
-            encoders.append(_plan_encoder(cells_of_encoder, texts_of_cells, loader, runs))
+            encoders.append(
+                _plan_encoder(cells_of_encoder, texts_of_cells, loader, runs)
+            )
             runnable += len(texts_of_cells)
         except HarnessError as error:
             name = base_name(cells_of_encoder[0].method.encoder.name)
             size = getattr(config.source, "download_size", None)
             missing[f"encoder {name}"] = MissingAsset.from_error(error, size)
             encoders.append(
-                EncoderPlan(name=config.name, cells=len(cells_of_encoder), missing=str(error))
+                EncoderPlan(
+                    name=config.name, cells=len(cells_of_encoder), missing=str(error)
+                )
             )
         progress.step(len(cells_of_encoder))
-    return Plan(cells=len(cells), runnable=runnable, encoders=tuple(encoders), missing=missing)
+    return Plan(
+        cells=len(cells), runnable=runnable, encoders=tuple(encoders), missing=missing
+    )
 
 
 def _texts(
@@ -203,7 +211,9 @@ def _open_files(
     key = places.identify(config, path, noted=True).key
     poolings = (cell.method.pooling.name for cell in cells)
     return EncoderFiles(
-        key=key, cache=EncoderCache.open(places.cache, key), note=bypassed(config, path, poolings)
+        key=key,
+        cache=EncoderCache.open(places.cache, key),
+        note=bypassed(config, path, poolings),
     )
 
 
@@ -223,7 +233,9 @@ def _passes_to_make(
         fit_corpus, method = texts.fit_corpus, cell.method
         if fit_corpus is None or not needs_pass(method, fit_corpus):
             continue
-        if fit_corpus.streams:  # a plan reads no corpus: its count is stated, its digest unknown
+        if (
+            fit_corpus.streams
+        ):  # a plan reads no corpus: its count is stated, its digest unknown
             count = loader.corpora[str(method.fit_on)].count or 0
             digest = "?" * DIGEST_DIGITS
         else:
@@ -236,11 +248,14 @@ def _passes_to_make(
     return passes
 
 
-def _is_made(sample: FitCorpusSample, key: str, cell: PlannedCell, places: Places) -> bool:
+def _is_made(
+    sample: FitCorpusSample, key: str, cell: PlannedCell, places: Places
+) -> bool:
     """Whether a file holds what the cell is fitted on, whatever its digest.
 
-    Samples without dropout have file names that differ by their digests alone, one for each seed.
-    A run makes them in the order of seeds: seed 3 is made if there are four files.
+    Samples without dropout have file names that differ by their digests alone, one for
+    each seed. A run makes them in the order of seeds: seed 3 is made if there are four
+    files.
     """
     pattern = replace(sample, seed=None).file(places.cache, key, cell.method)
     files = list(pattern.parent.glob(pattern.name))

@@ -1,8 +1,8 @@
 """A run in one process: each encoder's sentences are encoded once, then its cells are measured.
 
-Each cell has an outcome: measured, done before, or not run, with the reason. A cell's failure never
-ends a run, whatever its exception: `failures` makes an outcome of it. The traceback of an
-unexpected one is a debugging message of the log, which `--debug` shows.
+Each cell has an outcome: measured, done before, or not run, with the reason. A cell's
+failure never ends a run, whatever its exception: `failures` makes an outcome of it. The
+traceback of an unexpected one is a debugging message of the log, which `--debug` shows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from typing import Literal
 import numpy as np
 
 from harness.core.environment import one_blas_thread
-from harness.core.errors import AssetMissing, HarnessError, ScoreError, error_line, is_interruption
+from harness.core.errors import (
+    AssetMissing,
+    HarnessError,
+    ScoreError,
+    error_line,
+    is_interruption,
+)
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Identity, Transform
 from harness.core.provenance import blamed
@@ -27,7 +33,11 @@ from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import EncoderFacts, fit, measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.fit_corpus import FitCorpusPass, FitCorpusVectors, fit_corpus_passes
+from harness.evaluation.fit_corpus import (
+    FitCorpusPass,
+    FitCorpusVectors,
+    fit_corpus_passes,
+)
 from harness.evaluation.identity import identity_of, plugins_of_cell
 from harness.evaluation.select import PlannedCell
 from harness.plugins import require_digested_code
@@ -91,7 +101,9 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
         outcomes += failed(cells, HarnessError(blamed(error) + error_line(error)))
 
 
-def without_outcome(cells: Iterable[PlannedCell], outcomes: Iterable[Outcome]) -> list[PlannedCell]:
+def without_outcome(
+    cells: Iterable[PlannedCell], outcomes: Iterable[Outcome]
+) -> list[PlannedCell]:
     """The cells that have no outcome yet."""
     settled = {outcome.cell for outcome in outcomes}
     return [cell for cell in cells if cell.address not in settled]
@@ -107,9 +119,12 @@ class RunContext:
         progress: Counts what is done.
         clock: Tells seconds.
         overwrite: Whether cells that are done are measured again.
-        workers: How many processes run at the same time: records say it, since it costs time.
-        min_coverage: A cell fails if word vectors have a vector for a smaller share of its tokens.
-        identities: Those of encoders whose files the process that started the run has read.
+        workers: How many processes run at the same time: records say it, since it costs
+            time.
+        min_coverage: A cell fails if word vectors have a vector for a smaller share of
+            its tokens.
+        identities: Those of encoders whose files the process that started the run has
+            read.
     """
 
     loader: TaskLoader
@@ -175,7 +190,10 @@ def _outcome_if_done(
 
 
 def require_coverage(
-    what: str, coverage: float | None, min_coverage: float, option: str = "--min-coverage 0"
+    what: str,
+    coverage: float | None,
+    min_coverage: float,
+    option: str = "--min-coverage 0",
 ) -> None:
     """Raise ScoreError if too few of the tokens of some texts have a vector.
 
@@ -290,7 +308,8 @@ class EncoderRun:
     def _outcome(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
         """Measure a cell, and store its record.
 
-        One thread sums, so that a score does not depend on how many cores or workers there are.
+        One thread sums, so that a score does not depend on how many cores or workers
+        there are.
         """
         outcomes = []
         with failures([cell]) as failing, one_blas_thread():
@@ -305,10 +324,19 @@ class EncoderRun:
         require_coverage(_words_of(cell), encoder_facts.coverage, context.min_coverage)
         fitted = self._fit(cell, pooled)
         measurement = measure(
-            cell.task, texts.pairs, pooled, fitted.transforms, context.clock, texts.labelled
+            cell.task,
+            texts.pairs,
+            pooled,
+            fitted.transforms,
+            context.clock,
+            texts.labelled,
         )
         record = measurement.record(
-            cell, identity, encoder_facts, fit_seconds=fitted.seconds, workers=context.workers
+            cell,
+            identity,
+            encoder_facts,
+            fit_seconds=fitted.seconds,
+            workers=context.workers,
         )
         require_digested_code(plugins_of_cell(cell).values())
         moved = context.store.write(record, measurement.values, identity)
@@ -338,13 +366,16 @@ class EncoderRun:
         else:
             sentences = tuple(fit_corpus.sentences())
             digest = fit_corpus.digest
-            vectors = FitCorpusVectors.from_embeddings(method, pooled, digest, sentences)
+            vectors = FitCorpusVectors.from_embeddings(
+                method, pooled, digest, sentences
+            )
         start = self.context.clock()
         transforms = fit(method, vectors, np.random.default_rng(cell.seed))
         seconds = self.context.clock() - start + vectors.seconds
         fitted = Fit(transforms, seconds)
         if fit_corpus.streams:
-            # Cells are in the order of methods: those of another method are not needed again.
+            # Cells are in the order of methods: those of another method are not needed
+            # again.
             self.fits = {k: other for k, other in self.fits.items() if k[0] == method}
             self.fits[key] = fitted
         return fitted

@@ -43,8 +43,8 @@ def planned_cells(
 ) -> tuple[PlannedCell, ...]:
     """Every method on every task, by encoder and pooling.
 
-    A method without randomness has one seed, 0. Raises UsageError for a method that cannot be
-    fitted on one of the tasks.
+    A method without randomness has one seed, 0. Raises UsageError for a method that
+    cannot be fitted on one of the tasks.
     """
     if not 1 <= seeds <= MOST_SEEDS:
         raise UsageError(f"wanted 1 to {MOST_SEEDS} seeds, found {seeds}")
@@ -82,7 +82,10 @@ def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
 
 
 def on_hardware(
-    cells: Iterable[PlannedCell], device: str, dtype: str | None, batch_tokens: int | None
+    cells: Iterable[PlannedCell],
+    device: str,
+    dtype: str | None,
+    batch_tokens: int | None,
 ) -> tuple[PlannedCell, ...]:
     """The cells on a device; without a precision each keeps the one that its id names.
 
@@ -98,7 +101,9 @@ def on_hardware(
                 "leave one of them out"
             )
         hardware = Hardware(
-            device=device, dtype=named if dtype is None else dtype, batch_tokens=batch_tokens
+            device=device,
+            dtype=named if dtype is None else dtype,
+            batch_tokens=batch_tokens,
         )
         method = replace(cell.method, encoder=encoder.on(hardware))
         placed.append(replace(cell, method=method))
@@ -108,30 +113,40 @@ def on_hardware(
 # What was asked for: patterns
 
 METHODS_NAMED = 8  # at most, in the note on methods that were left out
-SKIPPED_NOTE = "on tasks that they are not registered for; name one by its id (-m ID) to run it"
+SKIPPED_NOTE = (
+    "on tasks that they are not registered for; name one by its id (-m ID) to run it"
+)
 
 
 def select_cells(
-    registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
+    registry: Registry,
+    methods: Sequence[str] | None,
+    tasks: Sequence[str] | None,
+    seeds: int,
 ) -> tuple[tuple[PlannedCell, ...], str]:
     """The cells for patterns; by default every registered method on every task of `default_tasks`.
 
-    A method that is asked for by its id runs on every chosen task; one that a glob or the default
-    selects runs on the tasks that it is meant for (`Method.tasks`). The note names the methods
-    that a glob selects and that are left out of some task. Raises UsageError if no cell remains.
+    A method that is asked for by its id runs on every chosen task; one that a glob or
+    the default selects runs on the tasks that it is meant for (`Method.tasks`). The
+    note names the methods that a glob selects and that are left out of some task.
+    Raises UsageError if no cell remains.
     """
     ids = {pattern for pattern in methods or () if not is_glob(pattern)}
     chosen_tasks = registry.select_tasks(tasks) if tasks else default_tasks(registry)
     selected: list[PlannedCell] = []
     left_out = []
     for method in registry.select_methods(methods or ["*"]):
-        suited_tasks = chosen_tasks if method.id in ids else meaningful(method, chosen_tasks)
+        suited_tasks = (
+            chosen_tasks if method.id in ids else meaningful(method, chosen_tasks)
+        )
         selected += planned_cells([method], suited_tasks, seeds)
         if methods and len(suited_tasks) < len(chosen_tasks):
             left_out.append(method.id)
     note = _note_on(left_out)
     if not selected:
-        raise UsageError(f"nothing is left to run; {note}" if note else "nothing is left to run")
+        raise UsageError(
+            f"nothing is left to run; {note}" if note else "nothing is left to run"
+        )
     return tuple(sorted(selected, key=_run_order)), note
 
 
@@ -172,18 +187,22 @@ def _is_meant_for(method: Method, task: Task) -> bool:
 
 PROFILES = ("all", "embedded", "standard", "papers", "first")
 EMBEDDED_ASSET = "embedded"  # comes with the harness
-# What a first run brings: small, public, and enough for published numbers of a small model.
+# What a first run brings: small, public, and enough for published numbers of a small
+# model.
 FIRST_ASSETS = ("sts-raw", "sick-raw", "sts-senteval")
 SMOKE_TEST_TASK = "mini-sts"
 
 
-def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
+def profile(
+    registry: Registry, name: str, papers: Path, seeds: int
+) -> tuple[PlannedCell, ...]:
     """The cells of a profile, embedded encoders first.
 
-    `first` is what a new machine measures in minutes: the published numbers that small public
-    files allow, and a smoke test of each kind of method. `embedded` reads nothing but what the
-    harness carries, `standard` is every registered method on every task, `papers` every published
-    cell that has a method here, `all` is both of the last two.
+    `first` is what a new machine measures in minutes: the published numbers that small
+    public files allow, and a smoke test of each kind of method. `embedded` reads
+    nothing but what the harness carries, `standard` is every registered method on every
+    task, `papers` every published cell that has a method here, `all` is both of the
+    last two.
     """
     if name == "first":
         first = (*_smoke_test(registry), *_quick_published_cells(registry, papers))
@@ -193,7 +212,9 @@ def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[Pl
     else:
         registered, _ = select_cells(registry, None, None, seeds)
     if name == "embedded":
-        return tuple(cell for cell in registered if _reads_embedded_files(cell, registry))
+        return tuple(
+            cell for cell in registered if _reads_embedded_files(cell, registry)
+        )
     published = () if name == "standard" else _published_cells(registry, papers, seeds)
     cells_by_address = {cell.address: cell for cell in (*registered, *published)}
     return tuple(sorted(cells_by_address.values(), key=_run_order))
@@ -218,14 +239,16 @@ def _quick_published_cells(registry: Registry, papers: Path) -> tuple[PlannedCel
 def _smoke_test(registry: Registry) -> tuple[PlannedCell, ...]:
     """One cell of each kind of method on a generated task, and of word vectors on all of them.
 
-    The kind of a method is its encoder and the classes of its post-processors; the pooling is the
-    mean. The cells read nothing but what the harness carries, and need no training.
+    The kind of a method is its encoder and the classes of its post-processors; the
+    pooling is the mean. The cells read nothing but what the harness carries, and need
+    no training.
     """
     cells = profile(registry, "embedded", Path(), seeds=1)
     ready = [
         cell
         for cell in cells
-        if cell.method.pooling.name == "mean" and not isinstance(cell.encoder.source, Trained)
+        if cell.method.pooling.name == "mean"
+        and not isinstance(cell.encoder.source, Trained)
     ]
     chosen: dict[Cell, PlannedCell] = {}
     kinds: set[tuple[str, ...]] = set()
@@ -258,7 +281,9 @@ def is_embedded(encoder: EncoderConfig) -> bool:
     return isinstance(source, Packaged) and source.package.startswith("harness/")
 
 
-def _published_cells(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
+def _published_cells(
+    registry: Registry, papers: Path, seeds: int
+) -> Iterator[PlannedCell]:
     """The cells of every published number whose method is known here."""
     from harness.results.published_tables import load_tables
 

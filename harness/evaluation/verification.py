@@ -1,8 +1,8 @@
 """Is a model's card true? Its claims measured, and those that differ followed up.
 
-Each claim is measured under the model's own modules and prompts. Where one differs, or holds but
-without its printed digits, `follow_up` looks for the choices that give these digits
-(`choice_search`).
+Each claim is measured under the model's own modules and prompts. Where one differs, or
+holds but without its printed digits, `follow_up` looks for the choices that give these
+digits (`choice_search`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def check_claims(
             scores = model.scores(OWN_CHOICE, registry.tasks[claim.task])
         except HarnessError as error:
             is_missing = isinstance(error, AssetMissing)
-            failed[claim.task] = CheckedClaim(claim, why_not=str(error), is_missing=is_missing)
+            failed[claim.task] = CheckedClaim(
+                claim, why_not=str(error), is_missing=is_missing
+            )
             yield failed[claim.task]
             continue
         yield checked_claim(claim, score_of(claim, scores))
@@ -58,9 +60,11 @@ class FollowUp:
     Attributes:
         model: The model, which keeps what was measured of it.
         registry: The tasks.
-        most_encodings: How many encodings are measured of a task at most; None is no bound.
+        most_encodings: How many encodings are measured of a task at most; None is no
+            bound.
         note: Is told how long each search takes at most.
-        explained_by: The choices that explained earlier runs, by source: they are tried first.
+        explained_by: The choices that explained earlier runs, by source: they are tried
+            first.
     """
 
     model: MeasuredModel
@@ -72,8 +76,8 @@ class FollowUp:
     def __call__(self, checked: Sequence[CheckedClaim]) -> tuple[CheckedClaim, ...]:
         """The claims, those without their digits with what gives these.
 
-        The claims of one source on one task are of one run: a choice of the encoding has to give
-        the digits of all of them.
+        The claims of one source on one task are of one run: a choice of the encoding
+        has to give the digits of all of them.
         """
         explanations: dict[CheckedClaim, FoundChoices] = {}
         runs = _runs(checked)
@@ -81,7 +85,9 @@ class FollowUp:
             unexplained = [item for item in run if not item.has_its_digits]
             if unexplained:
                 explanations |= self._explained(run, unexplained, checked, runs)
-        return tuple(replace(item, explanation=explanations.get(item)) for item in checked)
+        return tuple(
+            replace(item, explanation=explanations.get(item)) for item in checked
+        )
 
     def _explained(
         self,
@@ -108,12 +114,16 @@ class FollowUp:
             note=self.note,
         )
         holding = [item for item in run if item.has_its_digits and item.is_fine]
-        others_hold = any(_holds(r) for r in runs if r is not run and _source(r) == source)
+        others_hold = any(
+            _holds(r) for r in runs if r is not run and _source(r) == source
+        )
         depth = 1 if others_hold else 2
         if holding or not any(item.differs for item in run):
             depth = 0
         found = search.explanations(
-            [item.claim for item in unexplained], [item.claim for item in holding], depth=depth
+            [item.claim for item in unexplained],
+            [item.claim for item in holding],
+            depth=depth,
         )
         if search.explained_by is not None:
             self.explained_by.setdefault(source, []).append(search.explained_by)
@@ -140,15 +150,26 @@ def _runs(checked: Sequence[CheckedClaim]) -> list[ClaimRun]:
     for item in checked:
         stated = item.claim.stated
         if item.verdict is not None:
-            name = (stated.source, stated.model, item.claim.task, stated.split, stated.revision)
+            name = (
+                stated.source,
+                stated.model,
+                item.claim.task,
+                stated.split,
+                stated.revision,
+            )
             runs.setdefault(name, []).append(item)
     return [*runs.values()]
 
 
-def _another_row(item: CheckedClaim, checked: Sequence[CheckedClaim]) -> FoundChoices | None:
+def _another_row(
+    item: CheckedClaim, checked: Sequence[CheckedClaim]
+) -> FoundChoices | None:
     """That the number is what was measured for another task of the card."""
     for other in checked:
-        is_of_other = other.claim.task != item.claim.task and other.claim.score == item.claim.score
+        is_of_other = (
+            other.claim.task != item.claim.task
+            and other.claim.score == item.claim.score
+        )
         if is_of_other and item.is_fine and gives(item.claim, other.measured):
             stated = other.claim.stated
             row = f"{stated.data_set} {stated.split} {stated.metric}"
@@ -157,7 +178,9 @@ def _another_row(item: CheckedClaim, checked: Sequence[CheckedClaim]) -> FoundCh
     return None
 
 
-def _as_changed(item: CheckedClaim, explanation: FoundChoices, holding: int) -> FoundChoices:
+def _as_changed(
+    item: CheckedClaim, explanation: FoundChoices, holding: int
+) -> FoundChoices:
     """A number that nothing gives, while others of its run have their digits."""
     reason = f"{holding} other numbers of the same run have their digits, this one was changed"
     return replace(explanation, reason=f"{reason}{_exchanged_digits(item)}")
@@ -167,7 +190,9 @@ def _exchanged_digits(item: CheckedClaim) -> str:
     """That two digits of the measured score were exchanged, where that gives the claimed one."""
     places = len(item.reading.partition(".")[2])
     claimed, measured = item.reading, f"{item.measured:.{places}f}"
-    pairs = [i for i, (a, b) in enumerate(zip(claimed, measured, strict=False)) if a != b]
+    pairs = [
+        i for i, (a, b) in enumerate(zip(claimed, measured, strict=False)) if a != b
+    ]
     if len(claimed) == len(measured) and len(pairs) == 2:
         first, second = pairs
         if (claimed[first], claimed[second]) == (measured[second], measured[first]):

@@ -1,7 +1,8 @@
 """A run against the numbers of a model's card: the card is the baseline.
 
-For a model that replaces another, or that is trained anew: the run is measured by `harness run` as
-any is, and each number of the card is compared with the record of its task.
+For a model that replaces another, or that is trained anew: the run is measured by
+`harness run` as any is, and each number of the card is compared with the record of its
+task.
 """
 
 from __future__ import annotations
@@ -18,21 +19,29 @@ from harness.results.records import Cell
 
 
 def check_card(
-    gate: Gate, claims: Sequence[CardClaim], cells: Sequence[Cell], margin: float | None = None
+    gate: Gate,
+    claims: Sequence[CardClaim],
+    cells: Sequence[Cell],
+    margin: float | None = None,
 ) -> Report:
     """Compare cells of a run with the claims of a card.
 
     Args:
         gate: The run.
-        claims: The claims that are of tasks here; of each task, one method of the run is compared.
+        claims: The claims that are of tasks here; of each task, one method of the run
+            is compared.
         cells: The cells of the run that are compared.
-        margin: With a margin, in points, a number may move as it likes, but for a fall beyond it.
+        margin: With a margin, in points, a number may move as it likes, but for a fall
+            beyond it.
 
     Raises:
         UsageError: The cells of a task are of several methods.
-        AssetMissing: No number is compared: all differ, and may be of other pairs than those here.
+        AssetMissing: No number is compared: all differ, and may be of other pairs than
+            those here.
     """
-    checks = [check for claim in claims for check in _checks(gate, claim, cells, margin)]
+    checks = [
+        check for claim in claims for check in _checks(gate, claim, cells, margin)
+    ]
     if claims and not checks:
         raise AssetMissing(
             f"wanted numbers that a run can be compared with, found {len(claims)} that differ and "
@@ -89,6 +98,8 @@ def _check(gate: Gate, claim: CardClaim, cell: Cell) -> Checked | None:
 
 def claims_to_compare(claims: Sequence[CardClaim]) -> tuple[CardClaim, ...]:
     """The claims on tasks that are here; of equal ones from several sources, the first."""
-    named = {(claim.task, claim.score, claim.readings): claim for claim in reversed(claims)}
+    named = {
+        (claim.task, claim.score, claim.readings): claim for claim in reversed(claims)
+    }
     kept = {id(claim) for claim in named.values()}
     return tuple(claim for claim in claims if not claim.why_not and id(claim) in kept)

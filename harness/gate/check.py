@@ -1,6 +1,7 @@
 """Whether a run agrees with the committed results, and if not, which part moved.
 
-The part is the input, the encoder (then its golden vectors moved), or what comes after the encoder.
+The part is the input, the encoder (then its golden vectors moved), or what comes after
+the encoder.
 """
 
 from __future__ import annotations
@@ -22,8 +23,21 @@ from harness.core.types import Record
 from harness.gate.current_encoders import CurrentEncoders
 from harness.gate.drift import compare_record, most_moved, moved_part, with_margin
 from harness.gate.failures import golden_failure, read_failures
-from harness.gate.golden_vectors import Golden, check_encoder, golden_path, read_golden, subject
-from harness.gate.outcome import MEASURE_AGAIN, PROMOTE, Checked, PairMove, Report, State
+from harness.gate.golden_vectors import (
+    Golden,
+    check_encoder,
+    golden_path,
+    read_golden,
+    subject,
+)
+from harness.gate.outcome import (
+    MEASURE_AGAIN,
+    PROMOTE,
+    Checked,
+    PairMove,
+    Report,
+    State,
+)
 from harness.gate.quick_set import committed_similarities
 from harness.gate.rules import Rules, read_rules
 from harness.registry import Registry, is_glob, load_registry, look_up
@@ -40,7 +54,8 @@ class Gate:
     Attributes:
         runs: The results folder of the run, alone.
         committed: The results folder with the committed records, alone.
-        encoders: The encoders of cells as their files are now; None: files are not compared.
+        encoders: The encoders of cells as their files are now; None: files are not
+            compared.
         plugins: The digests of plug-ins as they are now, by name.
         data_dir: Where data sets are, for the sentences of pairs.
     """
@@ -81,17 +96,24 @@ class Gate:
     def records(self) -> Mapping[Cell, Record]:
         """The records of the run."""
         by_cell = self.runs.records.by_cell
-        return {cell_of(record): record for records in by_cell.values() for record in records}
+        return {
+            cell_of(record): record
+            for records in by_cell.values()
+            for record in records
+        }
 
     @cached_property
     def failures(self) -> Mapping[str, str]:
         """Why cells and golden vectors are missing in the run, by their names."""
         return read_failures(self.runs.path)
 
-    def wanted(self, methods: Sequence[str] = (), tasks: Sequence[str] = ()) -> tuple[Cell, ...]:
+    def wanted(
+        self, methods: Sequence[str] = (), tasks: Sequence[str] = ()
+    ) -> tuple[Cell, ...]:
         """The quick set and whatever the run holds, or what patterns select of it.
 
-        A method and a task given by their ids are wanted even where there is no record of them.
+        A method and a task given by their ids are wanted even where there is no record
+        of them.
         """
         cells = list(dict.fromkeys((*self.rules.quick_cells, *self.records)))
         self._require_tasks([task for task in tasks if not is_glob(task)], cells)
@@ -125,12 +147,12 @@ class Gate:
 
         Args:
             cells: What is checked.
-            margin: With a margin, in points, a cell may move as it likes, but for a fall beyond it
-                or beyond its own tolerance.
+            margin: With a margin, in points, a cell may move as it likes, but for a
+                fall beyond it or beyond its own tolerance.
 
         Returns:
-            A check of each encoder and of each cell. Pairs that moved have their sentences where
-            these are embedded, or in the data folder.
+            A check of each encoder and of each cell. Pairs that moved have their
+            sentences where these are embedded, or in the data folder.
 
         Raises:
             UsageError: The margin is no number of points.
@@ -146,8 +168,13 @@ class Gate:
             name: self._check_encoder(name, encoded, margin)
             for name, encoded in cells_by_subject.items()
         }
-        checks = [self._check_cell(cell, encoders[subject(cell.method)], margin) for cell in cells]
-        return Report(encoders=tuple(filter(None, encoders.values())), cells=tuple(checks))
+        checks = [
+            self._check_cell(cell, encoders[subject(cell.method)], margin)
+            for cell in cells
+        ]
+        return Report(
+            encoders=tuple(filter(None, encoders.values())), cells=tuple(checks)
+        )
 
     def _require_overrides_of_records(self) -> None:
         """Raise DataError for an override of no record: a misspelt one loosens nothing."""
@@ -186,7 +213,8 @@ class Gate:
     def _check_golden(self, name: str, keys: Collection[str | None]) -> Checked | None:
         """The golden vectors of a run against the committed ones.
 
-        `keys` are the keys of the encodings that the cells of the run were measured with.
+        `keys` are the keys of the encodings that the cells of the run were measured
+        with.
         """
         committed = read_golden(self.committed.path, name)
         measured = read_golden(self.runs.path, name)
@@ -208,7 +236,9 @@ class Gate:
 
     # Cells
 
-    def _check_cell(self, cell: Cell, encoder: Checked | None, margin: float | None) -> Checked:
+    def _check_cell(
+        self, cell: Cell, encoder: Checked | None, margin: float | None
+    ) -> Checked:
         """The check of a cell, given the check of its encoder."""
         missing = "" if cell in self.records else f"{self.runs.path} holds no record"
         failure = self.failures.get(str(cell), missing)
@@ -287,7 +317,8 @@ class Gate:
             return moves
         first, second = inputs.pairs.a, inputs.pairs.b
         return tuple(
-            replace(move, texts=(first[move.pair - 1], second[move.pair - 1])) for move in moves
+            replace(move, texts=(first[move.pair - 1], second[move.pair - 1]))
+            for move in moves
         )
 
 

@@ -34,19 +34,22 @@ class CurrentEncoder:
 class CurrentEncoders:
     """The encoders of cells as their files are now, as far as these are on this machine.
 
-    Nothing is written, and of large files the digests that runs have noted are believed.
+    Nothing is written, and of large files the digests that runs have noted are
+    believed.
 
     Attributes:
         registry: The encoders by name.
-        places: The places of the command line; an encoder given by hand to the run alone is where
-            it was in that run.
+        places: The places of the command line; an encoder given by hand to the run
+            alone is where it was in that run.
         runs: The folder of the run.
     """
 
     registry: Registry
     places: Places
     runs: Path
-    _identified: dict[tuple[str, int], CurrentEncoder | None] = field(default_factory=dict)
+    _identified: dict[tuple[str, int], CurrentEncoder | None] = field(
+        default_factory=dict
+    )
 
     @cached_property
     def paths_by_name(self) -> Mapping[str, Path]:
@@ -58,7 +61,8 @@ class CurrentEncoders:
         parts = MethodId.parse(cell.method)
         if parts is None:
             return None
-        # Any other pooling reads the same files, and may be of a plug-in that is not loaded.
+        # Any other pooling reads the same files, and may be of a plug-in that is not
+        # loaded.
         has_modules = parts.pooling.partition(":")[0] == NATIVE.name
         pooling = parts.pooling if has_modules else MEAN.name
         method = f"{parts.encoder}.{pooling}"

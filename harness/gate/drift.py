@@ -1,7 +1,8 @@
 """A cell against its committed record: how far its scores moved, and which part moved them.
 
-With a margin (`harness check --fail-below`) a cell fails if its score is lower than the committed
-one by more, whatever made it so. Other data fail all the same: their scores cannot be compared.
+With a margin (`harness check --fail-below`) a cell fails if its score is lower than the
+committed one by more, whatever made it so. Other data fail all the same: their scores
+cannot be compared.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
 class Move:
     """How far a record is from the committed ones and how far it may be, both in points.
 
-    `points` are infinite where a score is on one side only or undefined; `note` says why the
-    tolerance is not that of the platform.
+    `points` are infinite where a score is on one side only or undefined; `note` says
+    why the tolerance is not that of the platform.
     """
 
     points: float
@@ -73,21 +74,28 @@ class Move:
 def compare_record(record: Record, committed: Results, rules: Rules) -> Checked:
     """One record against the committed ones of its method and task, one a seed.
 
-    Against its own seed in every score; where that has moved and there are others, its main score
-    (one number, so that 95 % means 95 %) against the interval for one more run.
+    Against its own seed in every score; where that has moved and there are others, its
+    main score (one number, so that 95 % means 95 %) against the interval for one more
+    run.
     """
     name = str(cell_of(record))
     seeds = committed.records(record.method, record.task)
     same_seed = next((other for other in seeds if other.seed == record.seed), None)
     if same_seed is None and len(seeds) < 2:
         return Checked(
-            name=name, state=State.NO_BASELINE, why=f"there is no committed record; {PROMOTE}"
+            name=name,
+            state=State.NO_BASELINE,
+            why=f"there is no committed record; {PROMOTE}",
         )
     override = rules.override_of_cell.get((record.method, record.task))
     inputs = other_inputs(seeds, record)
     move = _move_from_seed(record, same_seed, same_seed or seeds[0], override)
     is_final = same_seed is not None and (
-        inputs or move.is_lost or move.is_allowed or override is not None or len(seeds) == 1
+        inputs
+        or move.is_lost
+        or move.is_allowed
+        or override is not None
+        or len(seeds) == 1
     )
     if not inputs and not is_final:
         move = _move_from_seeds(record, seeds, move.tolerance)
@@ -113,10 +121,15 @@ def compare_record(record: Record, committed: Results, rules: Rules) -> Checked:
 
 
 def _move_from_seed(
-    record: Record, same_seed: Record | None, committed: Record, override: Override | None
+    record: Record,
+    same_seed: Record | None,
+    committed: Record,
+    override: Override | None,
 ) -> Move:
     """The largest move of a score from the committed record of the same seed."""
-    points = math.inf if same_seed is None else largest_move_of_scores(same_seed, record)
+    points = (
+        math.inf if same_seed is None else largest_move_of_scores(same_seed, record)
+    )
     if override is not None:
         return Move(points, override.tolerance, note=override.reason)
     same_platform = platform(committed.environment) == platform(record.environment)
@@ -136,7 +149,9 @@ def _move_from_seeds(record: Record, seeds: Sequence[Record], tolerance: float) 
     return Move(abs(score - committed.mean), max(tolerance, half_width), note)
 
 
-def _main_score_before(seeds: Sequence[Record], same_seed: Record | None) -> float | None:
+def _main_score_before(
+    seeds: Sequence[Record], same_seed: Record | None
+) -> float | None:
     """The committed main score of the same seed, or else the mean over the seeds."""
     if same_seed is not None:
         return main_score(same_seed.scores)[1]
@@ -145,7 +160,9 @@ def _main_score_before(seeds: Sequence[Record], same_seed: Record | None) -> flo
 
 def before_and_after(before: float | None, after: float | None) -> str:
     """The main score before and after, in words."""
-    return " -> ".join("undefined" if s is None else f"{s:.4f}" for s in (before, after))
+    return " -> ".join(
+        "undefined" if s is None else f"{s:.4f}" for s in (before, after)
+    )
 
 
 def within(points: float, tolerance: float) -> bool:
@@ -158,7 +175,9 @@ def other_inputs(seeds: Sequence[Record], record: Record) -> tuple[str, ...]:
 
     What differs between committed seeds is what training made of each, and no input.
     """
-    names = {*record.digests}.union(*(other.digests for other in seeds)) - DIGESTS_OF_PROGRAM
+    names = {*record.digests}.union(
+        *(other.digests for other in seeds)
+    ) - DIGESTS_OF_PROGRAM
     changed = []
     for name in sorted(names):
         committed = {other.digests.get(name) for other in seeds}
@@ -173,10 +192,15 @@ def other_inputs(seeds: Sequence[Record], record: Record) -> tuple[str, ...]:
 def moved_part(cell: Checked, encoder: Checked | None) -> State:
     """Which part moved a cell, if it moved: its input, else the encoder, else what comes after.
 
-    Other weights, tokenizer or modules are the encoder's own where its golden vectors moved, too.
+    Other weights, tokenizer or modules are the encoder's own where its golden vectors
+    moved, too.
     """
     encoder_state = encoder.state if encoder else State.UNKNOWN
-    if cell.state is State.OTHER_INPUT and encoder_state is State.ENCODER and cell.comparable:
+    if (
+        cell.state is State.OTHER_INPUT
+        and encoder_state is State.ENCODER
+        and cell.comparable
+    ):
         return State.ENCODER
     if cell.state is State.UNKNOWN:
         parts = {State.ENCODER: State.ENCODER, State.AGREES: State.SCORER}
@@ -202,7 +226,9 @@ def with_margin(cell: Checked, margin: float) -> Checked:
 
 
 def most_moved(
-    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"], count: int = PAIRS_SHOWN
+    committed: Float[np.ndarray, " P"],
+    measured: Float[np.ndarray, " P"],
+    count: int = PAIRS_SHOWN,
 ) -> tuple[PairMove, ...]:
     """The pairs whose rank moved, at most `count`, most moved first."""
     from scipy.stats import rankdata

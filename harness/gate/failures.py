@@ -20,8 +20,8 @@ def note_outcomes(
 ) -> None:
     """Note which cells did not run, with those that an interrupted run never reached.
 
-    A cell that ran loses the note of an earlier run. Wrong usage asked for nothing, and leaves
-    nothing.
+    A cell that ran loses the note of an earlier run. Wrong usage asked for nothing, and
+    leaves nothing.
     """
     reasons = {
         str(outcome.cell): outcome.message
@@ -40,7 +40,9 @@ def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
         noted = {**read_failures(results), **reasons}
         return {name: reason for name, reason in noted.items() if reason}
 
-    def content() -> bytes:  # merged again while no other process writes: its notes stay
+    def content() -> (
+        bytes
+    ):  # merged again while no other process writes: its notes stay
         return f"{json.dumps(merged(), indent=1)}\n".encode()
 
     if merged() != read_failures(results):
@@ -53,7 +55,9 @@ def read_failures(results: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        return {name: str(reason) for name, reason in parse_json(path.read_bytes()).items()}
+        return {
+            name: str(reason) for name, reason in parse_json(path.read_bytes()).items()
+        }
     except (ValueError, AttributeError) as error:
         raise DataError(f"{path} is no list of reasons ({error}); delete it") from None
 

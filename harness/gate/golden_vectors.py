@@ -1,8 +1,9 @@
 """Golden vectors: what an encoder makes of 32 fixed sentences, to tell it from everything after it.
 
-They are the token means of the last layer, or what the model's own modules make of it (of
-`minilm.native`), always encoded afresh and never from the cache. Their file is
-`<results>/records/golden/<encoder>.safetensors`, with the encoder's key and the platform.
+They are the token means of the last layer, or what the model's own modules make of it
+(of `minilm.native`), always encoded afresh and never from the cache. Their file is
+`<results>/records/golden/<encoder>.safetensors`, with the encoder's key and the
+platform.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from harness.gate.outcome import PROMOTE, Checked, State
 from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE
 
-# The largest difference of a coordinate after normalisation. MiniLM's moves by 4e-7 with threads,
-# batches and instruction sets, and by 3e-4 with weights rounded to float16.
+# The largest difference of a coordinate after normalisation. MiniLM's moves by 4e-7
+# with threads, batches and instruction sets, and by 3e-4 with weights rounded to
+# float16.
 GOLDEN_SAME_PLATFORM = 1e-5
 GOLDEN_ACROSS_PLATFORMS = 1e-4
 
@@ -84,7 +86,9 @@ def encode_encoder(name: str, config: EncoderConfig, places: Places) -> Golden:
     return Golden(
         encoder=name,
         key=with_code(encoder.key, config),
-        platform=json.dumps(platform(environment() | {"device": device}), sort_keys=True),
+        platform=json.dumps(
+            platform(environment() | {"device": device}), sort_keys=True
+        ),
         sentences=text_digest(sentences()),
         vectors=np.ascontiguousarray(vectors),
         code=code_digest(),
@@ -111,8 +115,14 @@ def read_golden(results: Path, encoder: str) -> Golden | None:
     file = TensorFile.parse(path)
     vectors = file.read("vectors") if file else None
     names = {field.name for field in fields(Golden)} - {"vectors"}
-    if file is None or vectors is None or not names - {"code"} <= file.metadata.keys() <= names:
-        raise DataError(f"{path} holds no golden vectors (it was cut or changed); delete it")
+    if (
+        file is None
+        or vectors is None
+        or not names - {"code"} <= file.metadata.keys() <= names
+    ):
+        raise DataError(
+            f"{path} holds no golden vectors (it was cut or changed); delete it"
+        )
     golden = Golden(**file.metadata, vectors=vectors)
     if golden.encoder != encoder:
         raise DataError(
@@ -137,5 +147,10 @@ def check_encoder(committed: Golden, measured: Golden) -> Checked:
     state = State.AGREES if distance <= tolerance else State.ENCODER
     why = f"{distance:.1e}, tolerance {tolerance:g}"
     if committed.key != measured.key:
-        state, why = State.ENCODER, f"other weights, tokenizer, modules or settings; {why}"
-    return Checked(name=name, state=state, why=why, distance=distance, tolerance=tolerance)
+        state, why = (
+            State.ENCODER,
+            f"other weights, tokenizer, modules or settings; {why}",
+        )
+    return Checked(
+        name=name, state=state, why=why, distance=distance, tolerance=tolerance
+    )

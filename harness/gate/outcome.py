@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Inputs without which scores cannot be compared: texts and gold scores, labels, what is fitted on.
+# Inputs without which scores cannot be compared: texts and gold scores, labels, what is
+# fitted on.
 TEXT_INPUTS = {"data", "labels", "fit"}
 
 # How to come by what a check lacks.
@@ -24,7 +25,9 @@ class State(StrEnum):
     UNKNOWN = "moved"  # which part is unknown, for lack of golden vectors
     NO_BASELINE = "no baseline"
     COULD_NOT_RUN = "could not run"
-    NOT_MEASURED_AGAIN = "not measured again"  # since its encoder, its plug-in or the code changed
+    NOT_MEASURED_AGAIN = (
+        "not measured again"  # since its encoder, its plug-in or the code changed
+    )
 
     @property
     def exit_status(self) -> int:
@@ -65,8 +68,8 @@ class Checked:
         name: The cell or the encoder.
         state: Whether it agrees, and if not, what moved or is missing.
         why: The distance, or the reason of the state.
-        distance: How far it is from the committed one, in points, or for an encoder the largest
-            difference of a coordinate; None where there is nothing to compare.
+        distance: How far it is from the committed one, in points, or for an encoder the
+            largest difference of a coordinate; None where there is nothing to compare.
         tolerance: How far it may be, in the same unit.
         inputs: The inputs that are not the committed ones.
         before: The committed main score of the same seed, or else the mean over seeds;
@@ -91,7 +94,9 @@ class Checked:
 
     def __str__(self) -> str:
         why = self.why if self.counts else f"{self.why} (no failure)"
-        return "\n    ".join([f"{self.state}: {self.name}: {why}", *map(str, self.pairs)])
+        return "\n    ".join(
+            [f"{self.state}: {self.name}: {why}", *map(str, self.pairs)]
+        )
 
     @property
     def moved(self) -> bool:
@@ -115,6 +120,8 @@ class Report:
     def exit_status(self) -> int:
         """The worst of those checks that count."""
         statuses = [
-            check.state.exit_status for check in (*self.encoders, *self.cells) if check.counts
+            check.state.exit_status
+            for check in (*self.encoders, *self.cells)
+            if check.counts
         ]
         return min(filter(None, statuses), default=0)

@@ -1,8 +1,9 @@
 """The gate as tests of another project: `pytest --harness-gate`.
 
-The quick set of a results folder is measured, and each of its cells and encoders has a test, which
-fails where a cell moved, has no baseline or could not run, in the words of `harness check`.
-pytest imports this module wherever the harness is installed, so everything else is imported later.
+The quick set of a results folder is measured, and each of its cells and encoders has a
+test, which fails where a cell moved, has no baseline or could not run, in the words of
+`harness check`. pytest imports this module wherever the harness is installed, so
+everything else is imported later.
 """
 
 from __future__ import annotations
@@ -46,9 +47,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="as in harness check --fail-below: fail only where a score falls by more",
     )
     group.addoption(
-        "--harness-device", default="cpu", metavar="DEVICE", help="as in harness run --device"
+        "--harness-device",
+        default="cpu",
+        metavar="DEVICE",
+        help="as in harness run --device",
     )
-    group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
+    group.addoption(
+        "--harness-runs", default="runs", metavar="DIR", help="measure into DIR"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # so that -k selects among these tests too
@@ -69,11 +75,15 @@ def pytest_collection_modifyitems(
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
     if not cells:
-        raise pytest.UsageError(f"--harness-gate: {Path(results) / GATE} names no quick set")
+        raise pytest.UsageError(
+            f"--harness-gate: {Path(results) / GATE} names no quick set"
+        )
     names = (*dict.fromkeys(subject(cell.method) for cell in cells), *map(str, cells))
     gate = GateRun(config)
     items += [
-        GateItem.from_parent(session, name=name, nodeid=f"{TEST_FOLDER}::{name}", gate=gate)
+        GateItem.from_parent(
+            session, name=name, nodeid=f"{TEST_FOLDER}::{name}", gate=gate
+        )
         for name in names
     ]
 
@@ -135,13 +145,21 @@ class GateItem(pytest.Item):
             pytest.fail(str(error), pytrace=False)
         checks = [c for c in (*report.encoders, *report.cells) if c.name == self.name]
         if not checks and " on " not in self.name:
-            pytest.skip("each member of a family is trained anew: it has no golden vectors")
+            pytest.skip(
+                "each member of a family is trained anew: it has no golden vectors"
+            )
         if not checks:
-            pytest.fail(f"{self.name}: not compared; write it as in records", pytrace=False)
+            pytest.fail(
+                f"{self.name}: not compared; write it as in records", pytrace=False
+            )
         for check in checks:
             if check.counts and check.state.exit_status:
                 pytest.fail(str(check), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """The folder and the name of a failure's headline."""
-        return Path(self.config.getoption("--harness-gate")), None, f"{TEST_FOLDER}: {self.name}"
+        return (
+            Path(self.config.getoption("--harness-gate")),
+            None,
+            f"{TEST_FOLDER}: {self.name}",
+        )

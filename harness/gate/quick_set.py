@@ -29,8 +29,8 @@ from harness.registry import Registry, look_up
 from harness.results.layout import GATE
 from harness.results.records import Cell, Store, read_similarities, sidecar_metadata
 
-# Similarities that agree to here are the same: encoders repeat their coordinates to 4e-7, and a
-# calibration may stretch that.
+# Similarities that agree to here are the same: encoders repeat their coordinates to
+# 4e-7, and a calibration may stretch that.
 SAME_SIMILARITY = 1e-5
 
 
@@ -52,11 +52,13 @@ def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
     return tuple(sorted(planned, key=by_encoder))
 
 
-def encode_golden(planned: Sequence[PlannedCell], places: Places, results: Path) -> None:
+def encode_golden(
+    planned: Sequence[PlannedCell], places: Places, results: Path
+) -> None:
     """Write the golden vectors of every encoder of these cells, or note why there are none.
 
-    An encoder that cannot be asked keeps no vectors of an earlier run. A family has none: its
-    members are trained anew, and differ.
+    An encoder that cannot be asked keeps no vectors of an earlier run. A family has
+    none: its members are trained anew, and differ.
     """
     encoders = {
         subject(cell.method.id): cell.method.encoder
@@ -82,7 +84,9 @@ def promote_gate(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> in
     changed = Store(committed).promote(records.values())
     changed += sum(promote_similarities(cell, runs, committed) for cell in records)
     encoders = sorted({subject(cell.method) for cell in records})
-    return changed + sum(_promote_golden(encoder, runs, committed) for encoder in encoders)
+    return changed + sum(
+        _promote_golden(encoder, runs, committed) for encoder in encoders
+    )
 
 
 def _promote_golden(encoder: str, runs: Path, committed: Path) -> bool:

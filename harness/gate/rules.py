@@ -38,7 +38,9 @@ class Override:
         if not 0 < self.tolerance < math.inf:
             raise ValueError(f"wanted a tolerance above 0, found {self.tolerance}")
         if not self.reason.strip():
-            raise ValueError(f"the override of {self.method} on {self.task} has no reason")
+            raise ValueError(
+                f"the override of {self.method} on {self.task} has no reason"
+            )
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class Rules:
     def quick_cells(self) -> tuple[Cell, ...]:
         """The cells of the quick set, one a seed; none where it is not named."""
         return tuple(
-            Cell(row.method, row.task, seed) for row in self.quick for seed in range(row.seeds)
+            Cell(row.method, row.task, seed)
+            for row in self.quick
+            for seed in range(row.seeds)
         )
 
     @property

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin  # type: ignore[import-untyped]
+from sklearn.base import (  # type: ignore[import-untyped]
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 
 from harness.core.arrays import Float64
@@ -17,7 +21,9 @@ from harness.evaluation.fit_corpus import FitCorpusVectors, applied
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 
-ROWS_AS_ENCODER = FunctionConfig("rows", list)  # the encoder of a method whose vectors are given
+ROWS_AS_ENCODER = FunctionConfig(
+    "rows", list
+)  # the encoder of a method whose vectors are given
 
 
 class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,7 +48,8 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         (100, 4)
     """
 
-    # Any value is taken, as scikit-learn wants it: `fit` is where parameters are looked at.
+    # Any value is taken, as scikit-learn wants it: `fit` is where parameters are looked
+    # at.
     def __init__(self, post: Any, random_state: Any = 0) -> None:
         self.post = post
         self.random_state = random_state
@@ -63,14 +70,20 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         rows = validate_data(self, X, dtype=(np.float64, np.float32))
         if not isinstance(self.post, str) or not self.post:
-            raise UsageError(f"post: wanted post-processors joined by '+', found {self.post!r}")
-        method = Method(ROWS_AS_ENCODER, NATIVE, load_registry().parse_posts(self.post), "target")
+            raise UsageError(
+                f"post: wanted post-processors joined by '+', found {self.post!r}"
+            )
+        method = Method(
+            ROWS_AS_ENCODER, NATIVE, load_registry().parse_posts(self.post), "target"
+        )
         rng = np.random.default_rng(self.random_state)
         try:
             self.transforms_ = fit(method, FitCorpusVectors(rows), rng)
         except ScoreError as error:
             count, width = rows.shape
-            raise ValueError(f"{error} (n_samples = {count}, n_features = {width})") from error
+            raise ValueError(
+                f"{error} (n_samples = {count}, n_features = {width})"
+            ) from error
         self._n_features_out = self._mapped(rows[:1]).shape[1]
         return self
 
@@ -87,7 +100,9 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             ValueError: The rows have another width, or hold a value that is not finite.
         """
         check_is_fitted(self)
-        return self._mapped(validate_data(self, X, reset=False, dtype=(np.float64, np.float32)))
+        return self._mapped(
+            validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        )
 
     def _mapped(self, rows: Any) -> Float64[np.ndarray, "m K"]:
         for transform in self.transforms_:

@@ -39,14 +39,20 @@ from harness.transforms.pooling import Cls, Mean, Pooler
 COSINE_SETTING = {"similarity_fn_name": "cosine"}
 
 
-def write_model(planned: PlannedCell, cell: FittedTransforms, places: Places, folder: Path) -> None:
+def write_model(
+    planned: PlannedCell, cell: FittedTransforms, places: Places, folder: Path
+) -> None:
     """Write a fitted method as a folder, all of it or nothing."""
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: wanted a new or an empty folder, found files in it")
+        raise UsageError(
+            f"{folder}: wanted a new or an empty folder, found files in it"
+        )
     config, cache = planned.encoder, places.cache
     path = places.encoder(config)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
+    with tempfile.TemporaryDirectory(
+        dir=folder.parent, prefix=f".{folder.name}-"
+    ) as place:
         scratch = Path(place) / "new"
         scratch.mkdir()
         match config:
@@ -56,7 +62,9 @@ def write_model(planned: PlannedCell, cell: FittedTransforms, places: Places, fo
                 _copy_transformer(
                     transformer_folder(path), cache, scratch, cell.identity.max_length
                 )
-                _append_pooling(scratch, config.load(path, cache), planned.method.pooling)
+                _append_pooling(
+                    scratch, config.load(path, cache), planned.method.pooling
+                )
             case _:
                 raise UsageError(
                     f"{config.name}: wanted a transformer, or a folder under its own modules as "
@@ -86,12 +94,20 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
     return weight.T, bias
 
 
-def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedTransforms) -> None:
+def _copy_native(
+    config: NativeConfig, path: Path, folder: Path, cell: FittedTransforms
+) -> None:
     """Copy the folder, with its prompt by default and in float32."""
     max_length, mapped = cell.identity.max_length, bool(cell.transforms)
     listed = parse_json((path / MODULES_FILE).read_bytes())
     for file in path.iterdir():
-        if file.is_file() and file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
+        if file.is_file() and file.suffix in (
+            ".json",
+            ".txt",
+            ".model",
+            ".safetensors",
+            ".bin",
+        ):
             shutil.copy(file, folder / file.name)
     for place in {entry["path"] for entry in listed} - {"", "."}:
         if (path / place).is_dir():
@@ -106,21 +122,29 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedTra
         modules.edit_json(folder / modules.MODEL_FILE, **about)
     if mapped:  # as vectors behind a map are compared, and not a part of them
         if config.modules(path).dimensions:
-            raise UsageError(f"{config.name}.native: truncate_dim would cut what a map is given")
+            raise UsageError(
+                f"{config.name}.native: truncate_dim would cut what a map is given"
+            )
         modules.edit_json(folder / modules.MODEL_FILE, **COSINE_SETTING)
 
 
-def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | None) -> None:
+def _copy_transformer(
+    path: Path, cache: Path, folder: Path, max_length: int | None
+) -> None:
     """Copy the checkpoint as the first module, its weights as safetensors."""
     for file in (path / "config.json", *tokenizer_files(path)):
         shutil.copy(file, folder / file.name)
     save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
-    modules.edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
+    modules.edit_json(
+        folder / "config.json", dtype="float32"
+    )  # in use, whatever is on disk
     modules.write_json(folder / modules.MODEL_FILE, COSINE_SETTING)
     modules.append_transformer(folder, max_length)
 
 
-def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling) -> None:
+def _append_pooling(
+    folder: Path, encoder: TransformerEncoder, pooling: Pooling
+) -> None:
     """Append the modules of a pooling of hidden states. Raises UsageError for one without any."""
     model = encoder.plain.model
     if model.config.is_encoder_decoder and not model.config.model_type.endswith("t5"):
@@ -129,12 +153,16 @@ def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling)
             "sentence-transformers pools the decoder's states; it is not exported"
         )
     if not isinstance(pooling, Mean | Cls | Pooler):
-        raise UsageError(f"{pooling.name}: wanted a pooling of hidden states, found another")
+        raise UsageError(
+            f"{pooling.name}: wanted a pooling of hidden states, found another"
+        )
     if not isinstance(pooling, Mean):
         pooling(encoder.shape)  # raises where the encoder lacks it
     head = None
     if isinstance(pooling, Pooler):
-        linear = [part for part in model.pooler.modules() if isinstance(part, nn.Linear)]
+        linear = [
+            part for part in model.pooler.modules() if isinstance(part, nn.Linear)
+        ]
         if len(linear) != 1:
             raise UsageError(
                 f"{encoder.name}: wanted a pooler of one linear layer, found {len(linear)}"
@@ -144,9 +172,14 @@ def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling)
     modules.append_pooling(folder, pooling, hidden, encoder.plain.summary, head)
 
 
-# The card: every number is of a record of these very weights and maps, compared by digests.
+# The card: every number is of a record of these very weights and maps, compared by
+# digests.
 
-LICENCES = ("apache-2.0", "mit", "bsd-3-clause")  # as the hub writes those that it knows
+LICENCES = (
+    "apache-2.0",
+    "mit",
+    "bsd-3-clause",
+)  # as the hub writes those that it knows
 
 CARD_TEMPLATE = Path(__file__).with_suffix(".md")  # the template
 SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
@@ -164,7 +197,8 @@ def write_card(
 ) -> int:
     """Write README.md into an exported folder: use, scores with their protocol, origin, citation.
 
-    `citation` is BibTeX. Returns the number of scores, of records of these weights and maps.
+    `citation` is BibTeX. Returns the number of scores, of records of these weights and
+    maps.
     """
     method, encoder = planned.method, planned.encoder
     source, licence = encoder.source, encoder.licence.lower()
@@ -185,7 +219,9 @@ def write_card(
             f"Fitted on `@{method.fit_on}`, seed {planned.seed}; sha256 of its sentences "
             f"`{cell.fitted_on}`."
         )
-    digests = (f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items())
+    digests = (
+        f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items()
+    )
     card = CARD_TEMPLATE.read_text(encoding="utf-8").format(
         header=header.to_yaml(),
         method=method.id,
@@ -206,14 +242,21 @@ def write_card(
 
 
 def records_of(
-    planned: PlannedCell, cell: FittedTransforms, tasks: Mapping[str, Task], results: Results
+    planned: PlannedCell,
+    cell: FittedTransforms,
+    tasks: Mapping[str, Task],
+    results: Results,
 ) -> list[Record]:
     """The records of these very weights, maps and seed that have a main score, by task."""
     exported = (cell.identity.key, cell.fitted_on, planned.seed)
     found = []
     for _, task in sorted(tasks.items()):
         for record in results.records(planned.method.id, task.name):
-            measured = (record.digests.get("encoding"), record.digests.get("fit"), record.seed)
+            measured = (
+                record.digests.get("encoding"),
+                record.digests.get("fit"),
+                record.seed,
+            )
             has_score = score_at(record.scores, metric_of(task).main_score) is not None
             if measured == exported and has_score:
                 found.append(record)

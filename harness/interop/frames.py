@@ -19,17 +19,19 @@ def read_results(
 ) -> Any:
     """Read the records of a folder as a data frame: one row per cell and seed.
 
-    The columns are those of [`ScoreRow`][harness.ScoreRow]: the parts of the method's id, the
-    score, what is published for it with the verdict, what it took, and what measured it.
+    The columns are those of [`ScoreRow`][harness.ScoreRow]: the parts of the method's
+    id, the score, what is published for it with the verdict, what it took, and what
+    measured it.
 
     Args:
-        folder: A results folder, as `harness run` and `harness reproduce` fill it. `results` is
-            the current folder's own, with its `runs`, followed by what comes with the harness;
-            the column `source` says which. A cell that several hold is read from the first.
-        every_score: One row for each score of a record (metric, aggregation, subset) and not for
-            its main score alone.
-        encoders: Encoders that published tables of your own name, each NAME=PATH as behind
-            `--encoder` on the command line.
+        folder: A results folder, as `harness run` and `harness reproduce` fill it.
+            `results` is the current folder's own, with its `runs`, followed by what
+            comes with the harness; the column `source` says which. A cell that several
+            hold is read from the first.
+        every_score: One row for each score of a record (metric, aggregation, subset)
+            and not for its main score alone.
+        encoders: Encoders that published tables of your own name, each NAME=PATH as
+            behind `--encoder` on the command line.
 
     Returns:
         A `pandas.DataFrame`.
@@ -49,5 +51,7 @@ def read_results(
     if not is_results(place):
         raise UsageError(f"{place}: wanted a folder of results, found no records in it")
     registry = Resolver.from_options(Places(Path()), encoders).registry
-    results = ResultsFolder(place, registry, folders=reading_order(place, with_runs=True))
+    results = ResultsFolder(
+        place, registry, folders=reading_order(place, with_runs=True)
+    )
     return to_frame(folder_rows(results, every_score))

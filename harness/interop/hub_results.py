@@ -1,7 +1,8 @@
 """Measured scores in the hub's formats: `model-index` of a card, and `.eval_results/*.yaml`.
 
-The protocol and the version of the harness are stated with each number. Only main scores of graded
-pairs are written: what other programs know under mteb's names of tasks and scores.
+The protocol and the version of the harness are stated with each number. Only main
+scores of graded pairs are written: what other programs know under mteb's names of tasks
+and scores.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import EvalResult, EvalResultEntry, ModelCard, eval_result_entries_to_yaml
+from huggingface_hub import (
+    EvalResult,
+    EvalResultEntry,
+    ModelCard,
+    eval_result_entries_to_yaml,
+)
 
 from harness.core.files import write_atomically
 from harness.core.scores import score_at
@@ -61,7 +67,9 @@ def reported_scores(
             f"concatenated), method {record.method}, max length {length}; "
             f"sentence-embedding-harness {version}"
         )
-        yield ReportedScore(task, data_set, split, round(points / 100, FRACTION_DECIMALS), notes)
+        yield ReportedScore(
+            task, data_set, split, round(points / 100, FRACTION_DECIMALS), notes
+        )
 
 
 def _names(task: Task) -> tuple[DataSet, str]:
@@ -116,5 +124,7 @@ def write_eval_results(folder: Path, scores: Iterable[ReportedScore], date: str)
     if entries:
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
         (folder / EVAL_RESULTS_FOLDER).mkdir(exist_ok=True)
-        write_atomically(folder / EVAL_RESULTS_FOLDER / EVAL_RESULTS_FILE, text.encode())
+        write_atomically(
+            folder / EVAL_RESULTS_FOLDER / EVAL_RESULTS_FILE, text.encode()
+        )
     return len(entries)

@@ -29,9 +29,12 @@ from harness.results.reproduction import MIN_COVERAGE
 
 LOCAL_PATH = "local files of the harness"
 
-# Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
+# Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all
+# splits.
 COUNTERPARTS: dict[str, Any] = {
-    task.name: type(get_task(name)) for task in collected().tasks.values() for name in task.aliases
+    task.name: type(get_task(name))
+    for task in collected().tasks.values()
+    for name in task.aliases
 }
 
 
@@ -47,20 +50,27 @@ class MtebEncoder:
     ) -> Float32[np.ndarray, "N K"]:
         """One row a text, in order; task, prompt and batch size change nothing.
 
-        In float32, as mteb's models answer: its own cosine has no rule for ties, and in float64 it
-        would rank the rounding noise of identical sentences (2.5e-5 on STS12).
+        In float32, as mteb's models answer: its own cosine has no rule for ties, and in
+        float64 it would rank the rounding noise of identical sentences (2.5e-5 on
+        STS12).
         """
         texts = [text for batch in inputs for text in batch["text"]]
         return self.embedder(texts).astype(np.float32)
 
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Float64[np.ndarray, " P"]:
+    def similarity_pairwise(
+        self, embeddings1: Any, embeddings2: Any
+    ) -> Float64[np.ndarray, " P"]:
         """Cosines of pairs of rows, as the harness ranks them."""
         cosines, _ = cosine(np.asarray(embeddings1), np.asarray(embeddings2))
         return np.round(cosines, TIE_DECIMALS)
 
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> Float64[np.ndarray, "..."]:
+    def similarity(
+        self, embeddings1: Any, embeddings2: Any
+    ) -> Float64[np.ndarray, "..."]:
         """Cosines of every row with every row, or of two single vectors."""
-        a, b = (directions(np.asarray(vectors)) for vectors in (embeddings1, embeddings2))
+        a, b = (
+            directions(np.asarray(vectors)) for vectors in (embeddings1, embeddings2)
+        )
         cosines = a @ b.T
         return np.asarray(np.round(np.clip(cosines, -1.0, 1.0), TIE_DECIMALS))
 
@@ -76,19 +86,20 @@ def as_mteb(
     """Make a method a model for `mteb.evaluate`.
 
     Args:
-        method: A `Method`, or what `harness run -m` takes: its id, an encoder's name, a hub
-            repository or a folder.
-        places: Where its encoder is looked for; by default where the command line looks, as
-            HARNESS_CACHE_DIR and HARNESS_DATA_DIR say.
-        texts: What its post-processors are fitted on, as [`harness.encoder`][harness.encoder] takes
-            it: by default the corpus that the id names.
+        method: A `Method`, or what `harness run -m` takes: its id, an encoder's name, a
+            hub repository or a folder.
+        places: Where its encoder is looked for; by default where the command line
+            looks, as HARNESS_CACHE_DIR and HARNESS_DATA_DIR say.
+        texts: What its post-processors are fitted on, as
+            [`harness.encoder`][harness.encoder] takes it: by default the corpus that
+            the id names.
         seed: Seeds the fits; of a family, it names the training.
-        min_coverage: The share of the tokens of each call's texts that word vectors must have a
-            vector for, as of [`harness.encoder`][harness.encoder].
+        min_coverage: The share of the tokens of each call's texts that word vectors
+            must have a vector for, as of [`harness.encoder`][harness.encoder].
 
     Returns:
-        The fitted method with the members of `mteb.models.EncoderProtocol`. The name of one that
-        was fitted on `texts` ends with `@own-texts`.
+        The fitted method with the members of `mteb.models.EncoderProtocol`. The name of
+        one that was fitted on `texts` ends with `@own-texts`.
 
     Raises:
         AssetMissing: The encoder or the corpus is not on this machine.
@@ -110,9 +121,15 @@ def as_mteb(
         method, texts=texts, seed=seed, places=places, min_coverage=min_coverage
     )
     if with_code(embedder.encoder.key, config) != identity.key:
-        raise DataError(f"{config.name}: its files changed while they were read; try again")
+        raise DataError(
+            f"{config.name}: its files changed while they were read; try again"
+        )
     post = "+".join(post.name for post in method.post)
-    fitted = {"post": post, "texts": str(embedder.fitted_on)[:16], "seed": seed} if post else None
+    fitted = (
+        {"post": post, "texts": str(embedder.fitted_on)[:16], "seed": seed}
+        if post
+        else None
+    )
     about = ModelMeta.create_empty(
         overwrites={
             "name": f"harness/{file_name(embedder.method.id)}",
@@ -147,8 +164,9 @@ def local_tasks(data_dir: Path | str) -> list[AbsTaskSTS]:
 def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
     """mteb's counterpart of one of our tasks, holding the scored pairs of ours.
 
-    Its main score is that of the model's own similarity, which keeps our rules for ties and zero
-    vectors; mteb's own, `cosine_spearman`, is reported too (a zero vector has cosine 1/2 there).
+    Its main score is that of the model's own similarity, which keeps our rules for ties
+    and zero vectors; mteb's own, `cosine_spearman`, is reported too (a zero vector has
+    cosine 1/2 there).
     """
     theirs = look_up("task of mteb", name, COUNTERPARTS)()
     pairs = load_registry().tasks[name].pairs(data_dir)
@@ -156,6 +174,9 @@ def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
     rows = Dataset.from_dict(columns)
     theirs.dataset = {"default": DatasetDict(dict.fromkeys(theirs.eval_splits, rows))}
     theirs.data_loaded = True
-    about = {"dataset": {"path": LOCAL_PATH, "revision": name}, "main_score": "spearman"}
+    about = {
+        "dataset": {"path": LOCAL_PATH, "revision": name},
+        "main_score": "spearman",
+    }
     theirs.metadata = theirs.metadata.model_copy(update=about)
     return theirs

@@ -32,9 +32,13 @@ def entries(path: Path = BIB_FILE) -> dict[str, str]:
         key = match[1]
         entry = text[: text.rfind("}") + 1]
         if not entry or entry.count("{") != entry.count("}"):
-            raise DataError(f"{path.name}: the entry {key!r} has no closing brace; add it")
+            raise DataError(
+                f"{path.name}: the entry {key!r} has no closing brace; add it"
+            )
         if key in by_key:
-            raise DataError(f"{path.name}: two entries have the key {key!r}; remove one")
+            raise DataError(
+                f"{path.name}: two entries have the key {key!r}; remove one"
+            )
         by_key[key] = entry
     return by_key
 
@@ -48,7 +52,9 @@ def entries_with(papers: Path | None) -> dict[str, str]:
     papers_entries = entries(path)
     common = sorted(papers_entries.keys() & harness_entries)
     if common:
-        raise DataError(f"{path}: the harness has the key {common[0]!r} too; remove this entry")
+        raise DataError(
+            f"{path}: the harness has the key {common[0]!r} too; remove this entry"
+        )
     return harness_entries | papers_entries
 
 
@@ -66,7 +72,9 @@ def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
     wanted = bib_keys(cites)
     for key in wanted:
         if key not in known:
-            raise DataError(f"{BIB_FILE.name}: wanted an entry {key!r}, found none; add it")
+            raise DataError(
+                f"{BIB_FILE.name}: wanted an entry {key!r}, found none; add it"
+            )
     return "\n\n".join(known[key] for key in wanted)
 
 
@@ -93,8 +101,9 @@ def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None
 def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
     """The keys of the papers of a method, of its encoder and of its post-processors.
 
-    The paper of a post-processor is that of the first registered method that has it and cites
-    another paper than its encoder does; a post-processor may name another one by `cite`.
+    The paper of a post-processor is that of the first registered method that has it and
+    cites another paper than its encoder does; a post-processor may name another one by
+    `cite`.
     """
     if method is None:
         return ()

@@ -40,12 +40,14 @@ MEASURED_PAGES = {
     "reliability.toml": ("reliability.md", reliability_page),
     "moved_pairs.toml": ("moved-pairs.md", moved_pairs_page),
 }
-# In a checkout of the harness: records of the example plug-ins, and the page with their table.
+# In a checkout of the harness: records of the example plug-ins, and the page with their
+# table.
 EXAMPLE_RECORDS = Path("examples", "plugins", "results")
 GUIDE = Path("docs", "how-to", "plugin.md")
 # In a checkout of the harness: the page with the tables of noise and floors.
 FLOWS = Path("docs", "flows.md")
-# The digests of generated files that a check does not make anew, as `sha256sum --check` reads them.
+# The digests of generated files that a check does not make anew, as `sha256sum --check`
+# reads them.
 DIGESTS_FILE = "tables/sha256.txt"
 
 
@@ -95,10 +97,15 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     }
     for table in folder.tables:
         made[tables / "papers" / f"{table.id}.md"] = paper_page(
-            table, folder.reproductions(table), folder.registry, folder.records_of_table(table)
+            table,
+            folder.reproductions(table),
+            folder.registry,
+            folder.records_of_table(table),
         )
     for encoder, methods in methods_by_encoder(folder.records.methods).items():
-        page = encoder_page(folder.records, folder.registry, encoder, methods, folder.encoder_sizes)
+        page = encoder_page(
+            folder.records, folder.registry, encoder, methods, folder.encoder_sizes
+        )
         made[tables / f"{file_name(encoder)}.md"] = page
     if folder.traps:
         made[tables / TRAPS_PAGE] = traps_page(folder.records, folder.traps)
@@ -106,7 +113,9 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
         claims = claims_page(folder.claims, folder.claim_tests, folder.searches)
         made[tables / CLAIMS_PAGE] = claims
     if folder.compared:
-        made[tables / CONFORMANCE_PAGE] = conformance_page(folder.compared, folder.records)
+        made[tables / CONFORMANCE_PAGE] = conformance_page(
+            folder.compared, folder.records
+        )
     if folder.threads:
         made[tables / THREADS_PAGE] = threads_page(folder)
     texts = {path: page.text for path, page in made.items()}
@@ -123,7 +132,9 @@ def _slow_pages(folder: ResultsFolder) -> dict[Path, Slow]:
     made = {}
     drawn = pictures(folder)
     for name, picture in drawn.items():
-        made[folder.path / name] = Slow(picture.made_from, partial(getattr, picture, "svg"))
+        made[folder.path / name] = Slow(
+            picture.made_from, partial(getattr, picture, "svg")
+        )
     site = Slow(made_from(folder, drawn), partial(site_page, folder, drawn))
     made[folder.path / SITE_PAGE] = site
     return made
@@ -139,10 +150,14 @@ def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path
     examples = readme.parent / EXAMPLE_RECORDS
     if guide.exists() and examples.is_dir():
         part = examples_part(Store(examples), folder.registry)
-        made[guide] = between_markers(guide.read_text(encoding="utf-8"), "examples", part)
+        made[guide] = between_markers(
+            guide.read_text(encoding="utf-8"), "examples", part
+        )
     flows = readme.parent / FLOWS
     if flows.exists():
-        made[flows] = flows_page(flows.read_text(encoding="utf-8"), folder.path / RECORDS)
+        made[flows] = flows_page(
+            flows.read_text(encoding="utf-8"), folder.path / RECORDS
+        )
     return made
 
 
@@ -157,7 +172,11 @@ def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     """Files that writing would change, and table files that no record calls for any more."""
     made = generated(folder, readme)
     digests = read_digests(folder.path)
-    changed = [path for path, content in made.items() if not _is_written(path, content, digests)]
+    changed = [
+        path
+        for path, content in made.items()
+        if not _is_written(path, content, digests)
+    ]
     return changed + _strays(folder, made)
 
 

@@ -20,10 +20,20 @@ def verification_text(found: Verification, width: int | None = None) -> str:
     parts = [f"{found.model}: {claims_summary(found)}"]
     if found.checked:
         parts.append(
-            text_table([claim_row(item) for item in found.checked], list(VERIFICATION_HEAD), width)
+            text_table(
+                [claim_row(item) for item in found.checked],
+                list(VERIFICATION_HEAD),
+                width,
+            )
         )
-    parts += ["\n".join(_followed_up(found))] if any(c.explanation for c in found.claims) else []
-    parts += ["\n".join(_unchecked(found))] if len(found.checked) < len(found.claims) else []
+    parts += (
+        ["\n".join(_followed_up(found))]
+        if any(c.explanation for c in found.claims)
+        else []
+    )
+    parts += (
+        ["\n".join(_unchecked(found))] if len(found.checked) < len(found.claims) else []
+    )
     parts += ["\n".join(found.faults)] if found.faults else []
     if not found.claims:
         parts.append(offer(found))
@@ -78,9 +88,15 @@ def _followed_up(found: Verification) -> Iterator[str]:
     """A sentence for each difference that was followed up."""
     for item in found.claims:
         if item.explanation is not None:
-            what = f"{_task(item)} {item.claim.stated.metric} {_shortened(item.reading)}"
+            what = (
+                f"{_task(item)} {item.claim.stated.metric} {_shortened(item.reading)}"
+            )
             sentence = explanation_in_words(what, item.explanation)
-            yield f"{sentence} The card does not say so." if item.explanation.words else sentence
+            yield (
+                f"{sentence} The card does not say so."
+                if item.explanation.words
+                else sentence
+            )
 
 
 def explanation_in_words(what: str, explanation: FoundChoices) -> str:
@@ -156,7 +172,8 @@ def claim_facts(item: CheckedClaim) -> dict[str, Any]:
         "split": stated.split,
         "revision": stated.revision,
         "metric": stated.metric,
-        "value": getattr(value, "text", None) or (None if value is None else str(value)),
+        "value": getattr(value, "text", None)
+        or (None if value is None else str(value)),
         "source": stated.source,
         "task": item.claim.task,
         "score": item.claim.score if item.claim.task else "",
@@ -188,7 +205,9 @@ def models_page(found: Sequence[dict[str, Any]]) -> str:
     rows = []
     for facts in sorted(found, key=order):
         differ = facts["checked"] - facts["hold"]
-        reasons = Counter(claim["why_not"] for claim in facts["claims"] if claim["why_not"])
+        reasons = Counter(
+            claim["why_not"] for claim in facts["claims"] if claim["why_not"]
+        )
         why = max(reasons, key=reasons.__getitem__, default="")
         rows.append(
             [
@@ -200,5 +219,12 @@ def models_page(found: Sequence[dict[str, Any]]) -> str:
                 escape(why),
             ]
         )
-    head = ["Model", "Claims", "Checked", "Hold", "Differ", "Why most others are not checked"]
+    head = [
+        "Model",
+        "Claims",
+        "Checked",
+        "Hold",
+        "Differ",
+        "Why most others are not checked",
+    ]
     return f"# Models by how many of their claims hold\n\n{table(head, rows)}\n"

@@ -1,7 +1,7 @@
 """Citations: BibTeX, and the sentence that pins a number's protocol, seeds, code and records.
 
-The digest in a sentence is sha256 over the records behind the number, each as JSON, in the order of
-their paths. For a single record it is the `sha256` that ends a run's file.
+The digest in a sentence is sha256 over the records behind the number, each as JSON, in
+the order of their paths. For a single record it is the `sha256` that ends a run's file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Citation:
 def answer(options: Mapping[str, str | None], folder: ResultsFolder) -> Iterator[str]:
     """The output of `harness cite`: BibTeX as one text, then sentences and lines.
 
-    `options` may name one published `table`, `cell` or `method`; without any it is the harness.
+    `options` may name one published `table`, `cell` or `method`; without any it is the
+    harness.
     """
     named = {kind: name for kind, name in options.items() if name is not None}
     if len(named) > 1:
@@ -72,7 +73,8 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
     cells = folder.reproductions(table).values()
     protocol = filter(None, [metric(table.metric), aggregation(table.aggregation)])
     sentence = (
-        f"{table.paper}, {table.title}; {', '.join(protocol)}; {len(cells)} numbers published"
+        f"{table.paper}, {table.title}; {', '.join(protocol)}; "
+        f"{len(cells)} numbers published"
     )
     run = [cell for cell in cells if cell.scores]
     if run:
@@ -158,7 +160,9 @@ def published_sentence(cell: PublishedCell, registry: Registry) -> str:
     return f"{what}: published {cell.in_points or cell.value}{runs} in {cell.place}"
 
 
-def _measured_in_words(reproduction: Reproduction, method: Method | None, records: Results) -> str:
+def _measured_in_words(
+    reproduction: Reproduction, method: Method | None, records: Results
+) -> str:
     """The measured score with seeds, verdict and origin; or why there is none."""
     state = str(reproduction.state)
     if not reproduction.scores:
@@ -193,11 +197,19 @@ def _seeds_in_words(method: Method | None, count: int) -> str:
 
 def _made_with(results: Results) -> str:
     """With which version and at which commit these records were measured, and their digest."""
-    records = [record for cell in sorted(results.by_cell) for record in results.by_cell[cell]]
+    records = [
+        record for cell in sorted(results.by_cell) for record in results.by_cell[cell]
+    ]
     environments = [record.environment for record in records]
-    versions = dict.fromkeys(one.get("harness") or "of unknown version" for one in environments)
+    versions = dict.fromkeys(
+        one.get("harness") or "of unknown version" for one in environments
+    )
     commits = dict.fromkeys(map(_commit_in_words, records))
-    named = ", ".join(commits) if len(commits) <= MOST_COMMITS else f"{len(commits)} commits"
+    named = (
+        ", ".join(commits)
+        if len(commits) <= MOST_COMMITS
+        else f"{len(commits)} commits"
+    )
     noun = "record" if len(records) == 1 else "records"
     return f"with {HARNESS_KEY} {' and '.join(versions)}, {named}, {noun} sha256 {results.digest()}"
 
@@ -205,4 +217,6 @@ def _made_with(results: Results) -> str:
 def _commit_in_words(record: Record) -> str:
     commit = record.environment.get("commit")
     name = f"commit {commit[:12]}" if commit else "an unknown commit"
-    return f"{name} with uncommitted changes" if record.environment.get("dirty") else name
+    return (
+        f"{name} with uncommitted changes" if record.environment.get("dirty") else name
+    )

@@ -17,10 +17,12 @@ def coverage_note(shares: Mapping[str, float]) -> str:
     """What a table says of the coverage of its tasks.
 
     Args:
-        shares: The share of the tokens of each task that have a vector, by the task's heading.
+        shares: The share of the tokens of each task that have a vector, by the task's
+            heading.
 
     Returns:
-        The lowest share, with its heading, and the highest; empty where every token has a vector.
+        The lowest share, with its heading, and the highest; empty where every token has
+        a vector.
     """
     if not shares:
         return ""
@@ -36,7 +38,9 @@ def coverage_note(shares: Mapping[str, float]) -> str:
     return note
 
 
-def coverage_notes(results: Results, methods: Sequence[str], tasks: Mapping[str, str]) -> str:
+def coverage_notes(
+    results: Results, methods: Sequence[str], tasks: Mapping[str, str]
+) -> str:
     """What a table of methods says of the coverage of each encoder with word vectors.
 
     Args:
@@ -49,7 +53,9 @@ def coverage_notes(results: Results, methods: Sequence[str], tasks: Mapping[str,
         shares: dict[str, float] = {}
         for heading, task in tasks.items():
             records = [
-                record for method in encoder_methods for record in results.records(method, task)
+                record
+                for method in encoder_methods
+                for record in results.records(method, task)
             ]
             share = coverage(records)
             if share is not None:

@@ -32,12 +32,15 @@ def answer_lines(
 ) -> list[str]:
     """The lines of an answer: the numbers, the row's note, and each explanation with its check.
 
-    An answer has at most ten lines of 80 columns. A verbose one has all notes and explanations,
-    with their sources, in as many lines as they take. `search` is the command that measures which
-    choices give the first number, where the weights are at hand.
+    An answer has at most ten lines of 80 columns. A verbose one has all notes and
+    explanations, with their sources, in as many lines as they take. `search` is the
+    command that measures which choices give the first number, where the weights are at
+    hand.
     """
     head = textwrap.wrap(
-        _numbers_in_words(diagnosis.numbers), ANSWER_WIDTH, subsequent_indent=ANSWER_INDENT
+        _numbers_in_words(diagnosis.numbers),
+        ANSWER_WIDTH,
+        subsequent_indent=ANSWER_INDENT,
     )
     notes = [f"note: {' '.join(diagnosis.notes)}"] if diagnosis.notes else []
     verdict = _verdict(diagnosis)
@@ -48,9 +51,13 @@ def answer_lines(
     ]
     measured = []
     if search and not diagnosis.nothing_is_wrong:
-        measured = _wrapped(f"The weights are here; measured for sure: {search}", "", ANSWER_INDENT)
+        measured = _wrapped(
+            f"The weights are here; measured for sure: {search}", "", ANSWER_INDENT
+        )
     if verbose:
-        wrapped_notes = [line for note in notes for line in textwrap.wrap(note, ANSWER_WIDTH)]
+        wrapped_notes = [
+            line for note in notes for line in textwrap.wrap(note, ANSWER_WIDTH)
+        ]
         shown_lines = [line for part in explanations for line in part]
         return [*head, *wrapped_notes, *verdict, *shown_lines, *measured]
     closing = [*measured, "--verbose has all notes, explanations and sources."]
@@ -68,7 +75,9 @@ def _fitting(explanations: Sequence[Sequence[str]], room: int) -> list[str]:
     for explanation in explanations:
         title = [line for line in explanation if not line.startswith(ANSWER_INDENT * 2)]
         change = _with_first_detail(title, explanation[len(title) :])
-        part = next((p for p in (explanation, change, title) if len(lines) + len(p) <= room), [])
+        part = next(
+            (p for p in (explanation, change, title) if len(lines) + len(p) <= room), []
+        )
         lines += part
         if part is not explanation:
             break
@@ -77,7 +86,11 @@ def _fitting(explanations: Sequence[Sequence[str]], room: int) -> list[str]:
 
 def _with_first_detail(title: Sequence[str], details: Sequence[str]) -> Sequence[str]:
     """A title with the first of its details: the line that makes the number."""
-    further = (i for i, line in enumerate(details) if i and not line.startswith(ANSWER_INDENT * 3))
+    further = (
+        i
+        for i, line in enumerate(details)
+        if i and not line.startswith(ANSWER_INDENT * 3)
+    )
     return [*title, *details[: next(further, len(details))]]
 
 
@@ -101,7 +114,9 @@ def _first_lines(notes: Sequence[str], count: int) -> list[str]:
     """The beginning of the notes in so many lines."""
     if not notes:
         return []
-    return textwrap.wrap(" ".join(notes), ANSWER_WIDTH, max_lines=count, placeholder=" ...")
+    return textwrap.wrap(
+        " ".join(notes), ANSWER_WIDTH, max_lines=count, placeholder=" ..."
+    )
 
 
 def _verdict(diagnosis: Diagnosis) -> list[str]:
@@ -168,9 +183,8 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
         return _spread_in_words(suggestion.spread, diagnosis.numbers)
     changes = _changes_in_words(suggestion.changes, diagnosis.setting)
     if suggestion.printed is not None and not suggestion.leaves:
-        return (
-            f"Your number is printed in {_place(suggestion.printed)}: {changes or 'same protocol'}"
-        )
+        place = _place(suggestion.printed)
+        return f"Your number is printed in {place}: {changes or 'same protocol'}"
     if suggestion.printed is not None:
         return (
             f"{changes}: {suggestion.printed.value} in {_place(suggestion.printed)}, which leaves "
@@ -190,7 +204,8 @@ def _changes_in_words(changes: Mapping[str, str], asked: Setting) -> str:
 
 
 def neighbours_in_words(
-    number: PublishedNumber, neighbours: Iterable[tuple[Mapping[str, str], PublishedNumber]]
+    number: PublishedNumber,
+    neighbours: Iterable[tuple[Mapping[str, str], PublishedNumber]],
 ) -> Iterator[str]:
     """Published numbers of one encoder that differ in one choice, each with that choice."""
     for changes, other in neighbours:
@@ -210,7 +225,10 @@ def _place(printed: PublishedCell) -> str:
 def _spread_in_words(spread: SeedSpread, numbers: Sequence[ReportedNumber]) -> str:
     """Where the reader's number and the published one are among the seeds."""
     [number] = [n for n in numbers if n.cell.column.id == spread.cell.column.id]
-    mine, theirs = spread.deviations(number.points), spread.deviations(number.cell.points or 0.0)
+    mine, theirs = (
+        spread.deviations(number.points),
+        spread.deviations(number.cell.points or 0.0),
+    )
     return (
         f"Another seed: {spread.seeds} trainings gave {spread.mean:.2f} ± {spread.sd:.2f} "
         f"({spread.cell.table.id}); yours is {mine:+.1f} deviations from it, the paper's "
@@ -247,12 +265,16 @@ def _source(suggestion: Suggestion) -> Iterator[str]:
     """The table or the public thread that the explanation rests on."""
     if suggestion.cause is not None:
         yield f"source: {suggestion.cause.source}"
-    printed = suggestion.printed or (suggestion.spread.cell if suggestion.spread else None)
+    printed = suggestion.printed or (
+        suggestion.spread.cell if suggestion.spread else None
+    )
     if printed is not None:
         yield f"source: {printed.place} ({printed.source})"
 
 
-def diagnosis_facts(diagnosis: Diagnosis, causes: Causes, registry: Registry) -> dict[str, Any]:
+def diagnosis_facts(
+    diagnosis: Diagnosis, causes: Causes, registry: Registry
+) -> dict[str, Any]:
     """The answer as JSON: the numbers, the notes, and every explanation with its evidence."""
     explanations = []
     for suggestion in (*diagnosis.suggestions, *diagnosis.further):
@@ -264,7 +286,10 @@ def diagnosis_facts(diagnosis: Diagnosis, causes: Causes, registry: Registry) ->
                 "explanation": _title(suggestion, diagnosis),
                 "leaves": suggestion.leaves,
                 "printed": printed.id if printed is not None else None,
-                "details": [*_change(suggestion, causes), *_check(suggestion, registry)],
+                "details": [
+                    *_change(suggestion, causes),
+                    *_check(suggestion, registry),
+                ],
                 "sources": [*_source(suggestion)],
             }
         )

@@ -1,8 +1,9 @@
 """How the pictures are drawn: the panels that `figures` chose, as SVG text by Matplotlib.
 
-The style is `drawing.mplstyle` and `drawing.css`: colours are readable on light and dark pages, and
-the background follows the reader's preference. A kind of post-processing has one colour and one
-marker in all pictures, given in `drawing.toml`. The same numbers give the same bytes.
+The style is `drawing.mplstyle` and `drawing.css`: colours are readable on light and
+dark pages, and the background follows the reader's preference. A kind of
+post-processing has one colour and one marker in all pictures, given in `drawing.toml`.
+The same numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Figure:
     Attributes:
         about: What it shows, for those who do not see it.
         notes: Lines below the title.
-        inches: Its height without rows, and for each row of its panel; 0 is the usual height.
+        inches: Its height without rows, and for each row of its panel; 0 is the usual
+            height.
         heights: The relative heights of its panels.
         sides: The shares of the width at which its panels begin and end.
     """
@@ -75,7 +77,8 @@ class Panel:
         axes: What Matplotlib's `Axes.set` takes.
         joined: Whether the points of a series are joined by a line.
         guides: Thin lines, each by its x and y.
-        shades: Bounds of bands on both sides of 0; the scale is linear within the first.
+        shades: Bounds of bands on both sides of 0; the scale is linear within the
+            first.
         rows: The names of rows, on the left.
         row_labels: Texts on the right of the rows.
     """
@@ -96,10 +99,17 @@ def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
     with matplotlib.rc_context(fname=Path(__file__).with_suffix(".mplstyle")):
         drawn, axes = laid_out(figure, panels)
         hints = _draw(axes, panels)
-        metadata = {"Title": figure.title, "Description": about, "Date": None, "Creator": None}
+        metadata = {
+            "Title": figure.title,
+            "Description": about,
+            "Date": None,
+            "Creator": None,
+        }
         buffer = io.StringIO()
         drawn.savefig(buffer, format="svg", metadata=metadata)
-    text = COORDINATES.sub(lambda place: LONG_FRACTION.sub(r"\1", place[0]), buffer.getvalue())
+    text = COORDINATES.sub(
+        lambda place: LONG_FRACTION.sub(r"\1", place[0]), buffer.getvalue()
+    )
     rules = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     text = text.replace("</style>", f"{rules}</style>", 1)
     for name, hint in hints.items():
@@ -108,7 +118,9 @@ def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
     return text
 
 
-def laid_out(figure: Figure, panels: Sequence[Panel]) -> tuple[MatplotlibFigure, Sequence[Axes]]:
+def laid_out(
+    figure: Figure, panels: Sequence[Panel]
+) -> tuple[MatplotlibFigure, Sequence[Axes]]:
     """Empty panels below the title and the notes; the edges around them are as wide in all."""
     from matplotlib.figure import Figure as MatplotlibFigure
 
@@ -123,7 +135,8 @@ def laid_out(figure: Figure, panels: Sequence[Panel]) -> tuple[MatplotlibFigure,
     notes = "\n".join(figure.notes)
     drawn.text(left, 1 - 0.065 * scale, notes, color="#59636e", verticalalignment="top")
     drawn.subplots_adjust(
-        bottom=drawn.subplotpars.bottom * scale, top=1 - (0.07 + 0.075 * len(figure.notes)) * scale
+        bottom=drawn.subplotpars.bottom * scale,
+        top=1 - (0.07 + 0.075 * len(figure.notes)) * scale,
     )
     drawn.subplots_adjust(left=figure.sides[0], right=figure.sides[1])
     axes = drawn.subplots(len(panels), height_ratios=figure.heights, squeeze=False)
@@ -132,7 +145,9 @@ def laid_out(figure: Figure, panels: Sequence[Panel]) -> tuple[MatplotlibFigure,
 
 def _draw(all_axes: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
     """Draw the panels in their order; returns the hint of each element by its gid."""
-    kinds = [series.kind for panel in panels for series in panel.series if not series.color]
+    kinds = [
+        series.kind for panel in panels for series in panel.series if not series.color
+    ]
     looks = looks_of(kinds)
     hints: dict[str, str] = {}
     for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
@@ -140,7 +155,11 @@ def _draw(all_axes: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
         for index, series in enumerate(panel.series):
             gid = f"points-{number}-{index}"
             hints[gid] = series.hint
-            look = {"color": series.color, "marker": "o"} if series.color else looks[series.kind]
+            look = (
+                {"color": series.color, "marker": "o"}
+                if series.color
+                else looks[series.kind]
+            )
             line = "-" if panel.joined else ""
             size = 6.5 if panel.joined or panel.rows else None
             axes.plot(series.x, series.y, gid=gid, ls=line, ms=size, zorder=3, **look)
@@ -160,9 +179,13 @@ def _draw_legend(axes: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """The kinds with their colours and markers, above a panel."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], ls="", label=kind, **look) for kind, look in looks.items()]
+    handles = [
+        Line2D([], [], ls="", label=kind, **look) for kind, look in looks.items()
+    ]
     columns = min(7, len(looks))
-    axes.legend(handles=handles, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.02))
+    axes.legend(
+        handles=handles, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.02)
+    )
 
 
 def _draw_ground(axes: Axes, panel: Panel) -> None:
@@ -189,7 +212,9 @@ def known_looks() -> Mapping[str, tuple[str, str]]:
 def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What Matplotlib draws each kind with; those that are not listed take the spare looks."""
     listed = known_looks()
-    spare_looks = cycle(look for name, look in listed.items() if name.startswith(SPARE_PREFIX))
+    spare_looks = cycle(
+        look for name, look in listed.items() if name.startswith(SPARE_PREFIX)
+    )
     looks = {}
     for kind in sorted(set(kinds)):
         color, marker = listed[kind] if kind in listed else next(spare_looks)

@@ -1,8 +1,8 @@
 """The pictures of the pages: the numbers that each plots.
 
-Each function here chooses numbers from records; `figures.toml` holds the words and the sizes, and
-`drawing` draws. A `Picture` is not drawn before it is asked for its SVG: to import Matplotlib takes
-longer than to make all pages.
+Each function here chooses numbers from records; `figures.toml` holds the words and the
+sizes, and `drawing` draws. A `Picture` is not drawn before it is asked for its SVG: to
+import Matplotlib takes longer than to make all pages.
 """
 
 from __future__ import annotations
@@ -120,7 +120,11 @@ def published_against_measured(cells: Sequence[Reproduction]) -> Plot | None:
 
 def _verdicts_in_words(counts: Mapping[str, int]) -> str:
     """`45 exact, 2 match, 0 differs`: each verdict that a number has, and in any case `differs`."""
-    shown = [verdict for verdict in VERDICTS if counts[verdict] or verdict is CellState.DIFFERS]
+    shown = [
+        verdict
+        for verdict in VERDICTS
+        if counts[verdict] or verdict is CellState.DIFFERS
+    ]
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)
 
 
@@ -153,7 +157,9 @@ class Steps:
     rows: tuple[TrapRow, ...]
 
 
-def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) -> Plot | None:
+def protocol_steps(
+    path: Path, cells: Sequence[Reproduction], results: Results
+) -> Plot | None:
     """From a published number to another protocol's; None without the file or a step's score."""
     if not path.exists():
         return None
@@ -191,11 +197,18 @@ def _panel_of_steps(names: Sequence[str], scores: Sequence[float]) -> Panel:
     for row, (before, score) in enumerate(pairwise(scores), start=1):
         color = GREEN if score > before else RED
         hint = f"{names[row]}: {score:.2f}"
-        series.append(Series("", x=[before, score], y=[row, row], hint=hint, color=color))
+        series.append(
+            Series("", x=[before, score], y=[row, row], hint=hint, color=color)
+        )
         labels.append(f"{score:.2f} ({signed(score - before)})")
         guides.append(([before, before], [row - 1, row]))
     return Panel(
-        series, axes={"xlabel": "points"}, joined=True, guides=guides, rows=names, row_labels=labels
+        series,
+        axes={"xlabel": "points"},
+        joined=True,
+        guides=guides,
+        rows=names,
+        row_labels=labels,
     )
 
 

@@ -59,12 +59,15 @@ class FirstTable:
 def first_table(folder: ResultsFolder) -> FirstTable | None:
     """The published table with most rows that were measured on most of the seven tasks.
 
-    None where no row was. Of tables with as many such rows it is the one with the largest model.
+    None where no row was. Of tables with as many such rows it is the one with the
+    largest model.
     """
     candidates = []
     for published in folder.tables:
         rows = [
-            row for row in published.rows if len(_measured(row, published, folder)) >= FEWEST_TASKS
+            row
+            for row in published.rows
+            if len(_measured(row, published, folder)) >= FEWEST_TASKS
         ]
         if rows:
             rows.sort(key=lambda row: _order(row, folder))
@@ -81,7 +84,9 @@ def _order(row: Row, folder: ResultsFolder) -> int:
     return [*EncoderSize].index(folder.encoder_sizes[encoder])
 
 
-def _measured(row: Row, published: Table, folder: ResultsFolder) -> dict[str, Reproduction]:
+def _measured(
+    row: Row, published: Table, folder: ResultsFolder
+) -> dict[str, Reproduction]:
     """The measured numbers of a row under the metric of its table, by the name of the task."""
     cells = {}
     for reproduction in folder.reproductions(published).values():

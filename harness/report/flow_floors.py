@@ -1,8 +1,9 @@
 """The tables of the page on flows: the noise of encodings, and what the floor of coordinates moves.
 
-Flows leave out coordinates whose range is below 1e-6 of the widest (`harness/transforms/flows.py`).
-From version 0.3.0 on it was 3e-5 for a time, and mpnet-base's flows on the last layer were measured
-with it: `results/records/flow_floors.json` has the rows of both times, and
+Flows leave out coordinates whose range is below 1e-6 of the widest
+(`harness/transforms/flows.py`). From version 0.3.0 on it was 3e-5 for a time, and
+mpnet-base's flows on the last layer were measured with it:
+`results/records/flow_floors.json` has the rows of both times, and
 `benchmarks/encoding_noise.py` measures `encoding_noise.json`.
 """
 
@@ -44,9 +45,10 @@ class Coordinate:
 class EncodingNoise:
     """The coordinates of an encoder's pooling.
 
-    `rounding` holds the least, the median and the largest share that the noise of a coordinate has
-    of its largest absolute value, in units of float32's epsilon; `ratios` those of deviation over
-    noise. `of_widest` is the largest noise of a coordinate as a share of the widest range.
+    `rounding` holds the least, the median and the largest share that the noise of a
+    coordinate has of its largest absolute value, in units of float32's epsilon;
+    `ratios` those of deviation over noise. `of_widest` is the largest noise of a
+    coordinate as a share of the widest range.
     """
 
     encoder: str
@@ -74,7 +76,10 @@ def noise_table(path: Path) -> str:
     lines = []
     for noise in read_sealed(MeasuredNoise, path).noise:
         narrow = [c for c in noise.least if c.of_widest < NARROW]
-        shown = (f"{c.number}: {c.of_widest:.1g}, {c.ratio:.1g} times its noise" for c in narrow)
+        shown = (
+            f"{c.number}: {c.of_widest:.1g}, {c.ratio:.1g} times its noise"
+            for c in narrow
+        )
         lines.append(
             [
                 f"`{noise.encoder}.{noise.pooling}`",
@@ -84,7 +89,12 @@ def noise_table(path: Path) -> str:
                 "; ".join(shown) or "none",
             ]
         )
-    head = ["", "coordinates", "largest noise / widest range", "least deviation / noise"]
+    head = [
+        "",
+        "coordinates",
+        "largest noise / widest range",
+        "least deviation / noise",
+    ]
     return table([*head, "narrow: number, range / widest range"], lines, words=1)
 
 
@@ -119,13 +129,21 @@ def floors_table(rows: Sequence[FloorRow]) -> str:
     """A line for each score that was measured with both floors."""
     lines = []
     for row in rows:
-        single = row.score == ("spearman", "wmean") and (*row.low, *row.high) == both(rows, row)
+        single = row.score == ("spearman", "wmean") and (*row.low, *row.high) == both(
+            rows, row
+        )
         if row.low and row.high and not single:
             means = value(row.low), value(row.high)
             difference = (means[1].mean or 0.0) - (means[0].mean or 0.0)
             name = f"`{row.method}`"
             lines.append(
-                [name, row.task, " ".join(row.score), *map(str, means), f"{difference:+.2f}"]
+                [
+                    name,
+                    row.task,
+                    " ".join(row.score),
+                    *map(str, means),
+                    f"{difference:+.2f}",
+                ]
             )
     return table(["method", "task", "score", "1e-6", "3e-5", "moved"], lines, words=3)
 
@@ -135,7 +153,8 @@ def both(rows: Sequence[FloorRow], like: FloorRow) -> tuple[float, ...]:
     found = (
         (*row.low, *row.high)
         for row in rows
-        if (row.method, row.task, row.score) == (like.method, like.task, ("spearman", "all"))
+        if (row.method, row.task, row.score)
+        == (like.method, like.task, ("spearman", "all"))
     )
     return next(found, ())
 
@@ -146,7 +165,10 @@ def one_floor_table(rows: Sequence[FloorRow]) -> str:
     for row in rows:
         if not row.low:
             tasks.setdefault(row.method, {})[row.task] = None
-    lines = [[f"`{m}`", len(of_method), ", ".join(of_method)] for m, of_method in tasks.items()]
+    lines = [
+        [f"`{m}`", len(of_method), ", ".join(of_method)]
+        for m, of_method in tasks.items()
+    ]
     return table(["method", "tasks", "which"], lines, words=1)
 
 
@@ -170,6 +192,8 @@ def floors_part(rows: Sequence[FloorRow]) -> str:
 
 def flows_page(text: str, records: Path) -> str:
     """The page on flows with both of its parts made anew, from the records of that folder."""
-    with_noise = between_markers(text, "noise", noise_table(records / "encoding_noise.json"))
+    with_noise = between_markers(
+        text, "noise", noise_table(records / "encoding_noise.json")
+    )
     floors = floors_part(read_floors(records / "flow_floors.json"))
     return between_markers(with_noise, "floors", floors)

@@ -15,9 +15,15 @@ OPTION_START = re.compile(
 )  # what LaTeX takes for an option of the line break before it
 
 
-def latex_table(sides: str, head: Sequence[str], groups: Iterable[Iterable[str]]) -> str:
+def latex_table(
+    sides: str, head: Sequence[str], groups: Iterable[Iterable[str]]
+) -> str:
     """A table with a rule above each group of lines; `sides` are l and r, one for each column."""
-    lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", latex_line(map(latex_escape, head))]
+    lines = [
+        rf"\begin{{tabular}}{{{sides}}}",
+        r"\toprule",
+        latex_line(map(latex_escape, head)),
+    ]
     for group in groups:
         lines.append(r"\midrule")
         lines += group
@@ -50,4 +56,6 @@ def latex_escape(text: str) -> str:
 @cache
 def spelt() -> Mapping[int, str]:
     """How LaTeX is told to print each character that it does not print as it is."""
-    return str.maketrans(read_typed(dict[str, str], Path(__file__).with_suffix(".toml")))
+    return str.maketrans(
+        read_typed(dict[str, str], Path(__file__).with_suffix(".toml"))
+    )

@@ -32,7 +32,8 @@ from harness.results.verdict import CellState
 BESIDE = "Published beside measured"
 SOME_TASKS = "On some tasks only"
 UNMEASURED = "Published tables without a measured number"
-# The headings of the sections apart from the seven tasks; `texts.toml` has what to know of some.
+# The headings of the sections apart from the seven tasks; `texts.toml` has what to know
+# of some.
 SECTIONS: Mapping[Section, str] = {
     "other": "Other tasks",
     "transfer": "Transfer (accuracy)",
@@ -93,7 +94,9 @@ def sts_board(
     if not measured:
         return None
     tasks = scoring.tasks_by_label
-    columns = [BoardColumn(heading, task, scoring.path) for heading, task in tasks.items()]
+    columns = [
+        BoardColumn(heading, task, scoring.path) for heading, task in tasks.items()
+    ]
     rows = largest_first(scorings.best_first(measured, column=-1), sizes)
     return Board(
         id=scoring.id,
@@ -107,7 +110,11 @@ def sts_board(
 
 
 def section_board(
-    name: Section, results: Results, registry: Registry, methods: Sequence[str], sizes: Sizes
+    name: Section,
+    results: Results,
+    registry: Registry,
+    methods: Sequence[str],
+    sizes: Sizes,
 ) -> Board | None:
     """A section apart from the seven tasks; None where no method has a value."""
     columns = scorings.columns_of_section(name, registry.tasks.values())
@@ -140,13 +147,17 @@ def section_board(
     )
 
 
-def largest_first(rows: Sequence[scorings.MethodRow], sizes: Sizes) -> list[scorings.MethodRow]:
+def largest_first(
+    rows: Sequence[scorings.MethodRow], sizes: Sizes
+) -> list[scorings.MethodRow]:
     """Rows in the groups of their encoders' sizes; within a group they keep their order."""
     order = [*EncoderSize]
     return sorted(rows, key=lambda row: order.index(size_of_method(row[0], sizes)))
 
 
-def sizes_of_rows(rows: Sequence[scorings.MethodRow], sizes: Sizes) -> Mapping[str, EncoderSize]:
+def sizes_of_rows(
+    rows: Sequence[scorings.MethodRow], sizes: Sizes
+) -> Mapping[str, EncoderSize]:
     """The size of the encoder of each method."""
     return {method: size_of_method(method, sizes) for method, _ in rows}
 
@@ -156,20 +167,28 @@ def size_of_method(method: str, sizes: Sizes) -> EncoderSize:
     return sizes[base_name(method.partition(".")[0])]
 
 
-def _method_of_legend(results: Results, task: Task, column: LeaderboardColumn) -> str | None:
+def _method_of_legend(
+    results: Results, task: Task, column: LeaderboardColumn
+) -> str | None:
     """The first method that has every score that a column's legend names; None without a legend."""
     if not column.legend:
         return None
     for method in results.by_task.get(task.name, ()):
-        values = [results.value(method, task.name, name) for name in column.legend_scores]
+        values = [
+            results.value(method, task.name, name) for name in column.legend_scores
+        ]
         if all(value.mean is not None for value in values):
             return method
     return None
 
 
-def _legend(results: Results, method: str, task: Task, column: LeaderboardColumn) -> str:
+def _legend(
+    results: Results, method: str, task: Task, column: LeaderboardColumn
+) -> str:
     """A column's legend, with the scores of a method in it."""
-    values = {name: results.value(method, task.name, name) for name in column.legend_scores}
+    values = {
+        name: results.value(method, task.name, name) for name in column.legend_scores
+    }
     return column.legend.format(**values)
 
 
@@ -193,7 +212,10 @@ def label(method: str) -> str:
 
 
 def board_parts(
-    board: Board, heading: str, tied: Collection[str] = (), costs: Mapping[str, str] | None = None
+    board: Board,
+    heading: str,
+    tied: Collection[str] = (),
+    costs: Mapping[str, str] | None = None,
 ) -> list[str]:
     """A board under its heading, with what to know of it.
 
@@ -219,7 +241,12 @@ def board_parts(
         if costs is not None:
             row.append(costs[method])
         rows.append(row)
-    parts = [heading.format(board.title), board.about, table(head, rows), board.coverage]
+    parts = [
+        heading.format(board.title),
+        board.about,
+        table(head, rows),
+        board.coverage,
+    ]
     return list(filter(None, parts))
 
 
@@ -230,7 +257,9 @@ def timed_parts(
 
     `comparisons` were stored for the board; those of other averages are not shown.
     """
-    averages = {method: row[-1].mean for method, row in board.rows if row[-1].mean is not None}
+    averages = {
+        method: row[-1].mean for method, row in board.rows if row[-1].mean is not None
+    }
     costs = {method: cost_of(results, method, scoring) for method, _ in board.rows}
     heading = "**{}**"
     if comparisons is not None and comparisons.hold_for(averages):
@@ -269,18 +298,26 @@ def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
         )
     by_plugin = _methods_by_plugin(results, methods)
     if by_plugin:
-        named = [f"{escape(name)} ({', '.join(group)})" for name, group in by_plugin.items()]
-        notes.append(f"By plug-ins, which do not come with the harness: {'; '.join(named)}.")
+        named = [
+            f"{escape(name)} ({', '.join(group)})" for name, group in by_plugin.items()
+        ]
+        notes.append(
+            f"By plug-ins, which do not come with the harness: {'; '.join(named)}."
+        )
     return notes
 
 
-def _methods_by_plugin(results: Results, methods: Collection[str]) -> Mapping[str, Iterable[str]]:
+def _methods_by_plugin(
+    results: Results, methods: Collection[str]
+) -> Mapping[str, Iterable[str]]:
     """The methods that were measured by each plug-in, as code."""
     by_plugin: dict[str, dict[str, None]] = {}
     for (method, _), records in results.by_cell.items():
         if method in methods:
             for name, version in records[0].facts.get("plugins", {}).items():
-                by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = None
+                by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = (
+                    None
+                )
     return by_plugin
 
 
@@ -329,17 +366,25 @@ def leaderboard(
         results: All records.
         registry: Methods and tasks by name.
         counts: The counts of measured published numbers, in Markdown.
-        unmeasured: The published tables without a measured number, a line each, in Markdown.
-        comparisons: The stored comparisons of neighbouring rows, by the name of their table.
+        unmeasured: The published tables without a measured number, a line each, in
+            Markdown.
+        comparisons: The stored comparisons of neighbouring rows, by the name of their
+            table.
     """
     sizes = sizes_of_encoders(results, registry)
     contents = [f"* {link_to(BESIDE)}"]
     parts = [f"## {BESIDE}", counts, texts()["papers"], "## How to read the tables"]
-    parts += [texts()["how-to-read"], texts()["cost"], *origin_notes(results, results.methods)]
+    parts += [
+        texts()["how-to-read"],
+        texts()["cost"],
+        *origin_notes(results, results.methods),
+    ]
     boards: list[Board] = []
     complete = scorings.complete_encoders(results)
     for size, encoders in in_groups(complete, sizes).items():
-        contents.append(f"* {link_to(size.heading)}: {', '.join(map(link_to, encoders))}")
+        contents.append(
+            f"* {link_to(size.heading)}: {', '.join(map(link_to, encoders))}"
+        )
         parts.append(f"## {size.heading}")
         for encoder in encoders:
             shown = sts_boards(results, complete[encoder], sizes)
@@ -347,7 +392,9 @@ def leaderboard(
             parts += encoder_parts(
                 encoder, complete[encoder], shown, results, registry, comparisons
             )
-    others = [method for method in results.methods if method.partition(".")[0] not in complete]
+    others = [
+        method for method in results.methods if method.partition(".")[0] not in complete
+    ]
     incomplete = sts_board(results, others, SIMCSE, sizes)
     if incomplete is not None:
         boards.append(incomplete)
@@ -364,10 +411,14 @@ def leaderboard(
         contents.append(f"* {link_to(UNMEASURED)}")
         parts += [f"## {UNMEASURED}", unmeasured]
     records = records_of_boards(boards, results)
-    return Page(title="Leaderboard", parts=["\n".join(contents), *parts], records=records)
+    return Page(
+        title="Leaderboard", parts=["\n".join(contents), *parts], records=records
+    )
 
 
-def sts_boards(results: Results, methods: Sequence[str], sizes: Sizes) -> Mapping[Scoring, Board]:
+def sts_boards(
+    results: Results, methods: Sequence[str], sizes: Sizes
+) -> Mapping[Scoring, Board]:
     """The tables of the seven tasks that a complete encoder has on the leaderboard."""
     boards = {}
     for scoring in (SIMCSE, WHITENING):
@@ -386,7 +437,10 @@ def encoder_parts(
     comparisons: Mapping[str, Comparisons],
 ) -> list[str]:
     """An encoder on the leaderboard: its weights, notes on its methods, and its tables."""
-    parts = [f"### {escape(encoder)}", _weights_note(encoder, methods, results, registry)]
+    parts = [
+        f"### {escape(encoder)}",
+        _weights_note(encoder, methods, results, registry),
+    ]
     parts += method_notes(registry, methods)
     for scoring, board in boards.items():
         stored = comparisons.get(f"{encoder}.{scoring.id}")

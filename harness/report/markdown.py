@@ -75,7 +75,10 @@ class Page:
 
 def page_text(title: str, parts: Sequence[str], digest: str) -> str:
     """A generated page: title, parts in Markdown, and the digest of what it was made from."""
-    return "\n\n".join([f"# {escape(title)}", GENERATED_NOTE, *parts, footer(digest)]) + "\n"
+    return (
+        "\n\n".join([f"# {escape(title)}", GENERATED_NOTE, *parts, footer(digest)])
+        + "\n"
+    )
 
 
 def footer(digest: str) -> str:
@@ -87,7 +90,9 @@ def between_markers(text: str, name: str, generated: str) -> str:
     """The text with its part between `<!-- name -->` and `<!-- /name -->` replaced."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not pattern.search(text):
-        raise HarnessError(f"no part between <!-- {name} --> and <!-- /{name} --> to write into")
+        raise HarnessError(
+            f"no part between <!-- {name} --> and <!-- /{name} --> to write into"
+        )
     if f"<!-- /{name} -->" in generated:
         raise HarnessError(
             f"<!-- /{name} --> is in the text of the part that it ends; rename what holds it"

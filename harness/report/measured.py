@@ -1,7 +1,8 @@
 """Pages of other measurements than cells: speed, reliability, pairs that move.
 
-`results/questions/speed.toml` and `reliability.toml` say what `make bench`, `make soak` and `make
-mutants-all` measure; results are in `results/records/speed` and `reliability`, a file a row.
+`results/questions/speed.toml` and `reliability.toml` say what `make bench`, `make soak`
+and `make mutants-all` measure; results are in `results/records/speed` and
+`reliability`, a file a row.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 class BenchmarkRow:
     """A ratio to measure: what is compared with what, on which device, and what is wanted.
 
-    `wanted` is in words, since it may depend on the machine; a result has the number. `rounds` are
-    the least; one is enough where bytes are counted, which do not vary.
+    `wanted` is in words, since it may depend on the machine; a result has the number.
+    `rounds` are the least; one is enough where bytes are counted, which do not vary.
     """
 
     id: str
@@ -110,7 +111,9 @@ def _measured(
     if len(by_id) < len(rows):
         raise DataError(f"{path.name}: wanted an id for each row, found one twice")
     results: dict[str, MeasuredResult | None] = dict.fromkeys(by_id)
-    results |= {file.stem: read_sealed(cls, file) for file in folder_of(path).glob("*.json")}
+    results |= {
+        file.stem: read_sealed(cls, file) for file in folder_of(path).glob("*.json")
+    }
     if stray := sorted(results.keys() - by_id):
         raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
     return MeasuredRows(by_id, results, digest_of_measured(path))
@@ -127,7 +130,15 @@ SPEED_INTRODUCTION = (
     "limit in seconds, it is how often the time fits into it. The median over the rounds, the "
     "lowest and the highest; `make bench` measures them anew."
 )
-SPEED_HEAD = ("what", "against", "device", "wanted", "measured", "lowest–highest", "rounds")
+SPEED_HEAD = (
+    "what",
+    "against",
+    "device",
+    "wanted",
+    "measured",
+    "lowest–highest",
+    "rounds",
+)
 
 
 def _short_of(result: BenchmarkResult) -> str:
@@ -160,18 +171,27 @@ def speed_page(questions: Path) -> str:
         machine, packages = result.environment, result.environment.get("packages", {})
         torch = f"torch {packages.get('torch')}"
         how = f"{machine.get('processor')}, {machine.get('threads')} threads, {torch}"
-        how = "; ".join([how, *(f"{fact} {value}" for fact, value in result.facts.items())])
+        how = "; ".join(
+            [how, *(f"{fact} {value}" for fact, value in result.facts.items())]
+        )
         measured_so.setdefault(how, []).append(row.what)
     parts = [SPEED_INTRODUCTION, table(SPEED_HEAD, lines, words=4)]
     if measured_so:
         notes = (f"* {', '.join(whats)}: {how}." for how, whats in measured_so.items())
         parts.append("\n".join(notes))
-    parts += [gpu_part(card, measured) for card, measured in read_gpus(questions.parents[1])]
+    parts += [
+        gpu_part(card, measured) for card, measured in read_gpus(questions.parents[1])
+    ]
     return page_text("Speed", parts, benchmarks.digest)
 
 
 GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
-GPU_HEAD = ("shape, precision, lengths", "sentences/s", "times as fast", "of the matrix rate")
+GPU_HEAD = (
+    "shape, precision, lengths",
+    "sentences/s",
+    "times as fast",
+    "of the matrix rate",
+)
 
 
 def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
@@ -187,10 +207,14 @@ def gpu_part(card: str, measured: Mapping[str, Any]) -> str:
     for name, case in measured["steps"]["encoding"]["values"].items():
         ours = case["harness"]
         speed, share = ours["sentences_per_second"], ours["share_of_matrix_rate"]
-        lines.append([name, f"{speed:,.0f}", f"{case['times_as_fast']:.2f}", f"{share:.2f}"])
+        lines.append(
+            [name, f"{speed:,.0f}", f"{case['times_as_fast']:.2f}", f"{share:.2f}"]
+        )
     packages = measured["environment"]["packages"]
     how = f"torch {packages['torch']}, transformers {packages['transformers']}; `make gpu`."
-    told = "Against the faster of two batch sizes of sentence-transformers, random weights"
+    told = (
+        "Against the faster of two batch sizes of sentence-transformers, random weights"
+    )
     return f"## {card}\n\n{told}; {how}\n\n{table(GPU_HEAD, lines, words=1)}"
 
 
@@ -214,15 +238,21 @@ def reliability_page(questions: Path) -> str:
             parts = result.parts.values()
             counts = [sum(getattr(part, count) for part in parts) for count in COUNTS]
             commits |= {part.commit[:12] for part in parts if part.commit}
-            tried = "; ".join(f"{escape(n)}: {p.tried:,}" for n, p in result.parts.items())
+            tried = "; ".join(
+                f"{escape(n)}: {p.tried:,}" for n, p in result.parts.items()
+            )
             sums += [f"* {row.what}. {tried}."] if len(parts) > 1 else []
         lines.append([row.what, row.right, *counts])
     shown = [table(["what is tried", "what is right", *COUNTS], lines, words=2)]
     shown += (
-        ["Rows of several parts, with the tries of each:\n\n" + "\n".join(sums)] if sums else []
+        ["Rows of several parts, with the tries of each:\n\n" + "\n".join(sums)]
+        if sums
+        else []
     )
     made_at = [f"Commit {', '.join(sorted(commits))}."] if commits else []
-    return page_text("Reliability", [RELIABILITY_INTRODUCTION, *shown, *made_at], attacks.digest)
+    return page_text(
+        "Reliability", [RELIABILITY_INTRODUCTION, *shown, *made_at], attacks.digest
+    )
 
 
 MOVED_INTRODUCTION = (
@@ -284,18 +314,34 @@ def move_key(choice: MethodChoice, task: str) -> str:
 def moved_pairs_page(questions: Path) -> str:
     """The page: a table for each choice and task. Raises DataError for a damaged file."""
     choices, measured = read_rows(MethodChoice, questions), read_moves(questions)
-    commit, torch = measured.environment["commit"], measured.environment["packages"]["torch"]
+    commit, torch = (
+        measured.environment["commit"],
+        measured.environment["packages"]["torch"],
+    )
     parts = [MOVED_INTRODUCTION, f"Measured at commit {commit[:12]}, torch {torch}."]
     for choice in choices:
         parts.append(f"## {escape(choice.what)}, {choice.before.partition('.')[0]}")
         parts.append(f"From `{choice.before}` to `{choice.after}`.")
         for task in choice.tasks:
             found = measured.moved[move_key(choice, task)]
-            head = ["pair", *(["first sentence", "second sentence"] if choice.sentences else [])]
+            head = [
+                "pair",
+                *(["first sentence", "second sentence"] if choice.sentences else []),
+            ]
             lines = [
-                [p.pair, *map(escape, p.sentences), f"{p.gold:g}", f"{p.before:g}", f"{p.after:g}"]
+                [
+                    p.pair,
+                    *map(escape, p.sentences),
+                    f"{p.gold:g}",
+                    f"{p.before:g}",
+                    f"{p.after:g}",
+                ]
                 for p in found.moved
             ]
-            shown = table([*head, "gold", "rank before", "rank after"], lines, words=len(head))
+            shown = table(
+                [*head, "gold", "rank before", "rank after"], lines, words=len(head)
+            )
             parts += [f"### {task}: {found.pairs:,} pairs", shown]
-    return page_text("Pairs that a choice moves most", parts, digest_of_measured(questions))
+    return page_text(
+        "Pairs that a choice moves most", parts, digest_of_measured(questions)
+    )

@@ -28,13 +28,13 @@ from harness.tasks.loader import TARGETS
 TIE_MARK = "≈"
 NO_VALUE = Value(None, state="–")  # of a column that fits no task
 
-# The scores of a column, each a task and the path of the score in its records; several are
-# averaged. A published column that fits no task here has none.
+# The scores of a column, each a task and the path of the score in its records; several
+# are averaged. A published column that fits no task here has none.
 ColumnScores = tuple[tuple[Task, ScorePath], ...]
 ScoreColumns = Mapping[str, ColumnScores]  # by heading
 
-# What a published number and a column have in common if they are of one protocol: task names and
-# paths of scores, or the heading of a column that fits no task.
+# What a published number and a column have in common if they are of one protocol: task
+# names and paths of scores, or the heading of a column that fits no task.
 Address = frozenset[tuple[str, ScorePath]] | str
 
 
@@ -54,15 +54,16 @@ def columns_of_published(
 ) -> ScoreColumns:
     """The columns of published tables, each in the protocol of their rows.
 
-    A task whose rows have several protocols has a column for each, and so have the columns of one
-    table in which a row has several numbers of one protocol, as those of different trainings.
+    A task whose rows have several protocols has a column for each, and so have the
+    columns of one table in which a row has several numbers of one protocol, as those of
+    different trainings.
 
     Args:
         published: The tables.
         registry: Where their tasks are found.
-        tasks: The tasks that are wanted, each by its main metric; those without a published number
-            follow under `all`. Without any, there are columns of every metric, and those that fit
-            no task here come last.
+        tasks: The tasks that are wanted, each by its main metric; those without a
+            published number follow under `all`. Without any, there are columns of every
+            metric, and those that fit no task here come last.
     """
     names: dict[tuple[ColumnScores, str], str] = {}  # of averages; by scores and label
     for one in published:
@@ -100,7 +101,10 @@ def _are_wanted(scores: ColumnScores, tasks: Sequence[Task]) -> bool:
     """Whether scores are of these tasks, by their main metric; without tasks all are wanted."""
     if not tasks:
         return True
-    return all(task in tasks and path[0] == metric_of(task).main_score[0] for task, path in scores)
+    return all(
+        task in tasks and path[0] == metric_of(task).main_score[0]
+        for task, path in scores
+    )
 
 
 def _repeated_labels(published: Table) -> set[str]:
@@ -118,14 +122,20 @@ def _repeated_labels(published: Table) -> set[str]:
     return repeated
 
 
-def _with_headings(names: Mapping[tuple[ColumnScores, str], str]) -> dict[str, ColumnScores]:
+def _with_headings(
+    names: Mapping[tuple[ColumnScores, str], str],
+) -> dict[str, ColumnScores]:
     """Columns by heading, averages last; a heading that two of them have is numbered."""
     tasks_of_single = [scores[0][0] for scores, _ in names if len(scores) == 1]
     columns_of_task = Counter(tasks_of_single)
     columns: dict[str, ColumnScores] = {}
-    for (scores, repeated), average in sorted(names.items(), key=lambda item: len(item[0][0]) > 1):
+    for (scores, repeated), average in sorted(
+        names.items(), key=lambda item: len(item[0][0]) > 1
+    ):
         task, path = scores[0]
-        heading = average or _heading(task, path, repeated, alone=columns_of_task[task] == 1)
+        heading = average or _heading(
+            task, path, repeated, alone=columns_of_task[task] == 1
+        )
         same = sum(name.partition(" #")[0] == heading for name in columns)
         columns[f"{heading} #{same + 1}" if same else heading] = scores
     return columns
@@ -136,8 +146,12 @@ def _heading(task: Task, path: ScorePath, repeated: str, *, alone: bool) -> str:
     if repeated:
         return f"{task.name} ({repeated})"
     main_path = _main_path(task, "all")
-    different = [word for word, usual in zip(path, main_path, strict=False) if word != usual]
-    return task.name if alone or not different else f"{task.name} ({' '.join(different)})"
+    different = [
+        word for word, usual in zip(path, main_path, strict=False) if word != usual
+    ]
+    return (
+        task.name if alone or not different else f"{task.name} ({' '.join(different)})"
+    )
 
 
 def _main_path(task: Task, aggregation: str) -> ScorePath:
@@ -148,7 +162,9 @@ def _main_path(task: Task, aggregation: str) -> ScorePath:
 
 def _with_average(columns: Mapping[str, ColumnScores]) -> dict[str, ColumnScores]:
     """The columns, and the average of their scores where all tasks are scored in one way."""
-    scores = tuple(dict.fromkeys(score for column in columns.values() for score in column))
+    scores = tuple(
+        dict.fromkeys(score for column in columns.values() for score in column)
+    )
     tasks = {task for task, _ in scores}
     paths = {path for _, path in scores}
     if len(paths) == 1 and len(tasks) > 1:
@@ -164,7 +180,8 @@ class MethodTable:
     """Methods, and columns by heading.
 
     Attributes:
-        p_holm: The p of each method against the best of a column, by heading and method.
+        p_holm: The p of each method against the best of a column, by heading and
+            method.
         published: Published tables whose rows of the same protocol follow the methods.
     """
 
@@ -181,7 +198,9 @@ class MethodTable:
         values: dict[tuple[str, str], Value] = {}
         for heading, scores in self.columns.items():
             for method in self.methods:
-                value = column_value(self.results, method, scores) if scores else NO_VALUE
+                value = (
+                    column_value(self.results, method, scores) if scores else NO_VALUE
+                )
                 values[heading, method] = value
         return values
 
@@ -189,13 +208,17 @@ class MethodTable:
     def records(self) -> Results:
         """The records that the values come from."""
         tasks = {task.name for scores in self.columns.values() for task, _ in scores}
-        return self.results.select((method, task) for method in self.methods for task in tasks)
+        return self.results.select(
+            (method, task) for method in self.methods for task in tasks
+        )
 
     def markdown(self) -> str:
         """The table and its caption."""
         rows = []
         for method in self.methods:
-            cells = [self.cell(heading, method, escape, "**{}**") for heading in self.columns]
+            cells = [
+                self.cell(heading, method, escape, "**{}**") for heading in self.columns
+            ]
             rows.append([label(method), *cells])
         for name, cells in self._published_rows():
             rows.append([escape(name), *cells])
@@ -207,7 +230,10 @@ class MethodTable:
         bold = r"\textbf{{{}}}"
         measured = []
         for method in self.methods:
-            cells = [self.cell(heading, method, latex_escape, bold) for heading in self.columns]
+            cells = [
+                self.cell(heading, method, latex_escape, bold)
+                for heading in self.columns
+            ]
             measured.append(latex_line([latex_escape(label(method)), *cells]))
         published = []
         for name, cells in self._published_rows():
@@ -225,7 +251,9 @@ class MethodTable:
         ]
         return "\n".join(lines)
 
-    def cell(self, heading: str, method: str, escaped: Callable[[str], str], bold: str) -> str:
+    def cell(
+        self, heading: str, method: str, escaped: Callable[[str], str], bold: str
+    ) -> str:
         """A value: bold if it is the best of its column, marked if it ties with the best."""
         value = self.values[heading, method]
         scores = self.columns[heading]
@@ -247,7 +275,10 @@ class MethodTable:
                 numbers = self._published_numbers(published, row)
                 if numbers:
                     name = f"{row.name} ({published.paper}, {published.table})"
-                    yield name, [" / ".join(numbers.get(h, ["–"])) for h in self.columns]
+                    yield (
+                        name,
+                        [" / ".join(numbers.get(h, ["–"])) for h in self.columns],
+                    )
 
     def _published_numbers(self, published: Table, row: Row) -> Mapping[str, list[str]]:
         """The printed numbers of a row that fit a column, by its heading."""
@@ -262,7 +293,11 @@ class MethodTable:
         """The heading of the column that a published number fits; None where it fits none."""
         address = self._address(cell.column.label, _scores_of(cell, self.registry))
         headings = self._headings.get(address, [])
-        own = [heading for heading in headings if heading.endswith(f" ({cell.column.label})")]
+        own = [
+            heading
+            for heading in headings
+            if heading.endswith(f" ({cell.column.label})")
+        ]
         return next(iter([*own, *headings]), None)
 
     @cached_property
@@ -276,13 +311,15 @@ class MethodTable:
     def _address(self, heading: str, scores: ColumnScores) -> Address:
         """What a column has in common with the published numbers of its protocol.
 
-        The pairs of a task of one set have the same score under every aggregation. A column that
-        fits no task is found by its heading.
+        The pairs of a task of one set have the same score under every aggregation. A
+        column that fits no task is found by its heading.
         """
         addresses = []
         for task, path in scores:
             is_single_set = self._is_single_set(task, path)
-            addresses.append((task.name, (*path[:-1], "all") if is_single_set else path))
+            addresses.append(
+                (task.name, (*path[:-1], "all") if is_single_set else path)
+            )
         return frozenset(addresses) or heading
 
     def _is_single_set(self, task: Task, path: ScorePath) -> bool:
@@ -316,7 +353,9 @@ class MethodTable:
             yield f"Mean ± standard deviation over {seeds} seeds."
 
     def _fit_corpora_in_words(self) -> Iterator[str]:
-        fitted = {method.partition("@")[2]: method for method in self.methods if "@" in method}
+        fitted = {
+            method.partition("@")[2]: method for method in self.methods if "@" in method
+        }
         for name, method in fitted.items():
             meaning = TARGETS.get(name, "a corpus that no loaded plug-in defines")
             if name in self.registry.corpora:
@@ -342,9 +381,17 @@ class MethodTable:
 
     def _digests_in_words(self, tasks: Iterable[Task]) -> str:
         """The digests of the data that the first method was measured on, and of the records."""
-        records = [r for task in tasks for r in self.results.records(self.methods[0], task.name)]
-        data = [record.digests["data"] for record in records if "data" in record.digests]
-        shown = ", ".join(dict.fromkeys(digest[:DIGEST_DIGITS_SHOWN] for digest in data))
+        records = [
+            r
+            for task in tasks
+            for r in self.results.records(self.methods[0], task.name)
+        ]
+        data = [
+            record.digests["data"] for record in records if "data" in record.digests
+        ]
+        shown = ", ".join(
+            dict.fromkeys(digest[:DIGEST_DIGITS_SHOWN] for digest in data)
+        )
         return f"Data: sha256 {shown}; records: {self.records.digest()[:DIGEST_DIGITS_SHOWN]}."
 
 
@@ -356,7 +403,9 @@ def _protocols_in_words(scores: Sequence[tuple[Task, ScorePath]]) -> Iterator[st
             if other_path == path:
                 protocol = f"{task.text} text, {'+'.join(task.scored)} split"
                 tasks.setdefault(protocol, []).append(task.name)
-        described = [f"{', '.join(names)} ({protocol})" for protocol, names in tasks.items()]
+        described = [
+            f"{', '.join(names)} ({protocol})" for protocol, names in tasks.items()
+        ]
         aggregation = f" (`{path[1]}`)" if len(path) > 1 else ""
         yield f"{path[0].capitalize()}{aggregation} ×100 on {'; '.join(described)}."
 

@@ -48,7 +48,9 @@ def search_of(number: ReportedNumber, registry: Registry, places: Places) -> str
 
 def recorded(results: Results, registry: Registry) -> frozenset[str]:
     """The encoders, without a maximum length, and the assets that records were made from."""
-    encoders = {method.partition(".")[0].partition(":")[0] for method in results.methods}
+    encoders = {
+        method.partition(".")[0].partition(":")[0] for method in results.methods
+    }
     tasks = [registry.tasks[name] for name in results.by_task if name in registry.tasks]
     return frozenset({*encoders, *(task.asset for task in tasks)})
 
@@ -58,14 +60,19 @@ def waiting_for(
 ) -> Mapping[tuple[str, ...], int]:
     """Commands that together get what published numbers wait for, and how many do, most first.
 
-    They are the numbers that a method and task here reproduce and that were not measured.
+    They are the numbers that a method and task here reproduce and that were not
+    measured.
     """
     not_run = (cell.cell for cell in cells if cell.state is CellState.NOT_RUN)
     waiting = Counter(missing(cell, registry, present) for cell in not_run)
-    return {commands: numbers for commands, numbers in waiting.most_common() if commands}
+    return {
+        commands: numbers for commands, numbers in waiting.most_common() if commands
+    }
 
 
-def missing(cell: PublishedCell, registry: Registry, present: Collection[str]) -> tuple[str, ...]:
+def missing(
+    cell: PublishedCell, registry: Registry, present: Collection[str]
+) -> tuple[str, ...]:
     """The commands that get what a published number needs.
 
     Args:
@@ -80,7 +87,9 @@ def _sizes_of_missing(
     cell: PublishedCell, registry: Registry, present: Collection[str]
 ) -> Mapping[str, int | None]:
     """The commands that get what a published number needs, with the bytes, where they are known."""
-    asset_names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
+    asset_names = [
+        registry.tasks[task].asset for task in cell.tasks if task in registry.tasks
+    ]
     assets: list[Asset] = []
     sizes: dict[str, int | None] = {}
     method = composed(cell.method, registry)
@@ -133,7 +142,9 @@ def best_next_step(
     steps = []
     for commands in needs:
         known = [
-            sizes[command] or 0 for command in commands if command.startswith("harness fetch ")
+            sizes[command] or 0
+            for command in commands
+            if command.startswith("harness fetch ")
         ]
         if commands and len(known) == len(commands) and all(known):
             got = [

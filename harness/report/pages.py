@@ -1,5 +1,5 @@
-"""The pages of conformance and of traps, the counts that README and other pages begin with, and
-the table of the example plug-ins."""
+"""The pages of conformance and of traps, the counts that README and other pages begin
+with, and the table of the example plug-ins."""
 
 from __future__ import annotations
 
@@ -26,8 +26,24 @@ from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 CONFORMANCE_PAGE = "conformance.md"
 TRAPS_PAGE = "protocols.md"
-SCORE_HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
-REFERENCE_HEAD = ("reference", "program of", "scores", "compared", "equal", "largest difference")
+SCORE_HEAD = (
+    "method",
+    "task",
+    "score",
+    "theirs",
+    "ours",
+    "difference",
+    "tolerance",
+    "verdict",
+)
+REFERENCE_HEAD = (
+    "reference",
+    "program of",
+    "scores",
+    "compared",
+    "equal",
+    "largest difference",
+)
 
 
 def conformance_page(
@@ -50,12 +66,18 @@ def conformance_page(
     return Page("Conformance", parts, results.select(cells))
 
 
-def _reference_row(reference: Reference, scores: Sequence[ReferenceScore]) -> list[object]:
+def _reference_row(
+    reference: Reference, scores: Sequence[ReferenceScore]
+) -> list[object]:
     """A reference in the table of all: how many scores it has, and how many equal ours."""
-    differences = [abs(score.difference) for score in scores if score.difference is not None]
+    differences = [
+        abs(score.difference) for score in scores if score.difference is not None
+    ]
     return [
         f"`{reference.file}`",
-        f"the authors of {reference.authors_of}" if reference.authors_of else "a library",
+        f"the authors of {reference.authors_of}"
+        if reference.authors_of
+        else "a library",
         len(scores),
         len(differences),
         sum(score.agrees is True for score in scores),
@@ -87,8 +109,12 @@ def _score_row(score: ReferenceScore) -> list[str]:
         measured, difference, verdict = score.state, "", ""
     else:
         measured = f"{score.ours:.4f}"
-        difference = f"{round(score.difference, 4) + 0.0:+.4f}"  # 0.0 makes -0.0 positive
-        verdict = score.state if score.agrees else f"{score.state}, beyond the tolerance"
+        difference = (
+            f"{round(score.difference, 4) + 0.0:+.4f}"  # 0.0 makes -0.0 positive
+        )
+        verdict = (
+            score.state if score.agrees else f"{score.state}, beyond the tolerance"
+        )
     return [
         f"`{method}`",
         f"`{task}`" if task else "training",
@@ -108,7 +134,9 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
         rows = []
         for row, score, gap in trap.values(results):
             difference = "" if gap is None else f"{gap:+.2f}"
-            rows.append([row.what, f"`{row.method}`", f"`{row.task}`", score, difference])
+            rows.append(
+                [row.what, f"`{row.method}`", f"`{row.task}`", score, difference]
+            )
         numbers = table(["", "method", "task", "score", "difference"], rows, words=3)
         parts += [f"## {number}. {trap.title}", trap.text, numbers]
     cells = [(row.method, row.task) for trap in traps for row in trap.rows]
@@ -180,13 +208,17 @@ def _tally_of_published(folder: ResultsFolder) -> Tally:
     """How many published numbers were measured, with their verdicts."""
     cells = folder.reproduced
     counts = count(cells)
-    verdicts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
+    verdicts = [
+        f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]
+    ]
     if verdicts and not counts[CellState.DIFFERS]:
         verdicts.append("none differs")
     what = f"published numbers were measured here, by {different_scores(cells):,} different scores"
     if verdicts:
         what += f": {', '.join(verdicts)}"
-    return Tally(number=f"{counts['run']:,}", total=f"of {counts['published']:,}", what=what)
+    return Tally(
+        number=f"{counts['run']:,}", total=f"of {counts['published']:,}", what=what
+    )
 
 
 def _tally_of_scores(programs: str, scores: Sequence[ReferenceScore]) -> Tally:
@@ -254,7 +286,9 @@ def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = {}
     for published in folder.tables:
         counts_of_table = count(folder.reproductions(published).values())
-        counts[published.paper] = counts.get(published.paper, Counter()) + counts_of_table
+        counts[published.paper] = (
+            counts.get(published.paper, Counter()) + counts_of_table
+        )
     return counts
 
 

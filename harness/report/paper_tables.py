@@ -14,7 +14,14 @@ from harness.report.latex import latex_comment, latex_escape, latex_line, latex_
 from harness.report.markdown import Page, escape, table, tolerances
 from harness.report.sentences import fitted_on, metric, notes_on_origin, trained_on
 from harness.results.index import Results
-from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table, reasons
+from harness.results.published import (
+    EVIDENCE,
+    Column,
+    PublishedCell,
+    Row,
+    Table,
+    reasons,
+)
 from harness.results.reproduction import Reproduction, composed
 from harness.results.verdict import CellState
 
@@ -33,7 +40,12 @@ VERDICT_MARKS: Mapping[CellState, str] = {
     CellState.TOO_FEW_SEEDS: "…",
 }
 EVIDENCE_COLUMN = "ev."
-EVIDENCE_MARKS: Mapping[str, str] = {"confirmed": "●", "code": "◉", "paper": "○", "inferred": "△"}
+EVIDENCE_MARKS: Mapping[str, str] = {
+    "confirmed": "●",
+    "code": "◉",
+    "paper": "○",
+    "inferred": "△",
+}
 
 Cells = Mapping[str, Reproduction]
 
@@ -74,7 +86,9 @@ class Line:
         if self.kind == "heading":
             return [self.label]
         label = (
-            self.label if self.kind == "published" else f"{MEASURED_MARK}{THIN_SPACE}{self.label}"
+            self.label
+            if self.kind == "published"
+            else f"{MEASURED_MARK}{THIN_SPACE}{self.label}"
         )
         verdicts = list(self.verdicts())
         is_shared = len(verdicts) == 1
@@ -83,7 +97,9 @@ class Line:
         texts = [label + self.notes, self.evidence]
         for number in self.numbers:
             if number.verdict and not is_shared:
-                texts.append(f"{number.text}{THIN_SPACE}{VERDICT_MARKS[number.verdict]}")
+                texts.append(
+                    f"{number.text}{THIN_SPACE}{VERDICT_MARKS[number.verdict]}"
+                )
             else:
                 texts.append(number.text)
         return texts
@@ -93,7 +109,8 @@ class Line:
 class Block:
     """One of the tables that a published table is split into, if it is too wide.
 
-    `head` has the headings of all columns, `columns` the ids of those that hold numbers.
+    `head` has the headings of all columns, `columns` the ids of those that hold
+    numbers.
     """
 
     caption: str
@@ -148,7 +165,10 @@ def sheet(published: Table, cells: Cells, registry: Registry) -> Sheet:
         verdicts=_legend_of_verdicts(cells),
         legend=_legend_of_rows(published, cells),
         notes=notes + _notes_of_table(published),
-        rows=[_description(row, published, cells, registry, footnotes) for row in published.rows],
+        rows=[
+            _description(row, published, cells, registry, footnotes)
+            for row in published.rows
+        ],
         rules=[tolerances()] if is_measured else [],
     )
 
@@ -156,11 +176,15 @@ def sheet(published: Table, cells: Cells, registry: Registry) -> Sheet:
 def _legend_of_verdicts(cells: Cells) -> list[str]:
     """What the marks of the verdicts in a table mean."""
     states = {cell.state for cell in cells.values()}
-    marks = [f"{mark} {state}" for state, mark in VERDICT_MARKS.items() if state in states]
+    marks = [
+        f"{mark} {state}" for state, mark in VERDICT_MARKS.items() if state in states
+    ]
     if not marks:
         return []
     measured = f"{MEASURED_MARK} measured here, with its verdict"
-    return [f"{measured} (or before the numbers, if all have the same): {', '.join(marks)}."]
+    return [
+        f"{measured} (or before the numbers, if all have the same): {', '.join(marks)}."
+    ]
 
 
 def _legend_of_rows(published: Table, cells: Cells) -> list[str]:
@@ -168,13 +192,17 @@ def _legend_of_rows(published: Table, cells: Cells) -> list[str]:
     legend = []
     kinds = {cell.cell.evidence for cell in cells.values()}
     marks = [
-        f"{EVIDENCE_MARKS[kind]} {kind}, {EVIDENCE[kind]}" for kind in EVIDENCE if kind in kinds
+        f"{EVIDENCE_MARKS[kind]} {kind}, {EVIDENCE[kind]}"
+        for kind in EVIDENCE
+        if kind in kinds
     ]
     if marks:
         meaning = f"{EVIDENCE_COLUMN} (evidence) is how the protocol of a row is known"
         legend.append(f"{meaning}: {'; '.join(marks)}.")
     if any(row.transductive for row in published.rows):
-        legend.append(f"{DAGGER} fitted on the sentences that are scored, no labels seen.")
+        legend.append(
+            f"{DAGGER} fitted on the sentences that are scored, no labels seen."
+        )
     return legend
 
 
@@ -200,7 +228,9 @@ def _blocks(published: Table, cells: Cells, footnotes: Footnotes) -> Iterator[Bl
         return
     by_metric: dict[str, list[Column]] = {}
     for column in published.columns:
-        by_metric.setdefault(metric(column.metric or published.metric), []).append(column)
+        by_metric.setdefault(metric(column.metric or published.metric), []).append(
+            column
+        )
     for caption, columns in by_metric.items():
         headings = [column.label for column in columns]
         yield _block(caption, headings, columns, published, cells, footnotes)
@@ -218,7 +248,9 @@ def _block(
     lines: list[Line] = []
     group = None
     for row in published.rows:
-        in_row = [cells.get(f"{published.id}/{row.id}/{column.id}") for column in columns]
+        in_row = [
+            cells.get(f"{published.id}/{row.id}/{column.id}") for column in columns
+        ]
         if not any(in_row):
             continue
         if row.group and row.group != group:
@@ -251,13 +283,17 @@ def _lines_of_row(
     cells = [cell for cell in columns if cell is not None]
     yield _published_line(row, columns, footnotes)
     if any(cell.scores for cell in cells):
-        shares = {c.cell.column.label: c.coverage for c in cells if c.coverage is not None}
+        shares = {
+            c.cell.column.label: c.coverage for c in cells if c.coverage is not None
+        }
         note = coverage_note(shares)
         yield Line(
             kind="measured",
             label="measured",
             row=row.id,
-            numbers=[_measured_number(cell) if cell else Number("") for cell in columns],
+            numbers=[
+                _measured_number(cell) if cell else Number("") for cell in columns
+            ],
             notes=footnotes.mark(f"{note}.") if note else "",
         )
     if any(cell.verdict.k for cell in cells):
@@ -269,7 +305,9 @@ def _lines_of_row(
         )
 
 
-def _published_line(row: Row, columns: Sequence[Reproduction | None], footnotes: Footnotes) -> Line:
+def _published_line(
+    row: Row, columns: Sequence[Reproduction | None], footnotes: Footnotes
+) -> Line:
     """The published numbers of a row, with the footnotes on the row and on its numbers."""
     cells = [cell for cell in columns if cell is not None]
     texts = [_reason(row), row.note]
@@ -302,7 +340,11 @@ def _reason(level: Row | Column) -> str:
 def printed(cell: PublishedCell) -> str:
     """The published digits, in points; a long fraction has as many as tables show."""
     digits = cell.in_points or cell.value
-    return f"{float(digits):.{MOST_DECIMALS}f}" if _decimals(digits) > MOST_DECIMALS else digits
+    return (
+        f"{float(digits):.{MOST_DECIMALS}f}"
+        if _decimals(digits) > MOST_DECIMALS
+        else digits
+    )
 
 
 def _measured_number(cell: Reproduction) -> Number:
@@ -322,7 +364,9 @@ def _spread(cell: Reproduction) -> str:
     seeds, deviation = cell.verdict.k, cell.verdict.sd
     if seeds is None:
         return ""
-    return f"({seeds})" if deviation is None else f"{deviation:.2f}{THIN_SPACE}({seeds})"
+    return (
+        f"({seeds})" if deviation is None else f"{deviation:.2f}{THIN_SPACE}({seeds})"
+    )
 
 
 def _description(
@@ -340,8 +384,12 @@ def _description(
         facts.append(f"fitted on {corpus}")
     in_row = [cell for cell in cells.values() if cell.cell.row.id == row.id]
     if not any(cell.scores for cell in in_row):
-        states = [str(cell.state) for cell in in_row if row.why_not or not cell.cell.why_not]
-        facts.append(", ".join(dict.fromkeys(states)) + footnotes.marks.get(_reason(row), ""))
+        states = [
+            str(cell.state) for cell in in_row if row.why_not or not cell.cell.why_not
+        ]
+        facts.append(
+            ", ".join(dict.fromkeys(states)) + footnotes.marks.get(_reason(row), "")
+        )
     labels = [other.label for other in published.rows]
     name = row.name if labels.count(row.label) > 1 else row.label
     return f"{name} (`{row.id}`): {'; '.join(filter(None, facts))}."
@@ -350,10 +398,14 @@ def _description(
 # Formats
 
 
-def paper_page(published: Table, cells: Cells, registry: Registry, records: Results) -> Page:
+def paper_page(
+    published: Table, cells: Cells, registry: Registry, records: Results
+) -> Page:
     """The table's page, made from these records."""
     shown = sheet(published, cells, registry)
-    parts = [escape(f"{published.paper}, {published.table}. Source: {published.source}.")]
+    parts = [
+        escape(f"{published.paper}, {published.table}. Source: {published.source}.")
+    ]
     for block in shown.blocks:
         if block.caption:
             parts.append(f"**{escape(block.caption)}**")
@@ -378,7 +430,9 @@ def _markdown_cells(line: Line, width: int) -> list[str]:
     label, *others = [escape(text) for text in line.texts()]
     if line.kind == "heading":
         return [f"*{label}*"] + [""] * (width - 1)
-    breakable = re.sub(r"(?<=\w)_(?=\w)", "_<wbr>", label)  # where a long name may be broken
+    breakable = re.sub(
+        r"(?<=\w)_(?=\w)", "_<wbr>", label
+    )  # where a long name may be broken
     return [breakable, *others]
 
 
@@ -386,12 +440,18 @@ def _bullets(texts: Sequence[str]) -> str:
     return "\n".join(f"- {escape(text)}" for text in texts)
 
 
-def paper_latex(published: Table, cells: Cells, registry: Registry, records: Results) -> str:
+def paper_latex(
+    published: Table, cells: Cells, registry: Registry, records: Results
+) -> str:
     """The table for a paper: a file for \\input, with booktabs; its notes are comments."""
     shown = sheet(published, cells, registry)
     lines = [
-        latex_comment(f"{published.paper}, {published.title}. Generated by harness table."),
-        latex_comment(f"\\cite{{{published.cite}}}: harness cite --table {published.id}"),
+        latex_comment(
+            f"{published.paper}, {published.title}. Generated by harness table."
+        ),
+        latex_comment(
+            f"\\cite{{{published.cite}}}: harness cite --table {published.id}"
+        ),
         latex_comment(f"Records: sha256 {records.digest()}"),
     ]
     for block in shown.blocks:
@@ -412,7 +472,9 @@ def _latex_block(block: Block) -> str:
             groups.append([rf"\multicolumn{{{len(block.head)}}}{{l}}{{{text}}} \\"])
         else:
             groups[-1].append(latex_line(map(latex_escape, line.texts())))
-    return latex_table("ll" + "r" * len(block.columns), block.head, filter(None, groups))
+    return latex_table(
+        "ll" + "r" * len(block.columns), block.head, filter(None, groups)
+    )
 
 
 def contents(tables: Sequence[Table]) -> str:
@@ -420,7 +482,9 @@ def contents(tables: Sequence[Table]) -> str:
     lines = ["# Generated by harness report: sha256, numbers, published table"]
     digests = {published.id: digest_of_repr(published) for published in tables}
     for published in tables:
-        lines.append(f"{digests[published.id]}  {len(published.cells):>5}  {published.id}")
+        lines.append(
+            f"{digests[published.id]}  {len(published.cells):>5}  {published.id}"
+        )
     total = sum(len(published.cells) for published in tables)
     lines.append(f"{digest_of(digests)}  {total:>5}  all")
     return "\n".join(lines) + "\n"

@@ -11,7 +11,13 @@ from statistics import fmean
 from harness.core.hardware import base_name
 from harness.report.markdown import Page, escape, table
 from harness.report.sentences import aggregation, metric, number_of, signed
-from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, ClaimTests, Finding
+from harness.results.claim_tests import (
+    AVERAGE,
+    ClaimOutcome,
+    ClaimResult,
+    ClaimTests,
+    Finding,
+)
 from harness.results.claims import Claim, Claims
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.index import NOT_MEASURED, value
@@ -42,7 +48,9 @@ FINDING_HEAD = (
 SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 
 
-def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> Page:
+def claims_page(
+    claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()
+) -> Page:
     """Summary, tables of claims, effect sizes, one section a claim, searches."""
     results = [tests.test(claim) for claim in claims.resolved]
     sizes = sizes_of_encoders(tests.results, tests.registry)
@@ -76,7 +84,8 @@ def claims_by_size(
         sizes: The size of each measured encoder.
 
     Returns:
-        The claims by the titles of their groups; the last group is that of claims without a score.
+        The claims by the titles of their groups; the last group is that of claims
+        without a score.
     """
     groups: dict[str, list[ClaimResult]] = {size.heading: [] for size in EncoderSize}
     groups[NO_SCORES] = []
@@ -141,15 +150,16 @@ def parts_of_sentences(results: Sequence[ClaimResult]) -> str:
     text = ""
     for sentence, parts in sentences.items():
         be = "is part" if len(parts) == 1 else "are parts"
-        text += (
-            f" {number_of(len(parts), 'claim')} ({outcomes_in_words(parts)}) {be} of {sentence}."
-        )
+        count = number_of(len(parts), "claim")
+        text += f" {count} ({outcomes_in_words(parts)}) {be} of {sentence}."
     return text
 
 
 def _counts(counts: Counter[ClaimOutcome]) -> str:
     """`3 higher, 1 lower, 0 undecided, 2 not measured`; the last only where there are such."""
-    outcomes = [outcome for outcome in ClaimOutcome if counts[outcome] or outcome in DECISIONS]
+    outcomes = [
+        outcome for outcome in ClaimOutcome if counts[outcome] or outcome in DECISIONS
+    ]
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in outcomes)
 
 
@@ -165,7 +175,15 @@ def _overview(groups: Mapping[str, Sequence[ClaimResult]]) -> str:
             counts = [result.outcomes.count(outcome) for outcome in ClaimOutcome]
             in_paper = result.in_paper if claim.better.values else MISSING_NUMBER
             named = [_link(result), claim.claim, _encoders(claim), _place(claim.table)]
-            rows.append([*named, *counts, len(result.findings), in_paper, f"**{result.outcome}**"])
+            rows.append(
+                [
+                    *named,
+                    *counts,
+                    len(result.findings),
+                    in_paper,
+                    f"**{result.outcome}**",
+                ]
+            )
         parts += [f"### {title}: {encoders_of(group)}", table(head, rows, words=4)]
     return "\n\n".join(parts)
 
@@ -180,7 +198,9 @@ def _effects(results: Sequence[ClaimResult]) -> str:
         findings = {finding.label: finding for finding in result.findings}
         if result.average is not None:
             findings[AVERAGE] = result.average
-        effects = [_effect(findings[label]) if label in findings else "" for label in labels]
+        effects = [
+            _effect(findings[label]) if label in findings else "" for label in labels
+        ]
         rows.append([_link(result), _encoders(result.claim), *effects])
     return table(["claim", "tested on", *map(escape, labels)], rows, words=2)
 
@@ -189,7 +209,9 @@ def _effect(finding: Finding) -> str:
     """`+1.25, +0.80`: the published difference, then the measured one."""
     claimed, decision = finding.claimed, finding.decision
     published = MISSING_NUMBER if claimed is None else signed(claimed)
-    measured = decision.outcome if decision.difference is None else signed(decision.difference)
+    measured = (
+        decision.outcome if decision.difference is None else signed(decision.difference)
+    )
     return f"{published}, {measured}"
 
 
@@ -198,8 +220,12 @@ def _section(result: ClaimResult) -> list[str]:
     claim = result.claim
     above, below = claim.methods
     tasks = ", ".join(dict.fromkeys(f"`{column.task}`" for column in claim.columns))
-    metrics = dict.fromkeys(metric(c.metric or claim.table.metric) for c in claim.columns)
-    words = filter(None, [*metrics, aggregation(claim.table.aggregation), f"on {tasks}"])
+    metrics = dict.fromkeys(
+        metric(c.metric or claim.table.metric) for c in claim.columns
+    )
+    words = filter(
+        None, [*metrics, aggregation(claim.table.aggregation), f"on {tasks}"]
+    )
     about = (
         f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {escape(claim.better.label)} "
         f"above {escape(claim.worse.label)}; tested on {_encoders(claim)}: `{above}` above "
@@ -228,8 +254,19 @@ def _line(finding: Finding) -> list[str]:
         published = [f"{better:.2f}", f"{worse:.2f}", signed(claimed)]
     interval = " to ".join(signed(bound) for bound in decision.interval or ())
     difference = "" if decision.difference is None else signed(decision.difference)
-    measured = [*map(str, finding.sides), difference, interval, p_value(decision.p_holm)]
-    return [escape(finding.label), *published, *measured, str(decision.outcome), decision.basis]
+    measured = [
+        *map(str, finding.sides),
+        difference,
+        interval,
+        p_value(decision.p_holm),
+    ]
+    return [
+        escape(finding.label),
+        *published,
+        *measured,
+        str(decision.outcome),
+        decision.basis,
+    ]
 
 
 def p_value(p: float | None) -> str:
@@ -247,7 +284,9 @@ def _notes(claim: Claim) -> str:
     if not claim.of_paper:
         notes.append("No paper claims this of the encoder that was tested.")
     if claim.conjunction:
-        notes.append("It claims every column: it is `higher` only if all are, `lower` if one is.")
+        notes.append(
+            "It claims every column: it is `higher` only if all are, `lower` if one is."
+        )
     if claim.note:
         notes.append(claim.note)
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
@@ -255,10 +294,16 @@ def _notes(claim: Claim) -> str:
         published, tested = _chain(row.method or method), _chain(method)
         if published != tested:
             notes.append(f"{label} has {published} in the paper, and {tested} here.")
-        other = [row.tasks[c.id] for c in claim.columns if row.tasks.get(c.id, c.task) != c.task]
+        other = [
+            row.tasks[c.id]
+            for c in claim.columns
+            if row.tasks.get(c.id, c.task) != c.task
+        ]
         if other:
             names = ", ".join(f"`{name}`" for name in other)
-            notes.append(f"{label} is published on {names}, another text form than here.")
+            notes.append(
+                f"{label} is published on {names}, another text form than here."
+            )
     return " ".join(notes)
 
 
@@ -273,7 +318,9 @@ def _link(result: ClaimResult) -> str:
 
 
 def _place(published: Table) -> str:
-    return f"[{escape(f'{published.paper}, {published.table}')}](papers/{published.id}.md)"
+    return (
+        f"[{escape(f'{published.paper}, {published.table}')}](papers/{published.id}.md)"
+    )
 
 
 def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:

@@ -88,7 +88,11 @@ def evidence_of(cell: PublishedCell, confirmed_by: Reference | None) -> str:
         return words
     if confirmed_by is None:
         return f"{words} by no reference that was measured here"
-    whose = "the authors' code" if confirmed_by.is_of_authors_of(cell.table) else "another program"
+    whose = (
+        "the authors' code"
+        if confirmed_by.is_of_authors_of(cell.table)
+        else "another program"
+    )
     return f"{words} against {whose}, {confirmed_by.program}"
 
 
@@ -100,21 +104,34 @@ def origin_in_words(origin: Origin) -> str:
 
 def notes_on_origin(reproduction: Reproduction) -> list[str]:
     """A note for an unpinned encoder, an unpinned fit corpus, and each other id of the method."""
-    notes = [f"{origin.name}: {origin_in_words(origin)}" for origin in reproduction.unpinned]
-    notes += [f"measured as {other}, of the same weights" for other in reproduction.measured_as]
+    notes = [
+        f"{origin.name}: {origin_in_words(origin)}" for origin in reproduction.unpinned
+    ]
+    notes += [
+        f"measured as {other}, of the same weights"
+        for other in reproduction.measured_as
+    ]
     return notes
 
 
 def chosen(fields: Mapping[str, str]) -> str:
     """Choices of a protocol with their values: `pooling mean, fit on none`."""
-    choices = [f"{name.replace('_', ' ')} {value or 'none'}" for name, value in fields.items()]
+    choices = [
+        f"{name.replace('_', ' ')} {value or 'none'}" for name, value in fields.items()
+    ]
     return ", ".join(choices)
 
 
 def choice_cells(choice: OtherChoice) -> list[str]:
     """What changes, by how much on each encoder, at which row, on all rows, what sets it, traps."""
-    effects = [f"{encoder} {signed(effect)}" for encoder, effect in choice.effects.items()]
-    row = "sum of two effects" if choice.is_sum else chosen(choice.differences) or "this row"
+    effects = [
+        f"{encoder} {signed(effect)}" for encoder, effect in choice.effects.items()
+    ]
+    row = (
+        "sum of two effects"
+        if choice.is_sum
+        else chosen(choice.differences) or "this row"
+    )
     ends = " to ".join(dict.fromkeys([signed(choice.lowest), signed(choice.highest)]))
     spread = f"{ends} ({number_of(choice.rows, 'row')})"
     traps = ", ".join(map(str, choice.traps)) or "–"
@@ -204,7 +221,9 @@ def _lines_on_cell(explanation: Explanation) -> list[str]:
     if evidence:
         lines.append(f"evidence: {evidence}")
     if protocol is not None:
-        scored = f"split {protocol.split}, {protocol.score} {protocol.aggregation}".rstrip()
+        scored = (
+            f"split {protocol.split}, {protocol.score} {protocol.aggregation}".rstrip()
+        )
         lines.append(f"protocol: {protocol.text} text, {scored}")
     return lines
 
@@ -220,7 +239,9 @@ def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
         verdict = f"{reproduction.verdict.difference:+.4f}, {reproduction.state}"
         lines.append(f"measured: {reproduction.measured:.4f} ({verdict})")
         if reproduction.coverage is not None:
-            note = coverage_note({reproduction.cell.column.label: reproduction.coverage})
+            note = coverage_note(
+                {reproduction.cell.column.label: reproduction.coverage}
+            )
             if note:
                 lines.append(f"word vectors: {note}")
     if protocol is not None:
@@ -229,7 +250,14 @@ def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
     return lines
 
 
-CHOICE_HEAD = ("change", "moves the score by", "measured at", "on all rows", "set by", "trap")
+CHOICE_HEAD = (
+    "change",
+    "moves the score by",
+    "measured at",
+    "on all rows",
+    "set by",
+    "trap",
+)
 MOST_CHOICES = 25  # that an explanation shows
 
 
@@ -243,18 +271,29 @@ def choice_tables(
         side = "above" if gap > 0 else "below"
         yield f"Your number is {abs(gap):.2f} points {side} the published one."
         move = f"that were measured to move a score by about {signed(gap)}"
-        tables = {f"Single choices {move}": choices, f"Pairs of choices {move}": explanation.pairs}
+        tables = {
+            f"Single choices {move}": choices,
+            f"Pairs of choices {move}": explanation.pairs,
+        }
     cell = explanation.reproduction.cell
-    applying = {number for number, trap in enumerate(traps, start=1) if trap.applies_to(cell)}
+    applying = {
+        number for number, trap in enumerate(traps, start=1) if trap.applies_to(cell)
+    }
     for title, shown in tables.items():
         rows = [choice_cells(choice) for choice in shown]
-        yield f"{title}:\n\n{text_table(rows, CHOICE_HEAD, width)}" if rows else f"{title}: none"
+        yield (
+            f"{title}:\n\n{text_table(rows, CHOICE_HEAD, width)}"
+            if rows
+            else f"{title}: none"
+        )
         for choice in shown:
             applying.update(choice.traps)
     if applying:
         lines = ["Traps that apply:"]
         for number in sorted(applying):
-            lines.append(f"  {number}. {traps[number - 1].title}: {trap_link(number, traps)}")
+            lines.append(
+                f"  {number}. {traps[number - 1].title}: {trap_link(number, traps)}"
+            )
         yield "\n".join(lines)
 
 

@@ -12,7 +12,13 @@ from harness.results.folder import ResultsFolder
 from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 
 THREADS_PAGE = "threads.md"
-THREAD_HEAD = ("thread", "published row", "the reader's numbers", "cause", "place of the cause")
+THREAD_HEAD = (
+    "thread",
+    "published row",
+    "the reader's numbers",
+    "cause",
+    "place of the cause",
+)
 NO_ROW = "no such row"
 CAUSE_ABSENT = "not named"
 
@@ -63,7 +69,11 @@ def threads_page(folder: ResultsFolder) -> Page:
     """A table of the threads, then each with its answer."""
     threads = answered_threads(folder)
     rows = [_row(answered) for answered in threads]
-    parts = [texts()["threads"], summary(threads), table(THREAD_HEAD, rows, words=len(THREAD_HEAD))]
+    parts = [
+        texts()["threads"],
+        summary(threads),
+        table(THREAD_HEAD, rows, words=len(THREAD_HEAD)),
+    ]
     for answered in threads:
         if answered.lines:
             parts += _section(answered)

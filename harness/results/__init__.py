@@ -1,4 +1,5 @@
 """Records, published numbers, verdicts, claims, and the statistics behind them.
 
-It imports the packages up to `registry`. It never runs a model and never renders a page.
+It imports the packages up to `registry`. It never runs a model and never renders a
+page.
 """

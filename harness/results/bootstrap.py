@@ -1,15 +1,17 @@
 """Method against method: the paired bootstrap over test items and seeds, and Holm's correction.
 
-Both methods saw the same items, so both are scored on the same resamples of them and the
-differences are what counts. Where a method was measured with several seeds, each of them is scored
-on the resample, and their mean is drawn as well. (A published number against a measured one is
-another question; see `harness.results.verdict`.)
+Both methods saw the same items, so both are scored on the same resamples of them and
+the differences are what counts. Where a method was measured with several seeds, each of
+them is scored on the resample, and their mean is drawn as well. (A published number
+against a measured one is another question; see `harness.results.verdict`.)
 
-A resample is kept as counts: how often it holds each item. Weighted mid-ranks are then sums of
-counts over the items in one fixed order, so nothing is ever sorted again, and they are whole
-numbers, so rank scores are exact and do not depend on how the work is cut into blocks.
+A resample is kept as counts: how often it holds each item. Weighted mid-ranks are then
+sums of counts over the items in one fixed order, so nothing is ever sorted again, and
+they are whole numbers, so rank scores are exact and do not depend on how the work is
+cut into blocks.
 
-Axis letters, in addition to those of `harness.core.types`: M methods, S seeds, R resamples.
+Axis letters, in addition to those of `harness.core.types`: M methods, S seeds, R
+resamples.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ SIGNIFICANCE_LEVEL = 0.05  # of a test: what has a smaller p differs
 
 COUNTS_IN_BLOCK = 2**17  # one block (1 MB) and its ranks stay in a core's cache
 
-# A column whose spread in a resample is below this share of its own is constant there, and what
-# is left of its variance is rounding noise.
+# A column whose spread in a resample is below this share of its own is constant there,
+# and what is left of its variance is rounding noise.
 SMALLEST_SPREAD = 1e-9
 
 
@@ -44,8 +46,8 @@ SMALLEST_SPREAD = 1e-9
 class PairedComparison:
     """One method minus another, in points: 95 % interval and two-sided p over `resamples`.
 
-    `resamples` counts those in which both scores are defined; a constant column has no rank
-    correlation, and the resamples that hold one are left out.
+    `resamples` counts those in which both scores are defined; a constant column has no
+    rank correlation, and the resamples that hold one are left out.
     """
 
     low: float
@@ -54,12 +56,15 @@ class PairedComparison:
     resamples: int
 
 
-def draw_counts(items: Sequence[str], resamples: int, seed: int) -> UInt8[np.ndarray, "P R"]:
+def draw_counts(
+    items: Sequence[str], resamples: int, seed: int
+) -> UInt8[np.ndarray, "P R"]:
     """How often each resample holds each item: a Poisson distribution of mean 1.
 
-    Every distinct item has a generator of its own, seeded by its text. So an item that several
-    tasks share, or one holds twice, is in a resample equally often everywhere, and an average over
-    tasks varies as much as it does; and tasks that were resampled apart pair as well.
+    Every distinct item has a generator of its own, seeded by its text. So an item that
+    several tasks share, or one holds twice, is in a resample equally often everywhere,
+    and an average over tasks varies as much as it does; and tasks that were resampled
+    apart pair as well.
     """
     if not items or resamples < 1:
         raise ScoreError(
@@ -68,7 +73,9 @@ def draw_counts(items: Sequence[str], resamples: int, seed: int) -> UInt8[np.nda
         )
     rows: dict[str, UInt8[np.ndarray, " R"]] = {}
     for item in dict.fromkeys(items):
-        rows[item] = generator_of(item, seed).poisson(1.0, size=resamples).astype(np.uint8)
+        rows[item] = (
+            generator_of(item, seed).poisson(1.0, size=resamples).astype(np.uint8)
+        )
     return np.stack([rows[item] for item in items])
 
 
@@ -89,9 +96,10 @@ def bootstrap_scores(
 ) -> Float64[np.ndarray, "M R"]:
     """The score, in points, of every method's cosines (or classes) on every resample of the items.
 
-    `counts` are those of `draw_counts`. `all` scores the whole set, as if it had no groups; `wmean`
-    scores each group, whose size (and so its weight) is fixed by design. A score that is undefined
-    is NaN. A method's scores are the same whatever methods are scored with it.
+    `counts` are those of `draw_counts`. `all` scores the whole set, as if it had no
+    groups; `wmean` scores each group, whose size (and so its weight) is fixed by
+    design. A score that is undefined is NaN. A method's scores are the same whatever
+    methods are scored with it.
     """
     sizes = columns.shape[-1], len(gold), len(group), len(counts)
     if len({*sizes}) != 1 or not gold.size:
@@ -119,15 +127,18 @@ def seed_weights(
 ) -> Float64[np.ndarray, "S R"]:
     """Weights of the seeds in the mean of each resample, by which it varies as Student's t says.
 
-    With one seed the weight is 1. Of more, the weights of a resample sum to 1, and over fixed items
-    the weighted mean is the mean plus t(S - 1) standard errors. (To draw few seeds with replacement
-    would make intervals too narrow: by more than a third of five seeds.)
+    With one seed the weight is 1. Of more, the weights of a resample sum to 1, and over
+    fixed items the weighted mean is the mean plus t(S - 1) standard errors. (To draw
+    few seeds with replacement would make intervals too narrow: by more than a third of
+    five seeds.)
     """
     if seeds == 1:
         return np.ones((1, resamples))
     normal = rng.normal(size=(resamples, seeds)).T
     spread = np.sqrt(rng.chisquare(seeds - 1, size=resamples) / (seeds - 1))
-    return 1 / seeds + (normal - normal.mean(axis=0)) / (math.sqrt(seeds * (seeds - 1)) * spread)
+    return 1 / seeds + (normal - normal.mean(axis=0)) / (
+        math.sqrt(seeds * (seeds - 1)) * spread
+    )
 
 
 def compare_resamples(
@@ -135,14 +146,17 @@ def compare_resamples(
 ) -> PairedComparison:
     """Is a other than b? Both hold scores on the same resamples.
 
-    p is twice the smaller share of resamples on either side of 0 (a tie is on both), counting the
-    observed set as one more, so it is never 0 and equal methods have 1. Percentile interval.
+    p is twice the smaller share of resamples on either side of 0 (a tie is on both),
+    counting the observed set as one more, so it is never 0 and equal methods have 1.
+    Percentile interval.
     """
     # Rounded as cosines are: what is equal but for summation noise must tie.
     difference = np.round((a - b)[~np.isnan(a - b)], TIE_DECIMALS)
     n = len(difference)
     if n == 0:
-        raise ScoreError("no resample in which both scores are defined: is a column constant?")
+        raise ScoreError(
+            "no resample in which both scores are defined: is a column constant?"
+        )
     below, above = (difference <= 0).sum(), (difference >= 0).sum()
     low, high = np.quantile(difference, [0.025, 0.975])
     p = min(1.0, 2 * (1 + min(below, above)) / (1 + n))
@@ -168,7 +182,9 @@ def _one_group(
     blocks = _blocks(counts)
     if metric == "accuracy":
         right = (columns == gold).astype(np.float64)
-        return np.hstack([_divide(100 * (right @ part), part.sum(axis=0)) for part in blocks])
+        return np.hstack(
+            [_divide(100 * (right @ part), part.sum(axis=0)) for part in blocks]
+        )
     if metric == "auc":
         areas = [_area(column, gold == 1) for column in columns]
         return np.hstack([np.stack([area(part) for area in areas]) for part in blocks])
@@ -194,14 +210,17 @@ def _ranks(x: Float64[np.ndarray, " P"]) -> InResamples:
 def _values(x: Float64[np.ndarray, " P"]) -> InResamples:
     """Centred values, standardised so that `SMALLEST_SPREAD` is a share of their own spread."""
     z = ((x - x.mean()) / (x.std() or 1.0))[:, None]
-    return lambda counts: z - (counts * z).sum(axis=0) / np.maximum(1, counts.sum(axis=0))
+    return lambda counts: (
+        z - (counts * z).sum(axis=0) / np.maximum(1, counts.sum(axis=0))
+    )
 
 
 def _blocks(counts: UInt8[np.ndarray, "P R"]) -> Iterator[Int64[np.ndarray, "P B"]]:
     """Blocks of resamples, side by side in memory.
 
-    NumPy sums a block's columns row by row, and so alike for any width, unless it is one wide:
-    then it sums pairwise. So no block is, where there are two resamples or more.
+    NumPy sums a block's columns row by row, and so alike for any width, unless it is
+    one wide: then it sums pairwise. So no block is, where there are two resamples or
+    more.
     """
     items, resamples = counts.shape
     blocks = max(1, resamples // max(2, COUNTS_IN_BLOCK // items))
@@ -214,7 +233,8 @@ def _correlations(
 ) -> Float64[np.ndarray, "M B"]:
     """Weighted Pearson correlation of each method's centred values (or ranks) with the gold's.
 
-    In points; NaN where a column is constant. Sums run over items in file order (see `_resample`).
+    In points; NaN where a column is constant. Sums run over items in file order (see
+    `_resample`).
     """
     y = gold(counts)
     gold_spread = np.sqrt((counts * y * y).sum(axis=0))
@@ -225,7 +245,9 @@ def _correlations(
         spread = np.sqrt((weighted * x).sum(axis=0)) * gold_spread
         varies = spread > SMALLEST_SPREAD * len(counts)
         undefined = np.full(counts.shape[1], np.nan)
-        rows.append(np.divide((weighted * y).sum(axis=0), spread, out=undefined, where=varies))
+        rows.append(
+            np.divide((weighted * y).sum(axis=0), spread, out=undefined, where=varies)
+        )
     return 100 * np.clip(np.stack(rows), -1, 1)
 
 

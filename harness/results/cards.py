@@ -1,9 +1,9 @@
 """The claims of a model: numbers that its card and its result files state for tasks.
 
 Three forms are read: `model-index` in the front matter of a card (README.md), the hub's
-`.eval_results/*.yaml`, and result files of mteb. Each number becomes a `CardClaim` with its printed
-digits. What data set, split and metric it is of is looked up in `card_data_sets.toml`; a claim that
-nothing here can measure keeps the reason.
+`.eval_results/*.yaml`, and result files of mteb. Each number becomes a `CardClaim` with
+its printed digits. What data set, split and metric it is of is looked up in
+`card_data_sets.toml`; a claim that nothing here can measure keeps the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from typing import Any
 
 from harness.core.errors import AssetMissing, DataError
 from harness.core.json_text import parse_json
-from harness.core.metrics.similarity import CORRELATIONS, COSINE, SIMILARITIES, score_name
+from harness.core.metrics.similarity import (
+    CORRELATIONS,
+    COSINE,
+    SIMILARITIES,
+    score_name,
+)
 from harness.core.toml import read_rows
 from harness.registry import Registry
 
@@ -31,7 +36,9 @@ MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
 
 MOST_BYTES = 50_000_000  # of a card or a result file; the largest on the hub have a few megabytes
 MOST_CLAIMS = 50_000  # of one source
-BEST_SIMILARITY = "best"  # of the four similarity functions: sentence-transformers' `spearman_max`
+BEST_SIMILARITY = (
+    "best"  # of the four similarity functions: sentence-transformers' `spearman_max`
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,8 @@ class DataSet:
         tasks: The task here that holds the pairs of each split.
         id: The data set's repository on the hub.
         revisions: The commits of it that hold these very pairs.
-        is_guess: Whether the name may as well mean other pairs: then a claim never differs.
+        is_guess: Whether the name may as well mean other pairs: then a claim never
+            differs.
     """
 
     name: str
@@ -56,7 +64,9 @@ class DataSet:
 @cache
 def data_sets() -> tuple[DataSet, ...]:
     """Every data set that is known by the names of cards."""
-    return read_rows(DataSet, Path(__file__).with_name("card_data_sets.toml"), "data_set")
+    return read_rows(
+        DataSet, Path(__file__).with_name("card_data_sets.toml"), "data_set"
+    )
 
 
 @dataclass(frozen=True)
@@ -82,12 +92,15 @@ class CardClaim:
     Attributes:
         stated: The number and its names, as the source has them.
         task: The task here that holds its pairs; empty where nothing here measures it.
-        similarity: The similarity function: cosine, dot, euclidean, manhattan, or `best`.
+        similarity: The similarity function: cosine, dot, euclidean, manhattan, or
+            `best`.
         correlation: Spearman's or Pearson's.
-        readings: The number in points as it may be meant, with its printed digits: of a number
-            between -1 and 1 the fraction first, then the percentage.
-        why_not: Why nothing here measures it, or compares it; empty where it is measured.
-        is_doubtful: Why a difference would not refute it: its pairs may be others than those here.
+        readings: The number in points as it may be meant, with its printed digits: of a
+            number between -1 and 1 the fraction first, then the percentage.
+        why_not: Why nothing here measures it, or compares it; empty where it is
+            measured.
+        is_doubtful: Why a difference would not refute it: its pairs may be others than
+            those here.
     """
 
     stated: Statement
@@ -113,7 +126,8 @@ def claims_of_model(
     """The claims of a model's folder and of further files, and what could not be read, a line each.
 
     Args:
-        folder: The folder of the model: its card, `.eval_results` and result files are looked for.
+        folder: The folder of the model: its card, `.eval_results` and result files are
+            looked for.
         registry: The tasks.
         further: Cards, result files and folders of these that belong to the model, too.
 
@@ -143,7 +157,9 @@ def claims_of_files(
             continue
         statements += found
     distinct = dict.fromkeys(statements)
-    return tuple(understood(statement, registry) for statement in distinct), tuple(faults)
+    return tuple(understood(statement, registry) for statement in distinct), tuple(
+        faults
+    )
 
 
 def claim_files(folder: Path) -> Iterator[Path]:
@@ -167,13 +183,17 @@ def claim_files_of(path: Path) -> Iterator[Path]:
 
 
 def _result_files(folder: Path) -> Iterator[Path]:
-    yield from (path for path in sorted(folder.rglob("*.json")) if path.name not in NO_RESULTS)
+    yield from (
+        path for path in sorted(folder.rglob("*.json")) if path.name not in NO_RESULTS
+    )
 
 
 def _statements(path: Path) -> Iterator[Statement]:
     """The numbers of one file. Raises DataError for a file that is not what it should be."""
     if (size := path.stat().st_size) > MOST_BYTES:
-        raise DataError(f"{path}: wanted a file of at most {MOST_BYTES:,} bytes, found {size:,}")
+        raise DataError(
+            f"{path}: wanted a file of at most {MOST_BYTES:,} bytes, found {size:,}"
+        )
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -194,25 +214,37 @@ def of_card(path: Path, text: str) -> Iterator[Statement]:
     block = REGEX_YAML_BLOCK.search(text)
     data = _yaml(path, block.group(2)) if block else None
     if block is not None and data is not None and not isinstance(data, dict):
-        raise DataError(f"{path}: wanted front matter of keys, found a {type(data).__name__}")
+        raise DataError(
+            f"{path}: wanted front matter of keys, found a {type(data).__name__}"
+        )
     index = (data or {}).get("model-index") or []
     if not isinstance(index, list):
-        raise DataError(f"{path}: model-index: wanted a list, found a {type(index).__name__}")
+        raise DataError(
+            f"{path}: model-index: wanted a list, found a {type(index).__name__}"
+        )
     count = 0
     for number, model in enumerate(index, start=1):
         results = model.get("results") if isinstance(model, dict) else None
         if not isinstance(results, list):
-            raise DataError(f"{path}: model-index, model {number}: wanted a list of results")
+            raise DataError(
+                f"{path}: model-index, model {number}: wanted a list of results"
+            )
         for row, result in enumerate(results, start=1):
             name, place = str(model.get("name") or ""), f"{path.name}, result {row}"
             metrics = result.get("metrics") if isinstance(result, dict) else None
             count += len(metrics) if isinstance(metrics, list) else 1
             if count > MOST_CLAIMS:
-                raise DataError(f"{path}: wanted at most {MOST_CLAIMS:,} numbers, found more")
+                raise DataError(
+                    f"{path}: wanted at most {MOST_CLAIMS:,} numbers, found more"
+                )
             try:
-                _, parts = model_index_to_eval_results([{"name": name, "results": [result]}])
+                _, parts = model_index_to_eval_results(
+                    [{"name": name, "results": [result]}]
+                )
             except (KeyError, TypeError, AttributeError, ValueError) as error:
-                yield Statement(None, "", source=f"{place}: {type(error).__name__} {error}")
+                yield Statement(
+                    None, "", source=f"{place}: {type(error).__name__} {error}"
+                )
                 continue
             for part in parts:
                 yield Statement(
@@ -235,9 +267,13 @@ def of_eval_results(path: Path, text: str) -> Iterator[Statement]:
 
     data = _yaml(path, text)
     if not isinstance(data, list):
-        raise DataError(f"{path}: wanted a list of results, found a {type(data).__name__}")
+        raise DataError(
+            f"{path}: wanted a list of results, found a {type(data).__name__}"
+        )
     if len(data) > MOST_CLAIMS:
-        raise DataError(f"{path}: wanted at most {MOST_CLAIMS:,} numbers, found {len(data):,}")
+        raise DataError(
+            f"{path}: wanted at most {MOST_CLAIMS:,} numbers, found {len(data):,}"
+        )
     source = f"{EVAL_RESULTS_FOLDER}/{path.name}"
     for row, item in enumerate(data, start=1):
         try:
@@ -266,9 +302,13 @@ def of_result_file(path: Path, text: str) -> Iterator[Statement]:
     try:
         data = parse_json(text, finite=False, parse_float=PrintedNumber)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: wanted a result file of mteb, found {error}") from None
+        raise DataError(
+            f"{path}: wanted a result file of mteb, found {error}"
+        ) from None
     if not isinstance(data, dict):
-        raise DataError(f"{path}: wanted a result file of mteb, found a {type(data).__name__}")
+        raise DataError(
+            f"{path}: wanted a result file of mteb, found a {type(data).__name__}"
+        )
     name = data.get("task_name") or data.get("mteb_dataset_name") or ""
     whole = Statement(
         value=None,
@@ -283,7 +323,9 @@ def of_result_file(path: Path, text: str) -> Iterator[Statement]:
         for subset in subsets:
             if not isinstance(subset, dict):
                 continue
-            of_subset = replace(whole, split=split, config=str(subset.get("hf_subset") or ""))
+            of_subset = replace(
+                whole, split=split, config=str(subset.get("hf_subset") or "")
+            )
             for metric, value in _flat(subset):
                 yield replace(of_subset, metric=metric, value=value)
 
@@ -329,7 +371,9 @@ def _yaml(path: Path, text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         why = getattr(error, "problem", None) or type(error).__name__
-        raise DataError(f"{path}{where}: wanted YAML, found something else ({why})") from None
+        raise DataError(
+            f"{path}{where}: wanted YAML, found something else ({why})"
+        ) from None
 
 
 def _hashable(value: Any) -> Any:
@@ -353,9 +397,9 @@ CORRELATION_SPELLINGS = {"pearsonr": "pearson", "spearmanr": "spearman"}
 def correlation_of(metric: str) -> tuple[str, str] | None:
     """The similarity function and the correlation that a metric's name means; None for others.
 
-    `cosine_spearman` and `cos_sim_spearman` are mteb's, `spearman_cosine` that of the trainers of
-    sentence-transformers; `spearman` alone is of the model's own similarity, `main_score` is
-    Spearman's.
+    `cosine_spearman` and `cos_sim_spearman` are mteb's, `spearman_cosine` that of the
+    trainers of sentence-transformers; `spearman` alone is of the model's own
+    similarity, `main_score` is Spearman's.
     """
     name = metric.lower().replace(".", "_").replace("-", "_").replace(" ", "_")
     if name == "main_score":
@@ -364,7 +408,10 @@ def correlation_of(metric: str) -> tuple[str, str] | None:
     if name in CORRELATIONS:
         return COSINE, name
     for correlation in CORRELATIONS:
-        before, after = name.removesuffix(f"_{correlation}"), name.removeprefix(f"{correlation}_")
+        before, after = (
+            name.removesuffix(f"_{correlation}"),
+            name.removeprefix(f"{correlation}_"),
+        )
         kind = before if before != name else after
         if kind != name and kind in SIMILARITY_NAMES:
             return SIMILARITY_SPELLINGS.get(kind, kind), correlation
@@ -387,10 +434,14 @@ def understood(statement: Statement, registry: Registry) -> CardClaim:
         return replace(claim, why_not=f"no task here for the split {statement.split!r}")
     meaning = correlation_of(statement.metric)
     if meaning is None:
-        return replace(claim, why_not=f"the metric {statement.metric} is not measured here")
+        return replace(
+            claim, why_not=f"the metric {statement.metric} is not measured here"
+        )
     readings = readings_of(statement.value)
     if not readings:
-        return replace(claim, why_not=f"its value {statement.value!r:.30} is no correlation")
+        return replace(
+            claim, why_not=f"its value {statement.value!r:.30} is no correlation"
+        )
     similarity, correlation = meaning
     return replace(
         claim,
@@ -411,14 +462,22 @@ def _data_set(statement: Statement, registry: Registry) -> DataSet | None:
     for data_set in data_sets():
         if data_set.name.lower() == name.lower().replace(" ", "-"):
             return data_set
-    if name in registry.tasks:  # written by this project, of a task that has no other name
-        return DataSet(name=name, tasks={"": name, "+".join(registry.tasks[name].scored): name})
+    if (
+        name in registry.tasks
+    ):  # written by this project, of a task that has no other name
+        return DataSet(
+            name=name, tasks={"": name, "+".join(registry.tasks[name].scored): name}
+        )
     return None
 
 
 def _task(data_set: DataSet, statement: Statement) -> str | None:
     """The task that holds the pairs of the statement's split; without one, those of `test`."""
-    splits = {"": "test", "dev": "validation", **{name: name for name in data_set.tasks}}
+    splits = {
+        "": "test",
+        "dev": "validation",
+        **{name: name for name in data_set.tasks},
+    }
     return data_set.tasks.get(splits.get(statement.split, statement.split))
 
 
@@ -452,11 +511,14 @@ def readings_of(value: Any) -> tuple[str, ...]:
     return f"{number.scaleb(2):f}", as_percentage
 
 
-def of_model(claims: Iterable[CardClaim], names: Iterable[str]) -> tuple[CardClaim, ...]:
+def of_model(
+    claims: Iterable[CardClaim], names: Iterable[str]
+) -> tuple[CardClaim, ...]:
     """The claims, those of another model of the same card marked so.
 
-    Where a card's `model-index` names several models and one of them is this, by its last name, the
-    others' numbers are not this model's; where none is, any of them may be.
+    Where a card's `model-index` names several models and one of them is this, by its
+    last name, the others' numbers are not this model's; where none is, any of them may
+    be.
     """
     claims = tuple(claims)
     own = {name.partition("@")[0].rpartition("/")[2].lower() for name in names if name}
@@ -466,11 +528,13 @@ def of_model(claims: Iterable[CardClaim], names: Iterable[str]) -> tuple[CardCla
     if not stated & own:
         doubt = f"the card has numbers of {len(stated)} models, none by this name"
         return tuple(
-            replace(claim, is_doubtful=doubt) if claim.stated.model else claim for claim in claims
+            replace(claim, is_doubtful=doubt) if claim.stated.model else claim
+            for claim in claims
         )
     return tuple(
         replace(claim, why_not=f"of another model, {claim.stated.model}")
-        if claim.stated.model and claim.stated.model.rpartition("/")[2].lower() not in own
+        if claim.stated.model
+        and claim.stated.model.rpartition("/")[2].lower() not in own
         else claim
         for claim in claims
     )

@@ -1,7 +1,7 @@
 """Causes of a different number that no protocol holds, and the lines of other programs.
 
-Both are curated in `results/questions/causes.toml`: a cause is a few lines there, with the public
-thread in which it was found.
+Both are curated in `results/questions/causes.toml`: a cause is a few lines there, with
+the public thread in which it was found.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Cause:
         source: The public thread or document in which the cause was confirmed.
         rows: Patterns of `TABLE/ROW`, or of the method that reproduces the row.
         columns: Patterns of column ids.
-        gap: The least and the largest difference, the reader's number minus the published one, in
-            points, that every column has.
+        gap: The least and the largest difference, the reader's number minus the
+            published one, in points, that every column has.
         certainty: How sure the cause is where rows, columns and gap agree.
     """
 
@@ -45,10 +45,14 @@ class Cause:
 
     def __post_init__(self) -> None:
         if self.certainty not in CERTAINTIES:
-            raise ValueError(f"certainty: wanted one of {CERTAINTIES}, found {self.certainty!r}")
+            raise ValueError(
+                f"certainty: wanted one of {CERTAINTIES}, found {self.certainty!r}"
+            )
         lowest, highest = self.gap
         if not lowest < highest:
-            raise ValueError(f"gap: wanted two numbers in ascending order, found {self.gap}")
+            raise ValueError(
+                f"gap: wanted two numbers in ascending order, found {self.gap}"
+            )
 
     def fits(self, row: str, method: str, gaps: Mapping[str, float]) -> bool:
         """Whether a row, `TABLE/ROW`, and its differences by column fit this cause."""

@@ -14,16 +14,21 @@ from harness.results.verdict import CellState, Measured, Published, Verdict, ver
 
 HOLDING_STATES = (CellState.EXACT, CellState.MATCH)
 
-# Points by which two programs differ on one model, however many digits are printed: mteb sums the
-# coordinates of Manhattan distances in float32.
+# Points by which two programs differ on one model, however many digits are printed:
+# mteb sums the coordinates of Manhattan distances in float32.
 SAME_DIGITS = 0.005
 
 
-def score_of(claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "all") -> float | None:
+def score_of(
+    claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "all"
+) -> float | None:
     """The score that a claim is of; of the best of four similarities the highest."""
     if claim.similarity != BEST_SIMILARITY:
         return score_at(scores, (claim.score, aggregation))
-    names = (score_name(similarity, claim.correlation) for similarity in (COSINE, *SIMILARITIES))
+    names = (
+        score_name(similarity, claim.correlation)
+        for similarity in (COSINE, *SIMILARITIES)
+    )
     found = [score_at(scores, (name, aggregation)) for name in names]
     defined = [score for score in found if score is not None]
     return max(defined, default=None)
@@ -32,18 +37,23 @@ def score_of(claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "al
 def judged(claim: CardClaim, measured: float) -> tuple[str, Verdict]:
     """The reading of a claim that is nearest to a measured score, and the verdict on it."""
     verdicts = [
-        (reading, verdict(Published(reading), Measured((measured,)))) for reading in claim.readings
+        (reading, verdict(Published(reading), Measured((measured,))))
+        for reading in claim.readings
     ]
     return min(verdicts, key=lambda item: abs(item[1].difference or 0.0))
 
 
-def gives(claim: CardClaim, measured: float | None, tolerance: float = SAME_DIGITS) -> bool:
+def gives(
+    claim: CardClaim, measured: float | None, tolerance: float = SAME_DIGITS
+) -> bool:
     """Whether a score has the printed digits of a claim, or is as near as two runs are."""
     if measured is None:
         return False
     for reading in claim.readings:
         published = Published(reading)
-        if round(abs(measured - published.points), 9) <= max(tolerance, published.half_unit):
+        if round(abs(measured - published.points), 9) <= max(
+            tolerance, published.half_unit
+        ):
             return True
     return False
 
@@ -53,8 +63,8 @@ class FoundChoices:
     """The choices under which a claim's digits come out.
 
     Attributes:
-        words: What was chosen other than the claim says, a phrase each; none where nothing that
-            was tried gives the digits.
+        words: What was chosen other than the claim says, a phrase each; none where
+            nothing that was tried gives the digits.
         measured: The score under them, in points.
         tried: How many scores were looked at.
         reason: Why nothing was tried, or nothing found.
@@ -79,7 +89,8 @@ class CheckedClaim:
         reading: The claimed number in points, as it is compared.
         why_not: Why it was not checked; empty where it was.
         is_missing: Whether it could be checked with files that are not on this machine.
-        explanation: What gives the claimed digits, where it differs and was followed up.
+        explanation: What gives the claimed digits, where it differs and was followed
+            up.
     """
 
     claim: CardClaim
@@ -114,11 +125,15 @@ class CheckedClaim:
 def checked_claim(claim: CardClaim, measured: float | None) -> CheckedClaim:
     """A claim judged by a measured score; one on doubtful pairs can hold, and never differs."""
     if measured is None:
-        return CheckedClaim(claim, why_not="the score is undefined: the similarities are constant")
+        return CheckedClaim(
+            claim, why_not="the score is undefined: the similarities are constant"
+        )
     reading, found = judged(claim, measured)
     checked = CheckedClaim(claim, measured=measured, verdict=found, reading=reading)
     if checked.differs and claim.is_doubtful:
-        return replace(checked, verdict=None, why_not=f"{claim.is_doubtful}, and it differs")
+        return replace(
+            checked, verdict=None, why_not=f"{claim.is_doubtful}, and it differs"
+        )
     return checked
 
 
@@ -153,4 +168,8 @@ class Verification:
         if any(checked.differs for checked in self.claims):
             return 1
         missing = any(checked.is_missing for checked in self.claims)
-        return AssetMissing.exit_status if missing or self.faults or not self.checked else 0
+        return (
+            AssetMissing.exit_status
+            if missing or self.faults or not self.checked
+            else 0
+        )

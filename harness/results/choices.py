@@ -1,7 +1,7 @@
 """What each choice of a protocol does to a score, by the rows that were measured both ways.
 
-A row is a measured score under its protocol. The effect of a choice is the difference between two
-rows that differ in this choice alone.
+A row is a measured score under its protocol. The effect of a choice is the difference
+between two rows that differ in this choice alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ METHOD_CHOICES = ("pooling", "post", "fit_on")
 TASK_CHOICES = ("text", "split", "scored_by")
 SCORE_CHOICES = ("metric", "aggregation")
 
-# What counts as one choice. Another post-processor with a fit corpus of its own is one, too.
+# What counts as one choice. Another post-processor with a fit corpus of its own is one,
+# too.
 SINGLE_CHOICES = (
     ("max_length",),
     *((name,) for name in (*METHOD_CHOICES, *TASK_CHOICES, *SCORE_CHOICES)),
@@ -57,8 +58,8 @@ class OtherChoice:
 
     Attributes:
         changes: The other choices by name.
-        effects: The effect on each encoder, in points, at the nearest row that was measured with
-            and without the choice.
+        effects: The effect on each encoder, in points, at the nearest row that was
+            measured with and without the choice.
         differences: In which choices that row differs from the protocol, by name.
         lowest: The lowest effect on any row.
         highest: The highest effect on any row.
@@ -95,7 +96,9 @@ def measured_scores(results: Results, registry: Registry, wanted: Protocol) -> S
         task = registry.tasks.get(task_name)
         if task is None or task_name.partition(".")[0] != wanted.task:
             continue
-        for metric, aggregation in product(metrics, _aggregations(wanted, task, results)):
+        for metric, aggregation in product(
+            metrics, _aggregations(wanted, task, results)
+        ):
             path = (metric, aggregation) if aggregation else (metric,)
             score = results.value(method, task_name, *path).mean
             protocol = Protocol.from_score(method, task, metric, aggregation)
@@ -129,15 +132,19 @@ def nearest_rows(wanted: Protocol, measured: Scores) -> Scores:
 def other_choices(wanted: Protocol, row: Protocol) -> dict[str, str]:
     """What a row has in place of the wanted choices, whatever its encoder."""
     names = wanted.differences(row)
-    return {name: getattr(row, name) for name in names if name not in ("encoder", "max_length")}
+    return {
+        name: getattr(row, name)
+        for name in names
+        if name not in ("encoder", "max_length")
+    }
 
 
 def distance(row: Protocol, wanted: Protocol) -> tuple[int, bool, bool, int]:
     """How far a row is from a protocol, to be ordered by.
 
-    First in how many choices it differs: a post-processor with its fit corpus is one, and a corpus
-    of the wanted kind is none. Then whether the corpus is of another kind, then whether the
-    post-processor is another one.
+    First in how many choices it differs: a post-processor with its fit corpus is one,
+    and a corpus of the wanted kind is none. Then whether the corpus is of another kind,
+    then whether the post-processor is another one.
     """
     differences = other_choices(wanted, row)
     same_kind = is_corpus_of_kind(row.fit_on, wanted.fit_on)
@@ -180,7 +187,8 @@ def single_choices(
 ) -> list[OtherChoice]:
     """Every other choice whose effect was measured, the largest effect first.
 
-    Where an effect was measured on the wanted encoder, it is the effect on this encoder alone.
+    Where an effect was measured on the wanted encoder, it is the effect on this encoder
+    alone.
     """
     trap_rows = [_rows_by_choice(trap, registry) for trap in traps]
     choices = []
@@ -205,8 +213,11 @@ def _single_choice(
     """A choice by all steps that were measured of it."""
     nearest = min(steps, key=lambda step: distance(step.start, wanted)).start
     effects: dict[str, float] = {}
-    # Of one encoder with several maximum lengths, the wanted length is the last and counts.
-    for step in sorted(steps, key=lambda step: step.start.max_length == wanted.max_length):
+    # Of one encoder with several maximum lengths, the wanted length is the last and
+    # counts.
+    for step in sorted(
+        steps, key=lambda step: step.start.max_length == wanted.max_length
+    ):
         if choices_of(step.start) == choices_of(nearest):
             effects[step.start.encoder] = step.effect
     return OtherChoice(
@@ -254,7 +265,10 @@ def _differ_in_all(first: Protocol, second: Protocol, names: Sequence[str]) -> b
 
 
 def pairs_of_choices(
-    wanted: Protocol, single: Iterable[OtherChoice], measured: Scores, registry: Registry
+    wanted: Protocol,
+    single: Iterable[OtherChoice],
+    measured: Scores,
+    registry: Registry,
 ) -> Iterator[OtherChoice]:
     """Every two choices, measured together or, where they were not, as the sum of two effects."""
     rows_by_choices: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
@@ -294,7 +308,10 @@ def _subjects(choice: OtherChoice) -> set[str]:
 
 
 def _effects_together(
-    wanted: Protocol, changes: Mapping[str, str], starts: Iterable[Protocol], measured: Scores
+    wanted: Protocol,
+    changes: Mapping[str, str],
+    starts: Iterable[Protocol],
+    measured: Scores,
 ) -> Mapping[str, float]:
     """The effects of several changes at once, by encoder."""
     effects: dict[str, float] = {}
@@ -308,7 +325,10 @@ def _effects_together(
 def _summed_effects(first: OtherChoice, second: OtherChoice) -> Mapping[str, float]:
     """The sums of two effects, on the encoders on which both were measured."""
     encoders = sorted(first.effects.keys() & second.effects.keys())
-    return {encoder: first.effects[encoder] + second.effects[encoder] for encoder in encoders}
+    return {
+        encoder: first.effects[encoder] + second.effects[encoder]
+        for encoder in encoders
+    }
 
 
 def choices_near(gap: float, choices: Iterable[OtherChoice]) -> list[OtherChoice]:
@@ -331,19 +351,28 @@ def _changed_names(
 ) -> ChangedNames:
     """The names of method, task and score under the changed protocol, where they differ."""
     changed = replace(wanted, **changes)
-    encoder = f"{changed.encoder}:{changed.max_length}" if changed.max_length else changed.encoder
+    encoder = (
+        f"{changed.encoder}:{changed.max_length}"
+        if changed.max_length
+        else changed.encoder
+    )
     posts = tuple(changed.post.split("+")[1:])
     method = str(MethodId(encoder, changed.pooling, posts, changed.fit_on or None))
-    # A similarity function is a choice among the scores of one record; a regression is a task.
+    # A similarity function is a choice among the scores of one record; a regression is
+    # a task.
     score_choices = {*SCORE_CHOICES}
     if changed.has_similarity:
         score_choices.add("scored_by")
     changes_method = not changes.keys().isdisjoint(("max_length", *METHOD_CHOICES))
     changes_score = not changes.keys().isdisjoint(score_choices)
-    task_changes = [name for name in TASK_CHOICES if name in changes.keys() - score_choices]
+    task_changes = [
+        name for name in TASK_CHOICES if name in changes.keys() - score_choices
+    ]
     return ChangedNames(
         method=method if changes_method else None,
-        task=_nearest_task(changed, method, task_changes, registry) if task_changes else None,
+        task=_nearest_task(changed, method, task_changes, registry)
+        if task_changes
+        else None,
         score=(changed.score, changed.aggregation) if changes_score else None,
     )
 
@@ -370,13 +399,17 @@ def _rows_by_choice(trap: Trap, registry: Registry) -> RowsByChoice:
     protocols = []
     for row in trap.rows:
         task = registry.tasks.get(row.task)
-        protocol = Protocol.from_score(row.method, task, *row.score[:2]) if task else None
+        protocol = (
+            Protocol.from_score(row.method, task, *row.score[:2]) if task else None
+        )
         if protocol is not None:
             protocols.append(protocol)
     return dict.fromkeys(trap.about, protocols)
 
 
-def _shows(trap_rows: RowsByChoice, wanted: Protocol, changes: Mapping[str, str]) -> bool:
+def _shows(
+    trap_rows: RowsByChoice, wanted: Protocol, changes: Mapping[str, str]
+) -> bool:
     """Whether a trap is about all that changes, with rows of the wanted and of the other value."""
     for name, value in changes.items():
         rows = trap_rows.get(name, ())

@@ -11,14 +11,27 @@ from statistics import NormalDist, fmean
 from harness.registry import Registry
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL, holm
 from harness.results.claims import Claim, address
-from harness.results.index import NOT_MEASURED, CellName, Results, SeedScores, mean_over_tasks
-from harness.results.intervals import ITEMS_AND_NORMAL_P, Contrast, Interval, Intervals, TaskScore
+from harness.results.index import (
+    NOT_MEASURED,
+    CellName,
+    Results,
+    SeedScores,
+    mean_over_tasks,
+)
+from harness.results.intervals import (
+    ITEMS_AND_NORMAL_P,
+    Contrast,
+    Interval,
+    Intervals,
+    TaskScore,
+)
 from harness.results.reproduction import seed_scores
 from harness.results.verdict import TOLERANCES, CellState, welch_test
 
 AVERAGE = "Avg."
-# Points: an interval belongs to the difference that it was made for. Fits round otherwise on other
-# processors, so that five seeds there are another five: their means moved by 0.08 at most.
+# Points: an interval belongs to the difference that it was made for. Fits round
+# otherwise on other processors, so that five seeds there are another five: their means
+# moved by 0.08 at most.
 UNMOVED_BY, UNMOVED_BY_REFITTING = 0.01, 0.1
 
 # What a decision rests on, where it is not what a stored interval rests on.
@@ -34,7 +47,8 @@ BASES_WITHOUT_INTERVAL = (
 class ClaimOutcome(StrEnum):
     """Where the row that is claimed to be better is on the measured scores, against the other.
 
-    It is said of the encoders that were measured; of a paper's own encoder it says nothing.
+    It is said of the encoders that were measured; of a paper's own encoder it says
+    nothing.
     """
 
     HIGHER = "higher"
@@ -71,11 +85,14 @@ class Decision:
         return replace(self, outcome=outcome, p_holm=p_holm)
 
 
-def decide(better: SeedScores, worse: SeedScores, stored: Interval | None = None) -> Decision:
+def decide(
+    better: SeedScores, worse: SeedScores, stored: Interval | None = None
+) -> Decision:
     """Whether the first is above the second, by one test.
 
-    By the stored interval where there is one for this difference. Else, where either is seeded, by
-    Welch's test over seeds, which says nothing of the choice of items. Else it is undecided.
+    By the stored interval where there is one for this difference. Else, where either is
+    seeded, by Welch's test over seeds, which says nothing of the choice of items. Else
+    it is undecided.
     """
     if not better.scores or not worse.scores:
         return Decision(outcome=ClaimOutcome.NOT_MEASURED)
@@ -86,7 +103,9 @@ def decide(better: SeedScores, worse: SeedScores, stored: Interval | None = None
     seeded = [side for side in (better, worse) if side.seeded]
     if any(len(side.scores) < TOLERANCES.seeds for side in seeded):
         return Decision(
-            outcome=ClaimOutcome.UNDECIDED, difference=difference, basis=CellState.TOO_FEW_SEEDS
+            outcome=ClaimOutcome.UNDECIDED,
+            difference=difference,
+            basis=CellState.TOO_FEW_SEEDS,
         )
     if stored and abs(stored.difference - difference) <= (
         UNMOVED_BY_REFITTING if seeded else UNMOVED_BY
@@ -99,9 +118,15 @@ def decide(better: SeedScores, worse: SeedScores, stored: Interval | None = None
         interval, p = (difference - welch.half, difference + welch.half), welch.p
         basis = SEEDS_ALONE
     else:
-        return Decision(outcome=ClaimOutcome.UNDECIDED, difference=difference, basis=NO_INTERVAL)
+        return Decision(
+            outcome=ClaimOutcome.UNDECIDED, difference=difference, basis=NO_INTERVAL
+        )
     decision = Decision(
-        outcome=ClaimOutcome.UNDECIDED, difference=difference, interval=interval, basis=basis, p=p
+        outcome=ClaimOutcome.UNDECIDED,
+        difference=difference,
+        interval=interval,
+        basis=basis,
+        p=p,
     )
     return decision.corrected(p)
 
@@ -115,7 +140,9 @@ def _moved_to(difference: float, stored: Interval) -> tuple[tuple[float, float],
     if abs(shift) <= UNMOVED_BY:
         return (stored.low, stored.high), stored.p
     deviation = (stored.high - stored.low) / (2 * NormalDist().inv_cdf(0.975))
-    normal_p = math.erfc(abs(difference) / deviation / math.sqrt(2)) if deviation else stored.p
+    normal_p = (
+        math.erfc(abs(difference) / deviation / math.sqrt(2)) if deviation else stored.p
+    )
     return (stored.low + shift, stored.high + shift), max(stored.p, normal_p)
 
 
@@ -126,7 +153,8 @@ class Finding:
     Attributes:
         label: The heading of the column, or `Avg.`.
         contrast: The methods and scores that were compared.
-        published: The two printed numbers in points, the claimed one first; None in words alone.
+        published: The two printed numbers in points, the claimed one first; None in
+            words alone.
         sides: The measured scores of both methods, the claimed one first.
         decision: Whether the first is higher or lower.
     """
@@ -140,7 +168,11 @@ class Finding:
     @property
     def claimed(self) -> float | None:
         """The published difference; None where the claim is in words alone."""
-        return None if self.published is None else round(self.published[0] - self.published[1], 9)
+        return (
+            None
+            if self.published is None
+            else round(self.published[0] - self.published[1], 9)
+        )
 
 
 def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
@@ -150,7 +182,9 @@ def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
     corrected = []
     for finding in findings:
         if finding.decision.p is not None:
-            finding = replace(finding, decision=finding.decision.corrected(next(adjusted)))
+            finding = replace(
+                finding, decision=finding.decision.corrected(next(adjusted))
+            )
         corrected.append(finding)
     return corrected
 
@@ -159,8 +193,9 @@ def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
 class ClaimResult:
     """A claim with a finding for each task, and the average where there is one.
 
-    Its outcome is that of more than half of its tasks; a missing score counts as a task, and the
-    average does not. A conjunction is higher only on all tasks, and lower if it is on one.
+    Its outcome is that of more than half of its tasks; a missing score counts as a
+    task, and the average does not. A conjunction is higher only on all tasks, and lower
+    if it is on one.
     """
 
     claim: Claim
@@ -206,20 +241,28 @@ class ClaimResult:
     @property
     def cells(self) -> tuple[CellName, ...]:
         """Method and task of each measured cell that the claim was tested on."""
-        return tuple(cell for finding in self.findings for cell in finding.contrast.cells)
+        return tuple(
+            cell for finding in self.findings for cell in finding.contrast.cells
+        )
 
     @property
     def in_paper(self) -> int:
         """On how many tasks the paper's own numbers have the claimed order."""
         differences = [finding.claimed for finding in self.findings]
-        return sum(difference is not None and difference > 0 for difference in differences)
+        return sum(
+            difference is not None and difference > 0 for difference in differences
+        )
 
 
 def _outcome_of_conjunction(outcomes: Sequence[ClaimOutcome]) -> ClaimOutcome:
     """The outcome of a claim whose every part has to hold."""
     if ClaimOutcome.LOWER in outcomes:
         return ClaimOutcome.LOWER
-    return ClaimOutcome.HIGHER if {*outcomes} == {ClaimOutcome.HIGHER} else ClaimOutcome.UNDECIDED
+    return (
+        ClaimOutcome.HIGHER
+        if {*outcomes} == {ClaimOutcome.HIGHER}
+        else ClaimOutcome.UNDECIDED
+    )
 
 
 @dataclass(frozen=True)
@@ -234,7 +277,10 @@ class ClaimTests:
         """Every task of a claim, and their average if all have one metric."""
         findings = [
             self._finding(
-                column.label, claim.published(column), claim, [address(claim.table, column)]
+                column.label,
+                claim.published(column),
+                claim,
+                [address(claim.table, column)],
             )
             for column in claim.columns
         ]
@@ -243,7 +289,9 @@ class ClaimTests:
         average = None
         if len(findings) > 1 and len(metrics) == 1:
             scores = [finding.contrast.scores[0] for finding in findings]
-            average = self._finding(AVERAGE, _mean_of_published(findings), claim, scores)
+            average = self._finding(
+                AVERAGE, _mean_of_published(findings), claim, scores
+            )
         return ClaimResult(claim=claim, findings=tuple(findings), average=average)
 
     def scores(self, identifier: str, score: TaskScore) -> SeedScores:
@@ -264,7 +312,11 @@ class ClaimTests:
         sides = (self._mean_scores(better, scores), self._mean_scores(worse, scores))
         decision = decide(*sides, self.intervals.get(contrast))
         return Finding(
-            label=label, contrast=contrast, published=published, sides=sides, decision=decision
+            label=label,
+            contrast=contrast,
+            published=published,
+            sides=sides,
+            decision=decision,
         )
 
     def _mean_scores(self, method: str, scores: Sequence[TaskScore]) -> SeedScores:

@@ -20,10 +20,13 @@ class ClaimEntry:
         id: The claim's name.
         claim: The claim in a sentence.
         table: The id of the published table.
-        better: The id of the row that is claimed to be better, or words where no row prints it.
+        better: The id of the row that is claimed to be better, or words where no row
+            prints it.
         worse: The id of the other row, or words.
-        methods: The methods that are compared for this claim; by default the methods of the rows.
-        columns: The ids of the columns that it is claimed for; by default all scores of one task.
+        methods: The methods that are compared for this claim; by default the methods of
+            the rows.
+        columns: The ids of the columns that it is claimed for; by default all scores of
+            one task.
         note: What has to be known of the claim.
         part_of: What several claims are parts of.
         of_paper: False for a test on an encoder about which no paper claims anything.
@@ -47,8 +50,8 @@ class ClaimEntry:
 class Claim:
     """A claim with its table, rows, columns and methods, as `ClaimEntry` names them.
 
-    It says that `better` is above `worse` in each of the columns. The rows of a claim that is made
-    in words alone hold no values.
+    It says that `better` is above `worse` in each of the columns. The rows of a claim
+    that is made in words alone hold no values.
     """
 
     id: str
@@ -72,7 +75,9 @@ class Claim:
         """The two printed numbers, in points, the claimed one first; None in words alone."""
         if not self.better.values:
             return None
-        return self.table.score(self.better, column), self.table.score(self.worse, column)
+        return self.table.score(self.better, column), self.table.score(
+            self.worse, column
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,10 +115,14 @@ class Claims:
             for column in claim.columns:
                 claim.published(column)  # raises for a row without a number there
         except LookupError as error:
-            raise ValueError(f"claim {entry.id}: {error} is no such table, row or column") from None
+            raise ValueError(
+                f"claim {entry.id}: {error} is no such table, row or column"
+            ) from None
         aggregations = {claim.better.aggregation, claim.worse.aggregation}
         if aggregations - {None, claim.table.aggregation}:
-            raise ValueError(f"claim {entry.id}: a row has another aggregation than its table")
+            raise ValueError(
+                f"claim {entry.id}: a row has another aggregation than its table"
+            )
         return claim
 
     def _find_parts(self, entry: ClaimEntry) -> Claim:

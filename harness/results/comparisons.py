@@ -22,7 +22,8 @@ class Neighbours:
     Attributes:
         above: The method of the row above.
         below: The method of the row.
-        low: The lower end of the 95 % interval of the difference of their averages, in points.
+        low: The lower end of the 95 % interval of the difference of their averages, in
+            points.
         high: The upper end.
         p: The two-sided p of no difference.
         p_holm: p corrected for the number of rows.
@@ -47,8 +48,8 @@ class Comparisons:
         seed: The seed of the bootstrap.
         averages: The averages that were compared, by method, best first.
         rows: Each row with the row above it.
-        over_seeds: Whether the means over all seeds of a row were compared, seeds resampled as
-            items are, or seed 0 of each row over items alone.
+        over_seeds: Whether the means over all seeds of a row were compared, seeds
+            resampled as items are, or seed 0 of each row over items alone.
     """
 
     encoder: str
@@ -72,7 +73,9 @@ class Comparisons:
     def indistinguishable(self) -> set[str]:
         """Rows whose average is not distinguishable from the row above."""
         return {
-            neighbours.below for neighbours in self.rows if neighbours.p_holm > SIGNIFICANCE_LEVEL
+            neighbours.below
+            for neighbours in self.rows
+            if neighbours.p_holm > SIGNIFICANCE_LEVEL
         }
 
 
@@ -84,7 +87,8 @@ def rounded(averages: Mapping[str, float]) -> dict[str, float]:
 def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name. Raises DataError for a damaged file."""
     tables = (
-        read_sealed(Comparisons, path) for path in sorted((results / COMPARISONS).glob("*.json"))
+        read_sealed(Comparisons, path)
+        for path in sorted((results / COMPARISONS).glob("*.json"))
     )
     return {table.name: table for table in tables}
 

@@ -1,8 +1,8 @@
 """References: scores that other programs gave on weights that anybody can have.
 
-Each is a JSON file of `results/references`: a program, its command, and what it gave for methods on
-tasks or for trainings. Whatever is unknown, missing or contradictory is refused by file, cell and
-key.
+Each is a JSON file of `results/references`: a program, its command, and what it gave
+for methods on tasks or for trainings. Whatever is unknown, missing or contradictory is
+refused by file, cell and key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from harness.results.questions import Trial, read_searches
 from harness.results.reproduction import composed, seed_scores
 from harness.results.verdict import CellState, Measured, Published, verdict
 
-REFERENCE_TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
+REFERENCE_TOLERANCE = (
+    1e-3  # points, between programs that compute one number in floats of 32 bits
+)
 SCORE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 TRIAL_SCORES = ("before", "best", "loss")  # what a search keeps of a training
 
@@ -37,13 +39,15 @@ class ReferenceCell:
     """What another program gave for a method on a task, or for a training.
 
     Attributes:
-        scores: Its scores by name. One of a task is named by its path in a record, `spearman.all`,
-            where an aggregation alone is one of Spearman's correlation; those of a training are
-            `before` and `best`, the development scores, and `loss`.
+        scores: Its scores by name. One of a task is named by its path in a record,
+            `spearman.all`, where an aggregation alone is one of Spearman's correlation;
+            those of a training are `before` and `best`, the development scores, and
+            `loss`.
         method: The method's id; empty for a training.
         task: The task's name; empty for a training.
         training: The arguments of `harness train`; empty for a task.
-        tolerance: The difference in points that counts as equal; None is that of the file.
+        tolerance: The difference in points that counts as equal; None is that of the
+            file.
     """
 
     scores: Mapping[str, float]
@@ -53,17 +57,25 @@ class ReferenceCell:
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        if bool(self.training) == bool(self.method) or bool(self.method) != bool(self.task):
+        if bool(self.training) == bool(self.method) or bool(self.method) != bool(
+            self.task
+        ):
             raise ValueError("wanted method and task, or training")
         if self.method and not is_method_id(self.method):
             raise ValueError(f"method: {self.method!r} is no method id")
         if not self.scores:
             raise ValueError("scores: wanted at least one number, found none")
         for name, score in self.scores.items():
-            if not SCORE_NAME.fullmatch(name) or (self.training and name not in TRIAL_SCORES):
-                raise ValueError(f"scores: {name!r} is no score; wanted one like spearman.all")
+            if not SCORE_NAME.fullmatch(name) or (
+                self.training and name not in TRIAL_SCORES
+            ):
+                raise ValueError(
+                    f"scores: {name!r} is no score; wanted one like spearman.all"
+                )
             if not math.isfinite(score):
-                raise ValueError(f"scores.{name}: wanted a finite number, found {score}")
+                raise ValueError(
+                    f"scores.{name}: wanted a finite number, found {score}"
+                )
 
     @property
     def what(self) -> tuple[str, str]:
@@ -83,7 +95,8 @@ class Reference:
         cells: The scores.
         version: The version of the program.
         authors_of: The paper whose authors released the program; empty for a library.
-        tolerance: The difference in points that counts as equal, where a cell has none of its own.
+        tolerance: The difference in points that counts as equal, where a cell has none
+            of its own.
         reason: Why a tolerance is not the usual one.
     """
 
@@ -105,7 +118,9 @@ class Reference:
         if not all(0 < tolerance < math.inf for tolerance in tolerances):
             raise ValueError("tolerance: wanted points above 0")
         if tolerances != {REFERENCE_TOLERANCE} and not self.reason.strip():
-            raise ValueError(f"reason: a tolerance other than {REFERENCE_TOLERANCE:g} needs one")
+            raise ValueError(
+                f"reason: a tolerance other than {REFERENCE_TOLERANCE:g} needs one"
+            )
         known: set[tuple[str, str, str]] = set()
         for cell in self.cells:
             for score in cell.scores:
@@ -143,7 +158,9 @@ NO_TASK = "task not in the matrix"
 NO_SCORE = "no such score"
 
 Trials = Mapping[str, Sequence[Trial]]  # of each training, by its command
-Confirmations = Mapping[Protocol, Sequence[Reference]]  # of each procedure, in the files' order
+Confirmations = Mapping[
+    Protocol, Sequence[Reference]
+]  # of each procedure, in the files' order
 
 
 def read_trials(results: Path) -> Trials:
@@ -201,7 +218,12 @@ def compare_reference(
             else:
                 ours, state = None, str(measured)
             score = ReferenceScore(
-                reference=reference, cell=cell, score=name, theirs=theirs, ours=ours, state=state
+                reference=reference,
+                cell=cell,
+                score=name,
+                theirs=theirs,
+                ours=ours,
+                state=state,
             )
             compared.append(score)
     return tuple(compared)
@@ -218,7 +240,9 @@ def _measured(
         return NO_TASK
     if composed(cell.method, registry) is None:
         return CellState.NO_METHOD
-    by_seed = seed_scores(cell.method, cell.task, score_path_of(name), results, registry)
+    by_seed = seed_scores(
+        cell.method, cell.task, score_path_of(name), results, registry
+    )
     if not by_seed.scores:
         return by_seed.state
     scores = tuple(by_seed.scores.values())
@@ -235,7 +259,9 @@ def confirmed(
         method, task = score.cell.what
         if task not in registry.tasks or score.ours is None:
             continue
-        protocol = Protocol.from_score(method, registry.tasks[task], *score_path_of(score.score))
+        protocol = Protocol.from_score(
+            method, registry.tasks[task], *score_path_of(score.score)
+        )
         if protocol is None:
             continue
         procedure = protocol.procedure(len(results.subsets(task)))
@@ -252,7 +278,10 @@ def confirmed(
 
 
 def confirmed_by(
-    cell: PublishedCell, confirmations: Confirmations, results: Results, registry: Registry
+    cell: PublishedCell,
+    confirmations: Confirmations,
+    results: Results,
+    registry: Registry,
 ) -> Reference | None:
     """The reference that confirms the protocol of a published cell; None if there is none.
 

@@ -12,7 +12,8 @@ from harness.results.scorings import SEVEN, Scoring
 def milliseconds(results: Results, method: str, scoring: Scoring) -> float | None:
     """Milliseconds a distinct sentence for encoding and applying a method.
 
-    None where a record of the tasks does not say how long it took, or of how many sentences.
+    None where a record of the tasks does not say how long it took, or of how many
+    sentences.
     """
     seconds: list[float] = []
     sentences = 0

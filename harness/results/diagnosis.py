@@ -6,9 +6,11 @@ Four kinds of evidence are looked at, the strongest first:
 2. for a trained encoder, the number is one of those that another seed gives;
 3. a cause that no protocol holds is known from public threads (`harness.results.causes`);
 4. another choice of the protocol is known to move the score by about the difference: from two
-   published numbers of this encoder, or from what was measured here on an encoder of its kind.
+   published numbers of this encoder, or from what was measured here on an encoder of
+   its kind.
 
-A post-processor that the row does not have is never suggested: nobody applies one by accident.
+A post-processor that the row does not have is never suggested: nobody applies one by
+accident.
 """
 
 from __future__ import annotations
@@ -24,11 +26,15 @@ from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 
 SUGGESTIONS_SHOWN = 3  # suggestions of a diagnosis
 UNEXPLAINED_SHARE = 0.5  # of the difference: a choice that leaves more explains little
-MISSED_SHARE = 0.25  # of the difference, by which an effect on another encoder may miss it
-FAR_DEVIATIONS = 5.0  # standard deviations from the mean of the seeds: no seed gives that
+MISSED_SHARE = (
+    0.25  # of the difference, by which an effect on another encoder may miss it
+)
+FAR_DEVIATIONS = (
+    5.0  # standard deviations from the mean of the seeds: no seed gives that
+)
 
-# Choices that are made by accident, the most frequent first. `fit_on` counts where the row is
-# fitted on something.
+# Choices that are made by accident, the most frequent first. `fit_on` counts where the
+# row is fitted on something.
 ACCIDENTAL_CHOICES = (
     "aggregation",
     "split",
@@ -76,7 +82,8 @@ class Suggestion:
     """One explanation of the difference.
 
     Attributes:
-        about: What differs: names of choices of a protocol, or the id of a curated cause.
+        about: What differs: names of choices of a protocol, or the id of a curated
+            cause.
         certainty: `certain`, `likely` or `possible`.
         leaves: The points that it does not explain; None where it explains no amount.
         printed: The published number under the other choices.
@@ -107,8 +114,8 @@ class Diagnosis:
         suggestions: The explanations, the surest first.
         further: Those beyond the first three.
         is_rounding: Whether the numbers are the published ones up to rounding.
-        outside: The spread of seeds that the numbers are far outside of, so that another seed
-            does not explain them.
+        outside: The spread of seeds that the numbers are far outside of, so that
+            another seed does not explain them.
     """
 
     numbers: tuple[ReportedNumber, ...]
@@ -127,12 +134,16 @@ class Diagnosis:
     @property
     def is_sure(self) -> bool:
         """Whether one of the explanations is certain or likely."""
-        return any(suggestion.certainty != "possible" for suggestion in self.suggestions)
+        return any(
+            suggestion.certainty != "possible" for suggestion in self.suggestions
+        )
 
     @property
     def nothing_is_wrong(self) -> bool:
         """Whether the first explanation is chance: rounding, or another seed."""
-        return self.is_rounding or any(s.spread is not None for s in self.suggestions[:1])
+        return self.is_rounding or any(
+            s.spread is not None for s in self.suggestions[:1]
+        )
 
 
 def diagnose(
@@ -147,17 +158,21 @@ def diagnose(
         numbers: The reader's numbers, all of one row, one a column.
         published: All published scores by id.
         causes: The curated causes.
-        measured: What other choices were measured to do to the first number's protocol; looked at
-            where nothing surer is known.
+        measured: What other choices were measured to do to the first number's protocol;
+            looked at where nothing surer is known.
     """
     asked = published[numbers[0].cell.id]
     others = [
         other
         for other in published.values()
-        if not (other.cell.row is asked.cell.row and other.cell.table is asked.cell.table)
+        if not (
+            other.cell.row is asked.cell.row and other.cell.table is asked.cell.table
+        )
     ]
     own_rows = _by_row(other for other in others if other.is_of_encoder(asked))
-    trainings = _by_row(other for other in published.values() if other.is_of_recipe(asked))
+    trainings = _by_row(
+        other for other in published.values() if other.is_of_recipe(asked)
+    )
     spreads = _spreads(numbers, trainings)
     printed = [*_printed_elsewhere(numbers, own_rows, published)]
     is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
@@ -167,12 +182,24 @@ def diagnose(
         if suggestion.certainty == "certain" or not is_rounding
     ]
     suggestions = [
-        *(suggestion for suggestion in known_causes if suggestion.certainty == "certain"),
+        *(
+            suggestion
+            for suggestion in known_causes
+            if suggestion.certainty == "certain"
+        ),
         *printed,
         *_another_seed(spreads),
         *([] if printed else _published_effects(numbers, own_rows, published)),
-        *(suggestion for suggestion in known_causes if suggestion.certainty == "likely"),
-        *(suggestion for suggestion in known_causes if suggestion.certainty == "possible"),
+        *(
+            suggestion
+            for suggestion in known_causes
+            if suggestion.certainty == "likely"
+        ),
+        *(
+            suggestion
+            for suggestion in known_causes
+            if suggestion.certainty == "possible"
+        ),
     ]
     is_sure = any(suggestion.certainty != "possible" for suggestion in suggestions)
     if not is_sure and not is_rounding:
@@ -181,7 +208,9 @@ def diagnose(
     return Diagnosis(
         numbers=tuple(numbers),
         setting=asked.setting,
-        notes=tuple(dict.fromkeys(note for number in numbers for note in number.cell.notes)),
+        notes=tuple(
+            dict.fromkeys(note for number in numbers for note in number.cell.notes)
+        ),
         suggestions=distinct[:SUGGESTIONS_SHOWN],
         further=distinct[SUGGESTIONS_SHOWN:],
         is_rounding=is_rounding,
@@ -218,7 +247,9 @@ Pair = tuple[ReportedNumber, PublishedNumber]
 
 
 def _pairs(
-    numbers: Sequence[ReportedNumber], row: RowNumbers, published: Mapping[str, PublishedNumber]
+    numbers: Sequence[ReportedNumber],
+    row: RowNumbers,
+    published: Mapping[str, PublishedNumber],
 ) -> list[Pair]:
     """The reader's numbers with a row's on the same tasks; none if the row has under half."""
     pairs = []
@@ -229,7 +260,9 @@ def _pairs(
     return pairs if 2 * len(pairs) >= len(numbers) else []
 
 
-def _changes(pairs: Sequence[Pair], published: Mapping[str, PublishedNumber]) -> dict[str, str]:
+def _changes(
+    pairs: Sequence[Pair], published: Mapping[str, PublishedNumber]
+) -> dict[str, str]:
     """The choices in which a row's numbers differ from those that the reader asks about."""
     changes: dict[str, str] = {}
     for number, other in pairs:
@@ -246,11 +279,15 @@ def _printed_elsewhere(
     found: list[tuple[int, Suggestion]] = []
     for row in rows:
         pairs = _pairs(numbers, row, published)
-        if not pairs or not all(_is_printed(number, other.cell) for number, other in pairs):
+        if not pairs or not all(
+            _is_printed(number, other.cell) for number, other in pairs
+        ):
             continue
         changes = _changes(pairs, published)
         is_coarse = min(_decimals(other.cell) for _, other in pairs) < 2
-        certainty = "certain" if len(pairs) > 1 else "possible" if is_coarse else "likely"
+        certainty = (
+            "certain" if len(pairs) > 1 else "possible" if is_coarse else "likely"
+        )
         suggestion = Suggestion(
             about=tuple(changes) or ("the same protocol",),
             certainty=certainty,
@@ -290,7 +327,9 @@ def _published_effects(
         is_accident = choice in ACCIDENTAL_CHOICES or (
             choice == "fit_on" and changes[choice] != "none"
         )
-        leaves = fmean(abs(number.points - (other.cell.points or 0.0)) for number, other in pairs)
+        leaves = fmean(
+            abs(number.points - (other.cell.points or 0.0)) for number, other in pairs
+        )
         if not is_accident or leaves > UNEXPLAINED_SHARE * gap:
             continue
         order = (
@@ -318,13 +357,16 @@ def neighbours_of(
 ) -> list[tuple[Mapping[str, str], PublishedNumber]]:
     """Other published numbers of an encoder on the same tasks that differ in one choice.
 
-    Those of `ACCIDENTAL_CHOICES` are first, in that order; of equal numbers there is one.
+    Those of `ACCIDENTAL_CHOICES` are first, in that order; of equal numbers there is
+    one.
     """
     found: dict[object, tuple[int, Mapping[str, str], PublishedNumber]] = {}
     for other in published.values():
         is_score = other.cell.row.statistic == "score"
         same_tasks = other.setting.tasks == number.setting.tasks
-        if other is number or not (is_score and same_tasks and other.is_of_encoder(number)):
+        if other is number or not (
+            is_score and same_tasks and other.is_of_encoder(number)
+        ):
             continue
         changes = number.setting.differences(other.setting)
         if len(changes) != 1:
@@ -357,7 +399,11 @@ def _spreads(
     for number in numbers:
         for by_statistic in statistics.values():
             mean = by_statistic.get("mean")
-            if mean is None or mean.sd is None or mean.column.id != number.cell.column.id:
+            if (
+                mean is None
+                or mean.sd is None
+                or mean.column.id != number.cell.column.id
+            ):
                 continue
             low, high = by_statistic.get("min"), by_statistic.get("max")
             spread = SeedSpread(
@@ -373,19 +419,26 @@ def _spreads(
     return spreads
 
 
-def _another_seed(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> Iterator[Suggestion]:
+def _another_seed(
+    spreads: Sequence[tuple[ReportedNumber, SeedSpread]],
+) -> Iterator[Suggestion]:
     """That the training had another seed: of the average if there is one, else of most columns."""
     averages = [pair for pair in spreads if pair[0].cell.average_of]
     asked = averages or spreads
     inside = [pair for pair in asked if pair[1].holds(pair[0].points)]
     if inside and 2 * len(inside) > len(asked):
-        yield Suggestion(about=("seed",), certainty="likely", leaves=0.0, spread=inside[0][1])
+        yield Suggestion(
+            about=("seed",), certainty="likely", leaves=0.0, spread=inside[0][1]
+        )
 
 
-def _far_outside(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> SeedSpread | None:
+def _far_outside(
+    spreads: Sequence[tuple[ReportedNumber, SeedSpread]],
+) -> SeedSpread | None:
     """The spread that a number is so far outside that another seed does not explain it.
 
-    Where the published number is further outside, the spread is of another training than it.
+    Where the published number is further outside, the spread is of another training
+    than it.
     """
     for number, spread in spreads:
         published = abs(spread.deviations(number.cell.points or 0.0))
@@ -397,7 +450,9 @@ def _far_outside(spreads: Sequence[tuple[ReportedNumber, SeedSpread]]) -> SeedSp
 # Causes that no protocol holds, and effects on other encoders
 
 
-def _known_causes(numbers: Sequence[ReportedNumber], causes: Causes) -> Iterator[Suggestion]:
+def _known_causes(
+    numbers: Sequence[ReportedNumber], causes: Causes
+) -> Iterator[Suggestion]:
     """The curated causes at whose rows, columns and differences the numbers are."""
     cell = numbers[0].cell
     gaps = {number.cell.column.id: number.gap for number in numbers}
@@ -412,9 +467,15 @@ def _measured_effects(
     """Single accidental choices that move other encoders by about the difference."""
     for choice in measured:
         names = tuple(choice.changes)
-        misses = {name: abs(effect - number.gap) for name, effect in choice.effects.items()}
+        misses = {
+            name: abs(effect - number.gap) for name, effect in choice.effects.items()
+        }
         allowed = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
-        if len(names) != 1 or names[0] not in ACCIDENTAL_CHOICES or min(misses.values()) > allowed:
+        if (
+            len(names) != 1
+            or names[0] not in ACCIDENTAL_CHOICES
+            or min(misses.values()) > allowed
+        ):
             continue
         yield Suggestion(
             about=names,

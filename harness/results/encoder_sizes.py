@@ -1,7 +1,7 @@
 """How large an encoder is against the papers' encoders: the order and the headings of pages.
 
-What a small model shows need not be true of a model of the papers' size, so no page puts them into
-one count.
+What a small model shows need not be true of a model of the papers' size, so no page
+puts them into one count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from harness.core.types import Record
 from harness.registry import Registry
 from harness.results.index import Results
 
-# The dimensions of BERT-base, and of the word vectors that the papers average (GloVe 840B).
+# The dimensions of BERT-base, and of the word vectors that the papers average (GloVe
+# 840B).
 DIMENSIONS_OF_BERT_BASE = 768
 DIMENSIONS_OF_WORD_VECTORS = 300
 OWN_PACKAGE = "harness/"  # the folder of the weights that come with the harness
@@ -36,10 +37,14 @@ class EncoderSize(StrEnum):
     @property
     def word(self) -> str:
         """It as a cell of a table: `papers' size`, `small`, `miniature`."""
-        return {"OF_PAPERS": "papers' size", "SMALL": "small"}.get(self.name, "miniature")
+        return {"OF_PAPERS": "papers' size", "SMALL": "small"}.get(
+            self.name, "miniature"
+        )
 
 
-def sizes_of_encoders(results: Results, registry: Registry) -> Mapping[str, EncoderSize]:
+def sizes_of_encoders(
+    results: Results, registry: Registry
+) -> Mapping[str, EncoderSize]:
     """The size of every measured encoder, by its name without a maximum length."""
     records_of: dict[str, list[Record]] = {}
     for (method, _), records in results.by_cell.items():
@@ -50,18 +55,22 @@ def sizes_of_encoders(results: Results, registry: Registry) -> Mapping[str, Enco
     }
 
 
-def size_of_encoder(config: EncoderConfig | None, records: Iterable[Record]) -> EncoderSize:
+def size_of_encoder(
+    config: EncoderConfig | None, records: Iterable[Record]
+) -> EncoderSize:
     """The size of an encoder.
 
     Args:
         config: What is known of its files; None for an encoder that is not registered.
-        records: Its records, which hold the dimensions of its vectors. A fitted map may have left
-            out some, so the largest number counts.
+        records: Its records, which hold the dimensions of its vectors. A fitted map may
+            have left out some, so the largest number counts.
     """
     source = config.source if config is not None else None
     facts = [record.facts for record in records]
     dimensions = max((fact.get("dimensions", 0) for fact in facts), default=0)
-    has_word_vectors = isinstance(source, VectorFile) or any("coverage" in fact for fact in facts)
+    has_word_vectors = isinstance(source, VectorFile) or any(
+        "coverage" in fact for fact in facts
+    )
     wanted = DIMENSIONS_OF_WORD_VECTORS if has_word_vectors else DIMENSIONS_OF_BERT_BASE
     if dimensions >= wanted:
         return EncoderSize.OF_PAPERS

@@ -32,8 +32,10 @@ class Explanation:
         reproduction: The published number against the records.
         protocol: Its protocol; None for an average and where no method reproduces it.
         confirmed_by: The program whose scores ours equal under the protocol.
-        nearest: The measured rows that are nearest to the protocol; none where it was measured.
-        choices: The other choices with their effects; with a gap, those that lead to about it.
+        nearest: The measured rows that are nearest to the protocol; none where it was
+            measured.
+        choices: The other choices with their effects; with a gap, those that lead to
+            about it.
         pairs: Pairs of choices that lead to about the gap.
         gap: By how many points a reader's number is above the published one.
     """
@@ -73,12 +75,16 @@ def explain(
     reference = confirmed_by(cell, confirmations, results, registry)
     protocol = wanted_protocol(cell, registry)
     if protocol is None:
-        return Explanation(reproduction=reproduction, protocol=None, confirmed_by=reference)
+        return Explanation(
+            reproduction=reproduction, protocol=None, confirmed_by=reference
+        )
     measured = measured_scores(results, registry, protocol)
     choices = single_choices(protocol, measured, registry, traps)
     pairs: Sequence[OtherChoice] = ()
     if gap is not None:
-        pairs = choices_near(gap, pairs_of_choices(protocol, choices, measured, registry))
+        pairs = choices_near(
+            gap, pairs_of_choices(protocol, choices, measured, registry)
+        )
         choices = choices_near(gap, choices)
     return Explanation(
         reproduction=reproduction,
@@ -95,13 +101,16 @@ def gap_of(cell: PublishedCell, mine: float) -> float:
     """By how many points a number is above a published one.
 
     Raises:
-        UsageError: No score of the metric can be `mine`, or the cell has no choices to rank.
+        UsageError: No score of the metric can be `mine`, or the cell has no choices to
+            rank.
     """
     lowest = 0 if cell.metric in ("accuracy", "auc") else -100
     if not lowest <= mine <= 100:
         raise UsageError(f"--mine {mine:g}: wanted a score x100, from {lowest} to 100")
     if cell.points is None or cell.why_not or not cell.task:
-        raise UsageError(f"--mine: {cell.id} is not a score of one task with a method here")
+        raise UsageError(
+            f"--mine: {cell.id} is not a score of one task with a method here"
+        )
     return mine - cell.points
 
 

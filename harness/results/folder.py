@@ -1,8 +1,9 @@
 """A results folder as one object: each of its files is read once, when it is first asked for.
 
-Records, intervals and comparisons are read from the folder itself. What people wrote (published
-tables, questions, references) is read from the folder that holds the published tables, which is
-another one where a run is compared with the tables that come with the harness.
+Records, intervals and comparisons are read from the folder itself. What people wrote
+(published tables, questions, references) is read from the folder that holds the
+published tables, which is another one where a run is compared with the tables that come
+with the harness.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, wanted_protocol
 from harness.results.index import CellName, Results
 from harness.results.intervals import Intervals, read_intervals
-from harness.results.layout import GOLDEN, QUICK, RECORDS, is_packaged, papers_of, reading_order
+from harness.results.layout import (
+    GOLDEN,
+    QUICK,
+    RECORDS,
+    is_packaged,
+    papers_of,
+    reading_order,
+)
 from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap
@@ -52,20 +60,26 @@ from harness.results.threads import Thread
 def require_sealed(results: Path) -> None:
     """Read every file that was measured but for the records, which whoever opens a folder reads.
 
-    These are sealed JSON (comparisons, intervals, searches, speed ...), the similarities of the
-    quick set, and golden vectors. Raises DataError for one that is not as it was written, or that
-    is of another cell or encoder than its name says.
+    These are sealed JSON (comparisons, intervals, searches, speed ...), the
+    similarities of the quick set, and golden vectors. Raises DataError for one that is
+    not as it was written, or that is of another cell or encoder than its name says.
     """
     records = results / RECORDS
     for path in sorted([*records.glob("*.json"), *records.glob("*/*.json")]):
         parse_sealed(path, path.read_text(encoding="utf-8", errors="replace"))
     for path in sorted((records / QUICK).glob("*/*/*/seed-*.safetensors")):
         *_, method, task, seed = path.with_suffix("").parts
-        read_similarities(path, Cell(unquote(method), unquote(task), int(seed.partition("-")[2])))
+        read_similarities(
+            path, Cell(unquote(method), unquote(task), int(seed.partition("-")[2]))
+        )
     for path in sorted((records / GOLDEN).glob("*.safetensors")):
         file = TensorFile.parse(path)
         vectors = file.read("vectors") if file else None
-        if file is None or vectors is None or file_name(file.metadata["encoder"]) != path.stem:
+        if (
+            file is None
+            or vectors is None
+            or file_name(file.metadata["encoder"]) != path.stem
+        ):
             raise DataError(
                 f"{path}: wanted the golden vectors of {unquote(path.stem)} as they were written, "
                 "found other content; restore it, or delete it and measure again"
@@ -78,12 +92,13 @@ class ResultsFolder:
     Args:
         path: The folder.
         registry: Methods and tasks; by default what comes with the harness.
-        papers: The folder of the published tables; by default `papers` of the results folder, or
-            the tables that come with the harness where it has none.
-        folders: The folders whose records are read. A cell, a method on a task, is read with all
-            its seeds from the first that has it. By default the `reading_order` of the folder.
-        literature: What people wrote, where another object has read it; it takes the place of
-            `papers`.
+        papers: The folder of the published tables; by default `papers` of the results
+            folder, or the tables that come with the harness where it has none.
+        folders: The folders whose records are read. A cell, a method on a task, is read
+            with all its seeds from the first that has it. By default the
+            `reading_order` of the folder.
+        literature: What people wrote, where another object has read it; it takes the
+            place of `papers`.
     """
 
     def __init__(
@@ -98,7 +113,9 @@ class ResultsFolder:
         self.path = path
         self.registry = registry or load_registry()
         self.folders = tuple(reading_order(path) if folders is None else folders)
-        self.literature = literature or Literature(papers or papers_of(path), self.registry)
+        self.literature = literature or Literature(
+            papers or papers_of(path), self.registry
+        )
         self.store = Store(path)
         self._reproductions: dict[str, Mapping[str, Reproduction]] = {}
 
@@ -115,14 +132,20 @@ class ResultsFolder:
         taken: set[CellName] = set()
         for folder in self.folders:
             cells = Results.read(Store(folder)).by_cell
-            cells_by_folder[folder] = {name: cells[name] for name in cells if name not in taken}
+            cells_by_folder[folder] = {
+                name: cells[name] for name in cells if name not in taken
+            }
             taken |= cells.keys()
         return cells_by_folder
 
     @cached_property
     def _folder_of_cell(self) -> Mapping[CellName, Path]:
         """The folder that the records of each cell are from."""
-        return {name: folder for folder, cells in self._cells_by_folder.items() for name in cells}
+        return {
+            name: folder
+            for folder, cells in self._cells_by_folder.items()
+            for name in cells
+        }
 
     @cached_property
     def records(self) -> Results:
@@ -130,7 +153,9 @@ class ResultsFolder:
         by_cell: dict[CellName, Sequence[Record]] = {}
         for cells in self._cells_by_folder.values():
             by_cell |= cells
-        return Results(by_cell, packaged=self._packaged_methods, stale=self._stale(by_cell))
+        return Results(
+            by_cell, packaged=self._packaged_methods, stale=self._stale(by_cell)
+        )
 
     @property
     def _packaged_methods(self) -> frozenset[str]:
@@ -138,15 +163,23 @@ class ResultsFolder:
         if len(self.folders) == 1:
             return frozenset()
         own = {
-            method for method, task in self._folder_of_cell if not self.is_packaged(method, task)
+            method
+            for method, task in self._folder_of_cell
+            if not self.is_packaged(method, task)
         }
-        return frozenset(method for method, _ in self._folder_of_cell if method not in own)
+        return frozenset(
+            method for method, _ in self._folder_of_cell if method not in own
+        )
 
-    def _stale(self, by_cell: Mapping[CellName, Sequence[Record]]) -> frozenset[CellName]:
+    def _stale(
+        self, by_cell: Mapping[CellName, Sequence[Record]]
+    ) -> frozenset[CellName]:
         """The cells that were measured with other settings than their method has now."""
         methods = {method: composed(method, self.registry) for method, _ in by_cell}
         return frozenset(
-            name for name, records in by_cell.items() if is_stale(records, methods[name[0]])
+            name
+            for name, records in by_cell.items()
+            if is_stale(records, methods[name[0]])
         )
 
     def records_of(self, folder: Path) -> Results:
@@ -251,7 +284,9 @@ class ResultsFolder:
     @cached_property
     def reproduced(self) -> tuple[Reproduction, ...]:
         """Every cell of every published table against the records."""
-        return tuple(cell for t in self.tables for cell in self.reproductions(t).values())
+        return tuple(
+            cell for t in self.tables for cell in self.reproductions(t).values()
+        )
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -266,7 +301,11 @@ class ResultsFolder:
     @cached_property
     def claim_results(self) -> tuple[ClaimResult, ...]:
         """Every claim, tested; none where none are written."""
-        return tuple(map(self.claim_tests.test, self.claims.resolved)) if self.claims else ()
+        return (
+            tuple(map(self.claim_tests.test, self.claims.resolved))
+            if self.claims
+            else ()
+        )
 
     @cached_property
     def encoder_sizes(self) -> Mapping[str, EncoderSize]:
@@ -281,12 +320,16 @@ class ResultsFolder:
     @cached_property
     def compared(
         self,
-    ) -> tuple[tuple[conformance.Reference, tuple[conformance.ReferenceScore, ...]], ...]:
+    ) -> tuple[
+        tuple[conformance.Reference, tuple[conformance.ReferenceScore, ...]], ...
+    ]:
         """Each reference with its scores and ours."""
         return tuple(
             (
                 reference,
-                conformance.compare_reference(reference, self.records, self.trials, self.registry),
+                conformance.compare_reference(
+                    reference, self.records, self.trials, self.registry
+                ),
             )
             for reference in self.references
         )
@@ -301,7 +344,12 @@ class ResultsFolder:
         """A published cell, and what other choices do to it. UsageError: unknown, or no score."""
         known = self.confirmations
         return explain(
-            self.cell(name), self.records_by_files, self.registry, known, self.traps, mine
+            self.cell(name),
+            self.records_by_files,
+            self.registry,
+            known,
+            self.traps,
+            mine,
         )
 
     def diagnose(self, place: str, mine: str) -> Diagnosis:

@@ -1,9 +1,10 @@
 """Committed records as version 0.3.0 wrote them, to write them as they are now.
 
-There was one file of JSON lines an encoder. Its first line counts the rows, `{"rows": 12}`. A value
-that many rows share has a line, `{"id": "5f0c...", "environment": {...}}`, and each row names such
-values by their ids, which are the beginning of their sha256. A row ends with the digest of what is
-before it, and leaves out aggregations that equal the score of its only group, or `all`.
+There was one file of JSON lines an encoder. Its first line counts the rows, `{"rows":
+12}`. A value that many rows share has a line, `{"id": "5f0c...", "environment":
+{...}}`, and each row names such values by their ids, which are the beginning of their
+sha256. A row ends with the digest of what is before it, and leaves out aggregations
+that equal the score of its only group, or `all`.
 
     python -m harness.results.former_records results/records/minilm.jsonl
 """
@@ -53,7 +54,9 @@ def read_former(path: Path) -> tuple[Record, ...]:
                 continue
             fields = _read_row(text, shared_values)
         except PARSE_ERRORS as error:
-            raise DataError(f"{place} is damaged ({error!r}); {RESTORE_FORMER}") from None
+            raise DataError(
+                f"{place} is damaged ({error!r}); {RESTORE_FORMER}"
+            ) from None
         records.append(record_of_fields(place, fields, RESTORE_FORMER))
     _require_all_cells(path, count, records)
     return tuple(records)
@@ -62,13 +65,15 @@ def read_former(path: Path) -> tuple[Record, ...]:
 def write_anew(paths: Iterable[Path]) -> int:
     """Write former files as files of methods, and delete them; how many records they hold.
 
-    Each file has to be in the folder `records` of its results folder. Raises DataError for a cell
-    that has another record there, and leaves its former file as it is.
+    Each file has to be in the folder `records` of its results folder. Raises DataError
+    for a cell that has another record there, and leaves its former file as it is.
     """
     written = 0
     for path in paths:
         if path.parent.name != RECORDS:
-            raise DataError(f"{path}: wanted a file in a folder {RECORDS}; move it there")
+            raise DataError(
+                f"{path}: wanted a file in a folder {RECORDS}; move it there"
+            )
         records = read_former(path)
         store = Store(path.parent.parent)
         for record in records:
@@ -111,7 +116,8 @@ def _read_row(text: str, shared_values: Mapping[SharedName, Any]) -> dict[str, A
             fields[name] = shared_values[name, fields[name]]
     fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
     fields["scores"] = {
-        name: _with_aggregations(name, score) for name, score in fields["scores"].items()
+        name: _with_aggregations(name, score)
+        for name, score in fields["scores"].items()
     }
     return fields
 

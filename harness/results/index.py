@@ -15,7 +15,9 @@ from harness.core.types import Record, Task
 from harness.results.records import Store, encode
 from harness.results.verdict import CellState
 
-NOT_MEASURED = "not measured"  # of what is no published cell: a claim, a training, a ratio
+NOT_MEASURED = (
+    "not measured"  # of what is no published cell: a claim, a training, a ratio
+)
 CellName = tuple[str, str]  # a method's id and a task's name
 DIGEST_DIGITS_SHOWN = 12  # hexadecimal digits of a digest that a message shows
 
@@ -32,7 +34,11 @@ class Value:
     def __str__(self) -> str:
         if self.mean is None:
             return self.state
-        return f"{self.mean:.2f}" if self.sd is None else f"{self.mean:.2f} ± {self.sd:.2f}"
+        return (
+            f"{self.mean:.2f}"
+            if self.sd is None
+            else f"{self.mean:.2f} ± {self.sd:.2f}"
+        )
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,11 @@ class SeedScores:
     @property
     def value(self) -> Value:
         """Mean and spread over the seeds, or the state."""
-        return value([*self.scores.values()]) if self.scores else Value(None, state=self.state)
+        return (
+            value([*self.scores.values()])
+            if self.scores
+            else Value(None, state=self.state)
+        )
 
     def __str__(self) -> str:
         if self.seeded and self.scores:
@@ -83,7 +93,9 @@ class Results:
     by_cell: Mapping[CellName, Sequence[Record]]
     packaged: frozenset[str] = frozenset()
     stale: frozenset[CellName] = frozenset()
-    encoded: dict[CellName, bytes] = field(default_factory=dict, repr=False, compare=False)
+    encoded: dict[CellName, bytes] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def read(cls, store: Store) -> Results:
@@ -151,7 +163,9 @@ def main_score(scores: ScoreTree) -> tuple[str, float | None]:
 
 def main_path(scores: ScoreTree) -> ScorePath:
     """The path of the score by which a record is known."""
-    for metric in reversed(list(metrics().values())):  # those of plug-ins are registered last
+    for metric in reversed(
+        list(metrics().values())
+    ):  # those of plug-ins are registered last
         if metric.main_score[0] in scores:
             return metric.main_score
     return ("",)
@@ -167,7 +181,8 @@ def value(scores: Sequence[float | None]) -> Value:
     mean, count = fmean(numbers), len(numbers)
     if count == 1:
         return Value(mean, seeds=1)
-    # As statistics.stdev but for its exact fractions, which take a tenth of a report's time.
+    # As statistics.stdev but for its exact fractions, which take a tenth of a report's
+    # time.
     variance = math.fsum((score - mean) ** 2 for score in numbers) / (count - 1)
     return Value(mean, sd=math.sqrt(variance), seeds=count)
 
@@ -180,7 +195,9 @@ def average(values: Sequence[Value]) -> Value:
     return Value(fmean(means))
 
 
-def column_value(results: Results, method: str, scores: Sequence[tuple[Task, ScorePath]]) -> Value:
+def column_value(
+    results: Results, method: str, scores: Sequence[tuple[Task, ScorePath]]
+) -> Value:
     """The value of a method in a column of a table: its only score, or the average of several."""
     values = [results.value(method, task.name, *path) for task, path in scores]
     return values[0] if len(values) == 1 else average(values)

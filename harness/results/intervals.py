@@ -1,7 +1,7 @@
 """Stored intervals of the differences between two methods, on which claims rest.
 
-The bootstrap of an interval takes long: a run computes and stores it, and reading takes it from the
-file.
+The bootstrap of an interval takes long: a run computes and stores it, and reading takes
+it from the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from harness.results.layout import RECORDS
 # What was resampled for an interval.
 ITEMS_ALONE = "items"  # of methods without seeds
 SEEDS_AND_ITEMS = "seeds and items"
-ITEMS_AND_NORMAL_P = "items, normal p"  # p is that of a normal distribution with this interval
+ITEMS_AND_NORMAL_P = (
+    "items, normal p"  # p is that of a normal distribution with this interval
+)
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
 TaskScore = tuple[str, ScorePath]
@@ -37,7 +39,9 @@ class Contrast:
     def cells(self) -> tuple[CellName, ...]:
         """Method and task of each measured cell that it compares."""
         return tuple(
-            (method, task) for method in (self.better, self.worse) for task, _ in self.scores
+            (method, task)
+            for method in (self.better, self.worse)
+            for task, _ in self.scores
         )
 
 
@@ -51,8 +55,8 @@ class Interval:
         low: The lower end of the 95 % interval.
         high: The upper end.
         p: The two-sided p of no difference.
-        by: What was resampled: `ITEMS_ALONE`, `SEEDS_AND_ITEMS`, or `ITEMS_AND_NORMAL_P` for a p
-            that was computed later, from the interval.
+        by: What was resampled: `ITEMS_ALONE`, `SEEDS_AND_ITEMS`, or
+            `ITEMS_AND_NORMAL_P` for a p that was computed later, from the interval.
         resamples: How many resamples there were.
         seed: The seed of the bootstrap.
     """

@@ -1,7 +1,8 @@
 """Folders of a results folder that several modules read or write.
 
-Each kind of thing has one: what is published (`papers/`), measured (`records/`), given by authors'
-code (`references/`), asked by a page (`questions/`) and generated (`tables/`).
+Each kind of thing has one: what is published (`papers/`), measured (`records/`), given
+by authors' code (`references/`), asked by a page (`questions/`) and generated
+(`tables/`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ QUESTIONS = "questions"
 REFERENCES = "references"
 REHEARSAL = f"{RECORDS}/rehearsal.json"
 QUICK, GOLDEN = "quick", "golden"  # among the records: similarities, and golden vectors
-CONFORMANCE = "conformance"  # among the questions: trainings that references have as well
+CONFORMANCE = (
+    "conformance"  # among the questions: trainings that references have as well
+)
 GATE = "gate.toml"
 
 OWN, RUNS = Path("results"), Path("runs")  # of the current folder, by default
@@ -45,18 +48,23 @@ def is_packaged(folder: Path) -> bool:
 
 
 def reading_order(
-    folder: Path, *, with_runs: bool = False, with_packaged: bool = False, only_own: bool = False
+    folder: Path,
+    *,
+    with_runs: bool = False,
+    with_packaged: bool = False,
+    only_own: bool = False,
 ) -> tuple[Path, ...]:
     """The folders that are read when one is opened: a cell comes from the first that has it.
 
-    `results` of the current folder comes before the packaged results; any other folder is read
-    alone. In a checkout of the harness, `results` are the packaged results.
+    `results` of the current folder comes before the packaged results; any other folder
+    is read alone. In a checkout of the harness, `results` are the packaged results.
 
     Args:
-        folder: The folder that is opened; the packaged one, where there is no `results`.
+        folder: The folder that is opened; the packaged one, where there is no
+            `results`.
         with_runs: `runs` of the current folder come after its `results`.
-        with_packaged: The packaged results come after any folder; after `runs`, the current
-            folder's `results` come before them.
+        with_packaged: The packaged results come after any folder; after `runs`, the
+            current folder's `results` come before them.
         only_own: The packaged results are left out.
     """
     is_checkout = is_packaged(OWN)
@@ -98,8 +106,8 @@ def papers_of(results: Path) -> Path:
 def measured_for(question: Path) -> Path:
     """The path of what was measured for a file of questions, but for its suffix.
 
-    `results/questions/speed.toml` -> `results/records/speed.toml`; for a file that is in no folder
-    of questions, the path of the file itself.
+    `results/questions/speed.toml` -> `results/records/speed.toml`; for a file that is
+    in no folder of questions, the path of the file itself.
     """
     for folder in question.parents:
         if folder.name == QUESTIONS:
@@ -115,4 +123,6 @@ def digest_of_measured(question: Path) -> str:
     place = measured_for(question).with_suffix("")
     one = place.with_suffix(".json")
     measured = [one] if one.is_file() else sorted(place.glob("*.json"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in (question, *measured))).hexdigest()
+    return hashlib.sha256(
+        b"".join(file.read_bytes() for file in (question, *measured))
+    ).hexdigest()

@@ -23,7 +23,8 @@ from harness.results.threads import Thread, read_threads
 class Literature:
     """The published tables of a folder, and the questions and references next to that folder.
 
-    Each file is read at most once, when it is first asked for. A file that is not there is empty.
+    Each file is read at most once, when it is first asked for. A file that is not there
+    is empty.
 
     Args:
         papers: The folder of the published tables, `results/papers`.

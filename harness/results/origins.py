@@ -55,5 +55,7 @@ def unpinned_origins(
     if corpus is not None:
         asset = asset_named(corpus.asset)
         is_pinned = asset.pinned != "unpinned"
-        origins.append(Origin(name=f"@{corpus.name}", source=asset.source, is_pinned=is_pinned))
+        origins.append(
+            Origin(name=f"@{corpus.name}", source=asset.source, is_pinned=is_pinned)
+        )
     return tuple(origin for origin in origins if not origin.is_pinned)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from harness.core.metrics.similarity import CORRELATION_SCORES, COSINE, SIMILARITIES, score_name
+from harness.core.metrics.similarity import (
+    CORRELATION_SCORES,
+    COSINE,
+    SIMILARITIES,
+    score_name,
+)
 from harness.core.types import MethodId, Task
 from harness.registry import Registry
 from harness.results.published import PublishedCell
@@ -48,8 +53,8 @@ class Protocol:
     ) -> Protocol | None:
         """The protocol of a method's score on a task; None for a text that is no method id.
 
-        A metric such as `euclidean_spearman` is a correlation, and the similarity function that
-        the pairs are scored by.
+        A metric such as `euclidean_spearman` is a correlation, and the similarity
+        function that the pairs are scored by.
         """
         parts = MethodId.parse(method)
         if parts is None:
@@ -73,7 +78,11 @@ class Protocol:
     @property
     def score(self) -> str:
         """The score in a record: `spearman`, or of another similarity `euclidean_spearman`."""
-        return score_name(self.scored_by, self.metric) if self.has_similarity else self.metric
+        return (
+            score_name(self.scored_by, self.metric)
+            if self.has_similarity
+            else self.metric
+        )
 
     @property
     def has_similarity(self) -> bool:
@@ -83,13 +92,15 @@ class Protocol:
     def differences(self, other: Protocol) -> tuple[str, ...]:
         """The names of the choices in which two protocols differ."""
         theirs = vars(other)
-        return tuple(name for name, choice in vars(self).items() if choice != theirs[name])
+        return tuple(
+            name for name, choice in vars(self).items() if choice != theirs[name]
+        )
 
     def procedure(self, subsets: int) -> Protocol:
         """What two programs have to do alike to give one number, whatever the encoder and data.
 
-        Whitening to any dimension is one kind of post-processing, and a task of fewer than two
-        `subsets` has no aggregation.
+        Whitening to any dimension is one kind of post-processing, and a task of fewer
+        than two `subsets` has no aggregation.
         """
         posts = [post.partition(":")[0] for post in self.post.split("+")]
         return replace(
@@ -108,14 +119,17 @@ class Protocol:
 def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:
     """The protocol of a published cell on its task, or on each of those that it averages.
 
-    None where nothing reproduces the cell, or it names a method or task that is not here.
+    None where nothing reproduces the cell, or it names a method or task that is not
+    here.
     """
     tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
     if cell.method is None or len(tasks) < len(cell.tasks):
         return ()
     protocols = []
     for task in tasks:
-        protocol = Protocol.from_score(cell.method, task, cell.metric, cell.aggregation or "")
+        protocol = Protocol.from_score(
+            cell.method, task, cell.metric, cell.aggregation or ""
+        )
         if protocol is not None:
             protocols.append(protocol)
     return tuple(protocols)

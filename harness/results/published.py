@@ -44,7 +44,13 @@ def reasons() -> Mapping[str, Reason]:
 
 
 # Metrics that are scores, by their key in a record, and what else the papers print.
-PUBLISHED_SCORES = (*CORRELATION_SCORES, "auc", "edit_distance", "gold_similarity", "accuracy")
+PUBLISHED_SCORES = (
+    *CORRELATION_SCORES,
+    "auc",
+    "edit_distance",
+    "gold_similarity",
+    "accuracy",
+)
 PUBLISHED_METRICS = (*PUBLISHED_SCORES, "reciprocal_rank", "word statistic")
 
 # The aggregation of a record's score that each word picks. A single set has no subsets.
@@ -53,8 +59,8 @@ AGGREGATION_OF: Mapping[str, Aggregation] = {
     "single set": "all",
 }
 
-# How the protocol of a row is known: its method, pooling, text, aggregation and fit corpus. The
-# least certain of them decides.
+# How the protocol of a row is known: its method, pooling, text, aggregation and fit
+# corpus. The least certain of them decides.
 EVIDENCE: Mapping[str, str] = {
     "confirmed": "our scores under the row's protocol equal those of the authors' own program",
     "code": "read from the code that the authors released",
@@ -88,9 +94,9 @@ class Row:
     """One row: exactly one of `method` and `why_not`; `values` and the other maps are by column.
 
     `n` runs with the standard deviations `sd`, which another row of the table may print
-    (`sd_row`). `statistic` says what a row prints over the runs, if not one run's score.
-    `evidence` is one of `EVIDENCE` and is taken before the table's. `group` is the heading under
-    which the paper prints the row.
+    (`sd_row`). `statistic` says what a row prints over the runs, if not one run's
+    score. `evidence` is one of `EVIDENCE` and is taken before the table's. `group` is
+    the heading under which the paper prints the row.
     """
 
     id: str
@@ -206,7 +212,9 @@ class Table:
         """A printed score in points. Raises DataError where the column prints no score."""
         points = self.cell(row, column).points
         if points is None:
-            raise DataError(f"{self.id}/{row.id}/{column.id}: wanted a score, found a statistic")
+            raise DataError(
+                f"{self.id}/{row.id}/{column.id}: wanted a score, found a statistic"
+            )
         return points
 
 
@@ -220,14 +228,16 @@ class PublishedCell:
         column: Its column.
         id: `TABLE/ROW/COLUMN`.
         value: The printed digits.
-        in_points: The digits with the point moved where a fraction is printed; None: no score.
+        in_points: The digits with the point moved where a fraction is printed; None: no
+            score.
         task: The task; None in an average and where no task fits.
         average_of: The tasks that an average runs over, in this row's text form.
         metric: A key of a record's scores, or a metric that no record has.
         aggregation: `all`, `mean` or `wmean`.
         method: The method that reproduces it.
         why_not: Why no method and task of the harness reproduce it.
-        evidence: How its protocol is known, of `EVIDENCE`; None where nothing reproduces it.
+        evidence: How its protocol is known, of `EVIDENCE`; None where nothing
+            reproduces it.
         notes: Notes on this number, nearest first, without the table's own.
         sd: The published standard deviation over `row.n` runs, in points.
         source: What the number was read from.
@@ -272,7 +282,9 @@ class PublishedCell:
         """The number as a verdict takes it; None where it is no score."""
         if self.in_points is None:
             return None
-        return Published(self.in_points, self.sd, self.row.n if self.sd is not None else None)
+        return Published(
+            self.in_points, self.sd, self.row.n if self.sd is not None else None
+        )
 
 
 def score_path(metric: str, aggregation: str | None) -> ScorePath:

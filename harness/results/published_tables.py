@@ -36,12 +36,12 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
 
     Args:
         folder: The folder of the files.
-        registry: Adds its encoders by hand to the names that tables may use; all others are those
-            that come with the harness.
+        registry: Adds its encoders by hand to the names that tables may use; all others
+            are those that come with the harness.
 
     Raises:
-        DataError: There is no table, one is there twice, or a table names an unknown method or
-            task.
+        DataError: There is no table, one is there twice, or a table names an unknown
+            method or task.
     """
     known = load_registry().with_encoders(registry.by_hand.values() if registry else ())
     tables: dict[tuple[str, str], Table] = {}
@@ -118,7 +118,8 @@ def _require_known_names(table: Table, registry: Registry) -> None:
             raise DataError(f"{table.id}.toml, {place}: {error}") from None
 
 
-# What the types of the fields allow and a table does not. A fault is a place and a sentence.
+# What the types of the fields allow and a table does not. A fault is a place and a
+# sentence.
 
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:
@@ -143,7 +144,9 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
         yield from ((place, fault) for fault in _number_faults(row, table))
 
 
-def _repeated_ids(kind: str, entries: Sequence[Column] | Sequence[Row]) -> Iterator[str]:
+def _repeated_ids(
+    kind: str, entries: Sequence[Column] | Sequence[Row]
+) -> Iterator[str]:
     counts = Counter(entry.id for entry in entries)
     for name, count in counts.items():
         if count > 1:

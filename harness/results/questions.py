@@ -1,7 +1,7 @@
 """What pages ask in addition to published numbers, and what was measured for them.
 
-A file of `results/questions` asks: searches for hyper-parameters, traps of protocols. What was
-measured is in `results/records`, under the same name.
+A file of `results/questions` asks: searches for hyper-parameters, traps of protocols.
+What was measured is in `results/records`, under the same name.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class SearchRow:
     Attributes:
         label: Its name for people.
         options: Its options of `harness train`.
-        published: The id of the published row that it repeats; empty where there is none.
+        published: The id of the published row that it repeats; empty where there is
+            none.
     """
 
     label: str
@@ -74,7 +75,8 @@ class Search:
         caption: What is said below the heading.
         recipe: The recipe of `harness train`, with the options that all rows share.
         rows: The variants.
-        table: The id of the published table whose rows it repeats; empty where there is none.
+        table: The id of the published table whose rows it repeats; empty where there is
+            none.
         trials: The trainings of each command, one a seed.
     """
 
@@ -129,8 +131,8 @@ class Rehearsal:
     """The last run of all published cells on stand-ins of their weights.
 
     Attributes:
-        commit: The commit of its code. A version would not do: it names a release, and what is
-            rehearsed is the code after it.
+        commit: The commit of its code. A version would not do: it names a release, and
+            what is rehearsed is the code after it.
         dirty: Whether the code had changes that were not committed.
         cells: How many cells there are.
         numbers: How many published numbers have cells that all ran.
@@ -172,8 +174,8 @@ class Trap:
         text: What is confused, and why.
         rows: Measured scores that show it.
         about: The choices that are confused, by the names of the fields of `Protocol`.
-        published: Patterns of `TABLE/ROW`, or of methods, of the published rows that are known to
-            be confused, whatever was measured.
+        published: Patterns of `TABLE/ROW`, or of methods, of the published rows that
+            are known to be confused, whatever was measured.
     """
 
     title: str
@@ -185,7 +187,9 @@ class Trap:
     def applies_to(self, cell: PublishedCell) -> bool:
         """Whether the row of a published number is one of those that the trap is known at."""
         names = (f"{cell.table.id}/{cell.row.id}", cell.method or "")
-        return any(fnmatchcase(name, pattern) for name in names for pattern in self.published)
+        return any(
+            fnmatchcase(name, pattern) for name in names for pattern in self.published
+        )
 
     def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
         """Every row with its score, and its difference from the first row of its task and score.

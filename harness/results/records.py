@@ -1,20 +1,21 @@
 """Records on disk, one a cell: a method on a task with a seed.
 
-A run's record is a file of its own. The committed records of a method are one file of JSON lines:
-of each cell its heading, its record and empty lines, and at the end a line that tells a whole file
-from a cut one.
+A run's record is a file of its own. The committed records of a method are one file of
+JSON lines: of each cell its heading, its record and empty lines, and at the end a line
+that tells a whole file from a cut one.
 
-    {"cell": "minilm.mean on sts-b, seed 0"}
-    {"schema": 2, "method": "minilm.mean", "task": "sts-b", "seed": 0, ..., "sha256": "5f0c..."}
+    {"cell": "minilm.mean on sts-b, seed 0"} {"schema": 2, "method": "minilm.mean",
+    "task": "sts-b", "seed": 0, ..., "sha256": "5f0c..."}
 
 
 
     {"end": "minilm.mean"}
 
-A record depends on no other line, and its last field is the sha256 of all others. So the records of
-two branches merge line by line. Git takes changes for one change where three lines or fewer are
-between them, which is what headings and empty lines are for. Where both branches add records in one
-place, it keeps the lines of both, as `.gitattributes` says. A reader takes lines in any order.
+A record depends on no other line, and its last field is the sha256 of all others. So
+the records of two branches merge line by line. Git takes changes for one change where
+three lines or fewer are between them, which is what headings and empty lines are for.
+Where both branches add records in one place, it keeps the lines of both, as
+`.gitattributes` says. A reader takes lines in any order.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from harness.core.types import Record
 from harness.results.layout import QUICK, RECORDS
 
 SCHEMA = 2
-# Records of schema 1 hold the method's `repr` in the place of its identity, and are still read.
+# Records of schema 1 hold the method's `repr` in the place of its identity, and are
+# still read.
 FIRST_SCHEMA = 1
 FORMER_IDENTITY = "repr"
 
@@ -105,7 +107,9 @@ class Store:
 
     def quick_path(self, cell: Cell) -> Path:
         """The path of the committed similarities of a cell of the quick set."""
-        return self.folder.joinpath(RECORDS, QUICK, *cell.names).with_suffix(".safetensors")
+        return self.folder.joinpath(RECORDS, QUICK, *cell.names).with_suffix(
+            ".safetensors"
+        )
 
     def committed_path(self, method: str) -> Path:
         """The path of the committed records of a method."""
@@ -141,22 +145,30 @@ class Store:
         for path in folder.rglob("seed-*.json"):
             record = self._own_record(path)
             if records.setdefault(cell_of(record), record) is not record:
-                raise DataError(f"{path}: {cell_of(record)} has another record here; delete one")
+                raise DataError(
+                    f"{path}: {cell_of(record)} has another record here; delete one"
+                )
         for cell in sorted(records, key=lambda cell: cell.names):
             yield records[cell]
 
     def write(
-        self, record: Record, cosines: Float[np.ndarray, " P"], identity: Mapping[str, str]
+        self,
+        record: Record,
+        cosines: Float[np.ndarray, " P"],
+        identity: Mapping[str, str],
     ) -> bool:
         """Store a record and its sidecar; True if the record is new or its scores moved.
 
-        A record whose scores agree with the stored one's leaves that file byte-identical, but for
-        a run's own file that lacks scores which are computed since.
+        A record whose scores agree with the stored one's leaves that file
+        byte-identical, but for a run's own file that lacks scores which are computed
+        since.
         """
         cell = cell_of(record)
         path, stored = self.path(cell), self.read(cell)
         moved = stored is None or not same_measurement(stored, record)
-        lacks_scores = stored is not None and stored.scores.keys() < record.scores.keys()
+        lacks_scores = (
+            stored is not None and stored.scores.keys() < record.scores.keys()
+        )
         if moved and stored is not None and not path.exists():
             self.commit([record])  # a cell stays in its file
         elif moved or (lacks_scores and path.exists()):
@@ -191,30 +203,43 @@ class Store:
     def _commit_method(self, method: str, new: dict[Cell, Record]) -> None:
         """Put records into their method's file, while nobody else writes one."""
         path = self.committed_path(method)
-        rewrite(path, lambda: encode_committed(method, (read_committed(path) | new).values()))
+        rewrite(
+            path,
+            lambda: encode_committed(method, (read_committed(path) | new).values()),
+        )
         for cell in new:
             self.path(cell).unlink(missing_ok=True)
 
     def done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
         """Whether this very identity (data, weights, configuration, code) was measured here.
 
-        A cell whose similarities were changed or cut, or are not those of its record, is not done,
-        and is measured again. Raises DataError for a file that holds another cell's record.
+        A cell whose similarities were changed or cut, or are not those of its record,
+        is not done, and is measured again. Raises DataError for a file that holds
+        another cell's record.
         """
         path = self.path(cell)
         record = self._own_record(path) if path.exists() else None
         file = TensorFile.parse(path.with_suffix(".safetensors"))
-        if record is None or file is None or file.metadata != {**identity, CELL: str(cell)}:
+        if (
+            record is None
+            or file is None
+            or file.metadata != {**identity, CELL: str(cell)}
+        ):
             return False
-        # A record that agreed with a later measurement was left as it is, with the code before.
-        inputs = {name: identity[name] for name in identity if name not in ("method", "code")}
-        return inputs.items() <= record.digests.items() and file.read("cosine") is not None
+        # A record that agreed with a later measurement was left as it is, with the code
+        # before.
+        inputs = {
+            name: identity[name] for name in identity if name not in ("method", "code")
+        }
+        return (
+            inputs.items() <= record.digests.items() and file.read("cosine") is not None
+        )
 
     def note_encoder(self, name: str, path: Path) -> None:
         """Remember where an encoder given by hand is, for a later check of its files.
 
-        By its path from this folder if both are in one folder, which may be moved; else by its
-        absolute path.
+        By its path from this folder if both are in one folder, which may be moved; else
+        by its absolute path.
         """
         folder = self.folder.absolute()
         is_neighbour = path.is_relative_to(folder.parent)
@@ -231,7 +256,9 @@ class Store:
     def encoders(self) -> Mapping[str, Path]:
         """Where encoders given by hand were in the last run with them. DataError for other text."""
         places = self._encoders.items()
-        return {name: Path(os.path.normpath(self.folder / place)) for name, place in places}
+        return {
+            name: Path(os.path.normpath(self.folder / place)) for name, place in places
+        }
 
     @property
     def _encoders(self) -> Mapping[str, str]:
@@ -239,9 +266,14 @@ class Store:
         if not path.exists():
             return {}
         try:
-            return {name: str(Path(place)) for name, place in parse_json(path.read_text()).items()}
+            return {
+                name: str(Path(place))
+                for name, place in parse_json(path.read_text()).items()
+            }
         except PARSE_ERRORS as error:
-            raise DataError(f"{path} is no list of folders ({error}); delete it") from None
+            raise DataError(
+                f"{path} is no list of folders ({error}); delete it"
+            ) from None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell, of a run or of the quick set; None without any."""
@@ -296,7 +328,9 @@ def read_record(path: Path) -> Record:
         wanted = fields.pop(SEAL)
         record = record_of_fields(path, fields, remedy)
         if hashlib.sha256(encode(record)).hexdigest() != wanted:
-            raise DataError(f"{path}: wanted content with sha256 {wanted}, found other; {remedy}")
+            raise DataError(
+                f"{path}: wanted content with sha256 {wanted}, found other; {remedy}"
+            )
     except PARSE_ERRORS as error:
         raise DataError(f"{path} is no record ({error!r}); {remedy}") from None
     return record
@@ -386,11 +420,13 @@ def _read_line(place: str, line: bytes) -> Record:
     return record_of_fields(place, content, RESTORE)
 
 
-def _either(path: Path, numbers: tuple[int, int], records: tuple[Record, Record]) -> Record:
+def _either(
+    path: Path, numbers: tuple[int, int], records: tuple[Record, Record]
+) -> Record:
     """One of two records of a cell that say the same. DataError for two that differ.
 
-    Both sides of a merge may have measured a cell. The records then differ in their timings, and
-    the one that is taken does not depend on the order of the lines.
+    Both sides of a merge may have measured a cell. The records then differ in their
+    timings, and the one that is taken does not depend on the order of the lines.
     """
     first, second = records
     if _inputs(first) != _inputs(second) or first.scores != second.scores:
@@ -401,12 +437,19 @@ def _either(path: Path, numbers: tuple[int, int], records: tuple[Record, Record]
     return min(records, key=encode)
 
 
-def _require_cells(path: Path, numbers: Mapping[Cell, int], headings: Mapping[str, int]) -> None:
+def _require_cells(
+    path: Path, numbers: Mapping[Cell, int], headings: Mapping[str, int]
+) -> None:
     """Raise DataError for a cell of another method, or without its heading or its record."""
     missing = dict(headings)  # headings without a record
     for cell, number in numbers.items():
-        if file_name(cell.method) != path.stem or file_name(cell.encoder) != path.parent.name:
-            raise DataError(f"{path}:{number}: {cell} belongs to another file; {RESTORE}")
+        if (
+            file_name(cell.method) != path.stem
+            or file_name(cell.encoder) != path.parent.name
+        ):
+            raise DataError(
+                f"{path}:{number}: {cell} belongs to another file; {RESTORE}"
+            )
         if _heading(cell) not in headings:
             raise DataError(
                 f"{path}:{number}: wanted the line {_heading(cell)} before this record, found "
@@ -414,7 +457,9 @@ def _require_cells(path: Path, numbers: Mapping[Cell, int], headings: Mapping[st
             )
         del missing[_heading(cell)]
     for heading, number in missing.items():
-        raise DataError(f"{path}:{number}: wanted a record of {heading}, found none; {RESTORE}")
+        raise DataError(
+            f"{path}:{number}: wanted a record of {heading}, found none; {RESTORE}"
+        )
 
 
 def _stored(record: Record) -> dict[str, Any]:
@@ -422,13 +467,17 @@ def _stored(record: Record) -> dict[str, Any]:
     fields = vars(record)
     if record.schema != FIRST_SCHEMA:
         return fields
-    return {FORMER_IDENTITY if n == "identity" else n: value for n, value in fields.items()}
+    return {
+        FORMER_IDENTITY if n == "identity" else n: value for n, value in fields.items()
+    }
 
 
 def record_of_fields(place: object, fields: Any, remedy: str) -> Record:
     """The record of fields as they are stored. Raises DataError, naming the place."""
     if isinstance(fields, dict) and fields.get("schema") == FIRST_SCHEMA:
-        fields = {"identity" if n == FORMER_IDENTITY else n: v for n, v in fields.items()}
+        fields = {
+            "identity" if n == FORMER_IDENTITY else n: v for n, v in fields.items()
+        }
     try:
         record = Record(**fields)
     except TypeError as error:
@@ -448,7 +497,10 @@ def _json(value: Any) -> str:
 
 def same_measurement(old: Record, new: Record) -> bool:
     """Whether two records say the same of the same data, weights and configuration."""
-    return _inputs(old) == _inputs(new) and largest_move_of_scores(old, new) <= SAME_PLATFORM
+    return (
+        _inputs(old) == _inputs(new)
+        and largest_move_of_scores(old, new) <= SAME_PLATFORM
+    )
 
 
 def _inputs(record: Record) -> tuple[Any, ...]:
@@ -459,8 +511,8 @@ def _inputs(record: Record) -> tuple[Any, ...]:
 def largest_move_of_scores(old: Record, new: Record) -> float:
     """The largest difference between the scores of two records; infinite where one lacks a score.
 
-    A record of before the correlations of other similarities than the cosine were computed lacks
-    them, which moves nothing.
+    A record of before the correlations of other similarities than the cosine were
+    computed lacks them, which moves nothing.
     """
     later = [name for name in OTHER_SCORES if name not in old.scores]
     known = {name: score for name, score in new.scores.items() if name not in later}

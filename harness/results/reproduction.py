@@ -19,14 +19,16 @@ from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
 from harness.tasks.releases import OTHER_DATA, release_of
 
-# General files have a vector for 88 to 99 % of the tokens of the STS, transfer and embedded tasks
-# (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for another task for 46 to 79 %.
+# General files have a vector for 88 to 99 % of the tokens of the STS, transfer and
+# embedded tasks (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for
+# another task for 46 to 79 %.
 LOW_COVERAGE = 0.85
-# A file that holds other words than its reader takes them for has hardly any: below this share a
-# cell fails unless the user allows it.
+# A file that holds other words than its reader takes them for has hardly any: below
+# this share a cell fails unless the user allows it.
 MIN_COVERAGE = 0.2
 
-# A fact of a record that is shown under a registered encoder's id: the id it was measured under.
+# A fact of a record that is shown under a registered encoder's id: the id it was
+# measured under.
 MEASURED_AS = "measured_as"
 
 
@@ -39,8 +41,10 @@ class Reproduction:
         verdict: The verdict, or why there is none.
         scores: The measured scores in points, one a seed.
         unpinned: The encoder and the corpus behind the scores, where nothing pins them.
-        measured_as: The ids that the scores were measured under, where they differ from the cell's.
-        coverage: The lowest share of the tokens that have a vector; None without word vectors.
+        measured_as: The ids that the scores were measured under, where they differ from
+            the cell's.
+        coverage: The lowest share of the tokens that have a vector; None without word
+            vectors.
     """
 
     cell: PublishedCell
@@ -70,22 +74,31 @@ def count(cells: Collection[Reproduction]) -> Counter[str]:
     return sizes + Counter(str(cell.state) for cell in run)
 
 
-def reproductions(table: Table, results: Results, registry: Registry) -> dict[str, Reproduction]:
+def reproductions(
+    table: Table, results: Results, registry: Registry
+) -> dict[str, Reproduction]:
     """Every cell of a table, by its id."""
     return {cell.id: reproduce(cell, results, registry) for cell in table.cells}
 
 
-def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:
+def reproduce(
+    cell: PublishedCell, results: Results, registry: Registry
+) -> Reproduction:
     """Compare a published cell with the records of its method on its tasks."""
     if cell.why_not is not None:
         return Reproduction(cell=cell, verdict=Verdict(CellState(cell.why_not.state)))
     method = composed(cell.method, registry)
     path = score_path(cell.metric, cell.aggregation)
-    measured = [seed_scores(str(cell.method), task, path, results, registry) for task in cell.tasks]
+    measured = [
+        seed_scores(str(cell.method), task, path, results, registry)
+        for task in cell.tasks
+    ]
     published = cell.published
     why_none = _why_no_score(cell, method, measured, results)
     if why_none is not None or published is None:
-        return Reproduction(cell=cell, verdict=Verdict(why_none or CellState.NOT_PUBLISHED))
+        return Reproduction(
+            cell=cell, verdict=Verdict(why_none or CellState.NOT_PUBLISHED)
+        )
     mean = mean_over_tasks(measured)
     if not mean.scores:  # no seed has a score of each task
         return Reproduction(cell=cell, verdict=Verdict(CellState.NOT_RUN))
@@ -95,8 +108,16 @@ def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Repr
     judged = verdict(published, Measured(by_seed, mean.seeded))
     if judged.state is CellState.UNDEFINED:
         return Reproduction(cell=cell, verdict=judged)
-    records = [record for task in cell.tasks for record in results.records(str(cell.method), task)]
-    ids = [str(record.facts[MEASURED_AS]) for record in records if MEASURED_AS in record.facts]
+    records = [
+        record
+        for task in cell.tasks
+        for record in results.records(str(cell.method), task)
+    ]
+    ids = [
+        str(record.facts[MEASURED_AS])
+        for record in records
+        if MEASURED_AS in record.facts
+    ]
     return Reproduction(
         cell=cell,
         verdict=judged,
@@ -130,14 +151,21 @@ def seed_scores(
     records, method = results.records(identifier, task), composed(identifier, registry)
     if is_stale(records, method):
         return SeedScores({}, state=CellState.STALE)
-    if any(release_of(task, record.digests.get("data")) == OTHER_DATA for record in records):
+    if any(
+        release_of(task, record.digests.get("data")) == OTHER_DATA for record in records
+    ):
         return SeedScores({}, state=CellState.OTHER_DATA)
     seeded = len(records) > 1 or (method is not None and method.seeded)
-    return SeedScores({record.seed: score_at(record.scores, path) for record in records}, seeded)
+    return SeedScores(
+        {record.seed: score_at(record.scores, path) for record in records}, seeded
+    )
 
 
 def _why_no_score(
-    cell: PublishedCell, method: Method | None, measured: Sequence[SeedScores], results: Results
+    cell: PublishedCell,
+    method: Method | None,
+    measured: Sequence[SeedScores],
+    results: Results,
 ) -> CellState | None:
     """Why a cell has no score to judge; None if it has one."""
     if method is None:

@@ -1,8 +1,8 @@
 """Encoders under another name that have the files of a registered encoder.
 
-A folder given by hand whose weights and tokenizer are byte-identical to a registered encoder's is
-that encoder: what is published for the one is published for the other. The digests of registered
-encoders are in the records that come with the harness.
+A folder given by hand whose weights and tokenizer are byte-identical to a registered
+encoder's is that encoder: what is published for the one is published for the other. The
+digests of registered encoders are in the records that come with the harness.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from harness.results.layout import COMMITTED
 from harness.results.records import Store
 from harness.results.reproduction import MEASURED_AS, composed
 
-FILE_DIGESTS = ("weights", "tokenizer", "counts")  # digests that say which encoder it is
+FILE_DIGESTS = (
+    "weights",
+    "tokenizer",
+    "counts",
+)  # digests that say which encoder it is
 
 Files = tuple[str | None, ...]
 
@@ -56,7 +60,11 @@ def registered_files() -> Mapping[Files, Registered]:
 def same_encoder(record: Record) -> Registered | None:
     """The registered encoder whose files a record's encoder of another name has; None for none."""
     parts, files = MethodId.parse(record.method), files_of(record)
-    if parts is None or files is None or base_name(parts.encoder) in load_registry().encoders:
+    if (
+        parts is None
+        or files is None
+        or base_name(parts.encoder) in load_registry().encoders
+    ):
         return None
     registered = registered_files().get(files)
     if registered is None:
@@ -86,8 +94,8 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
 def with_registered(results: Results, registry: Registry) -> Results:
     """The records; those with a registered encoder's files are there under its ids, too.
 
-    A cell that has records of its own keeps these; of several encoders with the same files the
-    first is taken.
+    A cell that has records of its own keeps these; of several encoders with the same
+    files the first is taken.
     """
     added: dict[CellName, list[Record]] = {}
     for records in results.by_cell.values():

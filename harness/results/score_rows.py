@@ -36,17 +36,19 @@ class ScoreRow:
         task: The task.
         seed: The seed of the fits; of a family, the seed of the training.
         metric: The metric: `spearman`, `pearson`, `auc`, `accuracy` and others.
-        aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of a subset;
-            empty for a metric without any. Of quartiles and word frequency the names of both
-            parts, as in `lower/1` and `k=3/all`.
-        state: `measured`; `stale` if the method has other settings now; or why the score is
-            undefined.
-        score: In points (x100), but for alignment and uniformity, and what describes the vectors
-            of words or their spectrum; None is undefined.
-        coverage: The share of tokens that have a vector, of word vectors; None for other encoders.
+        aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of
+            a subset; empty for a metric without any. Of quartiles and word frequency
+            the names of both parts, as in `lower/1` and `k=3/all`.
+        state: `measured`; `stale` if the method has other settings now; or why the
+            score is undefined.
+        score: In points (x100), but for alignment and uniformity, and what describes
+            the vectors of words or their spectrum; None is undefined.
+        coverage: The share of tokens that have a vector, of word vectors; None for
+            other encoders.
         pairs: How many pairs, or labelled sentences, were scored.
-        published: The number that is published under this protocol, in points. Where there are
-            several, the one whose protocol is known best, then the first by its table's name.
+        published: The number that is published under this protocol, in points. Where
+            there are several, the one whose protocol is known best, then the first by
+            its table's name.
         published_in: Its TABLE/ROW/COLUMN, as `harness explain` takes it.
         evidence: How its protocol is known: confirmed, code, paper or inferred.
         difference: Measured minus published, in points, over all seeds.
@@ -63,12 +65,13 @@ class ScoreRow:
         harness: The version of the harness.
         commit: Its commit; None outside a checkout.
         data: The digest of the pairs.
-        release: Which public version of the data set they are, where there are several: `senteval`,
-            `retokenised` or `other data`; None where there is one.
+        release: Which public version of the data set they are, where there are several:
+            `senteval`, `retokenised` or `other data`; None where there is one.
         weights: The digest of the encoder's weights.
-        plugin: The plug-ins whose code has a part in the score, and which of them are not loaded
-            here.
-        source: `packaged` for a record that comes with the harness, `own` for any other.
+        plugin: The plug-ins whose code has a part in the score, and which of them are
+            not loaded here.
+        source: `packaged` for a record that comes with the harness, `own` for any
+            other.
     """
 
     method: str
@@ -113,15 +116,17 @@ def folder_rows(
 ) -> list[ScoreRow]:
     """The rows of everything that a results folder reads: its own records, then packaged ones.
 
-    The records of each folder are compared with the tables of that folder. Which scores have rows
-    is told by `score_rows`.
+    The records of each folder are compared with the tables of that folder. Which scores
+    have rows is told by `score_rows`.
     """
     rows: list[ScoreRow] = []
     for path in folder.folders:
         tables = load_tables(papers_of(path), folder.registry)
         source = "packaged" if is_packaged(path) else "own"
         results = folder.records_of(path)
-        rows += score_rows(results, tables, folder.registry, every_score, source, published_too)
+        rows += score_rows(
+            results, tables, folder.registry, every_score, source, published_too
+        )
     return rows
 
 
@@ -139,10 +144,11 @@ def score_rows(
         results: The records.
         tables: The published tables that scores are compared with.
         registry: Methods and tasks by name.
-        every_score: One row for each score of a record, and not for its main score alone.
+        every_score: One row for each score of a record, and not for its main score
+            alone.
         source: What the rows have in the column `source`.
-        published_too: Scores that are not the main one have rows, too, if a number is published
-            for them.
+        published_too: Scores that are not the main one have rows, too, if a number is
+            published for them.
     """
     published = _published_by_score(results, tables, registry)
     rows = []
@@ -194,7 +200,11 @@ def plugins_behind(record: Record) -> str | None:
 
 
 def _row(
-    record: Record, path: ScorePath, published: Reproduction | None, source: str, is_stale: bool
+    record: Record,
+    path: ScorePath,
+    published: Reproduction | None,
+    source: str,
+    is_stale: bool,
 ) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
     score = score_at(record.scores, path)
@@ -249,7 +259,8 @@ def _state(record: Record, path: ScorePath, score: float | None, is_stale: bool)
     return str(CellState.UNDEFINED)
 
 
-# The type of a column by the type of its field; a column of whole numbers may have holes.
+# The type of a column by the type of its field; a column of whole numbers may have
+# holes.
 COLUMN_TYPES = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
 
 

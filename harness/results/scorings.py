@@ -45,9 +45,9 @@ class Scoring:
 
 # SBERT's and SimCSE's: SentEval's files, a year's subsets concatenated.
 SIMCSE = Scoring("senteval", "spearman", "all")
-# BERT-whitening's, whose released code reads SentEval's files too. BERT-flow's but for one column:
-# its released code scores STS12-16 by SentEval and reads SICK from SentEval's file, and STS-B from
-# GLUE's, which are raw text.
+# BERT-whitening's, whose released code reads SentEval's files too. BERT-flow's but for
+# one column: its released code scores STS12-16 by SentEval and reads SICK from
+# SentEval's file, and STS-B from GLUE's, which are raw text.
 WHITENING = Scoring("senteval", "spearman", "wmean")
 COMPARED_SCORINGS = (SIMCSE, WHITENING)  # of the tables whose rows are compared
 SCORINGS = (
@@ -61,11 +61,15 @@ SCORINGS = (
 
 def seven_values(results: Results, method: str, scoring: Scoring) -> list[Value]:
     """The seven values of a method, and their average, which exists only if all of them do."""
-    values = [results.value(method, scoring.task(task), *scoring.path) for task in SEVEN]
+    values = [
+        results.value(method, scoring.task(task), *scoring.path) for task in SEVEN
+    ]
     return [*values, average(values)]
 
 
-def averages(results: Results, methods: Sequence[str], scoring: Scoring) -> dict[str, float]:
+def averages(
+    results: Results, methods: Sequence[str], scoring: Scoring
+) -> dict[str, float]:
     """The averages of the methods that have one, best first."""
     means: dict[str, float] = {}
     for method in methods:
@@ -105,7 +109,10 @@ def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
 def columns_of_section(section: Section, tasks: Iterable[Task]) -> LeaderboardColumns:
     """The columns that tasks ask for in a section: main scores first, then others."""
     columns = [
-        (task, column) for task in tasks for column in task.columns if column.section == section
+        (task, column)
+        for task in tasks
+        for column in task.columns
+        if column.section == section
     ]
     return sorted(columns, key=lambda pair: bool(pair[1].score))
 
@@ -114,7 +121,10 @@ def rows_of_columns(
     columns: LeaderboardColumns, results: Results, methods: Sequence[str]
 ) -> list[MethodRow]:
     """Methods with their values; those that have none are left out."""
-    scores = [(task.name, column.score or metric_of(task).main_score) for task, column in columns]
+    scores = [
+        (task.name, column.score or metric_of(task).main_score)
+        for task, column in columns
+    ]
     rows = []
     for method in methods:
         values = [results.value(method, task, *path) for task, path in scores]

@@ -1,6 +1,7 @@
 """What a published number depends on, and the numbers that a reader has in its place.
 
-Two published numbers of one encoder can be compared by the choices in which their settings differ.
+Two published numbers of one encoder can be compared by the choices in which their
+settings differ.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from harness.results.published_tables import published_cell
 class Setting:
     """What a published number depends on, by the names of a protocol's choices.
 
-    Every published number has one, unlike a `Protocol`: averages too, and the rows that no method
-    here reproduces.
+    Every published number has one, unlike a `Protocol`: averages too, and the rows that
+    no method here reproduces.
 
     Attributes:
         encoder: The encoder's name here; empty where no method here reproduces the row.
         start: The checkpoint that the encoder is, or was trained from.
         training: What it was trained on.
         tasks: The tasks, without text form and split; several of an average.
-        choices: The choices by the names that `Protocol` has; one that is not known is empty.
+        choices: The choices by the names that `Protocol` has; one that is not known is
+            empty.
     """
 
     encoder: str
@@ -42,7 +44,9 @@ class Setting:
     def from_cell(cls, cell: PublishedCell, registry: Registry) -> Setting:
         """The setting of a published number."""
         protocols = protocols_of(cell, registry)
-        similarity, correlation = CORRELATION_SCORES.get(cell.metric, (COSINE, cell.metric))
+        similarity, correlation = CORRELATION_SCORES.get(
+            cell.metric, (COSINE, cell.metric)
+        )
         choices = {"metric": correlation, "aggregation": _aggregation(cell)}
         if similarity != COSINE:
             choices["scored_by"] = similarity
@@ -69,7 +73,8 @@ class Setting:
             own_choice = self.choices.get(name)
             if own_choice and choice and choice != own_choice:
                 different[name] = choice
-        # Another kind of post-processing is another post-processor, and not two differences.
+        # Another kind of post-processing is another post-processor, and not two
+        # differences.
         kind = different.pop("calibration", None)
         if kind is not None:
             different.setdefault("post", kind)
@@ -122,7 +127,9 @@ class PublishedNumber:
         return same_start and self.setting.training == other.setting.training
 
 
-def published_numbers(tables: Iterable[Table], registry: Registry) -> dict[str, PublishedNumber]:
+def published_numbers(
+    tables: Iterable[Table], registry: Registry
+) -> dict[str, PublishedNumber]:
     """Every published score with its setting, by its id."""
     numbers = {}
     for table in tables:
@@ -165,10 +172,14 @@ class ReportedNumber:
     def equals(self, points: float, decimals: int) -> bool:
         """Whether a printed number is this one, to the digits of the coarser of the two."""
         coarser = min(self.decimals, decimals)
-        return abs(points - self.points) <= max(ROUNDING_DIFFERENCE, 0.5 * 10.0**-coarser)
+        return abs(points - self.points) <= max(
+            ROUNDING_DIFFERENCE, 0.5 * 10.0**-coarser
+        )
 
 
-def reported_numbers(place: str, text: str, tables: Sequence[Table]) -> tuple[ReportedNumber, ...]:
+def reported_numbers(
+    place: str, text: str, tables: Sequence[Table]
+) -> tuple[ReportedNumber, ...]:
     """Read a reader's numbers for a published row.
 
     Args:
@@ -192,7 +203,9 @@ def reported_numbers(place: str, text: str, tables: Sequence[Table]) -> tuple[Re
         match = COLUMN_AND_NUMBER.fullmatch(part.strip())
         if match is None:
             raise UsageError(f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09")
-        numbers.append(reported_number(published_cell(f"{row}/{match[1]}", tables), match[2]))
+        numbers.append(
+            reported_number(published_cell(f"{row}/{match[1]}", tables), match[2])
+        )
     return tuple(numbers)
 
 
@@ -204,7 +217,9 @@ def reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
     """
     text = text.strip().removesuffix("%")
     if not REPORTED_DIGITS.fullmatch(text):
-        raise UsageError(f"--mine {text}: wanted a number such as 47.29, found {text!r}")
+        raise UsageError(
+            f"--mine {text}: wanted a number such as 47.29, found {text!r}"
+        )
     if cell.points is None:
         raise UsageError(f"--mine: {cell.id} is no score; choose another column")
     is_fraction = bool(REPORTED_FRACTION.fullmatch(text)) and abs(cell.points) > 1

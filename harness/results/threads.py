@@ -1,7 +1,7 @@
 """Public threads in which somebody could not reproduce a published number.
 
-They are what explanations are held to: for each, the cause that is known is compared with the
-explanations that `harness.results.diagnosis` gives.
+They are what explanations are held to: for each, the cause that is known is compared
+with the explanations that `harness.results.diagnosis` gives.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Thread:
         source: The repository and the number of the thread: `princeton-nlp/SimCSE#285`.
         row: The published row, `TABLE/ROW`; empty where no table here has the number.
         mine: The reader's numbers by column: `sts12=45.09,sts-b=59.05`.
-        cause: What differed: a choice of the protocol, the id of a curated cause, `seed`, or
-            `unknown`.
+        cause: What differed: a choice of the protocol, the id of a curated cause,
+            `seed`, or `unknown`.
         evidence: How the cause is known.
     """
 

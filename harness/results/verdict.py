@@ -1,8 +1,8 @@
 """The verdict on one cell: what a published number and a measured one say about each other.
 
-Everything is in points (x100) and two-sided: higher than published is flagged too. A difference
-is rounded to 1e-9 before it is compared, so that the tolerances are decimal numbers and not their
-binary neighbours.
+Everything is in points (x100) and two-sided: higher than published is flagged too. A
+difference is rounded to 1e-9 before it is compared, so that the tolerances are decimal
+numbers and not their binary neighbours.
 """
 
 from __future__ import annotations
@@ -88,13 +88,17 @@ class Published:
 
     def __post_init__(self) -> None:
         if not PRINTED_NUMBER.fullmatch(self.value):
-            raise ScoreError(f"a published number is written like 58.40, found {self.value!r}")
+            raise ScoreError(
+                f"a published number is written like 58.40, found {self.value!r}"
+            )
         if (self.sd is None) != (self.n is None):
             raise ScoreError(
                 f"{self.value}: sd and n come together, found sd {self.sd} and n {self.n}"
             )
         if self.sd is not None and not (math.isfinite(self.sd) and self.sd >= 0):
-            raise ScoreError(f"{self.value}: sd is a finite number, 0 or more; found {self.sd}")
+            raise ScoreError(
+                f"{self.value}: sd is a finite number, 0 or more; found {self.sd}"
+            )
         if self.n is not None and self.n < 2:
             raise ScoreError(f"{self.value}: an sd needs n >= 2 runs, found n {self.n}")
 
@@ -114,7 +118,8 @@ class Measured:
     """The scores of a measured cell.
 
     Attributes:
-        scores: One score a seed, in points; None is undefined. A deterministic cell has one.
+        scores: One score a seed, in points; None is undefined. A deterministic cell has
+            one.
         seeded: Whether another seed can give another score.
 
     Raises:
@@ -161,7 +166,8 @@ def verdict(published: Published, measured: Measured) -> Verdict:
 
     Args:
         published: The number as it was printed.
-        measured: The cell's score, or one a seed; one that is not finite makes it undefined.
+        measured: The cell's score, or one a seed; one that is not finite makes it
+            undefined.
 
     Returns:
         The verdict, and the numbers behind it.
@@ -221,7 +227,9 @@ def welch_test(difference: float, *samples: tuple[float, int]) -> Welch:
     if total == 0:
         return Welch(half=0.0, p=0.0 if difference else 1.0)
     # As shares, since squared variances may underflow.
-    shares = ((v / total) ** 2 / (n - 1) for v, (_, n) in zip(variances, samples, strict=True))
+    shares = (
+        (v / total) ** 2 / (n - 1) for v, (_, n) in zip(variances, samples, strict=True)
+    )
     df, error = 1 / math.fsum(shares), math.sqrt(total)
     return Welch(half=student_quantile(df) * error, p=student_p(difference / error, df))
 
@@ -235,7 +243,9 @@ def student_p(t: float, df: float) -> float:
 
 def student_quantile(df: float) -> float:
     """Student's t with P(T <= t) = .975, for any real df >= 1 (Welch's is not whole)."""
-    from scipy.special import stdtrit  # a tenth of a second, for verdicts on seeds alone
+    from scipy.special import (
+        stdtrit,
+    )  # a tenth of a second, for verdicts on seeds alone
 
     return float(stdtrit(df, 0.975))
 
@@ -243,9 +253,10 @@ def student_quantile(df: float) -> float:
 def _deterministic(difference: float, half_unit: float) -> CellState:
     """`exact` means equal to the printed digits.
 
-    A number printed with fewer than two decimals cannot be met more closely than half a unit of
-    its last one (63.6 is any of 63.55 to 63.65); one printed with more is held to 0.005 all the
-    same, since two runs of the same weights years apart agree no better than 1e-4 points.
+    A number printed with fewer than two decimals cannot be met more closely than half a
+    unit of its last one (63.6 is any of 63.55 to 63.65); one printed with more is held
+    to 0.005 all the same, since two runs of the same weights years apart agree no
+    better than 1e-4 points.
     """
     size = abs(difference)
     if size <= max(TOLERANCES.exact, half_unit):

@@ -1,8 +1,9 @@
 """Corpora that methods are only fitted on: those of the papers, and free ones in their place.
 
-`nli`, `all-nli` and `wiki` mean the papers' full corpora and nothing else; a score that was fitted
-on another corpus is another score. Sentences stream from the file on every pass and are checked
-meanwhile: by digest where one is known, and by their count after the last.
+`nli`, `all-nli` and `wiki` mean the papers' full corpora and nothing else; a score that
+was fitted on another corpus is another score. Sentences stream from the file on every
+pass and are checked meanwhile: by digest where one is known, and by their count after
+the last.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from harness.tasks.readers import body, fields, lines, locate, published
 class CorpusFile:
     """The file of a corpus and its content; called with the data folder, it gives the sentences.
 
-    `digests` are sha256 of the first n sentences, each ended by LF, in UTF-8. With `prefix` the
-    corpus is the first `count` sentences of the file and the rest is not read.
+    `digests` are sha256 of the first n sentences, each ended by LF, in UTF-8. With
+    `prefix` the corpus is the first `count` sentences of the file and the rest is not
+    read.
     """
 
     asset: str
@@ -46,18 +48,27 @@ class Sentences:
     source: CorpusFile
 
     def __iter__(self) -> Iterator[str]:
-        wanted, digests, digest = self.source.count, dict(self.source.digests), TextDigest()
+        wanted, digests, digest = (
+            self.source.count,
+            dict(self.source.digests),
+            TextDigest(),
+        )
         last = wanted if self.source.prefix else None
         with published():
             for sentence in islice(self.source.read(self.path), last):
                 digest.add(sentence)
                 number = digest.count
-                if number in digests and (sha256 := digest.hexdigest()) != digests[number]:
+                if (
+                    number in digests
+                    and (sha256 := digest.hexdigest()) != digests[number]
+                ):
                     place = f"wanted other sentences up to number {number}"
                     raise DataError(f"{self.path}: {place}, found sha256 {sha256}")
                 yield sentence
             if digest.count != wanted:
-                raise DataError(f"{self.path}: wanted {wanted} sentences, found {digest.count}")
+                raise DataError(
+                    f"{self.path}: wanted {wanted} sentences, found {digest.count}"
+                )
 
 
 def one_a_line(path: Path) -> Iterator[str]:
@@ -75,15 +86,17 @@ def snli_pairs(path: Path) -> Iterator[str]:
 
 ALL_NLI_HEADER = ("split", "dataset", "filename", "sentence1", "sentence2", "label")
 
-# Pairs with a gold label in each part of AllNLI that the papers fit on, as the data sets' own
-# releases count them. The sum fits BERT-flow's checkpoint: step 60108 of an epoch, batches of 16.
+# Pairs with a gold label in each part of AllNLI that the papers fit on, as the data
+# sets' own releases count them. The sum fits BERT-flow's checkpoint: step 60108 of an
+# epoch, batches of 16.
 ALL_NLI = {
     ("snli", "train"): 549_367,
     ("snli", "dev"): 9_842,
     ("snli", "test"): 9_824,
     ("mnli", "train"): 392_702,
 }
-# With MultiNLI's matched and mismatched dev sets, which some papers leave out and others fit on.
+# With MultiNLI's matched and mismatched dev sets, which some papers leave out and
+# others fit on.
 WHOLE_ALL_NLI = ALL_NLI | {("mnli", "dev"): 9_815, ("mnli", "test"): 9_832}
 
 
@@ -91,9 +104,14 @@ def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[st
     """Both sentences of every pair of these parts."""
     for place, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, first, second, _ = fields(place, line, 6)
-        part = (dataset.lower().replace("multi", "m"), split)  # MultiNLI is also written MNLI
+        part = (
+            dataset.lower().replace("multi", "m"),
+            split,
+        )  # MultiNLI is also written MNLI
         if part not in WHOLE_ALL_NLI:
-            raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}")
+            raise DataError(
+                f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}"
+            )
         if part in parts:
             yield first
             yield second
@@ -106,18 +124,24 @@ ENWIKI = (
 )
 
 
-def corpus(name: str, source: CorpusFile, licence: str, note: str, published: bool) -> Corpus:
+def corpus(
+    name: str, source: CorpusFile, licence: str, note: str, published: bool
+) -> Corpus:
     """A corpus of all sentences of its file, or of a prefix."""
     return Corpus(name, source, source.asset, published, licence, note, source.count)
 
 
-def all_nli(name: str, parts: Mapping[tuple[str, str], int], description: str) -> Corpus:
+def all_nli(
+    name: str, parts: Mapping[tuple[str, str], int], description: str
+) -> Corpus:
     """Some parts of AllNLI, or all."""
     files = ("nli/AllNLI.tsv.gz", "nli/AllNLI.tsv")
     read = partial(all_nli_pairs, parts=parts)
     source = CorpusFile("all-nli", files, read, count=2 * sum(parts.values()))
     note = f"{description}; checked by count: no digest is published"
-    return corpus(name, source, "SNLI CC BY-SA 4.0, MultiNLI per source", note, published=True)
+    return corpus(
+        name, source, "SNLI CC BY-SA 4.0, MultiNLI per source", note, published=True
+    )
 
 
 def enwiki(name: str, count: int) -> Corpus:
@@ -133,7 +157,9 @@ WIKI = CorpusFile(
     files=("wiki/wiki1m_for_simcse.txt",),
     read=one_a_line,
     count=1_000_000,
-    digests=((11_914, "423e56115d182ab21d4f413473f6f615888d140fec81f06a750297b5940aa190"),),
+    digests=(
+        (11_914, "423e56115d182ab21d4f413473f6f615888d140fec81f06a750297b5940aa190"),
+    ),
 )
 WIKI_NOTE = "SimCSE's million sentences; checked by count and by the first 11,914"
 
@@ -142,7 +168,9 @@ SNLI_18K = CorpusFile(
     files=("nli/snli_18k/train.csv",),
     read=snli_pairs,
     count=36_000,
-    digests=((36_000, "99616c97921fef54fd8fd5a81f549a585d7957c03e86d06668f72ad72cd7e19b"),),
+    digests=(
+        (36_000, "99616c97921fef54fd8fd5a81f549a585d7957c03e86d06668f72ad72cd7e19b"),
+    ),
 )
 
 CORPORA = (
@@ -151,9 +179,17 @@ CORPORA = (
         ALL_NLI,
         "SNLI train, dev and test, and MultiNLI train, as in sentence-transformers' AllNLI",
     ),
-    all_nli("all-nli", WHOLE_ALL_NLI, "the whole AllNLI.tsv, MultiNLI's dev sets included"),
+    all_nli(
+        "all-nli", WHOLE_ALL_NLI, "the whole AllNLI.tsv, MultiNLI's dev sets included"
+    ),
     corpus("wiki", WIKI, "CC BY-SA", WIKI_NOTE, published=True),
-    corpus("snli-18k", SNLI_18K, "CC BY-SA 4.0", "18,000 pairs of SNLI train", published=False),
+    corpus(
+        "snli-18k",
+        SNLI_18K,
+        "CC BY-SA 4.0",
+        "18,000 pairs of SNLI train",
+        published=False,
+    ),
     enwiki("enwiki-10k", 10_000),
     enwiki("enwiki-100k", 100_000),
     enwiki("enwiki-1m", 1_000_000),

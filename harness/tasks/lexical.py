@@ -1,7 +1,8 @@
 """Lexical similarity: does similarity follow edit distance more than meaning does?
 
-BERT-flow, Table 6, correlates the two on STS-B dev and leaves the distance undefined. Of the
-candidates only the number of token edits, not normalised, comes near the printed gold row (-24.61):
+BERT-flow, Table 6, correlates the two on STS-B dev and leaves the distance undefined.
+Of the candidates only the number of token edits, not normalised, comes near the printed
+gold row (-24.61):
 -24.54 over the tokens of the SentEval text, which is therefore the text of `lexical`; -22.5 over
 the raw text's.
 """
@@ -42,4 +43,7 @@ COLUMNS = (
     LeaderboardColumn("other", "lexical, near", ("edit_distance_near",)),
 )
 
-TASKS = (replace(lexical("lexical", "senteval"), columns=COLUMNS), lexical("lexical.raw", "raw"))
+TASKS = (
+    replace(lexical("lexical", "senteval"), columns=COLUMNS),
+    lexical("lexical.raw", "raw"),
+)

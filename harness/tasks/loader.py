@@ -1,7 +1,7 @@
 """The texts of a cell, read once for all cells; tasks and corpora limited to a few rows.
 
-A limited task is for trying whether everything runs. It is another task, whose name no published
-table can hold, so no score of it is ever compared with a published one.
+A limited task is for trying whether everything runs. It is another task, whose name no
+published table can hold, so no score of it is ever compared with a published one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,16 @@ class _Rows:
         try:
             return self._some_of(self.load(data_dir, split))
         except OtherData as other:
-            raise OtherData(str(other), self._some_of(cast(Pairs, other.pairs))) from None
+            raise OtherData(
+                str(other), self._some_of(cast(Pairs, other.pairs))
+            ) from None
 
     def _some_of(self, pairs: Pairs) -> Pairs:
-        rows = np.linspace(0, len(pairs) - 1, min(self.limit, len(pairs))).round().astype(int)
+        rows = (
+            np.linspace(0, len(pairs) - 1, min(self.limit, len(pairs)))
+            .round()
+            .astype(int)
+        )
 
         def some(column: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(column[row] for row in rows) if column else ()
@@ -58,7 +64,9 @@ class _First:
 
 def limited(task: Task, limit: int) -> Task:
     """A task of so many rows a split, named `sts-b.limit-20`."""
-    return replace(task, name=f"{task.name}.limit-{limit}", load=_Rows(task.load, limit))
+    return replace(
+        task, name=f"{task.name}.limit-{limit}", load=_Rows(task.load, limit)
+    )
 
 
 def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
@@ -81,7 +89,8 @@ TARGETS = {
     "target-train": "the sentences of the task's training split",
 }
 
-# Behind the `@` of a method that a program has fitted on texts of its own: no run has these.
+# Behind the `@` of a method that a program has fitted on texts of its own: no run has
+# these.
 OWN_TEXTS = "own-texts"
 
 
@@ -89,7 +98,8 @@ OWN_TEXTS = "own-texts"
 class FitCorpus:
     """Sentences to fit on, with their repetitions: a task's own, or those of a corpus.
 
-    `sentences` gives all of them at each call; a corpus may be larger than memory and is read anew.
+    `sentences` gives all of them at each call; a corpus may be larger than memory and
+    is read anew.
     """
 
     name: str
@@ -121,10 +131,11 @@ class CellTexts:
 
     Attributes:
         pairs: The pairs that are scored.
-        labelled: The pairs of each split that the task's metric learns from, mostly none.
+        labelled: The pairs of each split that the task's metric learns from, mostly
+            none.
         digests: For a record: `data`, and `labels` where there are labelled pairs.
-        sentences: The distinct ones to be encoded; those of a corpus are read in a pass of their
-            own and are not among them.
+        sentences: The distinct ones to be encoded; those of a corpus are read in a pass
+            of their own and are not among them.
         fit_corpus: What the method's post-processors are fitted on; None without any.
     """
 
@@ -138,13 +149,18 @@ class CellTexts:
 def splits_read(task: Task, fit_on: str) -> tuple[str, ...]:
     """The splits of a task that are fitted on, in the order in which they are read.
 
-    `target` reads every split once. So does `target-splits`, but it reads a task of one split as
-    its train, dev and test split alike, three times: what BERT-flow's released code does with STS12
-    to STS16 (`Sts_12_16_Processor` in `siamese_utils.py`, with `use_full_for_training=1`).
+    `target` reads every split once. So does `target-splits`, but it reads a task of one
+    split as its train, dev and test split alike, three times: what BERT-flow's released
+    code does with STS12 to STS16 (`Sts_12_16_Processor` in `siamese_utils.py`, with
+    `use_full_for_training=1`).
     """
     if fit_on == "target-train":
         return (str(task.train),)
-    return task.splits * 3 if fit_on == "target-splits" and len(task.splits) == 1 else task.splits
+    return (
+        task.splits * 3
+        if fit_on == "target-splits" and len(task.splits) == 1
+        else task.splits
+    )
 
 
 def distinct_sentences(texts: Iterable[CellTexts]) -> frozenset[str]:
@@ -167,7 +183,9 @@ class TaskLoader:
 
     places: Places
     corpora: Mapping[str, Corpus]
-    splits: dict[tuple[Callable[[Path, str], Pairs], str], Pairs] = field(default_factory=dict)
+    splits: dict[tuple[Callable[[Path, str], Pairs], str], Pairs] = field(
+        default_factory=dict
+    )
     streamed: dict[str, FitCorpus] = field(default_factory=dict)
     cells: dict[tuple[Task, str | None], CellTexts] = field(default_factory=dict)
 
@@ -192,7 +210,9 @@ class TaskLoader:
         if labelled:
             digests["labels"] = "+".join(map(pairs_digest, labelled))
         distinct = frozenset().union(*(split.sentences for split in (pairs, *labelled)))
-        return CellTexts(pairs=pairs, labelled=labelled, digests=digests, sentences=distinct)
+        return CellTexts(
+            pairs=pairs, labelled=labelled, digests=digests, sentences=distinct
+        )
 
     def _with_fit_corpus(self, scored: CellTexts, task: Task, fit_on: str) -> CellTexts:
         if fit_on not in TARGETS:
@@ -205,7 +225,9 @@ class TaskLoader:
         splits = splits_read(task, fit_on)
         sentences = sum((self._split(task, split).sentences for split in splits), ())
         fit_corpus = FitCorpus(fit_on, lambda: sentences)
-        return replace(scored, fit_corpus=fit_corpus, sentences=scored.sentences.union(sentences))
+        return replace(
+            scored, fit_corpus=fit_corpus, sentences=scored.sentences.union(sentences)
+        )
 
     def _stream(self, corpus: Corpus) -> FitCorpus:
         data_dir = self.places.require_data(corpus.asset)

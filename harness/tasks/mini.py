@@ -1,20 +1,23 @@
 """Embedded tasks and corpora: English of the project's own, whose files come with the package.
 
-A generator (docs/included.md says where it is) drew scenes from an authored lexicon (who does what
-to what, where, how many), edited them, and put each into words through a template of its own. What
-two sentences of a pair have in common is therefore known, and the gold follows from it alone:
+A generator (docs/included.md says where it is) drew scenes from an authored lexicon
+(who does what to what, where, how many), edited them, and put each into words through a
+template of its own. What two sentences of a pair have in common is therefore known, and
+the gold follows from it alone:
 
     gold = low + (high - low) * core * kept
 
-where `core` is the weighted likeness of event (4), patient (3) and agent (2) in the lexicon's trees
-(Wu and Palmer 1994), and `kept` a product of one discount for each detail that differs: setting,
-trait, number, denial. `mini-sts` holds captions, headlines and questions, its groups, in words that
-vary freely; `mini-sick` captions alone, edited as SICK was built (Marelli et al. 2014); `mini-qnli`
-questions about invented things, with sentences that answer them or do not.
+where `core` is the weighted likeness of event (4), patient (3) and agent (2) in the
+lexicon's trees (Wu and Palmer 1994), and `kept` a product of one discount for each
+detail that differs: setting, trait, number, denial. `mini-sts` holds captions,
+headlines and questions, its groups, in words that vary freely; `mini-sick` captions
+alone, edited as SICK was built (Marelli et al. 2014); `mini-qnli` questions about
+invented things, with sentences that answer them or do not.
 
-Who does what to what decides the split of a scene, in tasks and corpora alike: no scene of a corpus
-or a training split is ever in a development or test split. The files never change: the catalogue
-holds their digests, and other content would need other names. All of it is released under CC0 1.0.
+Who does what to what decides the split of a scene, in tasks and corpora alike: no scene
+of a corpus or a training split is ever in a development or test split. The files never
+change: the catalogue holds their digests, and other content would need other names. All
+of it is released under CC0 1.0.
 """
 
 from __future__ import annotations
@@ -59,7 +62,9 @@ def embedded_rows(name: str, columns: int) -> list[list[str]]:
                 f"{path}: wanted lines with sha256 {frozen[:16]}…, found {digest[:16]}…"
             )
     except DataError as error:
-        raise DataError(f"{error}: the file was changed; install the package again") from None
+        raise DataError(
+            f"{error}: the file was changed; install the package again"
+        ) from None
     return [fields(place, line, columns) for place, line in placed]
 
 
@@ -85,7 +90,9 @@ class MiniPairs:
 def by_kind(pairs: Pairs) -> Pairs:
     """The first sentences, whose class is their group."""
     kinds = sorted(set(pairs.group))
-    return replace(pairs, b=(), gold=np.array([float(kinds.index(g)) for g in pairs.group]))
+    return replace(
+        pairs, b=(), gold=np.array([float(kinds.index(g)) for g in pairs.group])
+    )
 
 
 def by_paraphrase(pairs: Pairs) -> Pairs:
@@ -109,7 +116,9 @@ class EmbeddedText:
             yield from row[: self.sentences]
 
 
-def mini(name: str, of: str, scored: str, heading: str = "", metric: str = "correlation") -> Task:
+def mini(
+    name: str, of: str, scored: str, heading: str = "", metric: str = "correlation"
+) -> Task:
     """One embedded task, scored on one split of a set; with a heading, a leaderboard column."""
     return Task(
         name=name,
@@ -144,7 +153,10 @@ TASKS = (
     mini("mini-sick.dev", "mini-sick", "dev"),
     mini("mini-sick.train", "mini-sick", "train"),
     mini("mini-qnli", "mini-qnli", "dev", "mini-QNLI (AUC)", "auc"),
-    replace(mini("mini-lexical", "mini-sts", "dev", metric="edit-distance"), columns=(LEXICAL,)),
+    replace(
+        mini("mini-lexical", "mini-sts", "dev", metric="edit-distance"),
+        columns=(LEXICAL,),
+    ),
     classes("mini-kind", by_kind),
     classes("mini-paraphrase", by_paraphrase),
 )

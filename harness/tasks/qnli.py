@@ -1,7 +1,7 @@
 """Question-answer entailment: does the sentence answer the question? GLUE's QNLI (v2), dev.
 
-The score is the ROC-AUC of the cosine of question and sentence, entailment = 1 (BERT-flow,
-Table 4).
+The score is the ROC-AUC of the cosine of question and sentence, entailment = 1
+(BERT-flow, Table 4).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def parse_qnli(path: Path) -> Pairs:
 TASKS = (
     Task(
         name="qnli",
-        load=PublishedSet("qnli", "qnli", "raw", parse_qnli, FILES, folders=("glue/", "")),
+        load=PublishedSet(
+            "qnli", "qnli", "raw", parse_qnli, FILES, folders=("glue/", "")
+        ),
         splits=("dev",),
         scored=("dev",),
         metric="auc",

@@ -1,12 +1,14 @@
 """Readers of evaluation files: where they are, their lines, fields and scores, their digests.
 
-A sentence is kept exactly as its file has it: only the line end (LF or CRLF) and a byte-order mark
-at the start of the file are removed. Tabs alone separate fields, quotes are ordinary characters,
-and blanks around a sentence stay, since some tokenizers see them. The rows are then compared with
-the digest of the published ones: a copy with other line ends passes, any other change does not.
+A sentence is kept exactly as its file has it: only the line end (LF or CRLF) and a
+byte-order mark at the start of the file are removed. Tabs alone separate fields, quotes
+are ordinary characters, and blanks around a sentence stay, since some tokenizers see
+them. The rows are then compared with the digest of the published ones: a copy with
+other line ends passes, any other change does not.
 
-The same readers serve published files and those of users. What is to be done about a line that is
-not as it should be is known where the file is opened: `published` and `own` say it.
+The same readers serve published files and those of users. What is to be done about a
+line that is not as it should be is known where the file is opened: `published` and
+`own` say it.
 """
 
 from __future__ import annotations
@@ -71,8 +73,8 @@ def reading_own_file() -> Iterator[None]:
 class PublishedRows:
     """The scored pairs of a published file: their number, and their digest in each text form.
 
-    `sha256` also holds the digest of another public version, `retokenised`, and that of the `gold`
-    scores alone.
+    `sha256` also holds the digest of another public version, `retokenised`, and that of
+    the `gold` scores alone.
     """
 
     family: str
@@ -90,7 +92,8 @@ class PublishedRows:
 class PublishedSet:
     """Loads a split of a set: finds its files, parses them, compares the rows with the published.
 
-    `files` are those of each split, `folders` the places under the data folder where they may be.
+    `files` are those of each split, `folders` the places under the data folder where
+    they may be.
     """
 
     family: str
@@ -120,7 +123,9 @@ class PublishedSet:
 @cache
 def published_rows(family: str) -> Mapping[str, PublishedRows]:
     """The published rows of each split or subset of a task family."""
-    rows = read_rows(PublishedRows, Path(__file__).with_name("published_rows.toml"), "rows")
+    rows = read_rows(
+        PublishedRows, Path(__file__).with_name("published_rows.toml"), "rows"
+    )
     return {row.name: row for row in rows if row.family == family}
 
 
@@ -138,7 +143,9 @@ def locate(data_dir: Path, asset: str, *candidates: str) -> Path:
 def known_split(split: str, splits: Iterable[str]) -> str:
     """The name of a split, after a check that it is one of these. Raises UsageError."""
     if split not in splits:
-        raise UsageError(f"wanted one of the splits {', '.join(splits)}, found {split!r}")
+        raise UsageError(
+            f"wanted one of the splits {', '.join(splits)}, found {split!r}"
+        )
     return split
 
 
@@ -167,7 +174,8 @@ def whole_lines(
 ) -> Iterator[tuple[str, str]]:
     """Every line of a file with its end, each with its place `file:number`.
 
-    Lines end at LF alone: str.splitlines would also cut at control characters inside a sentence.
+    Lines end at LF alone: str.splitlines would also cut at control characters inside a
+    sentence.
     """
     number = 0
     try:
@@ -175,8 +183,12 @@ def whole_lines(
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                if b"\0" in raw:  # UTF-16 has one in each letter of English, and is valid UTF-8
-                    raise NotUtf8(f"{path}:{number}: wanted UTF-8, found NUL bytes, as of UTF-16")
+                if (
+                    b"\0" in raw
+                ):  # UTF-16 has one in each letter of English, and is valid UTF-8
+                    raise NotUtf8(
+                        f"{path}:{number}: wanted UTF-8, found NUL bytes, as of UTF-16"
+                    )
                 yield f"{path}:{number}", raw.decode(encoding)
     except UnicodeDecodeError as error:
         raise NotUtf8(f"{path}:{number}: wanted UTF-8, found {error.reason}") from None
@@ -190,7 +202,9 @@ def body(path: Path, header: Sequence[str]) -> Iterator[tuple[str, str]]:
     source = lines(path)
     place, first = next(source, (f"{path}:1", ""))
     if first.split("\t") != list(header):
-        raise DataError(f"{place}: wanted the header {' '.join(header)}, found {first!r}")
+        raise DataError(
+            f"{place}: wanted the header {' '.join(header)}, found {first!r}"
+        )
     yield from source
 
 
@@ -232,8 +246,8 @@ def read_scored_pairs(
 ) -> Pairs:
     """Scored pairs, one a line: two sentences and a gold score, in these columns.
 
-    `gold` reads the score, given its place; `counts` are the numbers of fields that a line may
-    have. Raises DataError for any other line.
+    `gold` reads the score, given its place; `counts` are the numbers of fields that a
+    line may have. Raises DataError for any other line.
     """
     a, b, score = columns
     rows = []
@@ -257,8 +271,8 @@ def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
 def known_version(pairs: Pairs, path: Path, rows: PublishedRows, text: Text) -> Pairs:
     """The pairs, after a check that they are a public version of a text form.
 
-    Raises OtherData for rows of SentEval's form that are of no known version but have its scores,
-    DataError for any others that are not the published ones.
+    Raises OtherData for rows of SentEval's form that are of no known version but have
+    its scores, DataError for any others that are not the published ones.
     """
     digest = rows_digest(pairs)
     if digest in rows.versions(text):

@@ -30,4 +30,6 @@ def release_of(task: str, pairs_digest: str | None) -> str | None:
     known = releases().get(task)
     if known is None or pairs_digest is None:
         return None
-    return next((name for name, digest in known.items() if digest == pairs_digest), OTHER_DATA)
+    return next(
+        (name for name, digest in known.items() if digest == pairs_digest), OTHER_DATA
+    )

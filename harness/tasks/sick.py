@@ -1,8 +1,8 @@
 """SICK relatedness (SemEval-2014 task 1). Gold runs from 1 to 5; `dev` is SICK's trial set.
 
-Two tasks bear the name in the field: the papers, SentEval and SimCSE score the 4,927 test pairs,
-mteb all 9,927 pairs of the three splits. They are `sick-r` and `sick-r.all`; mteb's own spelling,
-`SICK-R`, means the latter.
+Two tasks bear the name in the field: the papers, SentEval and SimCSE score the 4,927
+test pairs, mteb all 9,927 pairs of the three splits. They are `sick-r` and
+`sick-r.all`; mteb's own spelling, `SICK-R`, means the latter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from harness.tasks.readers import FOLDERS, PublishedSet, Text, number, read_scor
 from harness.tasks.sts import REGRESSION_NOTE
 
 SCALE = (1.0, 5.0)
-HEADER = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
+HEADER = (
+    "pair_ID",
+    "sentence_A",
+    "sentence_B",
+    "relatedness_score",
+    "entailment_judgment",
+)
 
 FILES = {
     "train": ("SICK/SICK_train.txt",),
@@ -28,14 +34,18 @@ FILES = {
 def parse_sick(path: Path) -> Pairs:
     """A header, then number, two sentences, relatedness, entailment judgement."""
     gold = partial(number, scale=SCALE)
-    return read_scored_pairs(path, "sick-r", (1, 2, 3), gold, counts=(5,), header=HEADER)
+    return read_scored_pairs(
+        path, "sick-r", (1, 2, 3), gold, counts=(5,), header=HEADER
+    )
 
 
 def sick(name: str, text: Text, *scored: str, note: str = "") -> Task:
     """SICK relatedness, scored on these splits together."""
     return Task(
         name=name,
-        load=PublishedSet("sick-r", f"sick-{text}", text, parse_sick, FILES, FOLDERS[text]),
+        load=PublishedSet(
+            "sick-r", f"sick-{text}", text, parse_sick, FILES, FOLDERS[text]
+        ),
         splits=tuple(FILES),
         scored=scored,
         metric="correlation",
@@ -49,7 +59,9 @@ def sick(name: str, text: Text, *scored: str, note: str = "") -> Task:
     )
 
 
-ALL_PAIRS_NOTE = "all 9,927 pairs, as mteb scores them; the papers score the 4,927 of `sick-r`"
+ALL_PAIRS_NOTE = (
+    "all 9,927 pairs, as mteb scores them; the papers score the 4,927 of `sick-r`"
+)
 
 TASKS = (
     sick("sick-r", "raw", "test"),
@@ -60,9 +72,14 @@ TASKS = (
         columns=(LeaderboardColumn("other", "SICK-R, 9,927"),),
         aliases=("SICK-R",),
     ),
-    replace(sick("sick-r.regression", "raw", "test", note=REGRESSION_NOTE), metric="regression"),
+    replace(
+        sick("sick-r.regression", "raw", "test", note=REGRESSION_NOTE),
+        metric="regression",
+    ),
     sick("sick-r.senteval", "senteval", "test"),
     sick("sick-r.senteval.dev", "senteval", "dev"),
     sick("sick-r.senteval.train", "senteval", "train"),
-    sick("sick-r.senteval.all", "senteval", "train", "dev", "test", note=ALL_PAIRS_NOTE),
+    sick(
+        "sick-r.senteval.all", "senteval", "train", "dev", "test", note=ALL_PAIRS_NOTE
+    ),
 )

@@ -1,8 +1,9 @@
 """Semantic textual similarity: the STS Benchmark and the yearly SemEval tasks of 2012 to 2016.
 
-Gold runs from 0 to 5. STS-B has three splits; a year has one, of several subsets, which are its
-groups. STS13 has no SMT subset (its licence; SIF 2017 is the only paper that scores it). STS-B is
-drawn from STS12-17: 1,006 of its 1,379 test pairs are also in the files of STS12-16.
+Gold runs from 0 to 5. STS-B has three splits; a year has one, of several subsets, which
+are its groups. STS13 has no SMT subset (its licence; SIF 2017 is the only paper that
+scores it). STS-B is drawn from STS12-17: 1,006 of its 1,379 test pairs are also in the
+files of STS12-16.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ SCALE = (0.0, 5.0)
 BENCHMARK = {s: (f"STS/STSBenchmark/sts-{s}.csv",) for s in ("train", "dev", "test")}
 YEARS = range(12, 17)
 
-# Terms of single sources: MSRpar and MSRvid are of 2012, answers of StackExchange of 2015 and 2016.
+# Terms of single sources: MSRpar and MSRvid are of 2012, answers of StackExchange of
+# 2015 and 2016.
 MICROSOFT = "Microsoft Research's terms for MSRpar and MSRvid"
 STACK_EXCHANGE = "StackExchange texts CC BY-SA 3.0 with attribution"
 
@@ -63,24 +65,33 @@ class StsYear:
 
     def _subset(self, data_dir: Path, name: str) -> Pairs:
         folder = f"STS/STS{self.year}-en-test"
-        files = {name: (f"{folder}/STS.input.{name}.txt", f"{folder}/STS.gs.{name}.txt")}
+        files = {
+            name: (f"{folder}/STS.input.{name}.txt", f"{folder}/STS.gs.{name}.txt")
+        }
         parse = partial(parse_subset, group=name)
         load = PublishedSet(
-            f"sts{self.year}", f"sts-{self.text}", self.text, parse, files, FOLDERS[self.text]
+            f"sts{self.year}",
+            f"sts-{self.text}",
+            self.text,
+            parse,
+            files,
+            FOLDERS[self.text],
         )
         return load(data_dir, name)
 
 
 def parse_benchmark(path: Path) -> Pairs:
     """Genre, file, year, number, score, two sentences; in some raw rows then two source notes."""
-    return read_scored_pairs(path, "sts-b", (5, 6, 4), partial(number, scale=SCALE), counts=(7, 9))
+    return read_scored_pairs(
+        path, "sts-b", (5, 6, 4), partial(number, scale=SCALE), counts=(7, 9)
+    )
 
 
 def parse_subset(inputs: Path, gold: Path, group: str) -> Pairs:
     """Two sentences a line, and one score a line of a second file.
 
-    Raw STS16 has two notes on sources after the sentences. An empty score marks a pair that was
-    never annotated; it is dropped.
+    Raw STS16 has two notes on sources after the sentences. An empty score marks a pair
+    that was never annotated; it is dropped.
     """
     sentences, scores = list(lines(inputs)), list(lines(gold))
     if len(sentences) != len(scores):
@@ -98,7 +109,9 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
     """STS-B, scored on one split."""
     return Task(
         name=name,
-        load=PublishedSet("sts-b", f"sts-{text}", text, parse_benchmark, BENCHMARK, FOLDERS[text]),
+        load=PublishedSet(
+            "sts-b", f"sts-{text}", text, parse_benchmark, BENCHMARK, FOLDERS[text]
+        ),
         splits=tuple(BENCHMARK),
         scored=(scored,),
         metric="correlation",
@@ -131,7 +144,9 @@ def year(held: int, text: Text) -> Task:
     )
 
 
-REGRESSION_NOTE = "predicted by a regressor trained on labels, as SentEval's default; no paper here"
+REGRESSION_NOTE = (
+    "predicted by a regressor trained on labels, as SentEval's default; no paper here"
+)
 
 GEOMETRY = (
     LeaderboardColumn("other", "alignment", ("alignment",)),
@@ -139,9 +154,12 @@ GEOMETRY = (
 )
 
 TASKS = (
-    replace(benchmark("sts-b", "raw", "test"), columns=GEOMETRY, aliases=("STSBenchmark",)),
     replace(
-        benchmark("sts-b.dev", "raw", "dev"), columns=(LeaderboardColumn("other", "STS-B dev"),)
+        benchmark("sts-b", "raw", "test"), columns=GEOMETRY, aliases=("STSBenchmark",)
+    ),
+    replace(
+        benchmark("sts-b.dev", "raw", "dev"),
+        columns=(LeaderboardColumn("other", "STS-B dev"),),
     ),
     benchmark("sts-b.train", "raw", "train"),
     replace(

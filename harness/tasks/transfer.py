@@ -1,13 +1,13 @@
 """SentEval's transfer tasks: labelled sentences, or pairs (MRPC), that a classifier tells apart.
 
-Movie reviews (MR, SST-2), product reviews (CR), subjectivity (SUBJ), opinion polarity of phrases
-(MPQA), types of questions (TREC), paraphrase (MRPC). The score is the accuracy of a logistic
-regression, by `harness.core.metrics.classification`; without a test split it is that of
-cross-validation.
+Movie reviews (MR, SST-2), product reviews (CR), subjectivity (SUBJ), opinion polarity
+of phrases (MPQA), types of questions (TREC), paraphrase (MRPC). The score is the
+accuracy of a logistic regression, by `harness.core.metrics.classification`; without a
+test split it is that of cross-validation.
 
-The text is SentEval's: tokens between single blanks; all but TREC and MRPC are lower-cased. Rows
-stand in SentEval's order, shortest sentence first and lowest class first among equals, since the
-folds follow from the order.
+The text is SentEval's: tokens between single blanks; all but TREC and MRPC are
+lower-cased. Rows stand in SentEval's order, shortest sentence first and lowest class
+first among equals, since the folds follow from the order.
 """
 
 from __future__ import annotations
@@ -80,10 +80,15 @@ def transfer(
 ) -> Task:
     """A transfer task, scored on its last split; a set without splits has one, `all`."""
     splits = tuple(files)
-    folders = ("transfer/", *FOLDERS["senteval"])  # the project's layout, then SentEval's
+    folders = (
+        "transfer/",
+        *FOLDERS["senteval"],
+    )  # the project's layout, then SentEval's
     return Task(
         name=name,
-        load=PublishedSet(name, name, "senteval", partial(in_order, parse, name), files, folders),
+        load=PublishedSet(
+            name, name, "senteval", partial(in_order, parse, name), files, folders
+        ),
         splits=splits,
         scored=splits[-1:],
         metric="classification",
@@ -101,12 +106,16 @@ def transfer(
 CROSS_VALIDATION_NOTE = (
     "accuracy of nested ten-fold cross-validation; one classifier seed, SentEval's 1111"
 )
-HELD_OUT_NOTE = "the penalty is chosen by ten folds of train; one classifier seed, SentEval's 1111"
+HELD_OUT_NOTE = (
+    "the penalty is chosen by ten folds of train; one classifier seed, SentEval's 1111"
+)
 DEV = "dev chooses the penalty; train holds phrases too; one classifier seed, SentEval's 1111"
 
 MR = {"all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg")}
 CR = {"all": ("CR/custrev.pos", "CR/custrev.neg")}
-SUBJ = {"all": ("SUBJ/subj.objective", "SUBJ/subj.subjective")}  # objective is SentEval's class 1
+SUBJ = {
+    "all": ("SUBJ/subj.objective", "SUBJ/subj.subjective")
+}  # objective is SentEval's class 1
 MPQA = {"all": ("MPQA/mpqa.pos", "MPQA/mpqa.neg")}
 SST = {split: (f"SST/binary/sentiment-{split}",) for split in ("train", "dev", "test")}
 TREC = {"train": ("TREC/train_5500.label",), "test": ("TREC/TREC_10.label",)}
@@ -120,6 +129,11 @@ TASKS = (
     transfer("sst-2", "socher2013sst", DEV, parse_sst, SST),
     transfer("trec", "li2002trec", HELD_OUT_NOTE, parse_trec, TREC),
     transfer(
-        "mrpc", "dolan2005mrpc", HELD_OUT_NOTE, parse_mrpc, MRPC, "Microsoft Research; for research"
+        "mrpc",
+        "dolan2005mrpc",
+        HELD_OUT_NOTE,
+        parse_mrpc,
+        MRPC,
+        "Microsoft Research; for research",
     ),
 )

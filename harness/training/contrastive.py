@@ -1,9 +1,9 @@
 """SimCSE: contrastive learning of sentence embeddings (Gao et al. 2021, arXiv 2104.08821).
 
-Unsupervised, a sentence and itself under another dropout mask agree; supervised, a sentence and an
-entailed one, with a contradiction as a hard negative. Two variants of the paper are here as
-well: discrete augmentations of the second view (Table 1) and masked language modelling as an
-auxiliary objective (section 4.3).
+Unsupervised, a sentence and itself under another dropout mask agree; supervised, a
+sentence and an entailed one, with a contradiction as a hard negative. Two variants of
+the paper are here as well: discrete augmentations of the second view (Table 1) and
+masked language modelling as an auxiliary objective (section 4.3).
 """
 
 from __future__ import annotations
@@ -71,14 +71,17 @@ def info_nce(
 ) -> Float[Tensor, ""]:
     """InfoNCE: the mean cross-entropy of classifying b[i] as a[i]'s positive among all rows of b.
 
-    The loss of SimCSE's equation 1 (van den Oord et al. 2018, arXiv 1807.03748): each sentence has
-    N - 1 in-batch negatives, with `hard` 2N - 1 (equation 5). `hard_weight`, the logarithm of the
-    paper's alpha, is added to the logit of a sentence's own hard negative.
+    The loss of SimCSE's equation 1 (van den Oord et al. 2018, arXiv 1807.03748): each
+    sentence has N - 1 in-batch negatives, with `hard` 2N - 1 (equation 5).
+    `hard_weight`, the logarithm of the paper's alpha, is added to the logit of a
+    sentence's own hard negative.
     """
     logits = similarities(a, b, similarity) / temperature
     if hard is not None:
         bonus = hard_weight * torch.eye(len(a), device=a.device)
-        logits = torch.cat([logits, similarities(a, hard, similarity) / temperature + bonus], dim=1)
+        logits = torch.cat(
+            [logits, similarities(a, hard, similarity) / temperature + bonus], dim=1
+        )
     return F.cross_entropy(logits, torch.arange(len(a), device=a.device))
 
 
@@ -90,12 +93,14 @@ def nt_xent(
 ) -> Float[Tensor, ""]:
     """NT-Xent: InfoNCE over the rows [a0, b0, a1, b1, ...], each classified among all others.
 
-    2N - 2 negatives a row: SimCLR's loss (Chen et al. 2020, arXiv 2002.05709), which the Keras
-    version of SimCSE trains with.
+    2N - 2 negatives a row: SimCLR's loss (Chen et al. 2020, arXiv 2002.05709), which
+    the Keras version of SimCSE trains with.
     """
     z = torch.stack([a, b], dim=1).flatten(0, 1)  # (2N, D)
     itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
-    logits = similarities(z, z, similarity).masked_fill(itself, -torch.inf) / temperature
+    logits = (
+        similarities(z, z, similarity).masked_fill(itself, -torch.inf) / temperature
+    )
     return F.cross_entropy(logits, torch.arange(len(z), device=z.device) ^ 1)
 
 
@@ -103,10 +108,11 @@ def nt_xent(
 class Contrastive:
     """The settings that the paper varies; the defaults are those of unsupervised BERT-base.
 
-    `same_mask` gives both views one dropout mask (Table 3), and `augmentation` changes the words of
-    the second one (Table 1); `hard_weight` is log(alpha) of Table 7, `masked_words` the weight of
-    the auxiliary masked-language-modelling loss (Table D.2). A `clip` of 0 bounds no gradient.
-    `tokens_at_once` bounds memory and changes neither the loss nor the negatives.
+    `same_mask` gives both views one dropout mask (Table 3), and `augmentation` changes
+    the words of the second one (Table 1); `hard_weight` is log(alpha) of Table 7,
+    `masked_words` the weight of the auxiliary masked-language-modelling loss (Table
+    D.2). A `clip` of 0 bounds no gradient. `tokens_at_once` bounds memory and changes
+    neither the loss nor the negatives.
     """
 
     setup: Setup = field(default_factory=lambda: Setup(head="train"))
@@ -174,7 +180,8 @@ def _size(config: Mapping[str, Any]) -> str:
 class ContrastiveTraining:
     """The training task of SimCSE over columns of equally many sentences.
 
-    One column: both views are the sentence itself. Two or three: sentence, positive, hard negative.
+    One column: both views are the sentence itself. Two or three: sentence, positive,
+    hard negative.
     """
 
     def __init__(
@@ -189,14 +196,25 @@ class ContrastiveTraining:
         if len(columns) == 3 and settings.objective == "nt-xent":
             raise UsageError("nt-xent has no place for hard negatives; leave them out")
         if settings.same_mask and len(columns) > 1:
-            raise UsageError("one mask for both views needs one sentence seen twice, found pairs")
+            raise UsageError(
+                "one mask for both views needs one sentence seen twice, found pairs"
+            )
         augmented = settings.augmentation != "none"
         if augmented and (settings.same_mask or len(columns) > 1):
-            raise UsageError("an augmentation needs one sentence seen twice, under two masks")
+            raise UsageError(
+                "an augmentation needs one sentence seen twice, under two masks"
+            )
         self.augment = Augmentation(settings.augmentation) if augmented else None
         if (masked is None) != (settings.masked_words == 0):
-            raise UsageError("masked words need a weight above 0 and a head, both or neither")
-        self.settings, self.encoder, self.columns, self.seed = settings, encoder, columns, seed
+            raise UsageError(
+                "masked words need a weight above 0 and a head, both or neither"
+            )
+        self.settings, self.encoder, self.columns, self.seed = (
+            settings,
+            encoder,
+            columns,
+            seed,
+        )
         self.masked = masked
         self.batches = Batches(len(columns[0]), settings.batch, seed)
         modules = {"encoder": encoder} | ({} if masked is None else {"masked": masked})
@@ -214,7 +232,9 @@ class ContrastiveTraining:
             if head is not None:
                 rng = np.random.default_rng((self.seed, 3, step, 0))
                 weight = scale * settings.masked_words
-                loss += head.backward(encoder, rows, weight, settings.tokens_at_once, rng)
+                loss += head.backward(
+                    encoder, rows, weight, settings.tokens_at_once, rng
+                )
             return loss
 
         half = settings.setup.precision == "fp16"
@@ -224,7 +244,8 @@ class ContrastiveTraining:
         """The token ids of the batch, one list a view."""
         batch = self.batches(step)
         views: list[TokenIds] = [
-            self.encoder.tokenizer([column[row] for row in batch]) for column in self.columns
+            self.encoder.tokenizer([column[row] for row in batch])
+            for column in self.columns
         ]
         if self.augment is not None:
             rng = np.random.default_rng((self.seed, 5, step, 0))
@@ -233,7 +254,9 @@ class ContrastiveTraining:
         return views * 2 if len(views) == 1 and not self.settings.same_mask else views
 
     def _loss(self, z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
-        count = len(self.columns) if len(self.columns) > 1 or self.settings.same_mask else 2
+        count = (
+            len(self.columns) if len(self.columns) > 1 or self.settings.same_mask else 2
+        )
         views = z.chunk(count)
         return self.settings.loss(*(views * 2 if count == 1 else views))
 
@@ -242,9 +265,9 @@ class ContrastiveTraining:
 class Augmentation:
     """`crop:P`, `deletion:P` or `deletion:one`, which take P percent of the words, or one, away.
 
-    Words are what blanks separate. A crop keeps a run of neighbouring words, a deletion takes words
-    out at random; at least one word is left. The paper does not say how counts are rounded: here to
-    the nearest whole number.
+    Words are what blanks separate. A crop keeps a run of neighbouring words, a deletion
+    takes words out at random; at least one word is left. The paper does not say how
+    counts are rounded: here to the nearest whole number.
 
     Raises:
         UsageError: The name has another form, or takes everything away.
@@ -254,7 +277,11 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         match = AUGMENTATION.fullmatch(self.name)
-        if match is None or self.name == "crop:one" or (match[2] != "one" and int(match[2]) > 99):
+        if (
+            match is None
+            or self.name == "crop:one"
+            or (match[2] != "one" and int(match[2]) > 99)
+        ):
             raise UsageError(
                 f"--augmentation {self.name}: wanted crop:P or deletion:P, P percent from 0 to 99, "
                 "or deletion:one"
@@ -278,11 +305,13 @@ class Augmentation:
 class MaskedLMHead(nn.Module):
     """The head of a masked language model: token states to logits over the vocabulary.
 
-    As in SimCSE's released code, every view of a sentence is masked anew, and the head's output
-    embeddings are not tied to the encoder's.
+    As in SimCSE's released code, every view of a sentence is masked anew, and the
+    head's output embeddings are not tied to the encoder's.
     """
 
-    def __init__(self, head: nn.Module, special: Sequence[int], mask_id: int, vocabulary: int):
+    def __init__(
+        self, head: nn.Module, special: Sequence[int], mask_id: int, vocabulary: int
+    ):
         super().__init__()
         self.head, self.special = head, tuple(special)
         self.mask_id, self.vocabulary = mask_id, vocabulary
@@ -308,10 +337,14 @@ class MaskedLMHead(nn.Module):
             inside = places[(places >= first) & (places < end)]
             if len(inside) == 0:
                 continue
-            masked_rows = [row.tolist() for row in np.split(masked_ids[0], starts[1:-1])[chunk]]
+            masked_rows = [
+                row.tolist() for row in np.split(masked_ids[0], starts[1:-1])[chunk]
+            ]
             states = encoder.tokens(masked_rows)
             with encoder.autocast():
-                logits = self.head(states[torch.from_numpy(inside - first).to(states.device)])
+                logits = self.head(
+                    states[torch.from_numpy(inside - first).to(states.device)]
+                )
             labels = torch.from_numpy(ids[0, inside]).to(states.device)
             loss = F.cross_entropy(logits.float(), labels, reduction="sum")
             loss = weight * loss / len(places)
@@ -330,8 +363,8 @@ def mask(
 ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, " M"]]:
     """Mask a share of the word pieces, at least one (BERT, section 3.1).
 
-    Returns the ids with masks and the flat places of the masked pieces. Raises UsageError where
-    every token is a special one.
+    Returns the ids with masks and the flat places of the masked pieces. Raises
+    UsageError where every token is a special one.
     """
     free = np.flatnonzero(~np.isin(ids, special))
     if len(free) == 0:
@@ -346,19 +379,31 @@ def mask(
 
 
 @one_reading()
-def open_mlm_head(name: str, folder: Path, cache: Path, encoder: SentenceEncoder) -> MaskedLMHead:
+def open_mlm_head(
+    name: str, folder: Path, cache: Path, encoder: SentenceEncoder
+) -> MaskedLMHead:
     """The masked-LM head that the checkpoint in a folder holds, of which the encoder was opened."""
     if digest_of_files(weights_files(folder)) != encoder.start_sha256:
         raise DataError(f"{folder}: its weights changed while it was opened; run again")
     tensors = read_tensors(folder, cache)
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
-        raise UsageError(f"{name}: this architecture models no masked words; leave them out")
+        raise UsageError(
+            f"{name}: this architecture models no masked words; leave them out"
+        )
     model, loading = filled(MODEL_FOR_MASKED_LM_MAPPING[type(config)], config, tensors)
-    heads = [child for key, child in model.named_children() if key != model.base_model_prefix]
+    heads = [
+        child for key, child in model.named_children() if key != model.base_model_prefix
+    ]
     if len(heads) != 1:
-        raise UsageError(f"{name}: wanted one head over masked words, found {len(heads)} parts")
-    missing = [k for k in loading["missing_keys"] if not k.startswith(model.base_model_prefix)]
+        raise UsageError(
+            f"{name}: wanted one head over masked words, found {len(heads)} parts"
+        )
+    missing = [
+        k for k in loading["missing_keys"] if not k.startswith(model.base_model_prefix)
+    ]
     if missing:
         raise DataError(
             f"{name}: the checkpoint lacks {missing[0]}, wanted its whole head over masked words; "

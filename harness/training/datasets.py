@@ -1,7 +1,7 @@
 """Natural language inference as training data: triplets, labelled pairs, and shuffled batches.
 
-Triplets are CSV with a header (SimCSE's `nli_for_simcse.csv`), labelled pairs tab-separated lines
-without quoting: an extract of SNLI, or AllNLI.
+Triplets are CSV with a header (SimCSE's `nli_for_simcse.csv`), labelled pairs
+tab-separated lines without quoting: an extract of SNLI, or AllNLI.
 """
 
 from __future__ import annotations
@@ -35,10 +35,16 @@ from harness.tasks.readers import (
     whole_lines,
 )
 
-TextColumns = tuple[tuple[str, ...], ...]  # of equal length; row n of all columns is one example
+TextColumns = tuple[
+    tuple[str, ...], ...
+]  # of equal length; row n of all columns is one example
 
 TRIPLETS = ("sent0", "sent1", "hard_neg")
-NLI_LABELS = ("contradiction", "entailment", "neutral")  # in sentence-transformers' order
+NLI_LABELS = (
+    "contradiction",
+    "entailment",
+    "neutral",
+)  # in sentence-transformers' order
 LABEL_OF_NUMBER = {"1": "neutral", "2": "contradiction", "3": "entailment"}
 
 
@@ -57,10 +63,14 @@ class Labelled:
     def pairs_of_kind(self, kind: str) -> TextColumns:
         """Premises and hypotheses of one label, or of `all`. Raises UsageError for another."""
         if kind not in (*NLI_LABELS, "all"):
-            raise UsageError(f"--pairs {kind}: wanted one of {', '.join(NLI_LABELS)}, all")
+            raise UsageError(
+                f"--pairs {kind}: wanted one of {', '.join(NLI_LABELS)}, all"
+            )
         rows = [
             (premise, hypothesis)
-            for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True)
+            for premise, hypothesis, label in zip(
+                *self.columns, self.labels, strict=True
+            )
             if kind in ("all", NLI_LABELS[label])
         ]
         if not rows:
@@ -79,14 +89,17 @@ class Labelled:
             for positive, negative in zip(positives, negatives, strict=False):
                 rows.append((premise, positive, negative))
         if not rows:
-            raise DataError("wanted a premise with an entailment and a contradiction, found none")
+            raise DataError(
+                "wanted a premise with an entailment and a contradiction, found none"
+            )
         return tuple(zip(*rows, strict=True))
 
 
 def read_triplets(path: Path) -> TextColumns:
     """The two or three columns of a CSV file: sentence, positive, hard negative.
 
-    Quoting follows RFC 4180; the file may be packed (.gz, .xz). Raises DataError with the line.
+    Quoting follows RFC 4180; the file may be packed (.gz, .xz). Raises DataError with
+    the line.
     """
     examples: list[tuple[str, ...]] = []
     rows = csv.reader((line for _, line in whole_lines(path)), strict=True)
@@ -113,7 +126,9 @@ def read_triplets(path: Path) -> TextColumns:
 def sample(columns: TextColumns, count: int, seed: int) -> TextColumns:
     """So many examples at random, in their order. Raises DataError where there are fewer."""
     if len(columns[0]) < count:
-        raise DataError(f"--sample {count}: wanted so many examples, found {len(columns[0])}")
+        raise DataError(
+            f"--sample {count}: wanted so many examples, found {len(columns[0])}"
+        )
     drawn = np.random.default_rng((seed, 6, count)).permutation(len(columns[0]))[:count]
     return tuple(tuple(column[row] for row in np.sort(drawn)) for column in columns)
 
@@ -121,12 +136,15 @@ def sample(columns: TextColumns, count: int, seed: int) -> TextColumns:
 def read_labelled(path: Path, held_out: bool = False) -> Labelled:
     """Labelled pairs: AllNLI's train splits, or lines of label, label, premise, hypothesis.
 
-    `held_out` adds SNLI's dev and test splits to AllNLI's. Raises DataError with the line.
+    `held_out` adds SNLI's dev and test splits to AllNLI's. Raises DataError with the
+    line.
     """
     _, first = next(lines(path), ("", ""))
     is_all_nli = first.split("\t") == list(ALL_NLI_HEADER)
     if held_out and not is_all_nli:
-        raise UsageError(f"--held-out: wanted AllNLI, which names splits, found {path.name}")
+        raise UsageError(
+            f"--held-out: wanted AllNLI, which names splits, found {path.name}"
+        )
     rows = _all_nli(path, held_out) if is_all_nli else _numbered(path)
     columns = tuple(zip(*rows, strict=True))
     if not columns:
@@ -150,7 +168,9 @@ def _all_nli(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]:
             held_out or split == "train"
         ):
             if label not in NLI_LABELS:
-                raise DataError(f"{place}: wanted one of {', '.join(NLI_LABELS)}, found {label!r}")
+                raise DataError(
+                    f"{place}: wanted one of {', '.join(NLI_LABELS)}, found {label!r}"
+                )
             yield premise, hypothesis, NLI_LABELS.index(label)
 
 
@@ -180,7 +200,9 @@ class Batches:
     def __call__(self, step: int) -> Int64[np.ndarray, " B"]:
         """The numbers of the examples in a step's batch."""
         epoch, place = divmod(step, self.steps)
-        return _order(self.count, self.seed, epoch)[place * self.size : (place + 1) * self.size]
+        return _order(self.count, self.seed, epoch)[
+            place * self.size : (place + 1) * self.size
+        ]
 
 
 @lru_cache(maxsize=2)
@@ -209,7 +231,9 @@ class Text:
         """The hex sha256 of the sentences, each ended by LF, in UTF-8, in one pass."""
         digest = TextDigest(self)
         if self.first is not None and digest.count < self.first:
-            raise DataError(f"{self.name}: wanted {self.first} sentences, found {digest.count}")
+            raise DataError(
+                f"{self.name}: wanted {self.first} sentences, found {digest.count}"
+            )
         return digest.hexdigest()
 
 
@@ -236,7 +260,9 @@ def open_text(
     path = Path(name)
     if not path.is_file():
         names = ", ".join(sorted(corpora))
-        raise UsageError(f"--corpus {name}: wanted a file or a corpus ({names}), found neither")
+        raise UsageError(
+            f"--corpus {name}: wanted a file or a corpus ({names}), found neither"
+        )
     return Text(path.name, OneALine(path), first)
 
 
@@ -266,10 +292,14 @@ def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[TextCol
     if pairs == "none":
         return open_triplets(name, places)
     labelled = open_labelled_pairs(name, places)
-    return TrainingSet(labelled.name, labelled.digest, labelled.content.pairs_of_kind(pairs))
+    return TrainingSet(
+        labelled.name, labelled.digest, labelled.content.pairs_of_kind(pairs)
+    )
 
 
-def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> TrainingSet[Labelled]:
+def open_labelled_pairs(
+    name: str, places: Places, held_out: bool = False
+) -> TrainingSet[Labelled]:
     """Labelled pairs by name, or a file of them; `held_out` adds SNLI's dev and test splits."""
     if name != "mini-nli":
         return _open(name, NLI_PAIRS, partial(read_labelled, held_out=held_out), places)
@@ -281,13 +311,18 @@ def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> Tr
 
 
 def _open(
-    name: str, registered: Sequence[str], read: Callable[[Path], Content], places: Places
+    name: str,
+    registered: Sequence[str],
+    read: Callable[[Path], Content],
+    places: Places,
 ) -> TrainingSet[Content]:
     """An asset, whose file must be the catalogue's if that knows its digest, or a file by path."""
     path = Path(name)
     if name in registered:
         asset = asset_named(name)
-        path = places.data(asset) or places.require_data(name)  # the latter says what is missing
+        path = places.data(asset) or places.require_data(
+            name
+        )  # the latter says what is missing
         digest = sha256_of(path)
         if asset.sha256 not in (None, digest):
             raise DataError(
@@ -297,6 +332,8 @@ def _open(
             return TrainingSet(name, digest, read(path))
     if not path.is_file():
         names = ", ".join(registered)
-        raise UsageError(f"--file {name}: wanted a file or one of {names}, found neither")
+        raise UsageError(
+            f"--file {name}: wanted a file or one of {names}, found neither"
+        )
     with reading_own_file():
         return TrainingSet(path.name, sha256_of(path), read(path))

@@ -1,8 +1,9 @@
 """An encoder in training: fast dropout, passes without padding, a head, gradients in chunks.
 
-On a CPU, torch draws masks from its Mersenne twister, which takes longer than the layer around
-them. Here one number of torch's generator seeds an SFC64 generator for a whole forward pass, of
-which every mask value takes 16 bits; the state of torch's generator gives the same masks again.
+On a CPU, torch draws masks from its Mersenne twister, which takes longer than the layer
+around them. Here one number of torch's generator seeds an SFC64 generator for a whole
+forward pass, of which every mask value takes 16 bits; the state of torch's generator
+gives the same masks again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from harness.core.digests import digest_of_files, one_reading
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
-from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint, padded_states
+from harness.encoders.kernels.padded import (
+    CuttingTokenizer,
+    open_checkpoint,
+    padded_states,
+)
 from harness.transforms.pooling import CLS, Cls, Mean
 
 STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
@@ -47,7 +52,9 @@ class Noise:
         """Independent values: 0 with probability p, else 1 / (1 - p)."""
         count, dropped = like.numel(), min(round(p * STEPS), STEPS - 1)
         words = self.bits.random_raw(-(-count // 4)).view(np.uint16)[:count]
-        kept = torch.from_numpy((words >= dropped).view(np.uint8))  # converted faster than bool
+        kept = torch.from_numpy(
+            (words >= dropped).view(np.uint8)
+        )  # converted faster than bool
         return kept.view(like.shape).to(like.dtype).mul_(STEPS / (STEPS - dropped))
 
 
@@ -75,7 +82,9 @@ def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
             if isinstance(child, nn.Dropout):
                 setattr(module, name, Dropout(child.p if p is None else p, noise))
         for name, value in list(vars(module).items()):
-            if "dropout" in name and isinstance(value, float):  # T5 and BART call the function
+            if "dropout" in name and isinstance(
+                value, float
+            ):  # T5 and BART call the function
                 setattr(module, name, value if p is None else p)
 
 
@@ -89,21 +98,29 @@ def groups_of(lengths: Int[np.ndarray, " N"]) -> Groups:
 
 
 def packed_states(
-    model: Any, rows: TokenIds, layers: Sequence[int], places: Int64[Tensor, " N"] | None = None
+    model: Any,
+    rows: TokenIds,
+    layers: Sequence[int],
+    places: Int64[Tensor, " N"] | None = None,
 ) -> dict[int, Float[Tensor, "T D"]]:
     """The hidden states of these layers, 0 being the embedding layer's output.
 
-    With `places`, one token of each sentence, the last layer is computed for those alone: (N, D).
+    With `places`, one token of each sentence, the last layer is computed for those
+    alone: (N, D).
     """
     groups = groups_of(np.array([len(row) for row in rows]))
     ids = torch.tensor(list(chain.from_iterable(rows)))
-    first = getattr(model.embeddings, "padding_idx", -1) + 1  # RoBERTa's positions start behind it
+    first = (
+        getattr(model.embeddings, "padding_idx", -1) + 1
+    )  # RoBERTa's positions start behind it
     positions = torch.cat([torch.arange(first, first + L).repeat(n) for n, L in groups])
     h = model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
     states, depth = {0: h}, len(model.encoder.layer)
     for number, layer in enumerate(model.encoder.layer, start=1):
         x = h if places is None or number < depth else h[places]
-        attended = layer.attention.output(_self_attention(layer.attention.self, x, h, groups), x)
+        attended = layer.attention.output(
+            _self_attention(layer.attention.self, x, h, groups), x
+        )
         h = layer.output(layer.intermediate(attended), attended)
         if number in layers:
             states[number] = h
@@ -117,11 +134,16 @@ def _self_attention(
     tokens = [n * L for n, L in groups]
     asking = tokens if len(x) == len(h) else [n for n, _ in groups]
     queries = torch.split(attention.query(x), asking)
-    keys, values = torch.split(attention.key(h), tokens), torch.split(attention.value(h), tokens)
+    keys, values = (
+        torch.split(attention.key(h), tokens),
+        torch.split(attention.value(h), tokens),
+    )
     outputs = []
     for (n, _), *qkv in zip(groups, queries, keys, values, strict=True):
         heads = (n, -1, attention.num_attention_heads, attention.attention_head_size)
-        q, k, v = (matrix.view(heads).transpose(1, 2) for matrix in qkv)  # (n, heads, tokens, d)
+        q, k, v = (
+            matrix.view(heads).transpose(1, 2) for matrix in qkv
+        )  # (n, heads, tokens, d)
         if attention.training and attention.dropout.p > 0:
             weights = torch.softmax(q @ k.transpose(2, 3) * attention.scaling, dim=-1)
             mixed = attention.dropout(weights) @ v
@@ -154,9 +176,10 @@ EMBED_CHUNK = 8192  # tokens at a time when no gradient is kept
 class Setup:
     """How an encoder is opened for training.
 
-    `head` is a dense layer with tanh over the pooled vector, as BERT's pooler is: used in training
-    only ("train") or kept as the checkpoint's pooler ("keep"). `max_length` is in tokens, special
-    ones included; `dropout` None is the checkpoint's own probability.
+    `head` is a dense layer with tanh over the pooled vector, as BERT's pooler is: used
+    in training only ("train") or kept as the checkpoint's pooler ("keep"). `max_length`
+    is in tokens, special ones included; `dropout` None is the checkpoint's own
+    probability.
     """
 
     pooling: Pooling = CLS
@@ -179,10 +202,11 @@ class Setup:
 class SentenceEncoder(nn.Module):
     """A transformer, a pooling over its hidden states, and a projection head.
 
-    `tokenizer` truncates to the setup's length, `reader` to the checkpoint's own. `padding` is the
-    padding token's id and `summary` the place of the summary token ([CLS]; -1 is the last token).
-    `start_sha256` is the digest of the weights that it was opened with, where it was opened.
-    `transformer` is what a checkpoint stores: its pooler is the head that is kept, or absent.
+    `tokenizer` truncates to the setup's length, `reader` to the checkpoint's own.
+    `padding` is the padding token's id and `summary` the place of the summary token
+    ([CLS]; -1 is the last token). `start_sha256` is the digest of the weights that it
+    was opened with, where it was opened. `transformer` is what a checkpoint stores: its
+    pooler is the head that is kept, or absent.
     """
 
     def __init__(
@@ -204,10 +228,14 @@ class SentenceEncoder(nn.Module):
         config: Any = transformer.config
         depth: int = config.num_hidden_layers
         self.layers = (
-            setup.pooling.hidden_states(depth) if isinstance(setup.pooling, Mean) else (depth,)
+            setup.pooling.hidden_states(depth)
+            if isinstance(setup.pooling, Mean)
+            else (depth,)
         )
         if isinstance(setup.pooling, Cls) and summary is None:
-            raise UsageError(f"{tokenizer.name}: this encoder has no summary token; use mean")
+            raise UsageError(
+                f"{tokenizer.name}: this encoder has no summary token; use mean"
+            )
         self.head = self._new_head(rng)
         use_dropout(self, setup.dropout, self.noise)
         self.to(setup.device)
@@ -245,13 +273,18 @@ class SentenceEncoder(nn.Module):
         self.eval()
         with torch.no_grad():
             for chunk in token_chunks([rows[i] for i in order], EMBED_CHUNK):
-                vectors[order[chunk]] = self([rows[i] for i in order[chunk]]).cpu().numpy()
+                vectors[order[chunk]] = (
+                    self([rows[i] for i in order[chunk]]).cpu().numpy()
+                )
         self.train(was_training)
         return vectors
 
     def autocast(self) -> torch.autocast:
         """Mixed precision as the setup has it; weights stay in float32."""
-        half, device = HALF.get(self.setup.precision), torch.device(self.setup.device).type
+        half, device = (
+            HALF.get(self.setup.precision),
+            torch.device(self.setup.device).type,
+        )
         return torch.autocast(device, half, enabled=half is not None)
 
     def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
@@ -278,9 +311,14 @@ class SentenceEncoder(nn.Module):
         """Rows in ascending length, cut into one chunk for each forward pass."""
         if self.packs or self.setup.device != "cpu":
             return [rows]
-        return [list(run) for _, run in groupby(rows, lambda row: -(-len(row) // LENGTH_STEP))]
+        return [
+            list(run)
+            for _, run in groupby(rows, lambda row: -(-len(row) // LENGTH_STEP))
+        ]
 
-    def _states(self, rows: TokenIds, layers: Sequence[int]) -> dict[int, Float[Tensor, "T D"]]:
+    def _states(
+        self, rows: TokenIds, layers: Sequence[int]
+    ) -> dict[int, Float[Tensor, "T D"]]:
         if self.packs:
             return packed_states(self.transformer, rows, layers)
         states, mask, _ = padded_states(self.transformer, rows, self.padding)
@@ -295,8 +333,12 @@ class SentenceEncoder(nn.Module):
         ends = np.cumsum(lengths)
         places = torch.from_numpy(ends - 1 if self.summary == -1 else ends - lengths)
         if self.packs:
-            return packed_states(self.transformer, rows, self.layers, places)[self.layers[0]]
-        return self._states(rows, self.layers)[self.layers[0]][places.to(self.setup.device)]
+            return packed_states(self.transformer, rows, self.layers, places)[
+                self.layers[0]
+            ]
+        return self._states(rows, self.layers)[self.layers[0]][
+            places.to(self.setup.device)
+        ]
 
 
 def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
@@ -316,17 +358,23 @@ def token_chunks(rows: TokenIds, tokens: int) -> list[slice]:
             cuts.append(number)
             held = 0
         held += len(row)
-    return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(rows)], strict=True) if b > a]
+    return [
+        slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(rows)], strict=True) if b > a
+    ]
 
 
 @one_reading()
-def open_encoder(name: str, folder: Path, cache: Path, setup: Setup, seed: int) -> SentenceEncoder:
+def open_encoder(
+    name: str, folder: Path, cache: Path, setup: Setup, seed: int
+) -> SentenceEncoder:
     """A folder's checkpoint as an encoder to train; the seed draws the weights of a new head.
 
     Its `start_sha256` is of the bytes that the weights were read from.
     """
     if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(f"{name}: wanted to train on {setup.device}, found no CUDA device here")
+        raise UsageError(
+            f"{name}: wanted to train on {setup.device}, found no CUDA device here"
+        )
     start_sha256 = digest_of_files(weights_files(folder))
     tensors = read_tensors(folder, cache)
     length = maximum_length(name, folder, setup.max_length)
@@ -359,12 +407,15 @@ def backward_in_chunks(
 ) -> float:
     """Add the gradient of loss_of(encoder(rows)) to the parameters' gradients; return the loss.
 
-    Activations of at most `chunk_tokens` tokens are held at a time, by GradCache (Gao et al. 2021,
-    arXiv 2101.06983): all vectors without a graph, the loss over them and its gradient, then each
-    chunk once more, under the same dropout masks, with that gradient.
+    Activations of at most `chunk_tokens` tokens are held at a time, by GradCache (Gao
+    et al. 2021, arXiv 2101.06983): all vectors without a graph, the loss over them and
+    its gradient, then each chunk once more, under the same dropout masks, with that
+    gradient.
     """
     order = np.argsort([len(row) for row in rows], kind="stable")
-    chunks = [order[chunk] for chunk in token_chunks([rows[i] for i in order], chunk_tokens)]
+    chunks = [
+        order[chunk] for chunk in token_chunks([rows[i] for i in order], chunk_tokens)
+    ]
     if len(chunks) == 1:
         loss = loss_of(encoder(rows))
         torch.autograd.backward(loss)
@@ -383,7 +434,9 @@ def backward_in_chunks(
     for chunk, state in zip(chunks, states, strict=True):
         torch.set_rng_state(state)
         recomputed = encoder([rows[i] for i in chunk])
-        torch.autograd.backward(recomputed, gradient[torch.from_numpy(chunk).to(z.device)])
+        torch.autograd.backward(
+            recomputed, gradient[torch.from_numpy(chunk).to(z.device)]
+        )
     torch.set_rng_state(final_state)
     return loss.item()
 
@@ -393,10 +446,10 @@ def with_loss_scaling(
 ) -> float:
     """Run a backward pass with its loss scaled up, so that 16-bit gradients do not underflow.
 
-    `backward` takes the scale, adds the gradient of the scaled loss and returns that loss. Where a
-    gradient overflows, the pass is repeated at a smaller scale under the same dropout: unlike with
-    a dynamic scale, no step is skipped and none depends on those before it. Raises ScoreError
-    where a gradient overflows at every scale.
+    `backward` takes the scale, adds the gradient of the scaled loss and returns that
+    loss. Where a gradient overflows, the pass is repeated at a smaller scale under the
+    same dropout: unlike with a dynamic scale, no step is skipped and none depends on
+    those before it. Raises ScoreError where a gradient overflows at every scale.
     """
     if not half:
         return backward(1.0)

@@ -68,7 +68,9 @@ def finetune(
     unfinished, encoder = out / "unfinished", task.encoder
     schedule = task.settings.schedule(task.batches.count)
     identity = json.loads(json.dumps(asdict(task.settings), default=repr))
-    weights = {start.name: encoder.start_sha256}  # of what was read, whatever is there by now
+    weights = {
+        start.name: encoder.start_sha256
+    }  # of what was read, whatever is there by now
     identity |= {"recipe": recipe_of(command), "seed": seed, **weights, **data}
     identity |= {"dev": dev.name if dev else "none"}
     scorer = partial(dev.score, encoder) if dev else None
@@ -79,7 +81,14 @@ def finetune(
     info = loop.TrainingInfo(command, described, seed, data, curve, weights)
     pooling, length = encoder.setup.pooling, encoder.reader.max_length
     loop.write_checkpoint(
-        out, encoder.transformer, start.folder, pooling, length, info, half, encoder.summary
+        out,
+        encoder.transformer,
+        start.folder,
+        pooling,
+        length,
+        info,
+        half,
+        encoder.summary,
     )
     shutil.rmtree(unfinished, ignore_errors=True)
     return curve

@@ -1,9 +1,9 @@
 """The training loop: AdamW, a learning-rate schedule, checkpoint selection, and resumption.
 
-A `TrainingTask` is a model and a `backward(step)` that depends on the step number, the data and
-torch's generator alone. The state to resume from is therefore weights, optimiser moments, generator
-and step number, and an interrupted training ends with the same bits as an uninterrupted one (on one
-device and thread count).
+A `TrainingTask` is a model and a `backward(step)` that depends on the step number, the
+data and torch's generator alone. The state to resume from is therefore weights,
+optimiser moments, generator and step number, and an interrupted training ends with the
+same bits as an uninterrupted one (on one device and thread count).
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ from harness.encoders.modules import append_pooling, append_transformer, write_j
 from harness.encoders.trained import TRAINING_FILE
 
 STATE_FILE = "unfinished.safetensors"
-SAVE_SECONDS, SAVE_SHARE = 5.0, 0.05  # between two states, and of the time that saving may take
+SAVE_SECONDS, SAVE_SHARE = (
+    5.0,
+    0.05,
+)  # between two states, and of the time that saving may take
 SHOWN_STEPS = 50  # steps whose mean loss the progress bar shows
 
 
@@ -53,9 +56,10 @@ class TrainingTask(Protocol):
 class Schedule:
     """AdamW with linear warm-up, a constant learning rate, and linear decay to 0.
 
-    `warmup` is a number of steps (transformers' first has rate 0), `decay` a share: 1 is linear.
-    Weight decay (decoupled: Loshchilov & Hutter 2019, arXiv 1711.05101) leaves out biases and
-    norms; `clip` bounds the norm of the whole gradient, 0 does not.
+    `warmup` is a number of steps (transformers' first has rate 0), `decay` a share: 1
+    is linear. Weight decay (decoupled: Loshchilov & Hutter 2019, arXiv 1711.05101)
+    leaves out biases and norms; `clip` bounds the norm of the whole gradient, 0 does
+    not.
     """
 
     steps: int
@@ -68,7 +72,11 @@ class Schedule:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or not 0 <= self.decay <= 1 or not 0 <= self.warmup <= self.steps:
+        if (
+            self.steps < 1
+            or not 0 <= self.decay <= 1
+            or not 0 <= self.warmup <= self.steps
+        ):
             raise UsageError(
                 f"wanted a step or more, no longer warm-up and a share of decay from 0 to 1, found "
                 f"{self.steps} steps, warm-up {self.warmup}, decay {self.decay}"
@@ -101,18 +109,23 @@ class Curve:
     def thinned(self, points: int = 200) -> list[tuple[int, float]]:
         """Mean losses over windows of equal length, each with its last step."""
         size = max(1, math.ceil(len(self.losses) / points))
-        windows = [self.losses[at : at + size] for at in range(0, len(self.losses), size)]
+        windows = [
+            self.losses[at : at + size] for at in range(0, len(self.losses), size)
+        ]
         ends = [min((n + 1) * size, len(self.losses)) for n in range(len(windows))]
-        return [(end, sum(losses) / len(losses)) for end, losses in zip(ends, windows, strict=True)]
+        return [
+            (end, sum(losses) / len(losses))
+            for end, losses in zip(ends, windows, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
     """Where to save, and how often to score; `folder` None saves nothing.
 
-    A state is saved SAVE_SECONDS after the last, if saving takes SAVE_SHARE of the time at most.
-    With `score` the weights that score best are kept, else the last ones. A saved state is resumed
-    only under equal `settings` and an equal schedule.
+    A state is saved SAVE_SECONDS after the last, if saving takes SAVE_SHARE of the time
+    at most. With `score` the weights that score best are kept, else the last ones. A
+    saved state is resumed only under equal `settings` and an equal schedule.
     """
 
     folder: Path | None = None
@@ -155,7 +168,9 @@ def seeded(seed: int) -> Iterator[None]:
 class _Run:
     """The state of a training between two steps."""
 
-    def __init__(self, task: TrainingTask, schedule: Schedule, policy: CheckpointPolicy) -> None:
+    def __init__(
+        self, task: TrainingTask, schedule: Schedule, policy: CheckpointPolicy
+    ) -> None:
         self.task, self.schedule, self.policy = task, schedule, policy
         self.state = policy.folder / STATE_FILE if policy.folder else None
         settings = {**policy.settings, "schedule": asdict(schedule)}
@@ -200,9 +215,13 @@ class _Run:
             if score is not None:
                 if self.curve.best is None or score > self.curve.best[1]:
                     weights = self.model.state_dict()
-                    self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
+                    self.best_weights = {
+                        name: tensor.clone() for name, tensor in weights.items()
+                    }
                 scores = (*scores, (step + 1, score))
-        self.curve = replace(self.curve, losses=(*self.curve.losses, loss), scores=scores)
+        self.curve = replace(
+            self.curve, losses=(*self.curve.losses, loss), scores=scores
+        )
 
     def score(self) -> float | None:
         """The development score of the current weights, if there is one; it draws no dropout."""
@@ -218,7 +237,9 @@ class _Run:
         """The mean of the last losses, and the last score."""
         recent = self.curve.losses[-SHOWN_STEPS:]
         text = f"loss {sum(recent) / len(recent):.4f}"
-        return text + (f", dev {self.curve.scores[-1][1]:.2f}" if self.curve.scores else "")
+        return text + (
+            f", dev {self.curve.scores[-1][1]:.2f}" if self.curve.scores else ""
+        )
 
     def end(self) -> Curve:
         """Load the kept weights into the model and remove the saved state."""
@@ -244,11 +265,15 @@ class _Run:
         if self.state is None:
             return
         start = time.perf_counter()
-        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        tensors = {
+            f"model.{name}": value for name, value in self.model.state_dict().items()
+        }
         tensors |= {f"kept.{name}": value for name, value in self.best_weights.items()}
         for name, parameter in self.model.named_parameters():
             moments = self.optimiser.state.get(parameter, {})
-            tensors |= {f"adam.{name}.{moment}": value for moment, value in moments.items()}
+            tensors |= {
+                f"adam.{name}.{moment}": value for moment, value in moments.items()
+            }
         tensors["generator"] = torch.get_rng_state()
         metadata = {
             "settings": json.dumps(self.settings),
@@ -266,9 +291,12 @@ class _Run:
             return 0
         with safe_open(self.state, framework="pt") as file:
             metadata = {
-                name: parse_json(text, finite=False) for name, text in file.metadata().items()
+                name: parse_json(text, finite=False)
+                for name, text in file.metadata().items()
             }
-        if differing := [n for n, v in self.settings.items() if metadata["settings"].get(n) != v]:
+        if differing := [
+            n for n, v in self.settings.items() if metadata["settings"].get(n) != v
+        ]:
             raise DataError(
                 f"{self.state}: an unfinished training with other settings "
                 f"({', '.join(differing)}) stands there; finish it, take another folder, or "
@@ -280,11 +308,15 @@ class _Run:
         self.best_weights = _under("kept.", tensors)
         for name, parameter in self.model.named_parameters():
             if moments := _under(f"adam.{name}.", tensors):
-                on_device = {name: value.to(parameter.device) for name, value in moments.items()}
+                on_device = {
+                    name: value.to(parameter.device) for name, value in moments.items()
+                }
                 self.optimiser.state[parameter] = on_device
         curve = metadata["curve"]
         scores = tuple((int(step), float(value)) for step, value in curve["scores"])
-        self.curve = Curve(tuple(curve["losses"]), scores, curve["seconds"], curve["before"])
+        self.curve = Curve(
+            tuple(curve["losses"]), scores, curve["seconds"], curve["before"]
+        )
         return len(self.curve.losses)
 
 
@@ -321,7 +353,9 @@ class TrainingInfo:
 def require_new(folder: Path) -> None:
     """Raise UsageError for a folder that already holds a checkpoint."""
     if (folder / TRAINING_FILE).exists() or (folder / "config.json").exists():
-        raise UsageError(f"--out {folder}: a checkpoint stands there; take another folder")
+        raise UsageError(
+            f"--out {folder}: a checkpoint stands there; take another folder"
+        )
 
 
 def write_checkpoint(
@@ -336,15 +370,20 @@ def write_checkpoint(
 ) -> None:
     """Write model, its pooling and a folder's tokenizer, all files or none.
 
-    `half` writes the weights in 16 bits, and `summary` is the place of the summary token. A pooler
-    of the model goes behind the pooling, since it is a head that was kept.
+    `half` writes the weights in 16 bits, and `summary` is the place of the summary
+    token. A pooler of the model goes behind the pooling, since it is a head that was
+    kept.
     """
     require_new(folder)
     dtype, config = torch.float16 if half else torch.float32, model.config
     dense = getattr(getattr(model, "pooler", None), "dense", None)
-    head = dense and tuple(x.detach().cpu().to(dtype).float() for x in (dense.weight, dense.bias))
+    head = dense and tuple(
+        x.detach().cpu().to(dtype).float() for x in (dense.weight, dense.bias)
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
+    with tempfile.TemporaryDirectory(
+        dir=folder.parent, prefix=f".{folder.name}-"
+    ) as place:
         new = Path(place)
         _write_model(new, model, dtype)
         for file in tokenizer_files(tokenizer):
@@ -368,7 +407,9 @@ def _write_model(folder: Path, model: Any, dtype: torch.dtype) -> None:
         first_names.setdefault(id(tensor), name)
     state = model.state_dict()
     weights = {
-        name: state[name].to(dtype if state[name].is_floating_point() else None).contiguous()
+        name: state[name]
+        .to(dtype if state[name].is_floating_point() else None)
+        .contiguous()
         for name in first_names.values()
     }
     data = safetensors.torch.save(weights, {"format": "pt"})

@@ -17,7 +17,12 @@ from harness.core.errors import UsageError
 from harness.core.types import Task, pairs_digest
 from harness.training.contrastive import info_nce
 from harness.training.datasets import NLI_LABELS, Batches, Labelled, TextColumns
-from harness.training.encoder import SentenceEncoder, Setup, backward_in_chunks, with_loss_scaling
+from harness.training.encoder import (
+    SentenceEncoder,
+    Setup,
+    backward_in_chunks,
+    with_loss_scaling,
+)
 from harness.training.loop import Schedule
 from harness.transforms.pooling import MEAN
 
@@ -34,7 +39,9 @@ class ScoredPairs:
     def from_task(cls, task: Task, places: Places) -> ScoredPairs:
         """The scored pairs of a task: of `sts-b.train` those of the train split."""
         if task.graded is None:
-            raise UsageError(f"--task {task.name}: wanted pairs with graded gold, as sts-b.train")
+            raise UsageError(
+                f"--task {task.name}: wanted pairs with graded gold, as sts-b.train"
+            )
         pairs = task.pairs(places.require_data(task.asset))
         low, high = task.graded
         scores = ((gold - low) / (high - low) for gold in pairs.gold.tolist())
@@ -142,13 +149,18 @@ class SiameseTraining:
 
         def backward(scale: float) -> float:
             return backward_in_chunks(
-                self.encoder, rows, lambda z: scale * self._loss(batch, z), settings.tokens_at_once
+                self.encoder,
+                rows,
+                lambda z: scale * self._loss(batch, z),
+                settings.tokens_at_once,
             )
 
         half = settings.setup.precision == "fp16"
         return with_loss_scaling(backward, self.model.parameters(), half)
 
-    def _loss(self, batch: Int64[np.ndarray, " B"], z: Float[Tensor, "N D"]) -> Float[Tensor, ""]:
+    def _loss(
+        self, batch: Int64[np.ndarray, " B"], z: Float[Tensor, "N D"]
+    ) -> Float[Tensor, ""]:
         views = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
             a, b, *hard = views

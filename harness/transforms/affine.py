@@ -1,8 +1,9 @@
 """Affine maps, and the moments that they are fitted from.
 
-SN, NATSV and whitening are fits of the map (x - shift) @ weight from a mean and a covariance alone.
-Moments merge, so that a corpus of any size is fitted in D x D memory; and the moments behind an
-affine map follow from those before it, so that a chain of post-processors is fitted in one pass.
+SN, NATSV and whitening are fits of the map (x - shift) @ weight from a mean and a
+covariance alone. Moments merge, so that a corpus of any size is fitted in D x D memory;
+and the moments behind an affine map follow from those before it, so that a chain of
+post-processors is fitted in one pass.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import numpy as np
 from harness.core.arrays import Float, Float64, Int, read_only
 from harness.core.errors import ScoreError
 
-# A coordinate whose standard deviation is below this share of the largest, or a direction whose
-# variance is, holds rounding noise of float32 encodings. MiniLM's last layer has three constant
-# coordinates: dividing by their standard deviation would move STS12 by 0.17 points.
+# A coordinate whose standard deviation is below this share of the largest, or a
+# direction whose variance is, holds rounding noise of float32 encodings. MiniLM's last
+# layer has three constant coordinates: dividing by their standard deviation would move
+# STS12 by 0.17 points.
 LEAST_SPREAD = 1e-6
 LEAST_VARIANCE = 1e-9
 
-CACHED_ROWS = 512  # rows that are mapped at a time, so that they stay in the processor's cache
+CACHED_ROWS = (
+    512  # rows that are mapped at a time, so that they stay in the processor's cache
+)
 
 
 class FromMoments:
@@ -43,8 +47,8 @@ class Affine:
         shift: (D,), subtracted from each row.
         weight: (D, K).
         rank: The number of output directions that carry information.
-        nulled: (D, k) orthonormal columns V where weight = I - V V^T, which is then applied as
-            x - (x V) V^T at less cost.
+        nulled: (D, k) orthonormal columns V where weight = I - V V^T, which is then
+            applied as x - (x V) V^T at less cost.
 
     Examples:
         >>> import numpy as np
@@ -68,17 +72,24 @@ class Affine:
         if self.scales is not None:
             return (x - self.shift) * self.scales
         mapped = np.empty((len(x), self.weight.shape[1]))
-        for rows in (slice(start, start + CACHED_ROWS) for start in range(0, len(x), CACHED_ROWS)):
+        for rows in (
+            slice(start, start + CACHED_ROWS) for start in range(0, len(x), CACHED_ROWS)
+        ):
             centred = x[rows] - self.shift
             if self.nulled is None:
                 np.matmul(centred, self.weight, out=mapped[rows])
             else:
-                np.subtract(centred, centred @ self.nulled @ self.nulled.T, out=mapped[rows])
+                np.subtract(
+                    centred, centred @ self.nulled @ self.nulled.T, out=mapped[rows]
+                )
         return mapped
 
     @classmethod
     def nulling(
-        cls, shift: Float64[np.ndarray, " D"], directions: Float64[np.ndarray, "D k"], rank: int
+        cls,
+        shift: Float64[np.ndarray, " D"],
+        directions: Float64[np.ndarray, "D k"],
+        rank: int,
     ) -> Affine:
         """The projection of x - shift onto the complement of orthonormal directions."""
         weight = np.eye(len(shift)) - directions @ directions.T
@@ -89,7 +100,9 @@ class Affine:
         """The diagonal of a diagonal weight, which needs no matrix product; else None."""
         diagonal = np.diag(self.weight)
         square = self.weight.shape == (len(diagonal), len(diagonal))
-        is_diagonal = square and np.count_nonzero(self.weight) == np.count_nonzero(diagonal)
+        is_diagonal = square and np.count_nonzero(self.weight) == np.count_nonzero(
+            diagonal
+        )
         return diagonal if is_diagonal else None
 
 
@@ -97,8 +110,8 @@ class Affine:
 class Moments:
     """The first two moments of rows, in float64.
 
-    All post-processors that are fitted on the same rows share them: the arrays, and what follows
-    from them, are read-only.
+    All post-processors that are fitted on the same rows share them: the arrays, and
+    what follows from them, are read-only.
 
     Attributes:
         count: The number of rows.
@@ -126,7 +139,9 @@ class Moments:
 
     @classmethod
     def of(
-        cls, x: Float[np.ndarray, "n D"] | Moments, repeats: Int[np.ndarray, " n"] | None = None
+        cls,
+        x: Float[np.ndarray, "n D"] | Moments,
+        repeats: Int[np.ndarray, " n"] | None = None,
     ) -> Moments:
         """The moments of rows, each counted `repeats` times (once by default).
 
@@ -144,14 +159,18 @@ class Moments:
             raise ScoreError("no sentences to fit on")
         if not np.isfinite(x).all():
             bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
-            raise ScoreError(f"row {bad} of the vectors to fit on holds a value that is not finite")
+            raise ScoreError(
+                f"row {bad} of the vectors to fit on holds a value that is not finite"
+            )
         first = x[0].astype(np.float64)
         rows = x - first  # exact where all rows are equal
         weights = np.ones(len(x)) if repeats is None else repeats.astype(np.float64)
         gap = weights @ rows / count
         rows -= gap
         if repeats is not None:
-            rows *= np.sqrt(weights)[:, None]  # a matrix by its own transpose costs half
+            rows *= np.sqrt(weights)[
+                :, None
+            ]  # a matrix by its own transpose costs half
         return cls(count, first + gap, rows.T @ rows)
 
     @classmethod
@@ -165,8 +184,8 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """The moments of both sets of rows together, in any order up to rounding.
 
-        With d the difference of the means, S = S_a + S_b + d d^T n_a n_b / (n_a + n_b): Chan,
-        Golub & LeVeque 1979, Stanford report STAN-CS-79-773.
+        With d the difference of the means, S = S_a + S_b + d d^T n_a n_b / (n_a + n_b):
+        Chan, Golub & LeVeque 1979, Stanford report STAN-CS-79-773.
         """
         count = self.count + other.count
         gap = other.mean - self.mean
@@ -212,14 +231,17 @@ class Directions:
 def principal_directions(symmetric: Float64[np.ndarray, "D D"]) -> Directions:
     """The eigendecomposition of a covariance or second-moment matrix.
 
-    An eigenvector's sign is arbitrary; its largest coordinate is made positive, so that equal
-    moments give equal maps on every machine. Raises ScoreError where there is no variance.
+    An eigenvector's sign is arbitrary; its largest coordinate is made positive, so that
+    equal moments give equal maps on every machine. Raises ScoreError where there is no
+    variance.
     """
     values, vectors = np.linalg.eigh(symmetric)
     values, vectors = values[::-1], vectors[:, ::-1]
     rank = int((values > LEAST_VARIANCE * values[0]).sum())
     if not values[0] > 0 or rank == 0:
-        raise ScoreError("all vectors to fit on are equal: they have no direction to calibrate")
+        raise ScoreError(
+            "all vectors to fit on are equal: they have no direction to calibrate"
+        )
     heaviest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[heaviest, np.arange(len(values))])
     return Directions(read_only(values), read_only(vectors * signs), rank)

@@ -1,7 +1,7 @@
 """Layers of normalising flows over rows (n, D), in float64.
 
-A flow is an invertible map f whose Jacobian's log |det| is known, and thereby a density:
-log p(x) = log N(f(x); 0, I) + log |det df/dx|.
+A flow is an invertible map f whose Jacobian's log |det| is known, and thereby a
+density: log p(x) = log N(f(x); 0, I) + log |det df/dx|.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Bijection(nn.Module, ABC):
     def bits_per_dimension(self, x: Rows) -> Float64[Tensor, ""]:
         """The mean negative log2-likelihood of the rows, divided by D."""
         z, log_det = self(x)
-        nats = 0.5 * (z.square().sum(dim=1) + z.shape[1] * math.log(2 * math.pi)) - log_det
+        nats = (
+            0.5 * (z.square().sum(dim=1) + z.shape[1] * math.log(2 * math.pi)) - log_det
+        )
         return nats.mean() / (x.shape[1] * math.log(2))
 
 
@@ -55,8 +57,8 @@ class Chain(Bijection):
 class MultiScale(Bijection):
     """Levels of a multi-scale architecture (RealNVP, section 3.6).
 
-    Behind each level but the last, half of its coordinates is final and the other half, the larger
-    one if their number is odd, goes on to the next level.
+    Behind each level but the last, half of its coordinates is final and the other half,
+    the larger one if their number is odd, goes on to the next level.
     """
 
     def __init__(self, levels: Sequence[Bijection]) -> None:
@@ -75,9 +77,12 @@ class MultiScale(Bijection):
         return torch.cat([*final, x], dim=1), log_det
 
 
-# Scales are learned as exp(3 s), in actnorm and behind a conditioner (Glow's released code).
+# Scales are learned as exp(3 s), in actnorm and behind a conditioner (Glow's released
+# code).
 SCALE_FACTOR = 3.0
-INITIAL_STD = 0.05  # of a conditioner's weights; the actnorm behind them takes it out again
+INITIAL_STD = (
+    0.05  # of a conditioner's weights; the actnorm behind them takes it out again
+)
 
 
 def zeros(*shape: int) -> nn.Parameter:
@@ -110,12 +115,14 @@ class Norm(nn.Module):
     def draw(self, rng: np.random.Generator) -> None:
         """Draw shift and s from Glorot's uniform distribution.
 
-        TensorFlow's default for a variable of shape (1, 1, 1, D), which is a convolution of 1 input
-        and D outputs to it: +-sqrt(6 / (1 + D)).
+        TensorFlow's default for a variable of shape (1, 1, 1, D), which is a
+        convolution of 1 input and D outputs to it: +-sqrt(6 / (1 + D)).
         """
         limit = math.sqrt(6 / (1 + len(self.shift)))
         for parameter in (self.shift, self.log_scale):
-            parameter.copy_(torch.from_numpy(rng.uniform(-limit, limit, len(parameter))))
+            parameter.copy_(
+                torch.from_numpy(rng.uniform(-limit, limit, len(parameter)))
+            )
 
 
 class Actnorm(Norm, Bijection):
@@ -132,7 +139,9 @@ class LinearNorm(Norm):
     def forward(
         self, x: Float64[Tensor, "n d"], weight: Float64[Tensor, "d k"]
     ) -> Float64[Tensor, "n k"]:
-        return torch.addmm(self.shift, x, weight) * (SCALE_FACTOR * self.log_scale).exp()
+        return (
+            torch.addmm(self.shift, x, weight) * (SCALE_FACTOR * self.log_scale).exp()
+        )
 
 
 class Reversal(Bijection):
@@ -145,8 +154,9 @@ class Reversal(Bijection):
 class InvertibleLinear(Bijection):
     """y = x P L U, a learned linear map that starts as a random rotation.
 
-    Glow's "invertible 1x1 convolution" in its LU decomposition (section 3.2): P is a fixed
-    permutation, L has a unit diagonal, U has +-exp(s) on its diagonal, and log |det| = sum(s).
+    Glow's "invertible 1x1 convolution" in its LU decomposition (section 3.2): P is a
+    fixed permutation, L has a unit diagonal, U has +-exp(s) on its diagonal, and log
+    |det| = sum(s).
     """
 
     order: Tensor
@@ -158,7 +168,10 @@ class InvertibleLinear(Bijection):
         permutation, lower, upper = torch.linalg.lu(rotation)
         self.register_buffer("order", permutation.argmax(dim=0))
         self.register_buffer("sign", upper.diagonal().sign())
-        self.lower, self.upper = nn.Parameter(lower.tril(-1)), nn.Parameter(upper.triu(1))
+        self.lower, self.upper = (
+            nn.Parameter(lower.tril(-1)),
+            nn.Parameter(upper.triu(1)),
+        )
         self.log_scale = nn.Parameter(upper.diagonal().abs().log())
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
@@ -174,16 +187,24 @@ class Conditioner(nn.Module):
     The last linear map starts at zero, so that a coupling starts as the identity.
     """
 
-    def __init__(self, inputs: int, outputs: int, width: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, width: int, rng: np.random.Generator
+    ) -> None:
         super().__init__()
         self.first, self.second = normal(rng, inputs, width), normal(rng, width, width)
         self.norms = nn.ModuleList([LinearNorm(width), LinearNorm(width)])
-        self.last, self.bias, self.log_scale = zeros(width, outputs), zeros(outputs), zeros(outputs)
+        self.last, self.bias, self.log_scale = (
+            zeros(width, outputs),
+            zeros(outputs),
+            zeros(outputs),
+        )
 
     def forward(self, x: Float64[Tensor, "n d"]) -> Float64[Tensor, "n k"]:
         for weight, norm in zip((self.first, self.second), self.norms, strict=True):
             x = functional.relu(norm(x, weight))
-        return torch.addmm(self.bias, x, self.last) * (SCALE_FACTOR * self.log_scale).exp()
+        return (
+            torch.addmm(self.bias, x, self.last) * (SCALE_FACTOR * self.log_scale).exp()
+        )
 
 
 class AdditiveCoupling(Bijection):
@@ -208,13 +229,17 @@ class AffineCoupling(Bijection):
     def __init__(self, size: int, width: int, rng: np.random.Generator) -> None:
         super().__init__()
         self.halves = [size // 2, size - size // 2]
-        self.shift_and_scale = Conditioner(self.halves[0], 2 * self.halves[1], width, rng)
+        self.shift_and_scale = Conditioner(
+            self.halves[0], 2 * self.halves[1], width, rng
+        )
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         stays, moves = torch.split(x, self.halves, dim=1)
         shift, log_scale = self.shift_and_scale(stays).chunk(2, dim=1)
         log_scale = log_scale.tanh()
-        return torch.cat([stays, (moves + shift) * log_scale.exp()], dim=1), log_scale.sum(dim=1)
+        return torch.cat(
+            [stays, (moves + shift) * log_scale.exp()], dim=1
+        ), log_scale.sum(dim=1)
 
 
 @torch.no_grad()

@@ -1,9 +1,10 @@
 """Fit a normalising flow to vectors by maximum likelihood, and map vectors to its Gaussian.
 
-`fit_flow` is BERT-flow's released procedure (Li et al. 2020, arXiv 2011.05864): AdamW without bias
-correction minimises the bits per dimension at a constant learning rate. Actnorm starts from the
-first batch, as in Glow and in the PyTorch port (UKPLab/pytorch-bertflow), or at random, as in the
-released TensorFlow program, which defines Glow's initialisation and never runs it.
+`fit_flow` is BERT-flow's released procedure (Li et al. 2020, arXiv 2011.05864): AdamW
+without bias correction minimises the bits per dimension at a constant learning rate.
+Actnorm starts from the first batch, as in Glow and in the PyTorch port
+(UKPLab/pytorch-bertflow), or at random, as in the released TensorFlow program, which
+defines Glow's initialisation and never runs it.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ from harness.core.errors import ScoreError, UsageError
 from harness.transforms import flow_layers as layers
 
 CHECKED_ROWS = 4096  # rows that are checked at a time
-MAPPED_ROWS = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
+MAPPED_ROWS = (
+    256  # rows that are mapped at a time: what a layer makes of more leaves the caches
+)
 
-# As a share of the widest range. The widest coordinates themselves move by up to half as much when
-# an encoding is computed by another processor or in other batches (`benchmarks/encoding_noise.py`).
+# As a share of the widest range. The widest coordinates themselves move by up to half
+# as much when an encoding is computed by another processor or in other batches
+# (`benchmarks/encoding_noise.py`).
 LEAST_RANGE = 1e-6
 
-# How actnorm starts: standardising the first batch, or drawn from Glorot's uniform distribution.
+# How actnorm starts: standardising the first batch, or drawn from Glorot's uniform
+# distribution.
 Start = Literal["data", "glorot"]
 
 
@@ -38,9 +43,9 @@ Start = Literal["data", "glorot"]
 class Architecture:
     """A multi-scale flow: `levels` of `depth` steps, each of the layers named in `step`.
 
-    `first` names layers that come once, before all steps; `width` is the size of the couplings'
-    hidden layers. Layer names: actnorm, reversal, mixing (an invertible linear map), additive and
-    scaled (couplings).
+    `first` names layers that come once, before all steps; `width` is the size of the
+    couplings' hidden layers. Layer names: actnorm, reversal, mixing (an invertible
+    linear map), additive and scaled (couplings).
     """
 
     levels: int
@@ -59,14 +64,19 @@ class Architecture:
         for number in range(self.levels):
             names = (() if number else self.first) + self.step * self.depth
             levels.append(
-                layers.Chain([LAYER_KINDS[name](coordinates, self.width, rng) for name in names])
+                layers.Chain(
+                    [LAYER_KINDS[name](coordinates, self.width, rng) for name in names]
+                )
             )
             coordinates -= coordinates // 2
         return layers.MultiScale(levels)
 
 
-# By the name of a layer: from the size of its vectors, the width of hidden layers and a generator.
-LAYER_KINDS: Mapping[str, Callable[[int, int, np.random.Generator], layers.Bijection]] = {
+# By the name of a layer: from the size of its vectors, the width of hidden layers and a
+# generator.
+LAYER_KINDS: Mapping[
+    str, Callable[[int, int, np.random.Generator], layers.Bijection]
+] = {
     "actnorm": lambda size, *_: layers.Actnorm(size),
     "reversal": lambda *_: layers.Reversal(),
     "mixing": lambda size, _, rng: layers.InvertibleLinear(size, rng),
@@ -79,8 +89,9 @@ LAYER_KINDS: Mapping[str, Callable[[int, int, np.random.Generator], layers.Bijec
 class FitSettings:
     """How a flow is fitted; betas, epsilon, weight decay and clipping are BERT's own optimiser's.
 
-    The released code takes 32 pairs a step and adds the losses of their two sides. Which sentences
-    share a batch makes no difference that 12 seeds show, so `rows` are drawn one by one.
+    The released code takes 32 pairs a step and adds the losses of their two sides.
+    Which sentences share a batch makes no difference that 12 seeds show, so `rows` are
+    drawn one by one.
     """
 
     epochs: float = 1.0
@@ -93,7 +104,9 @@ class FitSettings:
     clip: float = 1.0
     start: Start = "data"
 
-    def batches(self, count: int, rng: np.random.Generator) -> Int[np.ndarray, "steps rows"]:
+    def batches(
+        self, count: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "steps rows"]:
         """Row numbers of each step's batch: shuffled every epoch, an incomplete batch dropped."""
         size = min(self.rows, count)
         steps = max(1, int(self.epochs * count / size))
@@ -105,8 +118,8 @@ class FitSettings:
 class AdamW:
     """BERT's AdamW: no bias correction, every weight decays, one clipped norm for all gradients.
 
-    The parameters become views of one vector `values`, so that a step is a handful of operations
-    however many parameters there are.
+    The parameters become views of one vector `values`, so that a step is a handful of
+    operations however many parameters there are.
     """
 
     def __init__(self, model: nn.Module, settings: FitSettings) -> None:
@@ -114,7 +127,10 @@ class AdamW:
         self.parameters = list(model.parameters())
         self.values = parameters_to_vector(self.parameters).detach()
         vector_to_parameters(self.values, self.parameters)
-        self.mean, self.square = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self.mean, self.square = (
+            torch.zeros_like(self.values),
+            torch.zeros_like(self.values),
+        )
 
     @torch.no_grad()
     def step(self, loss: Float64[Tensor, ""]) -> None:
@@ -163,7 +179,9 @@ class FittedFlow:
             ).numpy()
         finite = np.isfinite(z).all(axis=1)
         if not finite.all():
-            raise ScoreError(f"row {finite.argmin()} of the vectors is not finite behind the map")
+            raise ScoreError(
+                f"row {finite.argmin()} of the vectors is not finite behind the map"
+            )
         return z
 
 
@@ -176,9 +194,10 @@ def fit_flow(
 ) -> FittedFlow:
     """Fit a flow to rows, in shuffled order.
 
-    The order matters: files are sorted by source, and a fit forgets what it saw first. `x` may be
-    memory-mapped, since no more than a batch is read at a time. Raises ScoreError for rows that are
-    all equal or not finite, and for a loss that is not finite.
+    The order matters: files are sorted by source, and a fit forgets what it saw first.
+    `x` may be memory-mapped, since no more than a batch is read at a time. Raises
+    ScoreError for rows that are all equal or not finite, and for a loss that is not
+    finite.
     """
     kept = varying(x)
     columns = np.flatnonzero(kept)
@@ -202,7 +221,9 @@ def fit_flow(
                 "take a lower learning rate"
             )
         optimiser.step(settings.sides * loss)
-    return FittedFlow(architecture, kept, model.requires_grad_(False).eval(), tuple(losses))
+    return FittedFlow(
+        architecture, kept, model.requires_grad_(False).eval(), tuple(losses)
+    )
 
 
 def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
@@ -215,10 +236,17 @@ def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
         finite = np.isfinite(block).all(axis=1)
         if not finite.all():
             row = start + int(finite.argmin())
-            raise ScoreError(f"row {row} of the vectors to fit on holds a value that is not finite")
-        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+            raise ScoreError(
+                f"row {row} of the vectors to fit on holds a value that is not finite"
+            )
+        low, high = (
+            np.minimum(low, block.min(axis=0)),
+            np.maximum(high, block.max(axis=0)),
+        )
     spread = high.astype(np.float64) - low
     kept = spread > LEAST_RANGE * spread.max()
     if not kept.any():
-        raise ScoreError("all vectors to fit on are equal: they have no direction to learn from")
+        raise ScoreError(
+            "all vectors to fit on are equal: they have no direction to learn from"
+        )
     return kept

@@ -1,9 +1,9 @@
 """Poolings: Encoding -> one vector a sentence. Each is a frozen dataclass with its name in ids.
 
-Layers count as in Hugging Face's `hidden_states`: 0 is the embedding layer's output, L the last
-layer. Names follow what was computed, not what papers called it: BERT-flow's "last2avg" is
-`first-last` (its code takes layer 1), and the printed "first-last avg." of SimCSE's Table 5 is
-`static-last` (it takes layer 0).
+Layers count as in Hugging Face's `hidden_states`: 0 is the embedding layer's output, L
+the last layer. Names follow what was computed, not what papers called it: BERT-flow's
+"last2avg" is `first-last` (its code takes layer 1), and the printed "first-last avg."
+of SimCSE's Table 5 is `static-last` (it takes layer 0).
 """
 
 from __future__ import annotations
@@ -38,8 +38,14 @@ class Mean:
     def hidden_states(self, depth: int) -> tuple[int, ...]:
         """The hidden states to average in an encoder of this depth, ascending."""
         layers = self.layers
-        absolute = tuple(sorted(layer if layer >= 0 else depth + 1 + layer for layer in layers))
-        if min(absolute) < 0 or max(absolute) > depth or len(set(absolute)) < len(absolute):
+        absolute = tuple(
+            sorted(layer if layer >= 0 else depth + 1 + layer for layer in layers)
+        )
+        if (
+            min(absolute) < 0
+            or max(absolute) > depth
+            or len(set(absolute)) < len(absolute)
+        ):
             raise UsageError(
                 f"{self.name} averages hidden states {layers}; this encoder has only 0..{depth}, "
                 "use mean"
@@ -50,7 +56,9 @@ class Mean:
         layers = self.hidden_states(encoding.depth)
         missing = sorted(set(layers) - set(encoding.layers))
         if missing:
-            raise UsageError(f"{self.name} needs layers {layers}; the encoding lacks {missing}")
+            raise UsageError(
+                f"{self.name} needs layers {layers}; the encoding lacks {missing}"
+            )
         chosen = [encoding.mean[:, encoding.layers.index(layer)] for layer in layers]
         return chosen[0] if len(chosen) == 1 else np.mean(chosen, axis=0)
 
@@ -98,8 +106,8 @@ class Pooler(_Part):
 class Native(_Part):
     """The vector that a model's own modules give; `prompt` names what is put before a sentence.
 
-    It goes with an encoder that applies them (`harness/encoders/native.py`): prompt, pooling and
-    dense layers are the encoder's, and nothing is left to do here.
+    It goes with an encoder that applies them (`harness/encoders/native.py`): prompt,
+    pooling and dense layers are the encoder's, and nothing is left to do here.
     """
 
     prompt: str = ""
@@ -119,7 +127,8 @@ MEAN = Mean("mean", (-1,))
 FIRST_LAST = Mean("first-last", (1, -1))
 STATIC_LAST = Mean("static-last", (0, -1))
 LAST2 = Mean("last2", (-2, -1))
-# What bert-as-service does by default, and with it probably SBERT's "Avg. BERT embeddings" row.
+# What bert-as-service does by default, and with it probably SBERT's "Avg. BERT
+# embeddings" row.
 SECOND_LAST = Mean("second-last", (-2,))
 
 NATIVE = Native()

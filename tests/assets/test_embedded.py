@@ -59,7 +59,11 @@ def test_sentence_transformers_opens_the_transformer_alike(tmp_path):
     from sentence_transformers import SentenceTransformer
 
     config = ENCODERS[0]
-    texts = ["A man plays the guitar.", "Two dogs", "It rains in the north of the country."]
+    texts = [
+        "A man plays the guitar.",
+        "Two dogs",
+        "It rains in the north of the country.",
+    ]
     ours = MEAN(config.load(packaged(config), tmp_path).encode(texts))
     model = SentenceTransformer(str(packaged(config)), device="cpu")
     assert relative_gap(model.encode(texts), ours) <= ROUNDING

@@ -51,7 +51,9 @@ LOOSE = TransformerConfig("loose", "me/loose")
 CSV = b"one,two\n" * 400
 PLAIN = Download("plain.csv", "plain/plain.csv", repo="me/data")
 sleep = time.sleep
-TARRED = Download("texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)")
+TARRED = Download(
+    "texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)"
+)
 
 
 def test_a_models_claims_are_among_its_files_and_no_other_card():
@@ -60,9 +62,17 @@ def test_a_models_claims_are_among_its_files_and_no_other_card():
 
 
 def test_the_weights_of_a_models_modules_are_among_its_files():
-    wanted = ["model.safetensors", "2_Dense/pytorch_model.bin", "3_Dense/model.safetensors"]
+    wanted = [
+        "model.safetensors",
+        "2_Dense/pytorch_model.bin",
+        "3_Dense/model.safetensors",
+    ]
     wanted += ["bpe.codes", "source.spm", "model-00001-of-00002.safetensors"]
-    not_wanted = ["pytorch_model.bin", "3_Dense/pytorch_model.bin", "openvino/model.safetensors"]
+    not_wanted = [
+        "pytorch_model.bin",
+        "3_Dense/pytorch_model.bin",
+        "openvino/model.safetensors",
+    ]
     not_wanted += ["model_quantized.safetensors"]
     assert model_files(wanted + not_wanted) == wanted
 
@@ -76,7 +86,9 @@ def hub(monkeypatch, tmp_path):
         at_standin(running, monkeypatch, tmp_path)
         running.model("me/pinned", MODEL, FIRST)
         running.model("me/loose", MODEL, FIRST)
-        running.dataset("me/data", {"plain.csv": CSV, "texts.tar": tarred({"a/b.txt": b"one"})})
+        running.dataset(
+            "me/data", {"plain.csv": CSV, "texts.tar": tarred({"a/b.txt": b"one"})}
+        )
         running.files = {"far.csv": CSV}
         registry = replace(load_registry(), encoders={"pinned": PINNED, "loose": LOOSE})
         monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
@@ -84,7 +96,9 @@ def hub(monkeypatch, tmp_path):
         assets = (
             asset("plain", "plain/plain.csv", PLAIN),
             asset("texts", "texts", TARRED),
-            asset("far", "far.csv", Download(f"{running.url}/files/far.csv", "far.csv")),
+            asset(
+                "far", "far.csv", Download(f"{running.url}/files/far.csv", "far.csv")
+            ),
         )
         monkeypatch.setattr("harness.assets.places.DATA_ASSETS", assets)
         yield running
@@ -94,7 +108,9 @@ def hub(monkeypatch, tmp_path):
 
 
 def asset(name, probe, *downloads):
-    return Asset(name, f"the {name}", (probe,), "me", "none", f"harness fetch {name}", downloads)
+    return Asset(
+        name, f"the {name}", (probe,), "me", "none", f"harness fetch {name}", downloads
+    )
 
 
 @pytest.fixture
@@ -129,7 +145,9 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
     assert len(hub.got("/store/")) == 1  # the weights, once
 
 
-def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkeypatch, tmp_path):
+def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(
+    fetch, monkeypatch, tmp_path
+):
     monkeypatch.setattr(digests, "LARGE_FILE", len(WEIGHTS))
     read, plainly = [], digests.read_sha256
     monkeypatch.setattr(
@@ -138,7 +156,9 @@ def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(fetch, monkey
     assert fetch("pinned")[0] == 0
     assert read.count("model.safetensors") == 1  # and once while it arrived
     assert fetch("pinned")[0] == 0
-    assert read.count("model.safetensors") == 3  # as one of the files, and as the weights
+    assert (
+        read.count("model.safetensors") == 3
+    )  # as one of the files, and as the weights
     places = Places(tmp_path / "cache")
     places.identify(PINNED, places.encoder(PINNED), noted=True)
     assert read.count("model.safetensors") == 3
@@ -161,7 +181,9 @@ def test_a_model_of_which_one_file_does_not_come_is_not_here(
 ):
     fault, expected = UNFINISHED[what]
     large = name == "model.safetensors"
-    hub.fail("GET /store/" if large else f"GET /{config.repo}/resolve/{FIRST}/{name}", fault)
+    hub.fail(
+        "GET /store/" if large else f"GET /{config.repo}/resolve/{FIRST}/{name}", fault
+    )
     status, out, err = fetch(config.name)
     assert (status, out, len(err.splitlines())) == (expected, "", 1)
     places = Places(tmp_path / "cache")
@@ -182,17 +204,23 @@ def test_what_another_program_left_of_a_model_is_completed(fetch, hub, tmp_path)
     (folder / "blobs" / "x").write_bytes(WEIGHTS[::-1])
     (folder / "snapshots" / FIRST / "model.safetensors").symlink_to("../../blobs/x")
     (folder / "snapshots" / FIRST / "config.json").write_bytes(MODEL["config.json"])
-    with pytest.raises(AssetMissing, match=r"as a whole \(.*is no finished `harness fetch`\)"):
+    with pytest.raises(
+        AssetMissing, match=r"as a whole \(.*is no finished `harness fetch`\)"
+    ):
         Places(tmp_path / "cache").encoder(PINNED)
     assert fetch("pinned")[0] == 0
     assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in BROUGHT}
     assert (folder / "blobs" / "x").read_bytes() == WEIGHTS[::-1]
-    assert [path for m, path, _ in hub.asked if m == "GET" and "config.json" in path] == []
+    assert [
+        path for m, path, _ in hub.asked if m == "GET" and "config.json" in path
+    ] == []
 
 
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_file_that_is_not_what_was_fetched_any_more_is_fetched_again(fetch, tmp_path, name, gone):
+def test_a_file_that_is_not_what_was_fetched_any_more_is_fetched_again(
+    fetch, tmp_path, name, gone
+):
     fetch("pinned")
     file = Places(tmp_path / "cache").encoder(PINNED) / name
     file.unlink()
@@ -254,9 +282,15 @@ def test_headers_of_a_hub_name_no_file(fetch, hub, tmp_path, inside, header, val
     hub.fail("/resolve/", Fault(headers={header: value}, for_ever=True))
     before = set(tmp_path.rglob("*"))
     status, _, err = fetch("pinned", "plain")
-    new = {path.relative_to(tmp_path).parts[0] for path in set(tmp_path.rglob("*")) - before}
+    new = {
+        path.relative_to(tmp_path).parts[0]
+        for path in set(tmp_path.rglob("*")) - before
+    }
     assert new <= {"huggingface", "cache", "data"}
-    assert (status, value in err if value else False) == (int(header == "X-Repo-Commit"), False)
+    assert (status, value in err if value else False) == (
+        int(header == "X-Repo-Commit"),
+        False,
+    )
     assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in BROUGHT}
 
 
@@ -271,7 +305,9 @@ def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, inside, commit):
     assert set(tmp_path.rglob("*")) - before <= {tmp_path / "data", tmp_path / "cache"}
 
 
-@pytest.mark.parametrize("name", [f"{place}/x.json" for place in OUTSIDE] + ["a\\b.json"])
+@pytest.mark.parametrize(
+    "name", [f"{place}/x.json" for place in OUTSIDE] + ["a\\b.json"]
+)
 def test_a_file_that_leaves_its_folder_is_refused(fetch, hub, tmp_path, inside, name):
     name = inside(name)
     hub.model("me/loose", {**MODEL, name: b"{}"}, FIRST)
@@ -282,7 +318,9 @@ def test_a_file_that_leaves_its_folder_is_refused(fetch, hub, tmp_path, inside, 
 
 
 def test_another_commit_than_the_pinned_is_refused():
-    with pytest.raises(DataError, match=f"wanted commit {FIRST} from page, found {SECOND}"):
+    with pytest.raises(
+        DataError, match=f"wanted commit {FIRST} from page, found {SECOND}"
+    ):
         commit_answered("model", "page", SECOND, FIRST)
 
 
@@ -297,7 +335,9 @@ def test_an_unpinned_model_is_remembered_and_stays_what_it_was(fetch, hub, tmp_p
     assert stored(tmp_path, "me/loose")["model.safetensors"] == WEIGHTS
 
 
-def test_what_calls_itself_the_same_and_is_not_is_an_error_that_names_both(fetch, hub, tmp_path):
+def test_what_calls_itself_the_same_and_is_not_is_an_error_that_names_both(
+    fetch, hub, tmp_path
+):
     fetch("loose", "pinned")
     other = MODEL | {"model.safetensors": WEIGHTS[::-1]}
     hub.model("me/loose", other, FIRST)
@@ -317,7 +357,9 @@ def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
     assert f"{hub.url}/me/pinned" in err
     assert "accept its conditions" in err
     assert "hf auth login" in err
-    assert len(hub.got("/api/models/me/pinned")) == 1  # asking again would change nothing
+    assert (
+        len(hub.got("/api/models/me/pinned")) == 1
+    )  # asking again would change nothing
     monkeypatch.setenv("HF_TOKEN", "hf_me")
     assert fetch("pinned")[0] == 0
     (elsewhere,) = hub.got("/store/")
@@ -327,14 +369,26 @@ def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
 UNABLE = Fault(status=503, for_ever=True)
 CHANGES = {
     "no file": ("plain", lambda h: h.dataset("me/data", {}), "not there any more"),
-    "no model": ("pinned", lambda h: h.model("me/pinned", {"README.md": b""}, FIRST), "no model"),
-    "no repository": ("pinned", lambda h: h.repositories.clear(), "is not there or not for every"),
+    "no model": (
+        "pinned",
+        lambda h: h.model("me/pinned", {"README.md": b""}, FIRST),
+        "no model",
+    ),
+    "no repository": (
+        "pinned",
+        lambda h: h.repositories.clear(),
+        "is not there or not for every",
+    ),
     "no commit": (
         "pinned",
         lambda h: h.repositories["models", "me/pinned"].commits.clear(),
         "not there any more",
     ),
-    "no data set": ("plain", lambda h: h.repositories.clear(), "is not there or not for everybody"),
+    "no data set": (
+        "plain",
+        lambda h: h.repositories.clear(),
+        "is not there or not for everybody",
+    ),
 }
 
 
@@ -358,7 +412,9 @@ def test_a_hub_that_is_unable_does_not_keep_the_others(fetch, hub):
 
 # Data
 def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_path):
-    assert fetch("plain", "plein")[0] == 2  # names are looked at before anything is done
+    assert (
+        fetch("plain", "plein")[0] == 2
+    )  # names are looked at before anything is done
     assert (hub.asked, (tmp_path / "data").exists()) == ([], False)
     status, out, _ = fetch("plain", "texts", "far", "pinned")
     assert status == 0
@@ -366,7 +422,9 @@ def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_
     hub.asked.clear()
     status, out, _ = fetch("plain", "texts", "far", "pinned")
     assert (status, out.count("already here"), hub.asked) == (0, 4, [])
-    assert {name: content for name, (content, _) in snapshot(tmp_path / "data").items()} == {
+    assert {
+        name: content for name, (content, _) in snapshot(tmp_path / "data").items()
+    } == {
         "plain/plain.csv": CSV,
         "texts/b.txt": b"one",
         "far.csv": CSV,
@@ -392,10 +450,14 @@ def test_the_first_download_is_trusted_and_shown(fetch, hub, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["plain", "texts", "far"])
-def test_a_later_download_that_differs_is_an_error_and_changes_nothing(fetch, hub, tmp_path, name):
+def test_a_later_download_that_differs_is_an_error_and_changes_nothing(
+    fetch, hub, tmp_path, name
+):
     fetch(name)
     before = (tmp_path / "data/.harness/pins.json").read_bytes()
-    shutil.rmtree(tmp_path / "data" / {"far": "none"}.get(name, name), ignore_errors=True)
+    shutil.rmtree(
+        tmp_path / "data" / {"far": "none"}.get(name, name), ignore_errors=True
+    )
     (tmp_path / "data/far.csv").unlink(missing_ok=True)
     other = {"plain.csv": CSV[::-1], "texts.tar": tarred({"a/b.txt": b"two"})}
     hub.dataset("me/data", other)
@@ -415,7 +477,9 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
 ):
     fetch("plain", "loose")
     hub.asked.clear()
-    monkeypatch.setattr("socket.create_connection", None)  # nobody may ask for the network
+    monkeypatch.setattr(
+        "socket.create_connection", None
+    )  # nobody may ask for the network
     if how == "HF_HUB_OFFLINE":
         monkeypatch.setenv(how, "1")
     arguments = ["--offline"] if how == "--offline" else []
@@ -424,20 +488,25 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
     assert status == 3
     assert [line.split(":")[0] for line in out.splitlines()] == ["plain", "loose"]
     assert err.splitlines() == [
-        f"harness: {name}: {how} is set, so nothing is downloaded" for name in ("far", "pinned")
+        f"harness: {name}: {how} is set, so nothing is downloaded"
+        for name in ("far", "pinned")
     ]
     assert hub.asked == []
     assert snapshot(tmp_path) == before
 
 
-def test_copied_folders_serve_a_machine_without_a_network(fetch, hub, tmp_path, monkeypatch):
+def test_copied_folders_serve_a_machine_without_a_network(
+    fetch, hub, tmp_path, monkeypatch
+):
     names, there = ("plain", "texts", "pinned", "loose"), tmp_path / "there"
     fetch(*names)
     for folder in ("data", "cache", "huggingface"):
         shutil.copytree(tmp_path / folder, there / folder, symlinks=True)
         shutil.rmtree(tmp_path / folder)
     hub.asked.clear()
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(there / "huggingface/hub"))
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HF_HUB_CACHE", str(there / "huggingface/hub")
+    )
     status, out, err = fetch(*names, "--offline", home=there)
     assert (status, out.count("already here"), err) == (0, len(names), "")
     (there / "data/plain/plain.csv").write_bytes(CSV[::-1])
@@ -457,7 +526,9 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
         free.bind(("127.0.0.1", 0))
         away = Download(f"http://127.0.0.1:{free.getsockname()[1]}/f", "f")
     plain = asset("plain", "plain/plain.csv", PLAIN)
-    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (asset("away", "f", away), plain))
+    monkeypatch.setattr(
+        "harness.assets.places.DATA_ASSETS", (asset("away", "f", away), plain)
+    )
     status, out, err = fetch("away", "plain")
     assert status == 3
     assert out.startswith("plain: ")
@@ -480,7 +551,11 @@ def test_data_need_a_folder_and_models_none(hub, tmp_path, capfd, monkeypatch):
 def test_a_dry_run_lists_addresses_and_asks_nothing(fetch, hub, tmp_path):
     status, out, err = fetch("--all", "--dry-run")
     assert (status, err, hub.asked) == (0, "", [])
-    for address in ("/datasets/me/data/resolve/", "/files/far.csv", "/api/models/me/pinned/"):
+    for address in (
+        "/datasets/me/data/resolve/",
+        "/files/far.csv",
+        "/api/models/me/pinned/",
+    ):
         assert f"{hub.url}{address}" in out
     assert not (tmp_path / "data" / "plain").exists()
 
@@ -498,10 +573,14 @@ def test_a_check_tells_which_addresses_are_there(fetch, hub):
 
 
 def test_the_page_on_data_tells_the_limits_that_hold():
-    page = (Path(__file__).parents[2] / "docs/how-to/data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/how-to/data.md").read_text(
+        encoding="utf-8"
+    )
     assert f"after {CONNECT_SECONDS:g} seconds" in page
     longest = CONNECT_SECONDS + STALL_SECONDS
-    assert f"after {STALL_SECONDS:g} seconds, {longest:g} before the first answer" in page
+    assert (
+        f"after {STALL_SECONDS:g} seconds, {longest:g} before the first answer" in page
+    )
     assert f"up to {LONGEST_WAIT:g} seconds are waited" in page
     assert f"less than {LEAST_RATE // 1024} KiB a second" in page
 
@@ -514,7 +593,9 @@ def commands_of_the_page():
     """Those of its blocks, and those in running text, of an asset that is fetched before."""
     page = PAGE.read_text(encoding="utf-8")
     of_name = [words for words in mentions(page) if words[:2] == ["harness", "fetch"]]
-    named = [["all-nli" if word == "NAME" else word for word in words] for words in of_name]
+    named = [
+        ["all-nli" if word == "NAME" else word for word in words] for words in of_name
+    ]
     return [*lines(page), *(words for words in named if words[2:])]
 
 
@@ -533,7 +614,8 @@ def page_hub(hub, monkeypatch, tmp_path):
     monkeypatch.setattr("harness.cli.exchange.load_registry", lambda: registry)
     names = ("pairs", "all-nli", "senteval-retokenised")
     assets = tuple(
-        asset(name, f"{name}/plain.csv", replace(PLAIN, into=f"{name}/plain.csv")) for name in names
+        asset(name, f"{name}/plain.csv", replace(PLAIN, into=f"{name}/plain.csv"))
+        for name in names
     )
     monkeypatch.setattr("harness.assets.places.DATA_ASSETS", assets)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
@@ -560,7 +642,9 @@ def test_the_commands_of_the_page_on_data_do_what_it_says(page_hub, tmp_path, ca
             wanted = command[4:] or ["pairs"]
             assert all(f"{name}: " in out for name in wanted)
     names = ("pairs", "all-nli", "senteval-retokenised")
-    assert all((tmp_path / "data" / name / "plain.csv").read_bytes() == CSV for name in names)
+    assert all(
+        (tmp_path / "data" / name / "plain.csv").read_bytes() == CSV for name in names
+    )
     assert stored(tmp_path, "me/pinned")["model.safetensors"] == WEIGHTS
 
 

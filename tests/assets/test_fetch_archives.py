@@ -12,8 +12,14 @@ from harness.assets.fetch.archives import unpack_archive
 from harness.assets.places import asset_named
 from harness.core.errors import DataError
 
-TEXTS = Download("https://host/texts.zip", r"texts/\1", keep=r"(?:.*/)?([^/]+\.txt)", unpacked=100)
-PACKERS = {"zip": zipped, "tar": tarred, "tar.gz": lambda members: tarred(members, "w:gz")}
+TEXTS = Download(
+    "https://host/texts.zip", r"texts/\1", keep=r"(?:.*/)?([^/]+\.txt)", unpacked=100
+)
+PACKERS = {
+    "zip": zipped,
+    "tar": tarred,
+    "tar.gz": lambda members: tarred(members, "w:gz"),
+}
 
 
 @pytest.fixture(params=PACKERS)
@@ -41,7 +47,12 @@ def files(folder):
 
 
 def test_the_wanted_members_come_out_as_they_were(pack, into):
-    members = {"x/a.txt": b"one", "y/a.txt": b"one", "x/b.csv": b"two", "c.txt": b"three"}
+    members = {
+        "x/a.txt": b"one",
+        "y/a.txt": b"one",
+        "x/b.csv": b"two",
+        "c.txt": b"three",
+    }
     placed = unpack_archive(pack(members), TEXTS, into)
     assert placed == {"texts/a.txt": sha256(b"one"), "texts/c.txt": sha256(b"three")}
     assert files(into) == {"texts/a.txt": b"one", "texts/c.txt": b"three"}
@@ -72,7 +83,9 @@ def test_a_refused_archive_leaves_nothing_of_what_came_before(pack, into, why):
     (into / "texts").mkdir()
     (into / "texts" / "a.txt").write_bytes(b"older")
     with pytest.raises(DataError, match=why):
-        unpack_archive(pack({"a.txt": b"1", "c.txt": b"3", **REFUSED[why]}), TEXTS, into)
+        unpack_archive(
+            pack({"a.txt": b"1", "c.txt": b"3", **REFUSED[why]}), TEXTS, into
+        )
     assert files(into) == {"texts/a.txt": b"older"}
     assert [path.name for path in into.parent.rglob("*.members")] == []
 
@@ -87,7 +100,9 @@ def test_a_refused_archive_leaves_nothing_of_what_came_before(pack, into, why):
         (zipped({"a.csv": b"one"}), "found none"),
     ],
 )
-def test_what_is_no_archive_or_a_damaged_one_is_one_line(into, tmp_path, content, complaint):
+def test_what_is_no_archive_or_a_damaged_one_is_one_line(
+    into, tmp_path, content, complaint
+):
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(DataError, match=complaint) as wrong:
         unpack_archive(tmp_path / "a.zip", TEXTS, into)
@@ -97,9 +112,24 @@ def test_what_is_no_archive_or_a_damaged_one_is_one_line(into, tmp_path, content
 
 # Of the archives of an asset's first sources: a member, and its place.
 MEMBERS = (
-    ("sts-raw", "STS-B", "stsbenchmark/sts-dev.csv", "raw/STS/STSBenchmark/sts-dev.csv"),
-    ("sts-raw", "STS12", "gold/STS.input.MSRpar.txt", "raw/STS/STS12-en-test/STS.input.MSRpar.txt"),
-    ("sts-raw", "STS14", "a/STS.gs.tweet-news.txt", "raw/STS/STS14-en-test/STS.gs.tweet-news.txt"),
+    (
+        "sts-raw",
+        "STS-B",
+        "stsbenchmark/sts-dev.csv",
+        "raw/STS/STSBenchmark/sts-dev.csv",
+    ),
+    (
+        "sts-raw",
+        "STS12",
+        "gold/STS.input.MSRpar.txt",
+        "raw/STS/STS12-en-test/STS.input.MSRpar.txt",
+    ),
+    (
+        "sts-raw",
+        "STS14",
+        "a/STS.gs.tweet-news.txt",
+        "raw/STS/STS14-en-test/STS.gs.tweet-news.txt",
+    ),
     (
         "sts-raw",
         "STS16",
@@ -109,8 +139,18 @@ MEMBERS = (
     ("sts-raw", "STS16", "16/correlation.pl", None),
     ("sick-raw", "train", "SICK_train.txt", "raw/SICK/SICK_train.txt"),
     ("sick-raw", "train", "readme.txt", None),
-    ("sts-senteval", "STS-B", "STS/STSBenchmark/sts-a.csv", "senteval/STS/STSBenchmark/sts-a.csv"),
-    ("sts-senteval", "STS12", "a/STS/STS12-en-test/x.txt", "senteval/STS/STS12-en-test/x.txt"),
+    (
+        "sts-senteval",
+        "STS-B",
+        "STS/STSBenchmark/sts-a.csv",
+        "senteval/STS/STSBenchmark/sts-a.csv",
+    ),
+    (
+        "sts-senteval",
+        "STS12",
+        "a/STS/STS12-en-test/x.txt",
+        "senteval/STS/STS12-en-test/x.txt",
+    ),
     ("sts-senteval", "STS-B", "./SICK/SICK_trial.txt", "senteval/SICK/SICK_trial.txt"),
     ("sts-senteval", "STS-B", "STS/STSBenchmark/._sts-test.csv", None),
     ("sts-senteval", "STS-B", "MR/rt-polarity.neg", None),

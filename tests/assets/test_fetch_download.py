@@ -53,7 +53,9 @@ def test_a_file_is_whole_however_often_it_is_cut(tmp_path, hub, cuts, ranges):
 
 
 @pytest.mark.parametrize(("known", "asked"), [(KNOWN, "bytes=1000-"), ({}, None)])
-def test_a_later_call_goes_on_where_a_digest_vouches_for_the_beginning(hub, tmp_path, known, asked):
+def test_a_later_call_goes_on_where_a_digest_vouches_for_the_beginning(
+    hub, tmp_path, known, asked
+):
     hub.fail("/files/f", Fault(cut_after=1_000), Fault(status=503))
     with pytest.raises(AssetMissing, match=r"503.*run the same command again"):
         fetch(hub, tmp_path / "f", **known)
@@ -98,7 +100,12 @@ def test_two_processes_do_not_write_the_same_file(hub, tmp_path):
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(401, "hf auth login"), (403, "its conditions"), (404, "not there any more"), (503, "503")],
+    [
+        (401, "hf auth login"),
+        (403, "its conditions"),
+        (404, "not there any more"),
+        (503, "503"),
+    ],
 )
 def test_a_refusal_is_taken_at_its_word(hub, tmp_path, status, hint):
     hub.fail("/files/f", Fault(status=status))

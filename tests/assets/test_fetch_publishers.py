@@ -1,6 +1,7 @@
 """The catalogue's own downloads: the publishers' archives, and every copy, by its rows.
 
-All hosts of the catalogue are one stand-in, which serves each address under its own path.
+All hosts of the catalogue are one stand-in, which serves each address under its own
+path.
 """
 
 from dataclasses import replace
@@ -34,11 +35,15 @@ def moved(asset, url):
         if source.base:
             return replace(source, base=here(source.base))
         downloads = (
-            d if d.repo or source.repo else replace(d, at=here(d.at)) for d in source.downloads
+            d if d.repo or source.repo else replace(d, at=here(d.at))
+            for d in source.downloads
         )
         return replace(source, downloads=tuple(downloads))
 
-    parts = (replace(part, sources=tuple(map(source_here, part.sources))) for part in asset.parts)
+    parts = (
+        replace(part, sources=tuple(map(source_here, part.sources)))
+        for part in asset.parts
+    )
     return replace(asset, parts=tuple(parts))
 
 
@@ -53,7 +58,9 @@ def hub(monkeypatch, tmp_path):
 
 
 def files(folder, into=""):
-    return {f"{into}{path.name}": path.read_bytes() for path in sorted(folder.iterdir())}
+    return {
+        f"{into}{path.name}": path.read_bytes() for path in sorted(folder.iterdir())
+    }
 
 
 def fetched(names, tmp_path, switch=None):
@@ -63,7 +70,9 @@ def fetched(names, tmp_path, switch=None):
     known = load_registry()
     fetcher = Fetcher(places, known.tasks.values(), known.corpora.values(), switch)
     wanted = fetched_things(names or scored_assets(known), known)
-    return {name: ", ".join(map(fetcher.bring, things)) for name, things in wanted.items()}
+    return {
+        name: ", ".join(map(fetcher.bring, things)) for name, things in wanted.items()
+    }
 
 
 def served(hub, path, content):
@@ -80,7 +89,9 @@ def serve_publishers(hub, data_dir):
     for year, folder in folders.items():
         stem = "STS2016." if year == 16 else "STS."
         members = files(raw / f"STS/STS{year}-en-test")
-        named = {f"test/{name.replace('STS.', stem)}": text for name, text in members.items()}
+        named = {
+            f"test/{name.replace('STS.', stem)}": text for name, text in members.items()
+        }
         served(hub, f"{wiki}/{folder}/STS20{year}-en-test.zip", zipped(named))
     for part in ("train", "trial", "test_annotated"):
         name = f"SICK_{part}.txt"
@@ -105,20 +116,34 @@ def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
     """Every split of every task passes the digest of its rows, and every file is byte for byte."""
     serve_publishers(hub, data_dir)
     hub.fail("GET /store/", Fault(cut_after=1_000_000))
-    names = ["sts-raw", "sick-raw", "senteval", "qnli", "mr", "cr", "subj", "mpqa", "trec"]
+    names = [
+        "sts-raw",
+        "sick-raw",
+        "senteval",
+        "qnli",
+        "mr",
+        "cr",
+        "subj",
+        "mpqa",
+        "trec",
+    ]
     lines = fetched(names, tmp_path)
     assert "dev.tsv (5,463 pairs checked)" in lines["qnli"]
     assert f"STS ({STS} pairs checked)" in lines["sts-raw"]
     assert f"SICK ({SICK} pairs checked)" in lines["sick-raw"]
     assert f"STS ({STS} pairs checked)" in lines["senteval"]
     assert f"SICK ({SICK} pairs checked)" in lines["senteval"]
-    assert not any("after" in line for line in lines.values())  # the first sources served
+    assert not any(
+        "after" in line for line in lines.values()
+    )  # the first sources served
     assert len(hub.got("/store/")) == 2  # once for all, and once more after the cut
     new = snapshot(tmp_path / "data")
     assert not [name for name in new if name.startswith(".harness")]
     for name, (content, _) in new.items():
         assert content == (data_dir / name).read_bytes(), name
-    assert fetched(["sick-raw"], tmp_path, "--offline")["sick-raw"].startswith("already here")
+    assert fetched(["sick-raw"], tmp_path, "--offline")["sick-raw"].startswith(
+        "already here"
+    )
 
 
 # Each copy that is not the hub's: the asset, and the source that is the only one alive.
@@ -135,16 +160,22 @@ LAST_OF_EACH = {source: (name, part, source) for name, part, source in COPIES}.v
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "part", "source"),
-    [pytest.param(*c, marks=[] if c in LAST_OF_EACH else pytest.mark.slow) for c in COPIES],
+    [
+        pytest.param(*c, marks=[] if c in LAST_OF_EACH else pytest.mark.slow)
+        for c in COPIES
+    ],
 )
-def test_each_copy_alone_gives_the_rows(hub, monkeypatch, data_dir, tmp_path, name, part, source):
+def test_each_copy_alone_gives_the_rows(
+    hub, monkeypatch, data_dir, tmp_path, name, part, source
+):
     """Its files are those of the data folder; files of another line end are the same rows."""
     asset = asset_named(name)
     (one,) = (p for p in asset.parts if p.name == part)
     (alone,) = (s for s in one.sources if s.name == source)
     lone = replace(asset, parts=(replace(one, sources=(alone,)),))
     monkeypatch.setattr(
-        "harness.assets.places.DATA_ASSETS", (lone, *(a for a in DATA_ASSETS if a.name != name))
+        "harness.assets.places.DATA_ASSETS",
+        (lone, *(a for a in DATA_ASSETS if a.name != name)),
     )
     for download in one.downloads_of(alone):
         if not (data_dir / download.into).exists():
@@ -152,7 +183,9 @@ def test_each_copy_alone_gives_the_rows(hub, monkeypatch, data_dir, tmp_path, na
         content = (data_dir / download.into).read_bytes()
         unix = content.replace(b"\r\n", b"\n")
         served(
-            hub, urlsplit(download.at).path.removeprefix("/files/"), unix if asset.rows else content
+            hub,
+            urlsplit(download.at).path.removeprefix("/files/"),
+            unix if asset.rows else content,
         )
     known = load_registry()
     (tmp_path / "data").mkdir()
@@ -165,10 +198,16 @@ def test_each_copy_alone_gives_the_rows(hub, monkeypatch, data_dir, tmp_path, na
     assert fetcher.bring(lone)
     name_of_first = one.downloads_of(alone)[0].into
     broken = (data_dir / name_of_first).read_bytes().replace(b"a", b"o")
-    served(hub, urlsplit(one.downloads_of(alone)[0].at).path.removeprefix("/files/"), broken)
+    served(
+        hub,
+        urlsplit(one.downloads_of(alone)[0].at).path.removeprefix("/files/"),
+        broken,
+    )
     (tmp_path / "data" / name_of_first).unlink()
     again = Fetcher(places, known.tasks.values(), known.corpora.values())
-    if name == "sts-senteval":  # other sentences with the published scores are another version
+    if (
+        name == "sts-senteval"
+    ):  # other sentences with the published scores are another version
         assert "other data" in again.bring(lone)
     else:
         with pytest.raises(DataError):

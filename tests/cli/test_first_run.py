@@ -8,7 +8,12 @@ from fakes import FakeConfig, made_record, registry, results_folder
 
 from harness.assets.places import Places, asset_named
 from harness.cli import first_run
-from harness.cli.first_run import DATA_DIR, next_step, reproduced_numbers, with_small_data
+from harness.cli.first_run import (
+    DATA_DIR,
+    next_step,
+    reproduced_numbers,
+    with_small_data,
+)
 from harness.cli.options import Folders
 from harness.core.errors import AssetMissing, DataError
 from harness.evaluation.select import FIRST_ASSETS
@@ -66,7 +71,10 @@ def test_the_first_asset_without_a_reachable_source_ends_the_downloads(asked, ca
     assert (asked[0], folders.data_dir) == ([FIRST_ASSETS[0]], None)
     assert not DATA_DIR.exists()
     said = " ".join(capsys.readouterr().err.split())
-    assert f"no source of it was reached; get it later: {asset_named(FIRST_ASSETS[0]).get}" in said
+    assert (
+        f"no source of it was reached; get it later: {asset_named(FIRST_ASSETS[0]).get}"
+        in said
+    )
 
 
 def test_wrong_data_of_one_asset_do_not_keep_the_others_away(asked):
@@ -86,9 +94,19 @@ def test_the_end_shows_each_published_number_of_the_run_with_its_verdict(tmp_pat
         Row("cls", "cls", "fake", "none", "none", values, method="fake.cls"),
     )
     columns = (Column("toy", "Toy", task="toy"), Column("other", "Other", task="sts-b"))
-    about = ("toys", "A paper", "Table 1", "Toys", "gao2021simcse", "nowhere", "spearman")
+    about = (
+        "toys",
+        "A paper",
+        "Table 1",
+        "Toys",
+        "gao2021simcse",
+        "nowhere",
+        "spearman",
+    )
     table = Table(*about, columns, rows, aggregation="all", evidence="code")
-    measured = results_folder(tmp_path, REGISTRY, Results({("fake.mean", "toy"): [record]}), table)
+    measured = results_folder(
+        tmp_path, REGISTRY, Results({("fake.mean", "toy"): [record]}), table
+    )
     lines = reproduced_numbers(measured, [record])
     assert lines[-1] == "1 of 1 published numbers reproduced exactly"
     assert lines[1] == "fake.mean:"
@@ -101,7 +119,11 @@ def test_the_end_shows_each_published_number_of_the_run_with_its_verdict(tmp_pat
 def test_the_end_names_one_download_with_its_size_and_time_on_this_machine(tmp_path):
     found, root = load_registry(), Path(__file__).resolve().parents[2]
     committed = ResultsFolder(root / "results", found)
-    minilm = {cell: rows for cell, rows in committed.records.by_cell.items() if "minilm" in cell[0]}
+    minilm = {
+        cell: rows
+        for cell, rows in committed.records.by_cell.items()
+        if "minilm" in cell[0]
+    }
     measured = results_folder(tmp_path, found, Results(minilm), *committed.tables)
     (tmp_path / "data").mkdir()
     places = Places(tmp_path / "cache", data_dir=tmp_path / "data")

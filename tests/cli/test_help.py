@@ -19,5 +19,7 @@ def test_every_command_has_the_committed_help(approved, monkeypatch, capsys):
     for words in names(get_command(app)):
         with pytest.raises(SystemExit, match="0"):
             app([*words, "--help"], prog_name="harness")
-        pages.append(f"$ {' '.join(['harness', *words, '--help'])}\n{capsys.readouterr().out}")
+        pages.append(
+            f"$ {' '.join(['harness', *words, '--help'])}\n{capsys.readouterr().out}"
+        )
     assert "\n".join(pages) == approved("help.txt")

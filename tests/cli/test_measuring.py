@@ -15,7 +15,12 @@ from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
 from harness.resolve import Resolver
-from harness.results.comparisons import Comparisons, Neighbours, read_comparisons, write_comparisons
+from harness.results.comparisons import (
+    Comparisons,
+    Neighbours,
+    read_comparisons,
+    write_comparisons,
+)
 from harness.results.folder import ResultsFolder
 from harness.results.published_tables import load_tables
 from harness.results.records import Store, cell_of
@@ -55,7 +60,9 @@ def printed(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("off", "verdict"), [(0, "exact"), (0.3, "close"), (-0.3, "close"), (3, "differs")]
 )
-def test_a_score_stands_beside_its_published_number_and_verdict(printed, tmp_path, off, verdict):
+def test_a_score_stands_beside_its_published_number_and_verdict(
+    printed, tmp_path, off, verdict
+):
     outcome = measured(STS.method, STS.task, STS.points + off)
     [line], table = printed(outcome)
     assert f"; published {printed_number(STS)}, {verdict} ({STS.id})" in line
@@ -75,14 +82,21 @@ def test_a_number_of_another_score_is_shown_with_that_score(printed):
         if c.metric == "pearson" and (c.method, c.task) == (STS.method, STS.task)
     )
     [line], _ = printed(measured(STS.method, STS.task, STS.points))
-    one, other = line.index(f"; published {printed_number(STS)}, exact"), line.index("pearson all")
+    one, other = (
+        line.index(f"; published {printed_number(STS)}, exact"),
+        line.index("pearson all"),
+    )
     assert one < other
     score = f"{STS.points - 1:.2f}"
-    assert line[other:].startswith(f"pearson all {score}, published {printed_number(pearson)}, ")
+    assert line[other:].startswith(
+        f"pearson all {score}, published {printed_number(pearson)}, "
+    )
 
 
 def test_a_number_of_another_aggregation_is_shown_with_that_score(printed):
-    cell = next(c for c in CELLS.values() if c.aggregation == "wmean" and c.method and c.task)
+    cell = next(
+        c for c in CELLS.values() if c.aggregation == "wmean" and c.method and c.task
+    )
     outcome = measured(cell.method, cell.task, 50.0)
     outcome.record.scores["spearman"]["wmean"] = 40.0
     [line], _ = printed(outcome)
@@ -91,7 +105,8 @@ def test_a_number_of_another_aggregation_is_shown_with_that_score(printed):
 
 def test_another_task_or_method_has_no_published_number(printed):
     lines, table = printed(
-        measured("minilm.mean", "mini-sts", 50.0), measured("bert-mini.cls", STS.task, 9.0)
+        measured("minilm.mean", "mini-sts", 50.0),
+        measured("bert-mini.cls", STS.task, 9.0),
     )
     assert not [line for line in lines if "published" in line]
     assert [row.split() for row in table[2:]] == [
@@ -101,7 +116,11 @@ def test_another_task_or_method_has_no_published_number(printed):
 
 
 def test_an_average_is_judged_once_all_of_its_tasks_are_there(printed):
-    cell = next(c for c in CELLS.values() if c.average_of and c.method and c.metric == "spearman")
+    cell = next(
+        c
+        for c in CELLS.values()
+        if c.average_of and c.method and c.metric == "spearman"
+    )
     outcomes = [measured(cell.method, task, 50.0) for task in cell.average_of]
     lines, table = printed(*outcomes)
     assert [cell.id in line for line in lines] == [False] * (len(lines) - 1) + [True]
@@ -124,34 +143,59 @@ def test_that_a_file_has_few_words_stands_beside_its_scores(printed):
     rows = {tuple(row.split()[:2]): row for row in table}
     assert "10.41 (85 % of tokens known)" in rows["glove-mini.mean", "mini-sts"]
     assert "(24 % of tokens known)" in rows[STS.method, STS.task]
-    assert "known" not in rows["glove-mini.mean", "mini-sick"] + rows["bert-mini.mean", "mini-sts"]
+    assert (
+        "known"
+        not in rows["glove-mini.mean", "mini-sick"] + rows["bert-mini.mean", "mini-sts"]
+    )
 
 
 def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     words = np.array(["a", "the", "man", "dog"])
     np.savez(tmp_path / "few.npz", words=words, vectors=np.eye(4, dtype=np.float32))
-    resolver = Resolver.from_options(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
-    registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
+    resolver = Resolver.from_options(
+        Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"]
+    )
+    registry, loader = (
+        resolver.registry,
+        TaskLoader(resolver.places, resolver.registry.corpora),
+    )
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
     planned = planned_cells([registry.parse("few.mean")], [task], 1)
     for overwrite in (False, True):  # from the encoder, then from the cache
         context = RunContext(loader, store, overwrite=overwrite, min_coverage=0)
         [outcome] = execute(planned, context)
         texts = dict.fromkeys(loader.texts(task).pairs.sentences)
-        known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
+        known = [
+            [w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts
+        ]
         share = sum(map(sum, known)) / sum(map(len, known))
         assert outcome.record.facts["coverage"] == round(share, 4)
     assert 0 < share < LOW_COVERAGE
 
 
 def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(tmp_path):
-    np.savez(tmp_path / "few.npz", words=np.array(["man"]), vectors=np.ones((1, 4), np.float32))
-    resolver = Resolver.from_options(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
-    registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
+    np.savez(
+        tmp_path / "few.npz",
+        words=np.array(["man"]),
+        vectors=np.ones((1, 4), np.float32),
+    )
+    resolver = Resolver.from_options(
+        Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"]
+    )
+    registry, loader = (
+        resolver.registry,
+        TaskLoader(resolver.places, resolver.registry.corpora),
+    )
     store = Store(tmp_path / "runs")
-    planned = planned_cells([registry.parse("few.mean")], [registry.tasks["mini-sts"]], 1)
-    refused, allowed = RunContext(loader, store), RunContext(loader, store, min_coverage=0)
-    # Not measured; measured since it is allowed; done, and not allowed any more; done and allowed.
+    planned = planned_cells(
+        [registry.parse("few.mean")], [registry.tasks["mini-sts"]], 1
+    )
+    refused, allowed = (
+        RunContext(loader, store),
+        RunContext(loader, store, min_coverage=0),
+    )
+    # Not measured; measured since it is allowed; done, and not allowed any more; done
+    # and allowed.
     statuses = []
     for context in (refused, allowed, refused, allowed):
         [outcome] = execute(planned, context)
@@ -166,11 +210,15 @@ def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(tmp_pa
 
 
 @pytest.mark.parametrize("measured", ["ab", "a"])
-def test_a_partial_run_replaces_no_wider_comparison_of_rows_that_are_there(measured, tmp_path):
+def test_a_partial_run_replaces_no_wider_comparison_of_rows_that_are_there(
+    measured, tmp_path
+):
     old, new = (ResultsFolder(tmp_path / name) for name in ("old", "new"))
     pair = (Neighbours("a", "b", 0.0, 1.0, 0.5, 0.5),)
     for folder, rows in ((old, "ab"), (new, "a")):
-        write_comparisons(folder.path, Comparisons("e", "p", 9, 0, dict.fromkeys(rows, 1.0), pair))
+        write_comparisons(
+            folder.path, Comparisons("e", "p", 9, 0, dict.fromkeys(rows, 1.0), pair)
+        )
     old.records = results_of(*(made_record(method, "t", {}) for method in measured))
     promote([], new, old)
     assert "".join(read_comparisons(old.path)["e.p"].averages) == measured

@@ -85,7 +85,10 @@ def test_a_plug_in_is_one_file_each_time_in_every_command():
 def test_an_encoder_alone_means_its_own_pooling_and_the_id_says_which(call):
     status, out, err = call("run", "-m", "glove-mini", "bert-mini", *SMALL)
     assert status == 0
-    assert {method for method, _ in measured(out)} == {"glove-mini.mean", "bert-mini.mean"}
+    assert {method for method, _ in measured(out)} == {
+        "glove-mini.mean",
+        "bert-mini.mean",
+    }
     assert "glove-mini is glove-mini.mean here\n" in err
 
 
@@ -99,7 +102,9 @@ def test_an_encoder_alone_has_the_prompt_of_its_only_row(call, monkeypatch, tmp_
 
 
 def test_a_folder_is_a_method(call, tmp_path):
-    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "My_Model")
+    shutil.copytree(
+        packaged(load_registry().encoders["bert-mini"]), tmp_path / "My_Model"
+    )
     arguments = ("-m", "./My_Model", "./My_Model.cls,My_Model:8.mean+sn@target", *SMALL)
     status, out, err = call("run", *arguments)
     assert status == 0
@@ -110,14 +115,18 @@ def test_a_folder_is_a_method(call, tmp_path):
     assert "is" not in call("run", *arguments, "-q")[2]
 
 
-def test_a_repository_that_is_not_here_is_named_with_what_gets_it(call, monkeypatch, tmp_path):
+def test_a_repository_that_is_not_here_is_named_with_what_gets_it(
+    call, monkeypatch, tmp_path
+):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     status, out, err = call("run", "-m", "someone/Some_model-v1.5", "-t", "mini-sts")
     assert (status, out) == (3, "")
     assert "get it: harness fetch someone/Some_model-v1.5" in err
 
 
-def test_a_repository_of_model2vec_is_read_as_its_folder_is(call, monkeypatch, tmp_path):
+def test_a_repository_of_model2vec_is_read_as_its_folder_is(
+    call, monkeypatch, tmp_path
+):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     repository, commit = repository_folder("someone/potion"), "5" * 40
     snapshot = Snapshot(repository, commit)
@@ -132,7 +141,9 @@ def test_a_repository_of_model2vec_is_read_as_its_folder_is(call, monkeypatch, t
 
 
 def test_a_folder_may_not_take_the_name_of_a_registered_encoder(call, tmp_path):
-    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "in" / "minilm")
+    shutil.copytree(
+        packaged(load_registry().encoders["bert-mini"]), tmp_path / "in" / "minilm"
+    )
     status, _, err = call("run", "-m", "in/minilm", *SMALL)
     assert (status, "--encoder NAME=in/minilm -m NAME" in err) == (2, True)
 
@@ -146,7 +157,9 @@ def test_a_folder_whose_name_makes_no_id_is_told_so(call, tmp_path):
 
 
 def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
-    folder = shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "mine")
+    folder = shutil.copytree(
+        packaged(load_registry().encoders["bert-mini"]), tmp_path / "mine"
+    )
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     write_json(folder / "config_sentence_transformers.json", prompts)
     status, out, err = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
@@ -158,13 +171,17 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
 
 
 def test_mtebs_names_are_told(call):
-    status, out, err = call("plan", "-m", "glove-mini.mean", "-t", "SICK-R", "STS12", "--json")
+    status, out, err = call(
+        "plan", "-m", "glove-mini.mean", "-t", "SICK-R", "STS12", "--json"
+    )
     assert (status, '"cells": 2' in out) == (0, True)
     assert err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
 
 
 def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
-    status, _, err = call("plan", "-m", "bert-mini.mean*", "-t", "sick-r.senteval.dev", "--json")
+    status, _, err = call(
+        "plan", "-m", "bert-mini.mean*", "-t", "sick-r.senteval.dev", "--json"
+    )
     assert status == 0
     assert "bert-mini.mean+flow@target, " in err
 

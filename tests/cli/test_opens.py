@@ -50,13 +50,18 @@ def opened(tmp_path_factory):
         assert "Traceback" not in ended.err, ended.err
         read = json.loads((folder / "read.json").read_bytes())
         inside = str((folder / "results").resolve())
-        opens[command] = Counter(p.removeprefix(inside) for p in read if p.startswith(inside + "/"))
+        opens[command] = Counter(
+            p.removeprefix(inside) for p in read if p.startswith(inside + "/")
+        )
     return opens
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 def test_a_command_opens_each_file_of_the_results_once(opened, command):
-    # `report` compares a file with its seal, reads it, and digests it for the foot of its page.
+    # `report` compares a file with its seal, reads it, and digests it for the foot of
+    # its page.
     most = 3 if command[0] == "report" else 1
-    assert max(opened[command].values(), default=0) <= most, opened[command].most_common(9)
+    assert max(opened[command].values(), default=0) <= most, opened[
+        command
+    ].most_common(9)

@@ -46,7 +46,9 @@ def measured(own):
         "reproduce -m glove-mini.mean -t mini-sts",
     ],
 )  # fmt: skip
-def test_without_its_files_file_row_key_and_what_to_give_are_told(own, command, tmp_path):
+def test_without_its_files_file_row_key_and_what_to_give_are_told(
+    own, command, tmp_path
+):
     status, out, err = own(*command.split())
     assert status == 1
     assert out == "" or command.startswith("reproduce")
@@ -64,7 +66,10 @@ def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
         (("cite", "--cell", CELL), "@misc{mine2026"),
         (("report",), "files changed under results"),
         (("report", "--check"), "up to date"),
-        (("check", "--results", "results", "-m", "mine", "-t", "mini-sts"), "agrees: 1 cell"),
+        (
+            ("check", "--results", "results", "-m", "mine", "-t", "mini-sts"),
+            "agrees: 1 cell",
+        ),
         (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
     ):
         status, out, err = measured(*command, *given)
@@ -86,14 +91,19 @@ def test_python_is_told_and_given_them(measured, tmp_path):
 
 @pytest.mark.slow
 def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(own, tmp_path):
-    given, stale = ("--encoder", "mine=model"), (1, "would change: results/site/index.html\n")
+    given, stale = (
+        ("--encoder", "mine=model"),
+        (1, "would change: results/site/index.html\n"),
+    )
     assert own("report", *given).status == 0
     assert own("report", "--check", *given, "--encoder", "more=model")[:2] == stale
     status, tex, err = own("table", "--paper", "mine.t1", "--latex", *given)
     assert (status, err) == (0, "")
     assert "% \\cite{mine2026}: harness cite --table mine.t1\n" in tex
     bibliography = tmp_path / "results/papers/references.bib"
-    bibliography.write_text(ENTRY.replace("title = {Mine}", "title = {Mine, corrected}"))
+    bibliography.write_text(
+        ENTRY.replace("title = {Mine}", "title = {Mine, corrected}")
+    )
     assert own("report", "--check", *given)[:2] == stale
     assert own("report", *given).status == 0
     assert "Mine, corrected" in (tmp_path / "results/site/index.html").read_text()
@@ -113,6 +123,8 @@ def test_tables_and_bibliography_may_lie_elsewhere(own, tmp_path):
     status, out, err = own("report", *where)
     assert (status, err) == (0, "")
     assert "author = {Me}" in (tmp_path / "out/site/index.html").read_text()
-    (tmp_path / "my-tables/references.bib").write_text(ENTRY.replace("{Me}", "{Me Two}"))
+    (tmp_path / "my-tables/references.bib").write_text(
+        ENTRY.replace("{Me}", "{Me Two}")
+    )
     status, out, _ = own("report", "--check", *where)
     assert (status, out) == (1, "would change: out/site/index.html\n")

@@ -28,7 +28,12 @@ from harness.core.provenance import PLUGINS, Plugin, plugins_of
 from harness.encoders.kernels.choose import TOLERANCE
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.engines import Processes
-from harness.plugins import import_plugins, plugins_in_use, require_digested_code, require_plugins
+from harness.plugins import (
+    import_plugins,
+    plugins_in_use,
+    require_digested_code,
+    require_plugins,
+)
 from harness.registry import load_registry
 from harness.report.method_table import MethodTable
 from harness.transforms.affine import Affine
@@ -46,7 +51,9 @@ def apart():
     """What a test loads is gone behind it."""
     kept = dict(PLUGINS), dict(places.PLUGIN_ASSETS), dict(metrics())
     yield
-    for held, before in zip((PLUGINS, places.PLUGIN_ASSETS, metrics()), kept, strict=True):
+    for held, before in zip(
+        (PLUGINS, places.PLUGIN_ASSETS, metrics()), kept, strict=True
+    ):
         held.clear()
         held.update(before)
     plugin_code._REPLACED.clear()
@@ -75,7 +82,9 @@ def record_of(folder):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_new_writes_runs_at_once_and_its_records_name_it(call, made, tmp_path, kind):
+def test_what_new_writes_runs_at_once_and_its_records_name_it(
+    call, made, tmp_path, kind
+):
     file = made(kind)
     method, task = MEASURED[kind]
     done = call("run", "--plugin", str(file), "-m", method, "-t", task)
@@ -91,8 +100,13 @@ def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(made):
     files = [str(made(kind, f"my{kind}")) for kind in KINDS]
     plugin = processes.pytest_options("harness.contracts.pytest_plugin")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
-    options = ["--harness-contracts", *(word for file in files for word in ("--plugin", file))]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    options = [
+        "--harness-contracts",
+        *(word for file in files for word in ("--plugin", file)),
+    ]
+    done = subprocess.run(
+        [*command, *options], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split(" passed")[0].split()[-1]) > 30
 
@@ -100,14 +114,19 @@ def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(made):
 def test_a_file_that_is_there_or_a_name_that_is_none_is_not_written(call, made):
     file = made("method")
     before = file.read_text()
-    for name, words in (("mine", "mine.py exists"), ("My_Own", "wanted words of lower-case")):
+    for name, words in (
+        ("mine", "mine.py exists"),
+        ("My_Own", "wanted words of lower-case"),
+    ):
         answer = call("new", "method", name)
         assert (answer.status, words in answer.complaint) == (2, True)
     assert file.read_text() == before
 
 
 @pytest.mark.parametrize("how", ["environment", "project"])
-def test_a_folder_and_an_environment_name_plug_ins(call, made, monkeypatch, tmp_path, how):
+def test_a_folder_and_an_environment_name_plug_ins(
+    call, made, monkeypatch, tmp_path, how
+):
     file = made("method")
     if how == "environment":
         monkeypatch.setenv("HARNESS_PLUGINS", str(file))
@@ -126,10 +145,23 @@ def test_a_folder_and_an_environment_name_plug_ins(call, made, monkeypatch, tmp_
 def test_a_process_that_cannot_load_it_says_so(made):
     """It ends the program where a worker imports it, and nowhere else."""
     file = made("method")
-    ending = "import sys\nif any('loky' in name for name in sys.modules):\n    sys.exit(0)\n"
+    ending = (
+        "import sys\nif any('loky' in name for name in sys.modules):\n    sys.exit(0)\n"
+    )
     file.write_text(file.read_text() + ending)
     methods = ["glove-mini.mean+mine@target", "glove-mini.mean", "bert-mini.mean"]
-    words = ("run", "--plugin", str(file), "-m", *methods, "-t", "mini-sts", "-j", "2", "-q")
+    words = (
+        "run",
+        "--plugin",
+        str(file),
+        "-m",
+        *methods,
+        "-t",
+        "mini-sts",
+        "-j",
+        "2",
+        "-q",
+    )
     done = processes.run(*words, cwd=file.parent)
     assert done.status == 2
     assert done.err == f"harness: {file}: cannot be imported: SystemExit: 0\n"
@@ -138,7 +170,17 @@ def test_a_process_that_cannot_load_it_says_so(made):
 @pytest.mark.slow
 def test_several_processes_load_it(call, made):
     methods = ["bert-mini.mean+mine@target", "glove-mini.mean+mine@target"]
-    done = call("run", "--plugin", str(made("method")), "-m", *methods, "-t", "mini-sts", "-j", "2")
+    done = call(
+        "run",
+        "--plugin",
+        str(made("method")),
+        "-m",
+        *methods,
+        "-t",
+        "mini-sts",
+        "-j",
+        "2",
+    )
     assert done.status == 0, done.err
     assert all(method in done.out for method in methods)
 
@@ -159,12 +201,16 @@ def installed(monkeypatch, tmp_path):
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     template = ROOT / "examples/plugins/templates/method.py"
-    (package / "methods.py").write_text(template.read_text().replace('"mine"', '"theirs"'))
+    (package / "methods.py").write_text(
+        template.read_text().replace('"mine"', '"theirs"')
+    )
     text = (package / "methods.py").read_text().replace("+mine@", "+theirs@")
     (package / "methods.py").write_text(text)
     info = tmp_path / "site" / "my_package-1.2.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.2\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: my-package\nVersion: 1.2\n"
+    )
     (info / "entry_points.txt").write_text(
         "[sentence_embedding_harness]\ntheirs = my_package.methods\n"
     )
@@ -176,8 +222,14 @@ def installed(monkeypatch, tmp_path):
 
 def test_an_installed_distribution_is_found_by_itself(installed, call, tmp_path):
     [row] = json.loads(call("list", "plugins", "--json").out)
-    assert (row["plug-in"], row["from"], row["version"]) == ("theirs", "my-package 1.2", "1.2")
-    assert call("run", "-m", "glove-mini.mean+theirs@target", "-t", "mini-sts").status == 0
+    assert (row["plug-in"], row["from"], row["version"]) == (
+        "theirs",
+        "my-package 1.2",
+        "1.2",
+    )
+    assert (
+        call("run", "-m", "glove-mini.mean+theirs@target", "-t", "mini-sts").status == 0
+    )
     assert record_of(tmp_path / "runs")["facts"]["plugins"] == {"theirs": "1.2"}
 
 
@@ -248,15 +300,23 @@ def test_its_digest_is_of_every_file(installed):
 
 def test_a_function_is_its_plug_ins_with_bound_arguments_too():
     plugin = Plugin("mine", "mine.py", "", "", __name__)
-    assert [*map(plugin.defines, (record_of, partial(record_of), partial(print)))] == [1, 1, 0]
+    assert [*map(plugin.defines, (record_of, partial(record_of), partial(print)))] == [
+        1,
+        1,
+        0,
+    ]
 
 
 # Trust
 
 
-def test_what_only_reads_results_imports_none(call, made, monkeypatch, tmp_path, installed):
+def test_what_only_reads_results_imports_none(
+    call, made, monkeypatch, tmp_path, installed
+):
     file = made("method")
-    assert call("run", "--plugin", str(file), "-m", MEASURED["method"][0], "-t", "mini-sts")
+    assert call(
+        "run", "--plugin", str(file), "-m", MEASURED["method"][0], "-t", "mini-sts"
+    )
     PLUGINS.clear()
     tell = "from pathlib import Path\nPath('imported').touch()\n"
     for source in (file, installed / "methods.py"):
@@ -275,13 +335,24 @@ def test_what_only_reads_results_imports_none(call, made, monkeypatch, tmp_path,
     checked = call("check", "--results", "runs", "-m", method)
     assert "plug-in mine has changed" in checked.out
     assert not (tmp_path / "imported").exists()
-    assert call("show", "--results", "runs", "--plugin", str(file), "-m", method).status == 0
+    assert (
+        call("show", "--results", "runs", "--plugin", str(file), "-m", method).status
+        == 0
+    )
     assert (tmp_path / "imported").exists()
 
 
 def test_a_cell_is_measured_again_after_its_plug_in_has_changed(call, made, tmp_path):
     file = made("method")
-    command = ("run", "--plugin", str(file), "-m", MEASURED["method"][0], "-t", "mini-sts")
+    command = (
+        "run",
+        "--plugin",
+        str(file),
+        "-m",
+        MEASURED["method"][0],
+        "-t",
+        "mini-sts",
+    )
     call(*command)
     before = record_of(tmp_path / "runs")["digests"]
     PLUGINS.clear()
@@ -300,7 +371,9 @@ def test_the_vectors_of_a_changed_function_are_encoded_anew(made, tmp_path):
         keys.append(Places(tmp_path).identify(config, file).key)
         PLUGINS.clear()
         sys.modules.pop("harness_plugins.mine")
-        file.write_text(file.read_text() + "\n# changed\n")  # the probes have the same vectors
+        file.write_text(
+            file.read_text() + "\n# changed\n"
+        )  # the probes have the same vectors
     assert keys[0] != keys[1]
 
 
@@ -362,18 +435,24 @@ def scaled(tmp_path):
         module = sys.modules["harness_plugins.scaled"]
         configs = module.PLAIN, module.LOADED, module.TOKENISED
         found = {c.name: Places(tmp_path).identify(c, packaged(c)).key for c in configs}
-        return found | {"counted": Places(tmp_path).identify(module.COUNTED, vectors).key}
+        return found | {
+            "counted": Places(tmp_path).identify(module.COUNTED, vectors).key
+        }
 
     return keys
 
 
-def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(scaled, tmp_path):
+def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(
+    scaled, tmp_path
+):
     """A configuration that holds none has the key of its files, with and without the plug-in."""
     built_in = load_registry().encoders["glove-mini"]
     key = built_in.identify(packaged(built_in)).key
     before, after = scaled(), scaled("FACTOR = 1.0", "FACTOR = 2.0")
     assert before["plain"] == after["plain"] == key
-    assert {name for name in before if before[name] != after[name]} == set(before) - {"plain"}
+    assert {name for name in before if before[name] != after[name]} == set(before) - {
+        "plain"
+    }
     assert len({*before.values(), *after.values()}) == 7
     assert Places(tmp_path).identify(built_in, packaged(built_in)).key == key
 
@@ -451,7 +530,10 @@ REPLACED = {  # what a plug-in does when it is imported, and what it is told to 
         "harness.encoders.kernels.choose.TOLERANCE['float32']",
     ),
     "NumPy's": ("import numpy as T\nT.mean = lambda x: 0.0\n", "numpy.mean"),
-    "SciPy's": ("import scipy.linalg as T\nT.eigh = lambda x: x\n", "scipy.linalg.eigh"),
+    "SciPy's": (
+        "import scipy.linalg as T\nT.eigh = lambda x: x\n",
+        "scipy.linalg.eigh",
+    ),
 }
 
 
@@ -477,7 +559,9 @@ def test_a_plug_in_that_replaces_code_is_refused_by_what_it_replaced(tmp_path, w
     code, name = REPLACED[what]
     file = tmp_path / "patches.py"
     file.write_text(f"METHODS = ()\n{code}")
-    with pytest.raises(UsageError, match=r"patches\.py: the plug-in patches replaces") as refused:
+    with pytest.raises(
+        UsageError, match=r"patches\.py: the plug-in patches replaces"
+    ) as refused:
         load_plugins([file])
     assert f"{name}, which moves cells" in str(refused.value)
     assert "patches" not in PLUGINS
@@ -498,23 +582,48 @@ def test_a_plug_in_that_replaces_code_in_a_fit_fails_that_cell_and_those_behind_
         "        moments = Moments.of(x)",
     )
     file.write_text(text)
-    cells = ("-m", "glove-mini.mean+mine@target", "glove-mini.mean", "-t", "mini-sts", "-j", "1")
+    cells = (
+        "-m",
+        "glove-mini.mean+mine@target",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "-j",
+        "1",
+    )
     answer = call("run", "--plugin", str(file), *cells)
     assert answer.status != 0
-    assert "the plug-in mine replaces harness.core.metrics.cosines" in answer.out + answer.err
+    assert (
+        "the plug-in mine replaces harness.core.metrics.cosines"
+        in answer.out + answer.err
+    )
     assert not [*(tmp_path / "runs").rglob("seed-0.json")]
 
 
-def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(scaled, call, tmp_path):
+def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(
+    scaled, call, tmp_path
+):
     wanted = call("run", "-m", "glove-mini.mean", "-t", "mini-sts", "-o", "alone").out
     scaled()
     file = str(tmp_path / "scaled.py")
     run = ("run", "--plugin", file, "-t", "mini-sts", "--cache", "other")
     done = call(*run, "-m", "loaded.mean", "tokenised.mean")
     assert done.status == 0, done.err
-    records = [json.loads(p.read_text()) for p in (tmp_path / "runs").rglob("seed-0.json")]
+    records = [
+        json.loads(p.read_text()) for p in (tmp_path / "runs").rglob("seed-0.json")
+    ]
     assert [record["facts"]["plugins"] for record in records] == [{"scaled": ""}] * 2
-    again = call("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--cache", "other", "-o", "new")
+    again = call(
+        "run",
+        "-m",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "--cache",
+        "other",
+        "-o",
+        "new",
+    )
     score = next(word for word in wanted.split() if "." in word and word[0].isdigit())
     assert score in again.out
     assert score not in done.out
@@ -529,7 +638,9 @@ def test_bytecode_of_an_older_text_is_never_run(made, tmp_path):
     for number in (1, 2):
         file.write_text(f"METHODS = ()\nNUMBER = {number}\n")
         os.utime(file, (1_000_000_000, 1_000_000_000))
-        py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+        py_compile.compile(
+            str(file), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP
+        )
         file.write_text(f"METHODS = ()\nNUMBER = {number + 1}\n")
         os.utime(file, (1_000_000_000, 1_000_000_000))
         PLUGINS.clear()
@@ -622,7 +733,10 @@ FURTHER = {  # the place of a further file, and how it is run
         "spec = spec_from_file_location('x', Path(__file__).parent / 'lib/helper.txt.py'); "
         "spec.loader.exec_module(module_from_spec(spec))",
     ),
-    "a program": ("helper.py", "runpy.run_path(str(Path(__file__).with_name('helper.py')))"),
+    "a program": (
+        "helper.py",
+        "runpy.run_path(str(Path(__file__).with_name('helper.py')))",
+    ),
     "compiled text": (
         "helper.py",
         "file = Path(__file__).with_name('helper.py'); "
@@ -655,7 +769,9 @@ def alone(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-REFUSED = r"the plug-in alone\.py runs code of .*helper.*, which its digest does not hold"
+REFUSED = (
+    r"the plug-in alone\.py runs code of .*helper.*, which its digest does not hold"
+)
 
 
 @pytest.mark.parametrize("way", FURTHER)
@@ -668,7 +784,11 @@ def test_code_of_a_further_file_is_refused_at_the_top_and_inside_a_function(alon
     require_digested_code(PLUGINS.values())
     with pytest.raises(HarnessError, match=REFUSED):
         sys.modules["harness_plugins.alone"].late()
-    loaded = (sys.modules[name] for name in [*sys.modules] if name.partition(".")[0] == "helper")
+    loaded = (
+        sys.modules[name]
+        for name in [*sys.modules]
+        if name.partition(".")[0] == "helper"
+    )
     assert not [*filter(None, (module.__file__ for module in loaded))]
 
 
@@ -697,7 +817,10 @@ def test_a_program_may_import_a_file_of_the_folder_itself(alone):
 def test_a_worker_process_refuses_a_further_file(alone):
     load_plugins([alone("an import", "def late(item):\n    {}\n")])
     late = sys.modules["harness_plugins.alone"].late
-    with pytest.raises(HarnessError, match=REFUSED), Processes(2).executor() as executor:
+    with (
+        pytest.raises(HarnessError, match=REFUSED),
+        Processes(2).executor() as executor,
+    ):
         executor.submit(late, 0).result()
 
 
@@ -710,11 +833,21 @@ def test_a_fit_that_imports_a_further_file_fails_its_cell_and_no_other(
     fits = "moments = Moments.of(x)"
     late = f"{fits}\n        if moments.count > 5000:\n            import helper"
     file.write_text(file.read_text().replace(fits, late))
-    cells = ("-m", "glove-mini.mean+mine@target", "glove-mini.mean", "-t", "mini-sts", "-j", "1")
+    cells = (
+        "-m",
+        "glove-mini.mean+mine@target",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "-j",
+        "1",
+    )
     answer = call("run", "--plugin", str(file), *cells)
     assert answer.status == 1
     assert "the plug-in mine.py runs code of helper.py" in answer.out + answer.err
-    [record] = [json.loads(p.read_text()) for p in (tmp_path / "runs").rglob("seed-0.json")]
+    [record] = [
+        json.loads(p.read_text()) for p in (tmp_path / "runs").rglob("seed-0.json")
+    ]
     assert record["method"] == "glove-mini.mean"
 
 
@@ -722,15 +855,23 @@ def test_a_fit_that_imports_a_further_file_fails_its_cell_and_no_other(
 def test_what_is_no_plug_in_is_refused(name, tmp_path):
     place = tmp_path / name
     place.touch() if place.suffix else place.mkdir()
-    with pytest.raises(UsageError, match=r"wanted a Python file, as in my_method.py, or a folder"):
+    with pytest.raises(
+        UsageError, match=r"wanted a Python file, as in my_method.py, or a folder"
+    ):
         load_plugins([place])
 
 
 BROKEN = {
-    "imports what is not there": ("from typing import", "import nothing_there\nfrom typing import"),
+    "imports what is not there": (
+        "from typing import",
+        "import nothing_there\nfrom typing import",
+    ),
     "takes a registered name": ('POSTS = {"mine"', 'POSTS = {"whitening"'),
     "registers a word that no method has": ("METHODS = (", "METHODS = ()  # ("),
-    "breaks a law": ("moments = Moments.of(x)", "moments = Moments.of(x); rng.random()"),
+    "breaks a law": (
+        "moments = Moments.of(x)",
+        "moments = Moments.of(x); rng.random()",
+    ),
     "gives float32": (
         "return Affine(",
         "return lambda rows: (rows - moments.mean).astype('f4')\n        return Affine(",
@@ -740,7 +881,10 @@ BROKEN = {
         "moments = Moments.of(x); np.add(moments.mean, 1, out=moments.mean)",
     ),
     "ends the program in a fit": ("moments = Moments.of(x)", "raise SystemExit(0)"),
-    "ends the program at import": ("from typing import", "raise SystemExit(0)\nfrom typing import"),
+    "ends the program at import": (
+        "from typing import",
+        "raise SystemExit(0)\nfrom typing import",
+    ),
     "raises a group at import": (
         "from typing import",
         "raise BaseExceptionGroup('several', [SystemExit(0)])\nfrom typing import",
@@ -801,15 +945,27 @@ def test_a_plug_in_that_ends_the_program_costs_its_cell_alone(call, made, tmp_pa
     file = made("method")
     head, _, tail = file.read_text().partition("POSTS =")
     file.write_text(head + ENDING + "METHODS =" + tail.partition("METHODS =")[2])
-    cells = ("-m", "glove-mini.mean+mine@target", "glove-mini.mean", "-t", "mini-sts", "-j", "1")
+    cells = (
+        "-m",
+        "glove-mini.mean+mine@target",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "-j",
+        "1",
+    )
     answer = call("run", "--plugin", str(file), *cells)
     assert answer.status == 1
-    assert "plug-in mine: wanted a result, found SystemExit(0)" in answer.out + answer.err
+    assert (
+        "plug-in mine: wanted a result, found SystemExit(0)" in answer.out + answer.err
+    )
     assert record_of(tmp_path / "runs")["method"] == "glove-mini.mean"
 
 
 @pytest.mark.parametrize(("code", "status"), [("0", 1), ("'done'", 1), ("3", 1)])
-def test_a_plug_in_that_ends_the_program_elsewhere_ends_it_with_a_line(call, made, code, status):
+def test_a_plug_in_that_ends_the_program_elsewhere_ends_it_with_a_line(
+    call, made, code, status
+):
     file = made("method")
     text = file.read_text().replace("METHODS = (", "MADE = []\nMETHODS = (")
     ending = f"""
@@ -822,7 +978,9 @@ def mine():
 POSTS = {{"mine": mine}}
 """
     head, _, tail = text.partition("POSTS =")
-    file.write_text(head + ending + "MADE = []\nMETHODS =" + tail.partition("\nMETHODS =")[2])
+    file.write_text(
+        head + ending + "MADE = []\nMETHODS =" + tail.partition("\nMETHODS =")[2]
+    )
     load_plugins([file])
     sys.modules["harness_plugins.mine"].MADE.append(1)
     method = "glove-mini.mean+mine@target"  # composed anew
@@ -860,7 +1018,12 @@ def test_a_table_has_rows_marks_and_a_caption(call, made):
     assert first.startswith("| `glove-mini.mean`  ")
     assert second.startswith("| `glove-mini.mean+mine@target` † |")
     assert second.count("**") == 6
-    for words in ("raw text, test split", "`@target`: fitted on", "Holm's correction", "sha256"):
+    for words in (
+        "raw text, test split",
+        "`@target`: fitted on",
+        "Holm's correction",
+        "sha256",
+    ):
         assert words in text
     latex = call("table", "-m", *methods, "-t", "mini-sts", "--latex").out
     assert latex.startswith("\\begin{table}")
@@ -870,25 +1033,49 @@ def test_a_table_has_rows_marks_and_a_caption(call, made):
 
 def test_the_best_is_bold_and_what_does_not_differ_from_it_is_marked():
     scores = {"fake.mean": 51.0, "fake.cls": 50.0, "fake.last": 49.0}
-    results = results_of(*(made_record(m, "toy", {"spearman": x}) for m, x in scores.items()))
+    results = results_of(
+        *(made_record(m, "toy", {"spearman": x}) for m, x in scores.items())
+    )
     p_holm = {"toy": {"fake.mean": 1.0, "fake.cls": 0.06, "fake.last": 0.04}}
     columns = {"toy": ((TOY, ("spearman",)),)}
     parts = {"methods": [*scores], "columns": columns, "results": results}
     made = MethodTable(**parts, registry=load_registry(), p_holm=p_holm)
-    assert [made.cell("toy", m, str, "**{}**") for m in scores] == ["**51.00**", "50.00 ≈", "49.00"]
+    assert [made.cell("toy", m, str, "**{}**") for m in scores] == [
+        "**51.00**",
+        "50.00 ≈",
+        "49.00",
+    ]
     untested = MethodTable(**parts, registry=load_registry())
-    assert [untested.cell("toy", m, str, "<{}>") for m in scores] == ["<51.00>", "50.00", "49.00"]
+    assert [untested.cell("toy", m, str, "<{}>") for m in scores] == [
+        "<51.00>",
+        "50.00",
+        "49.00",
+    ]
 
 
 def test_published_rows_of_the_same_protocol_stand_below(call, tmp_path):
     folder = tmp_path / "results"
     folder.symlink_to(ROOT / "results")
-    words = ("table", "-m", "minilm.mean", "-t", "sts-b", "sts12.senteval", "--results", "results")
+    words = (
+        "table",
+        "-m",
+        "minilm.mean",
+        "-t",
+        "sts-b",
+        "sts12.senteval",
+        "--results",
+        "results",
+    )
     text = call(*words, "--beside", "mteb.1-12-75").out
-    [published] = [line for line in text.splitlines() if line.startswith("| all-MiniLM-L6-v2 ")]
+    [published] = [
+        line for line in text.splitlines() if line.startswith("| all-MiniLM-L6-v2 ")
+    ]
     assert published.split()[-6:] == ["82.0325", "|", "72.3690", "|", "–", "|"]
     assert "Not tested" in text
-    assert call("table", "-m", "minilm.mean", "-t", "sts-b", "--results", "results").status == 0
+    assert (
+        call("table", "-m", "minilm.mean", "-t", "sts-b", "--results", "results").status
+        == 0
+    )
 
 
 def test_the_command_alone_is_helped(capfd):

@@ -54,7 +54,9 @@ def test_a_command_is_refused(call, monkeypatch, tmp_path, command, words):
 
 @pytest.mark.parametrize(("method", "words"), REFUSALS["ids"]["refused"])
 def test_an_id_is_refused(method, words):
-    with pytest.raises(UsageError, match=f"^[^\n]*{re.escape(words)}[^\n]*$") as refusal:
+    with pytest.raises(
+        UsageError, match=f"^[^\n]*{re.escape(words)}[^\n]*$"
+    ) as refusal:
         load_registry().parse(method)
     assert refusal.value.exit_status == 2
 
@@ -68,7 +70,11 @@ def test_a_file_without_a_mistake_is_read(tmp_path, kind):
 
 @pytest.mark.parametrize(
     ("kind", "old", "new", "words"),
-    [(kind, *row) for kind, content in REFUSALS["files"].items() for row in content["refused"]],
+    [
+        (kind, *row)
+        for kind, content in REFUSALS["files"].items()
+        for row in content["refused"]
+    ],
 )
 def test_a_file_with_a_mistake_is_refused(tmp_path, kind, old, new, words):
     assert old in WHOLE[kind]

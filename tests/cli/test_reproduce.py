@@ -51,7 +51,9 @@ def ran(tmp_path):
     FOUND.methods[ABSENT.id] = ABSENT
     planned = [
         *planned_cells([ABSENT], [TOY], 1),
-        *planned_cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),
+        *planned_cells(
+            [method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1
+        ),
     ]
     store = Store(tmp_path / "runs")
     return list(execute(planned, RunContext(library(tmp_path), store)))
@@ -60,7 +62,9 @@ def ran(tmp_path):
 def published(ran, off):
     """A table that differs from what was measured by so many points."""
     score = {
-        (o.cell.method, o.cell.task): o.record.scores["spearman"]["all"] for o in ran if o.record
+        (o.cell.method, o.cell.task): o.record.scores["spearman"]["all"]
+        for o in ran
+        if o.record
     }
     a, b = score["fake.mean", "toy"], score["fake.mean", "sts-b"]
     numbers = {
@@ -72,14 +76,25 @@ def published(ran, off):
     for name, points in numbers.items():
         values = {column: f"{value:.2f}" for column, value in points.items()}
         rows.append(Row(name, name, "fake", "none", "none", values, method=name))
-    about = ("toys", "A paper", "Table 1", "Toys", "gao2021simcse", "nowhere", "spearman")
+    about = (
+        "toys",
+        "A paper",
+        "Table 1",
+        "Toys",
+        "gao2021simcse",
+        "nowhere",
+        "spearman",
+    )
     return Table(*about, COLUMNS, tuple(rows), aggregation="all", evidence="code")
 
 
 @pytest.mark.parametrize(
-    ("off", "close", "differ"), [(0.3, 1, []), (-0.3, 1, []), (3, 0, ["-3.0"]), (-3, 0, ["+3.0"])]
+    ("off", "close", "differ"),
+    [(0.3, 1, []), (-0.3, 1, []), (3, 0, ["-3.0"]), (-3, 0, ["+3.0"])],
 )
-def test_published_numbers_are_counted_by_what_became_of_them(ran, tmp_path, off, close, differ):
+def test_published_numbers_are_counted_by_what_became_of_them(
+    ran, tmp_path, off, close, differ
+):
     runs, table = tmp_path / "runs", published(ran, off)
     measured = results_folder(runs, FOUND, Results.read(Store(runs)), table)
     lines = against_papers(ran, measured)
@@ -89,8 +104,8 @@ def test_published_numbers_are_counted_by_what_became_of_them(ran, tmp_path, off
         f"  {close} close",
         f"  {len(differ)} differ",
         "  0 undecided",
-        # Of the absent encoder one task was asked for, and with it the average; nobody ran the
-        # other one, nor the pooler.
+        # Of the absent encoder one task was asked for, and with it the average; nobody
+        # ran the other one, nor the pooler.
         "  4 not measured (2 not run, 2 asset missing)",
     ]
     assert len(lines) == 6 + len(differ)
@@ -110,14 +125,18 @@ def test_what_did_not_run_is_counted_by_what_would_get_it(ran):
 def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
     many = [
         Outcome(
-            cell=Cell("a.mean", f"task-{i}-{j}"), status="asset missing", get=f"harness fetch {i}"
+            cell=Cell("a.mean", f"task-{i}-{j}"),
+            status="asset missing",
+            get=f"harness fetch {i}",
         )
         for i in range(LINES_SHOWN + 3)
         for j in range(i + 1)
     ]
     head, first, *_, last = not_run(many)
     assert head == f"{len(many):,} cells did not run:"
-    assert first == f"  {LINES_SHOWN + 3} asset missing: harness fetch {LINES_SHOWN + 2}"
+    assert (
+        first == f"  {LINES_SHOWN + 3} asset missing: harness fetch {LINES_SHOWN + 2}"
+    )
     assert last.startswith("  and 3 more: harness plan")
 
 
@@ -134,7 +153,9 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
     ]
 
 
-def test_tested_claims_are_counted_by_the_size_of_the_encoder_and_own_records_first(tmp_path):
+def test_tested_claims_are_counted_by_the_size_of_the_encoder_and_own_records_first(
+    tmp_path,
+):
     empty, packaged = ResultsFolder(tmp_path), ResultsFolder(ROOT / "results")
     lines = claims_tested(empty, packaged)  # nothing was measured there
     assert lines[0] == f"claims of papers, tested by {ROOT}/results/records:"
@@ -152,7 +173,14 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
 ):
     shutil.copytree(ROOT / "results" / "papers", tmp_path / "results" / "papers")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    cells = ("-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@target", "-t", "mini-qnli")
+    cells = (
+        "-m",
+        "glove-mini.mean",
+        "-m",
+        "glove-mini.mean+sn@target",
+        "-t",
+        "mini-qnli",
+    )
     missing = ("-t", "sick-r")
     status, first, _ = call("reproduce", *cells, *missing)
     assert (status, "cells: 2 asset missing, 2 measured" in first) == (0, True)
@@ -166,7 +194,9 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
 
 
 def test_a_limited_reproduction_is_kept_apart_and_a_profile_is_planned(toys, tmp_path):
-    answer = toys("reproduce", "-m", "fake.mean", "-t", "toy", "--limit", 12, "--jobs", 1)
+    answer = toys(
+        "reproduce", "-m", "fake.mean", "-t", "toy", "--limit", 12, "--jobs", 1
+    )
     assert (answer.status, "cells: 1 measured" in answer.out) == (0, True)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["limit-12"]
     assert (tmp_path / "runs/limit-12/records/fake/fake.mean/toy.limit-12").is_dir()

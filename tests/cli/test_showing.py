@@ -30,7 +30,9 @@ def test_a_table_has_the_first_columns_and_a_program_gets_all(call):
     assert float(same["score"]) == row["score"]
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1"]
+)
 def test_a_text_is_no_formula_of_a_spreadsheet(text, capsys):
     say_csv([{"method": text, "score": -1.5}])
     [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
@@ -60,7 +62,9 @@ def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
     assert (status, test["task"], test["metric"]) == (0, "mini-kind", "accuracy")
     assert test["low"] <= test["difference"] <= test["high"]
     table = call("compare", *methods, *runs, *chosen).out
-    assert table.rstrip().endswith("differs" if test["differs"] else "not distinguishable")
+    assert table.rstrip().endswith(
+        "differs" if test["differs"] else "not distinguishable"
+    )
     run = f"harness run -m glove-mini.cls -t mini-kind -o {tmp_path / 'runs'}"
     for other, words in (
         ("glove-mini.cls", f"no record of glove-mini.cls on mini-kind, seed 0; {run}"),
@@ -74,7 +78,10 @@ def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
     ("method", "words"),
     [
         ("minlim.cls", "no encoder 'minlim'; did you mean minilm"),
-        ("my-model:64.cls+sn@target", "harness run --encoder my-model=PATH -m my-model:64.cls"),
+        (
+            "my-model:64.cls+sn@target",
+            "harness run --encoder my-model=PATH -m my-model:64.cls",
+        ),
         (
             "ours-bfloat16.mean",
             "harness run --encoder ours=PATH -m ours-bfloat16.mean -t mini-kind",
@@ -88,10 +95,18 @@ def test_a_method_of_an_unknown_encoder_is_told_how_to_measure_it(call, method, 
 
 
 def test_ones_own_method_is_compared_with_a_packaged_one(call):
-    mine, packaged, chosen = "glove-mini.mean+sn@target", "glove-mini.mean", ("-t", "mini-kind")
+    mine, packaged, chosen = (
+        "glove-mini.mean+sn@target",
+        "glove-mini.mean",
+        ("-t", "mini-kind"),
+    )
     assert call("run", "-m", mine, *chosen).status == 0
     answer = call("compare", mine, packaged, *chosen)
-    assert answer.out.rstrip().split("\n")[-1].split()[-3:] == ["not", "tested", packaged]
+    assert answer.out.rstrip().split("\n")[-1].split()[-3:] == [
+        "not",
+        "tested",
+        packaged,
+    ]
     command = f"harness run -m {packaged} {chosen[0]} mini-kind -o runs"
     assert " ".join(answer.err.split()).endswith(f"are missing: {command} makes them")
     [row] = json.loads(call("compare", mine, packaged, *chosen, "--json").out)
@@ -102,10 +117,15 @@ def test_ones_own_method_is_compared_with_a_packaged_one(call):
 
 
 def test_the_pairs_whose_rank_differs_most_are_shown_with_their_sentences(call):
-    methods, chosen = ("glove-mini.mean", "glove-mini.mean+sn@target"), ("-t", "mini-sts")
+    methods, chosen = (
+        ("glove-mini.mean", "glove-mini.mean+sn@target"),
+        ("-t", "mini-sts"),
+    )
     assert call("run", "-m", *methods, *chosen).status == 0
     [row] = json.loads(call("compare", *methods, *chosen, "--pairs", "3", "--json").out)
-    columns = [Store(Path("runs")).cosines(Cell(method, "mini-sts")) for method in methods]
+    columns = [
+        Store(Path("runs")).cosines(Cell(method, "mini-sts")) for method in methods
+    ]
     moves = np.abs(np.subtract(*map(rankdata, columns)))
     shown = [pair["pair"] for pair in row["pairs"]]
     assert moves[np.array(shown) - 1].tolist() == sorted(moves, reverse=True)[:3]
@@ -113,13 +133,18 @@ def test_the_pairs_whose_rank_differs_most_are_shown_with_their_sentences(call):
     assert "mini-sts: pairs whose rank differs most" in table
     assert row["pairs"][0]["first sentence"] in table
     assert row["pairs"][1]["first sentence"] not in table
-    assert "pairs" not in json.loads(call("compare", *methods, *chosen, "--json").out)[0]
+    assert (
+        "pairs" not in json.loads(call("compare", *methods, *chosen, "--json").out)[0]
+    )
 
 
 @pytest.fixture
 def own(call):
     """The command line in a folder with results of its own: one cell, which is packaged, too."""
-    assert call("run", "-m", "glove-mini.mean", "-t", "mini-kind", "-o", "results").status == 0
+    assert (
+        call("run", "-m", "glove-mini.mean", "-t", "mini-kind", "-o", "results").status
+        == 0
+    )
     return call
 
 
@@ -153,7 +178,10 @@ def test_a_report_shows_own_results_and_the_packaged_ones(own):
     assert "| `minilm.mean`" in page
     assert own("report", "--check")[0] == 0
     assert own("report", "--only-own")[0] == 0
-    assert "minilm" not in Path("results/LEADERBOARD.md").read_text().partition("## Measured")[2]
+    assert (
+        "minilm"
+        not in Path("results/LEADERBOARD.md").read_text().partition("## Measured")[2]
+    )
 
 
 def test_runs_stand_before_the_packaged_results(own):

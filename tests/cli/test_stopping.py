@@ -12,8 +12,8 @@ from tiny_models import rest_slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What holds the interpreter: steps of Python, one long step that gives way to other threads, and
-# a cleaning up that takes long.
+# What holds the interpreter: steps of Python, one long step that gives way to other
+# threads, and a cleaning up that takes long.
 WORK = {
     "steps": "while True: pass",
     "a long step": "import time\nwhile True:\n    try: time.sleep(60)\n    except Exception: pass",
@@ -34,7 +34,9 @@ harness.cli.main(["list"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("work", rest_slow(WORK, "steps", "a long step", "a long cleaning up"))
+@pytest.mark.parametrize(
+    "work", rest_slow(WORK, "steps", "a long step", "a long cleaning up")
+)
 def test_a_signal_ends_a_command_within_two_seconds(work, number):
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND.format(work=WORK[work])],
@@ -96,11 +98,15 @@ def test_a_signal_ends_the_workers_too(number, of, tmp_path):
         time.sleep(0.05)
     (os.kill if of == "the command" else os.killpg)(process.pid, number)
     began = time.monotonic()
-    _, err = process.communicate(timeout=60)  # its workers hold the other end: until all are gone
+    _, err = process.communicate(
+        timeout=60
+    )  # its workers hold the other end: until all are gone
     assert time.monotonic() - began < 4  # 2 on a quiet machine
     if number == signal.SIGKILL:
         assert process.returncode == -number
         return
     assert process.returncode == 128 + number
-    [line] = err.strip().splitlines()  # of the tracker of what was left there is no word
+    [line] = (
+        err.strip().splitlines()
+    )  # of the tracker of what was left there is no word
     assert line.startswith("harness: stopped; measured cells")

@@ -22,9 +22,13 @@ COMMAND = "train simcse-unsup --from bert-mini --corpus mini-text --dev none --f
         ("--dtype bfloat16", 8192, "bf16"),
     ],
 )
-def test_an_option_replaces_the_default_of_the_class(monkeypatch, options, tokens, precision):
+def test_an_option_replaces_the_default_of_the_class(
+    monkeypatch, options, tokens, precision
+):
     made = []
-    monkeypatch.setattr(finetune, "finetune", lambda task, *_, **__: made.append(task) or Curve())
+    monkeypatch.setattr(
+        finetune, "finetune", lambda task, *_, **__: made.append(task) or Curve()
+    )
     assert CliRunner().invoke(app, f"{COMMAND} {options}".split()).exit_code == 0
     settings = made[0].settings
     assert (settings.tokens_at_once, settings.setup.precision) == (tokens, precision)

@@ -27,7 +27,9 @@ def made(call, tmp_path):
 def keep_embedded(front, card):
     """Leave the claims on tasks that come with the harness, so that no data are needed."""
     [model] = front["model-index"]
-    model["results"] = [r for r in model["results"] if r["dataset"]["name"] == "mini-sick"]
+    model["results"] = [
+        r for r in model["results"] if r["dataset"]["name"] == "mini-sick"
+    ]
     card.write_text(f"---\n{yaml.safe_dump(front)}---\n# made\n")
     (card.parent / ".eval_results" / "sentence-embedding-harness.yaml").unlink()
 
@@ -73,7 +75,9 @@ def test_the_card_of_all_minilm_l6_v2_states_no_number_and_results_are_offered(c
 
 
 def test_a_search_says_its_bound_before_and_keeps_it(call, made):
-    answer = call("search", "my-model", "-t", "mini-sick", "--target", "1.23", "--encodings", "1")
+    answer = call(
+        "search", "my-model", "-t", "mini-sick", "--target", "1.23", "--encodings", "1"
+    )
     assert answer.status == 1
     assert "mini-sick: a search of at most 1 encodings" in answer.err
     assert "no choice among the first 1 encodings gives it" in answer.out
@@ -104,13 +108,34 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
     ("words", "status", "says"),
     [
         (("verify", "bert-mini"), 3, "its files claim no number"),
-        (("verify", "bert-mini"), 3, "clone https://github.com/embeddings-benchmark/results"),
+        (
+            ("verify", "bert-mini"),
+            3,
+            "clone https://github.com/embeddings-benchmark/results",
+        ),
         (("check", "--card", "none"), 3, "there is no such file or folder"),
         (("verify", "e5-small-v2"), 3, "is not on this machine"),
         (("verify", "a", "b", "--claims", "c"), 2, "verify the models one by one"),
         (("verify", "bert-mini", "--claims", "none.json"), 3, "there is no such file"),
-        (("search", "bert-mini", "-t", "mini-sts", "--target", "high"), 2, "wanted a number"),
-        (("search", "bert-mini", "-t", "mini-sts", "--target", "1", "--metric", "f1"), 2, "f1"),
+        (
+            ("search", "bert-mini", "-t", "mini-sts", "--target", "high"),
+            2,
+            "wanted a number",
+        ),
+        (
+            (
+                "search",
+                "bert-mini",
+                "-t",
+                "mini-sts",
+                "--target",
+                "1",
+                "--metric",
+                "f1",
+            ),
+            2,
+            "f1",
+        ),
     ],
     ids=str,
 )

@@ -35,7 +35,9 @@ from harness.transforms.pooling import MEAN
 NO_ROWS = np.zeros(0, np.int64)
 
 
-def blobs(count: int, width: int = 6, classes: int = 2, apart: float = 1.0, seed: int = 0):
+def blobs(
+    count: int, width: int = 6, classes: int = 2, apart: float = 1.0, seed: int = 0
+):
     """Vectors around one centre a class, and the class of each."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(count) % classes)
@@ -44,7 +46,9 @@ def blobs(count: int, width: int = 6, classes: int = 2, apart: float = 1.0, seed
 
 
 def labelled(x: np.ndarray, y: np.ndarray) -> LabelledRows:
-    return LabelledRows(np.column_stack([x, np.ones(len(x), np.float32)]), y, int(y.max()) + 1)
+    return LabelledRows(
+        np.column_stack([x, np.ones(len(x), np.float32)]), y, int(y.max()) + 1
+    )
 
 
 def items(y: np.ndarray, first: int = 0) -> PairRows:
@@ -67,9 +71,15 @@ def in_torch(data: LabelledRows, dev: LabelledRows, penalty: float):
                 optimiser.step()
         epochs += 4
         with torch.no_grad():
-            now = float((layer(torch.from_numpy(dev.x[:, :-1])).numpy().argmax(1) == dev.y).mean())
+            now = float(
+                (
+                    layer(torch.from_numpy(dev.x[:, :-1])).numpy().argmax(1) == dev.y
+                ).mean()
+            )
         if now > best:
-            weights = torch.column_stack([layer.weight, layer.bias]).detach().numpy().copy()
+            weights = (
+                torch.column_stack([layer.weight, layer.bias]).detach().numpy().copy()
+            )
             best, kept = now, weights
         else:
             waited += 1
@@ -129,7 +139,9 @@ def test_without_other_splits_every_fold_is_predicted_by_the_nine_others():
     classes, facts = predicted_classes(vectors, test, [])
     assert len(facts["penalties"]) == FOLDS
     for left, fold in folds(test.gold.astype(np.int64)):
-        learned, scored = (replace(test, a=test.a[r], gold=test.gold[r]) for r in (left, fold))
+        learned, scored = (
+            replace(test, a=test.a[r], gold=test.gold[r]) for r in (left, fold)
+        )
         np.testing.assert_array_equal(
             predicted_classes(vectors, scored, [learned])[0], classes[fold]
         )
@@ -174,7 +186,10 @@ def scores(values: np.ndarray, gold: np.ndarray) -> dict:
 
 def test_accuracy_and_f1_are_scikit_learns():
     gold, values = np.random.default_rng(0).integers(0, 2, (2, 50)).astype(float)
-    wanted = {"accuracy": 100 * np.mean(gold == values), "f1": 100 * f1_score(gold, values)}
+    wanted = {
+        "accuracy": 100 * np.mean(gold == values),
+        "f1": 100 * f1_score(gold, values),
+    }
     assert scores(values, gold) == pytest.approx(wanted)
     assert "f1" not in scores(np.arange(3.0), np.arange(3.0))
     assert scores(np.zeros(2), np.zeros(2)) == {"accuracy": 100.0, "f1": None}
@@ -187,7 +202,9 @@ REFERENCE = Path(__file__).parents[2] / "results/references/simcse_transfer.json
 @pytest.mark.data
 @pytest.mark.weights
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", json.loads(REFERENCE.read_text())["cells"], ids=itemgetter("task"))
+@pytest.mark.parametrize(
+    "cell", json.loads(REFERENCE.read_text())["cells"], ids=itemgetter("task")
+)
 def test_minilm_scores_what_senteval_gives_it(cell, data_dir, cache_dir, tmp_path):
     """Equal to the digit where it was written. Rounding may turn where a training stops."""
     task = load_registry().tasks[cell["task"].lower()]
@@ -205,5 +222,7 @@ def test_one_class_is_no_task_for_a_classifier(splits):
     """It would be right every time: 100.00."""
     x, _ = blobs(40 * splits)
     parts = [items(np.zeros(40), 40 * part) for part in range(splits)]
-    with pytest.raises(ScoreError, match="wanted two classes or more to learn from, found 1"):
+    with pytest.raises(
+        ScoreError, match="wanted two classes or more to learn from, found 1"
+    ):
         predicted_classes(x, parts[0], parts[1:])

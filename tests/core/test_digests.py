@@ -62,13 +62,20 @@ def test_a_sentence_is_keyed_by_sixteen_bytes_of_all_its_text(text):
 def noted(tmp_path, monkeypatch):
     """A file with a noted digest, the note, and the paths that are read from then on."""
     monkeypatch.setattr(digests, "LARGE_FILE", 8)
-    file, folder, read, plainly = tmp_path / "weights", tmp_path / "notes", [], digests.read_sha256
+    file, folder, read, plainly = (
+        tmp_path / "weights",
+        tmp_path / "notes",
+        [],
+        digests.read_sha256,
+    )
     file.write_text("12345678")
     with remembering(folder):
         assert sha256_of(file) == sha256("12345678")
     [note] = folder.iterdir()
     time.sleep(0.02)  # a tick of the file system's clock: a change after it shows
-    monkeypatch.setattr(digests, "read_sha256", lambda path: read.append(path) or plainly(path))
+    monkeypatch.setattr(
+        digests, "read_sha256", lambda path: read.append(path) or plainly(path)
+    )
     return file, note, read
 
 
@@ -137,7 +144,9 @@ def test_a_file_that_changes_within_one_reading_is_refused(tmp_path):
             first()
             then()
             file.write_text("two")
-            with pytest.raises(DataError, match=f"{file} changed while it was read; run again"):
+            with pytest.raises(
+                DataError, match=f"{file} changed while it was read; run again"
+            ):
                 then()
         then()
 

@@ -34,7 +34,10 @@ def test_an_old_scratch_file_goes_at_the_next_write_and_another_stays(tmp_path):
 
 def test_a_write_that_fails_leaves_the_old_file_and_names_it(tmp_path):
     write_atomically(tmp_path / "a.json", b"old")
-    with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "a.json"):
+    with (
+        pytest.raises(OSError, match="No space left") as caught,
+        replacing(tmp_path / "a.json"),
+    ):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "a.json")
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
@@ -59,7 +62,9 @@ def test_a_writer_may_make_the_file_anew(tmp_path):
 def is_stopped(process):
     """Whether a process is stopped; waits for it."""
     while process.poll() is None:
-        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = (
+            Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        )
         if state == "T":
             return True
         time.sleep(0.01)
@@ -85,7 +90,9 @@ print(len(starts))
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux for a state")
+@pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="asks Linux for a state"
+)
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_process_that_was_stopped_while_it_held_the_lock_starts_over(
     tmp_path, monkeypatch, others
@@ -113,7 +120,10 @@ def is_free(folder):
     """Whether another process finds the folder free."""
     ask = "import sys, pathlib; from harness.core.files import alone\n"
     ask += "with alone(pathlib.Path(sys.argv[1])) as free: sys.exit(not free)"
-    return subprocess.run([sys.executable, "-c", ask, str(folder)], check=False).returncode == 0
+    return (
+        subprocess.run([sys.executable, "-c", ask, str(folder)], check=False).returncode
+        == 0
+    )
 
 
 def test_a_shared_folder_is_not_free_until_every_handle_is_closed(tmp_path):

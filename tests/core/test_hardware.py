@@ -45,16 +45,25 @@ def test_an_id_names_its_precision_and_is_another_method():
     assert method.id == "bert-mini-bfloat16:64.mean"
     assert method.encoder.hardware.dtype == "bfloat16"
     assert repr(method) != repr(REGISTRY.parse("bert-mini:64.mean"))
-    assert REGISTRY.parse("bert-mini-float16.native").encoder.of.hardware.dtype == "float16"
+    assert (
+        REGISTRY.parse("bert-mini-float16.native").encoder.of.hardware.dtype
+        == "float16"
+    )
 
 
 @pytest.mark.parametrize(
     ("made", "refusal"),
     [
-        (lambda: replace(MINI, hardware=Hardware(dtype="float16")), "wanted float16 in its name"),
+        (
+            lambda: replace(MINI, hardware=Hardware(dtype="float16")),
+            "wanted float16 in its name",
+        ),
         (lambda: Hardware(dtype="int8"), "wanted a precision of float32"),
         (lambda: Hardware(batch_tokens=0), "wanted 1 token or more"),
-        (lambda: loaded(Path(), Hardware("cuda:99")), "a device that torch has, found 'cuda:99'"),
+        (
+            lambda: loaded(Path(), Hardware("cuda:99")),
+            "a device that torch has, found 'cuda:99'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(made, refusal):
@@ -74,7 +83,10 @@ def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
 def test_a_half_precision_has_a_key_of_its_own_before_and_after_loading(tmp_path):
     keys = set()
     for dtype in ("float32", "bfloat16", "float16"):
-        encoder, config = loaded(tmp_path, Hardware(dtype=dtype)), MINI.on(Hardware(dtype=dtype))
+        encoder, config = (
+            loaded(tmp_path, Hardware(dtype=dtype)),
+            MINI.on(Hardware(dtype=dtype)),
+        )
         assert config.identify(Places(tmp_path).encoder(config)).key == encoder.key
         assert encoder.facts["dtype"] == dtype
         keys.add(encoder.key)
@@ -105,7 +117,9 @@ def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
     assert on_hardware(words, "cuda", None, 64) == words
 
 
-def test_a_record_says_device_and_precision_and_stands_apart(tmp_path, monkeypatch, capfd):
+def test_a_record_says_device_and_precision_and_stands_apart(
+    tmp_path, monkeypatch, capfd
+):
     monkeypatch.chdir(tmp_path)
     chosen = ["-m", "bert-mini.mean", "-t", "mini-lexical", "--cache", "cache"]
     placed = ["--device", "cpu:0", "--dtype", "bfloat16", "--batch-tokens", "512"]

@@ -1,12 +1,21 @@
 """The identity of a method, for every configuration of the registry; and of the code that computes.
 
-A setting at its default is left out, so a new one changes no identity. `defaults.txt` holds the
-defaults: one that changed would make an old result look like one of the new setting.
+A setting at its default is left out, so a new one changes no identity. `defaults.txt`
+holds the defaults: one that changed would make an old result look like one of the new
+setting.
 """
 
 import re
 import shutil
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from dataclasses import (
+    MISSING,
+    dataclass,
+    field,
+    fields,
+    is_dataclass,
+    make_dataclass,
+    replace,
+)
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +55,9 @@ def parts_of(value):
 
 
 CONFIGURATIONS = {part: None for method in METHODS for part in parts_of(method)}
-CLASSES = sorted({type(part) for part in CONFIGURATIONS}, key=lambda kind: kind.__name__)
+CLASSES = sorted(
+    {type(part) for part in CONFIGURATIONS}, key=lambda kind: kind.__name__
+)
 
 
 def grown(part, **new):
@@ -114,7 +125,11 @@ def test_what_is_said_of_a_method_is_not_in_its_identity():
     method = Method(MINILM, MEAN, (Whitening(64),), "target")
     told = replace(method, cite="other2020", note="A note.", tasks=("sts-b",))
     encoder = replace(
-        MINILM, cite="other2020", licence="MIT", trained_on="other texts", download_size=1
+        MINILM,
+        cite="other2020",
+        licence="MIT",
+        trained_on="other texts",
+        download_size=1,
     )
     assert told.identity == method.identity == replace(method, encoder=encoder).identity
     assert "cite" not in method.identity
@@ -124,7 +139,10 @@ def test_an_identity_is_short():
     assert identity_text(Whitening()) == "Whitening()"
     assert identity_text(Natsv(6)) == "Natsv(k=6)"
     flow = Flow("flow:released", start="glorot", dropout=True)
-    assert identity_text(flow) == "Flow(name='flow:released', start='glorot', dropout=True)"
+    assert (
+        identity_text(flow)
+        == "Flow(name='flow:released', start='glorot', dropout=True)"
+    )
 
 
 # Defaults
@@ -136,7 +154,9 @@ def written_defaults():
     for kind in CLASSES:
         for setting in settings_of(kind):
             if setting.default is not MISSING:
-                lines.add(f"{kind.__name__}.{setting.name} = {identity_text(setting.default)}\n")
+                lines.add(
+                    f"{kind.__name__}.{setting.name} = {identity_text(setting.default)}\n"
+                )
             elif setting.default_factory is not MISSING:
                 default = identity_text(setting.default_factory())
                 lines.add(f"{kind.__name__}.{setting.name} = {default}\n")
@@ -168,9 +188,18 @@ FORMER_FLOW = (
         ("Whitening(k=None),", "minilm.mean+whitening@target"),
         ("SN(), Natsv(k=6, centred=False)", "minilm.mean+sn+natsv:6@target"),
         ("Flow" + FORMER_FLOW.format("flow"), "minilm.mean+flow@target"),
-        ("GlorotFlow" + FORMER_FLOW.format("flow:glorot"), "minilm.mean+flow:glorot@target"),
-        ("DropoutFlow" + FORMER_FLOW.format("flow-dropout"), "minilm.mean+flow-dropout@target"),
-        ("ReleasedFlow" + FORMER_FLOW.format("flow:released"), "minilm.mean+flow:released@target"),
+        (
+            "GlorotFlow" + FORMER_FLOW.format("flow:glorot"),
+            "minilm.mean+flow:glorot@target",
+        ),
+        (
+            "DropoutFlow" + FORMER_FLOW.format("flow-dropout"),
+            "minilm.mean+flow-dropout@target",
+        ),
+        (
+            "ReleasedFlow" + FORMER_FLOW.format("flow:released"),
+            "minilm.mean+flow:released@target",
+        ),
     ],
 )
 def test_the_identity_of_an_earlier_version_is_known_again(post, method):
@@ -190,7 +219,16 @@ def test_a_class_that_was_a_setting_describes_that_setting_alone():
 
 
 NO_TEXTS_OF_IT = (
-    *("", "Method(", "Method", "Method()", "1 + 1", "Natsv(6)", "Natsv(k=6, other=1)", "(" * 500),
+    *(
+        "",
+        "Method(",
+        "Method",
+        "Method()",
+        "1 + 1",
+        "Natsv(6)",
+        "Natsv(k=6, other=1)",
+        "(" * 500,
+    ),
     *("Whitening(k=6)", "Natsv(k=6.0)", "Natsv(k=True)", "x.Natsv(k=6)", "exit()"),
 )
 
@@ -202,8 +240,12 @@ def test_a_text_that_is_not_the_configuration_s_describes_nothing(text):
 
 def test_every_committed_record_has_the_identity_of_its_method():
     registry = load_registry()
-    stored = {(record.method, record.identity) for record in Store(ROOT / "results").records()}
-    assert all(registry.parse(method).identity == identity for method, identity in stored)
+    stored = {
+        (record.method, record.identity) for record in Store(ROOT / "results").records()
+    }
+    assert all(
+        registry.parse(method).identity == identity for method, identity in stored
+    )
 
 
 # Settings of other kinds
@@ -220,8 +262,29 @@ class Settings:
 
 def test_settings_of_every_kind_tell_values_apart_and_are_the_same_in_another_process():
     values = [
-        *(1, 1.0, True, "1", None, b"1", (), (1,), ((1,),), {1, 2}, {1: 2}, {"a": Natsv(1)}),
-        *(np.arange(3), np.arange(5000), np.arange(5000)[::-1], Path("a"), Natsv, np.mean, len),
+        *(
+            1,
+            1.0,
+            True,
+            "1",
+            None,
+            b"1",
+            (),
+            (1,),
+            ((1,),),
+            {1, 2},
+            {1: 2},
+            {"a": Natsv(1)},
+        ),
+        *(
+            np.arange(3),
+            np.arange(5000),
+            np.arange(5000)[::-1],
+            Path("a"),
+            Natsv,
+            np.mean,
+            len,
+        ),
     ]
     texts = [identity_text(Settings(value)) for value in values]
     assert len({*texts}) == len(values)
@@ -282,16 +345,31 @@ def digest_with_a_comment(checkout, name):
 def test_a_comment_makes_cells_stale_in_the_rooms_that_compute_alone(checkout):
     before = provenance.code_digest.__wrapped__()
     rooms = {True: set(), False: set()}
-    for path in sorted([*checkout.glob("harness/**/*.py"), *checkout.glob("baselines/*.py")]):
+    for path in sorted(
+        [*checkout.glob("harness/**/*.py"), *checkout.glob("baselines/*.py")]
+    ):
         name = path.relative_to(checkout).as_posix()
         moved = digest_with_a_comment(checkout, name) != before
         rooms[moved].add(name)
-    assert {"harness/transforms/affine.py", "harness/core/metrics/correlation.py"} <= rooms[True]
+    assert {
+        "harness/transforms/affine.py",
+        "harness/core/metrics/correlation.py",
+    } <= rooms[True]
     assert {"baselines/sn.py", "harness/evaluation/evaluate.py"} <= rooms[True]
     top = {name.split("/")[1] for name in rooms[True] if name.startswith("harness/")}
     assert top == {*provenance.COMPUTING}
-    without = {name.split("/")[1] for name in rooms[False] if name.startswith("harness/")}
-    assert {"cli", "report", "results", "gate", "interop", "assets", "resolve.py"} <= without
+    without = {
+        name.split("/")[1] for name in rooms[False] if name.startswith("harness/")
+    }
+    assert {
+        "cli",
+        "report",
+        "results",
+        "gate",
+        "interop",
+        "assets",
+        "resolve.py",
+    } <= without
     assert {f"harness/{name}" for name in provenance.NOT_COMPUTING} <= rooms[False]
 
 
@@ -310,8 +388,13 @@ def test_the_page_on_identity_says_which_files_compute(checkout):
 def test_a_list_that_the_code_reads_is_a_part_of_the_code(checkout):
     """Words that are left out, digests of data: they move a score as a line of code does."""
     before = provenance.code_digest.__wrapped__()
-    assert digest_with_a_comment(checkout, "harness/encoders/english_stop_words.txt") != before
-    assert digest_with_a_comment(checkout, "harness/tasks/published_rows.toml") != before
+    assert (
+        digest_with_a_comment(checkout, "harness/encoders/english_stop_words.txt")
+        != before
+    )
+    assert (
+        digest_with_a_comment(checkout, "harness/tasks/published_rows.toml") != before
+    )
     assert digest_with_a_comment(checkout, "harness/report/drawing.css") == before
     assert digest_with_a_comment(checkout, "harness/report/texts.toml") == before
 

@@ -31,5 +31,8 @@ def test_post_processors_and_their_corpus_come_together(text, complete):
 
 def test_a_correlation_has_every_aggregation_and_each_has_its_words():
     pairs = Pairs(("a",) * 4, ("b",) * 4, np.arange(4.0), ("x", "x", "y", "y"))
-    assert set(aggregations(spearman, np.arange(4.0), pairs)) == {*AGGREGATIONS, "groups"}
+    assert set(aggregations(spearman, np.arange(4.0), pairs)) == {
+        *AGGREGATIONS,
+        "groups",
+    }
     assert set(AGGREGATION_WORDS) == {*AGGREGATIONS}

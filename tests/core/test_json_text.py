@@ -20,7 +20,12 @@ CONTENT = {"scores": {"a": 70.25, "b": [1, 2]}, "method": "é", "none": None}
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": 1, "a": 1}', '{"a": 1, "b": 2, "a": {}}', '[{"b": {"a": 1, "a": 2}}]', b'{"":1,"":1}'],
+    [
+        '{"a": 1, "a": 1}',
+        '{"a": 1, "b": 2, "a": {}}',
+        '[{"b": {"a": 1, "a": 2}}]',
+        b'{"":1,"":1}',
+    ],
 )
 def test_a_key_that_is_there_twice_is_refused(text):
     for how in ({}, {"finite": False}, {"parse_float": Decimal}):
@@ -61,8 +66,12 @@ def test_no_other_module_reads_json():
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 match node:
-                    case ast.Attribute(value=ast.Name(id="json"), attr=name) if name in readers:
-                        found.setdefault(path.relative_to(ROOT).as_posix(), set()).add(name)
+                    case ast.Attribute(value=ast.Name(id="json"), attr=name) if (
+                        name in readers
+                    ):
+                        found.setdefault(path.relative_to(ROOT).as_posix(), set()).add(
+                            name
+                        )
     assert found == own
 
 

@@ -24,7 +24,8 @@ from harness.core.types import Pairs, Task
 from harness.evaluation.cell import measure
 from harness.report import sentences
 
-# A hundredth of a point on a coarse grid: hypothesis then finds ties and constant columns.
+# A hundredth of a point on a coarse grid: hypothesis then finds ties and constant
+# columns.
 COSINES = st.integers(-100, 100).map(lambda hundredths: hundredths / 100)
 GRADES = st.integers(0, 10).map(lambda halves: halves / 2)
 GROUPS = st.sampled_from(["images", "headlines", "news"])
@@ -40,7 +41,9 @@ def task_of(metric: str) -> Task:
 def scored(rows_of_pairs) -> tuple[np.ndarray, Pairs]:
     cosines, gold, group = zip(*rows_of_pairs, strict=True)
     texts = tuple(f"text {number}" for number in range(len(gold)))
-    return np.array(cosines), Pairs(texts, texts[::-1], np.array(gold, dtype=np.float64), group)
+    return np.array(cosines), Pairs(
+        texts, texts[::-1], np.array(gold, dtype=np.float64), group
+    )
 
 
 def flat(scores) -> list:
@@ -93,9 +96,16 @@ def test_a_score_that_is_undefined_is_none():
     for gold in (np.zeros(3), np.ones(3), np.zeros(0)):
         assert score(task_of("auc"), gold, scored_as(gold)) == {"auc": None}
     constant, varied = np.full(4, 0.3), np.arange(4.0)
-    undefined = ((constant, varied), (varied, constant), (varied[:1],) * 2, (varied[:0],) * 2)
+    undefined = (
+        (constant, varied),
+        (varied, constant),
+        (varied[:1],) * 2,
+        (varied[:0],) * 2,
+    )
     assert {f(x, y) for f in (spearman, pearson) for x, y in undefined} == {None}
-    scores = score(task_of("correlation"), varied[:0], scored_as(varied[:0]))["spearman"]
+    scores = score(task_of("correlation"), varied[:0], scored_as(varied[:0]))[
+        "spearman"
+    ]
     assert scores == {"all": None, "mean": None, "wmean": None, "groups": {}}
 
 
@@ -137,7 +147,9 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
     noise = np.array([random.uniform(-4e-11, 4e-11) for _ in cosines])
     binary = replace(pairs, gold=(pairs.gold > 2).astype(np.float64))
     for metric, items in (("correlation", pairs), ("auc", binary)):
-        scores = (flat(score(task_of(metric), x, items)) for x in (cosines, cosines + noise))
+        scores = (
+            flat(score(task_of(metric), x, items)) for x in (cosines, cosines + noise)
+        )
         np.testing.assert_allclose(*scores, atol=DIGITS)
 
 
@@ -170,7 +182,10 @@ def test_an_area_needs_gold_of_two_classes():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (np.array([1j, 0, 0]), "wanted an array of real numbers to score, found complex128"),
+        (
+            np.array([1j, 0, 0]),
+            "wanted an array of real numbers to score, found complex128",
+        ),
         ([0.0, 1.0, 2.0], "wanted an array of real numbers to score, found list"),
         (np.arange(4.0), r"wanted a value for each of 3 pairs, found \(4,\)"),
         (np.zeros((3, 1)), r"wanted a value for each of 3 pairs, found \(3, 1\)"),
@@ -184,17 +199,27 @@ def test_what_is_not_one_number_a_pair_is_not_scored(values, words):
 
 # --- edit distance -------------------------------------------------------------------------------
 def plain_distances(pairs: Pairs) -> list[int]:
-    return [edit_distance(a.split(), b.split()) for a, b in zip(pairs.a, pairs.b, strict=True)]
+    return [
+        edit_distance(a.split(), b.split())
+        for a, b in zip(pairs.a, pairs.b, strict=True)
+    ]
 
 
-SENTENCES = st.lists(st.sampled_from(["a", "man", "dog", "sleeps", "."]), max_size=8).map(" ".join)
+SENTENCES = st.lists(
+    st.sampled_from(["a", "man", "dog", "sleeps", "."]), max_size=8
+).map(" ".join)
 
 
-@given(st.lists(st.tuples(SENTENCES, SENTENCES, COSINES, GRADES), min_size=1, max_size=20))
+@given(
+    st.lists(st.tuples(SENTENCES, SENTENCES, COSINES, GRADES), min_size=1, max_size=20)
+)
 def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
     a, b, cosines, gold = zip(*rows_of_pairs, strict=True)
     pairs = Pairs(a, b, np.array(gold), ("g",) * len(a))
-    cosines, distance = np.array(cosines), np.array(plain_distances(pairs), dtype=np.float64)
+    cosines, distance = (
+        np.array(cosines),
+        np.array(plain_distances(pairs), dtype=np.float64),
+    )
     near = distance <= 4
     assert token_distances(pairs).tolist() == distance.tolist()
     assert score(task_of("edit-distance"), cosines, pairs) == {
@@ -207,15 +232,27 @@ def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
 
 
 # --- alignment and uniformity --------------------------------------------------------------------
-def wang_isola(x: np.ndarray, y: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
+def wang_isola(
+    x: np.ndarray, y: np.ndarray, positive: np.ndarray
+) -> tuple[float, float]:
     """The authors' code (Wang & Isola 2020, arXiv 2005.10242), alpha = 2 and t = 2."""
-    x, y = (torch.nn.functional.normalize(torch.tensor(v, dtype=torch.float64)) for v in (x, y))
+    x, y = (
+        torch.nn.functional.normalize(torch.tensor(v, dtype=torch.float64))
+        for v in (x, y)
+    )
     align = (x[positive] - y[positive]).norm(dim=1).pow(2).mean()
     every = torch.cat([x, y])
-    return float(align), float(torch.pdist(every, p=2).pow(2).mul(-2).exp().mean().log())
+    return float(align), float(
+        torch.pdist(every, p=2).pow(2).mul(-2).exp().mean().log()
+    )
 
 
-@given(st.integers(2, 12), st.integers(1, 20), st.integers(0, 1000), st.sampled_from([1, 3, 100]))
+@given(
+    st.integers(2, 12),
+    st.integers(1, 20),
+    st.integers(0, 1000),
+    st.sampled_from([1, 3, 100]),
+)
 def test_alignment_and_uniformity_are_the_authors_with_repeated_sentences(
     sentences, pairs, seed, block
 ):
@@ -234,8 +271,14 @@ def test_alignment_and_uniformity_are_the_authors_with_repeated_sentences(
 
 def test_alignment_and_uniformity_are_none_where_undefined():
     vectors, a, b = rows(4, 3), np.arange(2), np.arange(2, 4)
-    assert alignment_uniformity(vectors, a, b, np.array([False, False]))["alignment"] is None
-    assert alignment_uniformity(vectors, a[:0], b[:0], np.array([], bool))["uniformity"] is None
+    assert (
+        alignment_uniformity(vectors, a, b, np.array([False, False]))["alignment"]
+        is None
+    )
+    assert (
+        alignment_uniformity(vectors, a[:0], b[:0], np.array([], bool))["uniformity"]
+        is None
+    )
     vectors[1] = 0
     undefined = {"alignment": None, "uniformity": None}
     assert alignment_uniformity(vectors, a, b, np.array([True, True])) == undefined
@@ -277,11 +320,15 @@ def with_metric(tmp_path, monkeypatch):
 
     yield register
     metrics.metrics.cache_clear()
-    for module in [name for name in sys.modules if name.startswith("harness.core.metrics.new_")]:
+    for module in [
+        name for name in sys.modules if name.startswith("harness.core.metrics.new_")
+    ]:
         del sys.modules[module]
 
 
-def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_page(with_metric):
+def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_page(
+    with_metric,
+):
     with_metric("new_above", SPECIMEN)
     task = task_of("above")
     assert metrics.labelled_splits(task) == ("dev",)

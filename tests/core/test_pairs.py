@@ -7,7 +7,10 @@ from harness.core.errors import DataError
 from harness.core.texts import text_digest
 from harness.core.types import Pairs, Task
 
-A, B = ("A man eats.", "A dog runs.", "A cat sleeps."), ("Someone eats.", "It rains.", "A cat.")
+A, B = (
+    ("A man eats.", "A dog runs.", "A cat sleeps."),
+    ("Someone eats.", "It rains.", "A cat."),
+)
 GOLD = np.array([4.2, 0.2, 5.0])
 
 
@@ -27,9 +30,13 @@ TEXTS = {
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_sentence_that_is_no_text_is_named(kind):
     text, words = TEXTS[kind]
-    with pytest.raises(DataError, match=f"pair 2, second sentence: wanted a text, {words}"):
+    with pytest.raises(
+        DataError, match=f"pair 2, second sentence: wanted a text, {words}"
+    ):
         pairs(b=(B[0], text, B[2]))
-    with pytest.raises(DataError, match=f"pair 3, first sentence: wanted a text, {words}"):
+    with pytest.raises(
+        DataError, match=f"pair 3, first sentence: wanted a text, {words}"
+    ):
         pairs(a=(*A[:2], text))
     with pytest.raises(DataError, match=f"sentence 1: wanted a text, {words}"):
         pairs(a=(text, *A[1:]), b=())
@@ -40,11 +47,17 @@ def test_a_sentence_that_is_no_text_is_named(kind):
 
 GOLDS = {
     "NaN": ([4.2, np.nan, 1.0], "pair 2: wanted a finite number as gold, found nan"),
-    "infinite": ([4.2, 1.0, -np.inf], "pair 3: wanted a finite number as gold, found -inf"),
+    "infinite": (
+        [4.2, 1.0, -np.inf],
+        "pair 3: wanted a finite number as gold, found -inf",
+    ),
     "None": ([4.2, None, 1.0], "pair 2: wanted a finite number as gold, found nan"),
     "words": (["high", "low", "low"], "gold: wanted a number a pair, found"),
     "complex": ([1j, 1.0, 2.0], "gold: wanted a number a pair, found"),
-    "two a pair": ([[1.0, 2.0]] * 3, "gold: wanted a number a pair, found an array of float64"),
+    "two a pair": (
+        [[1.0, 2.0]] * 3,
+        "gold: wanted a number a pair, found an array of float64",
+    ),
     "too few": ([1.0, 2.0], "columns of unequal length"),
 }
 
@@ -63,7 +76,17 @@ def test_whole_numbers_are_gold_too():
 
 
 def task(given, graded=(0.0, 5.0), metric="correlation"):
-    return Task("mine", lambda *_: given, ("test",), ("test",), metric, "none", "raw", None, graded)
+    return Task(
+        "mine",
+        lambda *_: given,
+        ("test",),
+        ("test",),
+        metric,
+        "none",
+        "raw",
+        None,
+        graded,
+    )
 
 
 @pytest.mark.parametrize("bad", [5.001, -0.1, 50.0])
@@ -78,7 +101,9 @@ def test_gold_outside_the_declared_scale_is_refused(bad, tmp_path):
 
 def test_a_split_without_pairs_is_refused(tmp_path):
     empty = Pairs((), (), np.zeros(0), ())
-    with pytest.raises(DataError, match="mine, split test: wanted one pair or more, found none"):
+    with pytest.raises(
+        DataError, match="mine, split test: wanted one pair or more, found none"
+    ):
         task(empty).pairs(tmp_path)
 
 

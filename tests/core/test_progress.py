@@ -16,7 +16,9 @@ def test_numbers_are_seen_whole_in_80_columns(monkeypatch, tmp_path, note):
         if note:
             bar.note(note)
         bar.step(100_000)
-    lines = [line for line in (tmp_path / "bar").read_text().splitlines() if line.strip()]
+    lines = [
+        line for line in (tmp_path / "bar").read_text().splitlines() if line.strip()
+    ]
     assert all(len(line) <= 80 for line in lines)
     assert "100000/100000" in lines[-1]
     assert lines[-1].rstrip().endswith("left 0:00:00")

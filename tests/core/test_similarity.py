@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics.pairwise import paired_euclidean_distances, paired_manhattan_distances
+from sklearn.metrics.pairwise import (
+    paired_euclidean_distances,
+    paired_manhattan_distances,
+)
 
 from harness.contracts.samples import rows
 from harness.core.metrics import PairRows
@@ -38,12 +41,17 @@ def scores_of(a, b, gold=GOLD, group=GROUP):
     count = len(a)
     scored = PairRows(np.arange(count), np.arange(count, 2 * count), gold)
     texts = tuple(f"text {number}" for number in range(count))
-    return of_other_similarities(np.concatenate([a, b]), scored, Pairs(texts, texts, gold, group))
+    return of_other_similarities(
+        np.concatenate([a, b]), scored, Pairs(texts, texts, gold, group)
+    )
 
 
 @pytest.mark.parametrize("name", SIMILARITIES)
 def test_a_similarity_is_scikit_learns_but_for_a_power_of_two(name):
-    ours, theirs = scaled_similarities(name, A, B), THEIRS[name](A.astype(float), B.astype(float))
+    ours, theirs = (
+        scaled_similarities(name, A, B),
+        THEIRS[name](A.astype(float), B.astype(float)),
+    )
     factor = theirs[0] / ours[0]
     assert np.log2(factor) == pytest.approx(round(np.log2(factor)))
     assert np.abs(ours).max() <= 1
@@ -76,7 +84,9 @@ def test_every_score_has_words_and_every_aggregation():
 @given(st.sampled_from([1e-30, 1e-3, 3.0, 1e12]))
 def test_the_scale_of_the_vectors_does_not_matter(factor):
     wanted = scores_of(A, B)
-    for name, score in scores_of(A.astype(float) * factor, B.astype(float) * factor).items():
+    for name, score in scores_of(
+        A.astype(float) * factor, B.astype(float) * factor
+    ).items():
         assert score == pytest.approx(wanted[name], rel=1e-9)
 
 

@@ -63,14 +63,18 @@ def test_a_changed_bit_is_seen_wherever_it_is(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "changed"
     path.write_bytes(changed)
     tensors = read(path)
-    # A blank that becomes another blank behind the JSON text changes nothing that is read.
+    # A blank that becomes another blank behind the JSON text changes nothing that is
+    # read.
     assert tensors is None or same(tensors, TENSORS)
 
 
 def test_a_file_that_was_cut_or_has_no_seal_or_is_not_there_is_none(tmp_path):
     sealed, path = content(tmp_path), tmp_path / "x"
     assert TensorFile.parse(path) is None
-    for text in (save(TENSORS, metadata=METADATA), *(sealed[:n] for n in (0, 7, 8, 100, -1))):
+    for text in (
+        save(TENSORS, metadata=METADATA),
+        *(sealed[:n] for n in (0, 7, 8, 100, -1)),
+    ):
         path.write_bytes(text)
         assert TensorFile.parse(path) is None
 

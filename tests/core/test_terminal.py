@@ -12,7 +12,9 @@ from harness.core.terminal import text_table, visible
 HEAD = ["encoder", "cells", "source", "note"]
 WORDS = st.text("abc-@:/+", min_size=1, max_size=12)
 TEXTS = st.lists(WORDS, max_size=9).map(" ".join)
-ROWS = st.lists(st.tuples(WORDS, st.integers(0, 10**6), TEXTS, TEXTS), min_size=1, max_size=4)
+ROWS = st.lists(
+    st.tuples(WORDS, st.integers(0, 10**6), TEXTS, TEXTS), min_size=1, max_size=4
+)
 
 
 @given(ROWS, st.integers(24, 100))
@@ -29,7 +31,9 @@ def test_no_line_is_wider_and_no_word_is_lost_or_broken(rows, width):
 def test_nothing_that_is_shown_commands_a_terminal(text):
     shown = visible(text)
     assert all(c in "\t\n" or unicodedata.category(c) != "Cc" for c in shown)
-    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+    assert not set(shown) & set(
+        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    )
     assert visible(shown) == shown
 
 

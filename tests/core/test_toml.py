@@ -84,20 +84,52 @@ def test_a_file_is_a_dataclass_of_its_fields_types(tmp_path):
         ('title = "A title"', "title =", "file.toml: wanted a TOML table, found: "),
         ('title = "A title"', "", "file.toml: the key 'title' is missing"),
         ('title = "A title"', "title = 3", "file.toml: title: wanted text, found 3"),
-        ('title = "A title"', 'title = ""\nname = ""', "file.toml: unknown key 'name'; known are"),
+        (
+            'title = "A title"',
+            'title = ""\nname = ""',
+            "file.toml: unknown key 'name'; known are",
+        ),
         ("[[row]]", "[row]", "file.toml: row: wanted one table or more, found {'id'"),
         ('["one", "two"]', '"one"', "file.toml: notes: wanted a list, found 'one'"),
         ('b = "c"', "b = 1", "file.toml: words.a.b: wanted text, found 1"),
-        ("n = 3", "n = 3.0", "file.toml, column first: n: wanted a whole number, found 3.0"),
-        ("n = 3", "n = true", "file.toml, column first: n: wanted a whole number, found True"),
-        ("share = 1", "share = 2", "file.toml, row ours: share: wanted at most 1, found 2.0"),
-        ("exact = true", "exact = 1", "file.toml, row ours: exact: wanted true or false, found 1"),
+        (
+            "n = 3",
+            "n = 3.0",
+            "file.toml, column first: n: wanted a whole number, found 3.0",
+        ),
+        (
+            "n = 3",
+            "n = true",
+            "file.toml, column first: n: wanted a whole number, found True",
+        ),
+        (
+            "share = 1",
+            "share = 2",
+            "file.toml, row ours: share: wanted at most 1, found 2.0",
+        ),
+        (
+            "exact = true",
+            "exact = 1",
+            "file.toml, row ours: exact: wanted true or false, found 1",
+        ),
         ('id = "ours"', "", "file.toml, row 1: the key 'id' is missing"),
-        ('[{ id = "first", n = 3 }]', "[3]", "file.toml, column 1: wanted a table, found 3"),
+        (
+            '[{ id = "first", n = 3 }]',
+            "[3]",
+            "file.toml, column 1: wanted a table, found 3",
+        ),
         ('to = "b"', "to = 3", "file.toml, cell bee: to: wanted text, found 3"),
-        ('to = "b"', "", "file.toml, cell bee: unknown key 'name'; known are id, n, share, exact"),
+        (
+            'to = "b"',
+            "",
+            "file.toml, cell bee: unknown key 'name'; known are id, n, share, exact",
+        ),
         ('{ id = "x" }', "{ }", "file.toml, sets.quick 1: the key 'id' is missing"),
-        ('{ id = "x" }', "", "file.toml: sets.quick: wanted one table or more, found []"),
+        (
+            '{ id = "x" }',
+            "",
+            "file.toml: sets.quick: wanted one table or more, found []",
+        ),
     ],
 )
 def test_another_file_is_refused_by_file_row_and_key(tmp_path, old, new, refusal):
@@ -112,7 +144,10 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
     path = tmp_path / "rows.toml"
     path.write_text('[[row]]\nid = "a"\n[[row]]\nid = "b"\nn = 2\n')
     assert read_rows(Row, path) == (Row("a"), Row("b", n=2))
-    for text, refusal in (("", "the key 'row' is missing"), ("title = 'x'", "unknown key 'title'")):
+    for text, refusal in (
+        ("", "the key 'row' is missing"),
+        ("title = 'x'", "unknown key 'title'"),
+    ):
         path.write_text(text)
         with pytest.raises(DataError, match=rf"^rows\.toml: {refusal}"):
             read_rows(Row, path)
@@ -126,13 +161,23 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
             for text in ("a\x1b[2J", "a\rb", "\x9b0m", "a\u202eb")
         ),
         *(
-            (Mapping[str, float], {key: {}}, f"rows.{ascii(key)[1:-1]}: wanted a number, found ")
+            (
+                Mapping[str, float],
+                {key: {}},
+                f"rows.{ascii(key)[1:-1]}: wanted a number, found ",
+            )
             for key in ("a\nb", "a\r\x1b[31mb", "a\u2028b")
         ),
-        (Mapping[str, float], {"a": 10**400}, "rows.a: wanted a number of less than 309 digits"),
+        (
+            Mapping[str, float],
+            {"a": 10**400},
+            "rows.a: wanted a number of less than 309 digits",
+        ),
     ],
 )
-def test_what_commands_a_terminal_is_refused_in_one_line(tmp_path, kind, content, refusal):
+def test_what_commands_a_terminal_is_refused_in_one_line(
+    tmp_path, kind, content, refusal
+):
     path = tmp_path / "given.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(DataError) as error:

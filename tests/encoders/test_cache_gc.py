@@ -15,7 +15,13 @@ from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.files import sized
 from harness.encoders.cache.encodings import open_labelled
-from harness.encoders.cache.gc import cache_size, cached_entries, clear, entries_named, shrink
+from harness.encoders.cache.gc import (
+    cache_size,
+    cached_entries,
+    clear,
+    entries_named,
+    shrink,
+)
 from harness.evaluation.fit_corpus import write_fit_corpus
 from harness.transforms.affine import Moments
 
@@ -37,7 +43,11 @@ def key_of(config):
 def fill(root, config, texts=4, used=NOW):
     """An encoder's entry as a run leaves it, last used at a given time."""
     cache = opened(root, config)
-    cache.add(numbered(0, texts), FakeEncoder(cache.folder.name).encode(numbered(0, texts)), 2.0)
+    cache.add(
+        numbered(0, texts),
+        FakeEncoder(cache.folder.name).encode(numbered(0, texts)),
+        2.0,
+    )
     for file in cache.folder.iterdir():
         os.utime(file, (used, used))
     return cache.folder
@@ -48,9 +58,13 @@ def add_rest(root, config):
     identity = config.identify(root)
     rows = FakeEncoder(identity.key).encode(numbered(0, 5)).mean[:, 0]
     write_fit_corpus(
-        root / "moments" / identity.key / "corpus.mean.safetensors", Moments.of(rows), 1.0
+        root / "moments" / identity.key / "corpus.mean.safetensors",
+        Moments.of(rows),
+        1.0,
     )
-    write_fit_corpus(root / "rows" / identity.key / "corpus.rows.safetensors", rows, 1.0)
+    write_fit_corpus(
+        root / "rows" / identity.key / "corpus.rows.safetensors", rows, 1.0
+    )
     converted = root / "converted" / f"{identity.digests['weights']}.safetensors"
     converted.parent.mkdir(exist_ok=True)
     converted.write_text("{}")
@@ -67,11 +81,19 @@ def test_an_entry_has_everything_of_its_encoder_and_looking_writes_nothing(tmp_p
     before = snapshot(tmp_path)
     entries = {entry.kind: entry for entry in cached_entries(tmp_path)}
     one = entries["encoder"]
-    assert (one.names, one.key, one.sentences, one.seconds) == (("one",), key_of(ONE), 4, 2.0)
+    assert (one.names, one.key, one.sentences, one.seconds) == (
+        ("one",),
+        key_of(ONE),
+        4,
+        2.0,
+    )
     assert entries["converted"].names == ("one",)
     assert cache_size(tmp_path) == sum(len(content) for content, _ in before.values())
     assert snapshot(tmp_path) == before
-    assert (cached_entries(tmp_path / "none"), (tmp_path / "none").exists()) == ([], False)
+    assert (cached_entries(tmp_path / "none"), (tmp_path / "none").exists()) == (
+        [],
+        False,
+    )
 
 
 def test_a_run_marks_what_it_uses(tmp_path):
@@ -84,7 +106,10 @@ def test_a_run_marks_what_it_uses(tmp_path):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True), st.integers(0, 5000))
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True),
+    st.integers(0, 5000),
+)
 def test_the_longest_unused_go_until_the_rest_fits(tmp_path_factory, times, most):
     root = tmp_path_factory.mktemp("cache")
     for time in times:
@@ -105,19 +130,31 @@ def test_clearing_touches_nothing_that_is_not_the_caches_own(tmp_path):
     ours = snapshot(tmp_path)
     fill(other, TWO)  # another cache, which links lead to
     encodings_of_one, encodings_of_two = (
-        folder / "encodings" / key_of(config) for folder, config in ((root, ONE), (other, TWO))
+        folder / "encodings" / key_of(config)
+        for folder, config in ((root, ONE), (other, TWO))
     )
     (root / "encodings" / ("b" * 64)).symlink_to(encodings_of_two)
     (root / "moments" / ("d" * 64)).symlink_to(encodings_of_two)
     linked = other / next(iter(snapshot(other)))
     (root / "converted" / f"{'c' * 64}.safetensors").symlink_to(linked)
     (encodings_of_one / "linked.safetensors").symlink_to(linked)
-    for name in ("pins.json", "encodings/notes/a.safetensors", "converted/readme.md", "data/x.tmp"):
+    for name in (
+        "pins.json",
+        "encodings/notes/a.safetensors",
+        "converted/readme.md",
+        "data/x.tmp",
+    ):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("mine")
     (encodings_of_one / "notes.txt").write_text("mine")
-    theirs = {path: file for path, file in snapshot(tmp_path).items() if path not in ours}
-    for name in (".writing-x.tmp", ".x.0.block", "x.damaged"):  # what a killed run leaves
+    theirs = {
+        path: file for path, file in snapshot(tmp_path).items() if path not in ours
+    }
+    for name in (
+        ".writing-x.tmp",
+        ".x.0.block",
+        "x.damaged",
+    ):  # what a killed run leaves
         (encodings_of_one / name).write_text("1")
     forced(root)
     assert snapshot(tmp_path) == theirs
@@ -156,12 +193,17 @@ def test_a_name_means_all_its_keys_and_their_weights(tmp_path):
     add_rest(tmp_path, ONE)
     entries = cached_entries(tmp_path)
     assert [e.kind for e in entries_named(entries, ["one"])].count("encoder") == 2
-    assert {e.kind for e in entries_named(entries, ["other"])} == {"encoder", "converted"}
+    assert {e.kind for e in entries_named(entries, ["other"])} == {
+        "encoder",
+        "converted",
+    }
     [entry] = entries_named(entries, [key_of(TWO)[:8]])
     assert (entry.key, entry.names) == (key_of(TWO), ("one",))
 
 
-@pytest.mark.parametrize("word", ["nobody", "", "../one", "*", key_of(ONE)[:5], "f" * 64])
+@pytest.mark.parametrize(
+    "word", ["nobody", "", "../one", "*", key_of(ONE)[:5], "f" * 64]
+)
 def test_what_is_not_there_is_wrong_usage_and_says_what_is(tmp_path, word):
     fill(tmp_path, ONE)
     with pytest.raises(UsageError, match=r"one of one \(harness cache ls\)"):
@@ -193,7 +235,10 @@ def test_the_list_is_a_table_or_json(call, tmp_path):
     }
     rows = json.loads(call(tmp_path, "ls", "--json")[1])
     assert [row["kind"] for row in rows].count("encoder") == 1
-    assert call(tmp_path / "none", "ls") == (0, f"nothing is cached in {tmp_path / 'none'}\n")
+    assert call(tmp_path / "none", "ls") == (
+        0,
+        f"nothing is cached in {tmp_path / 'none'}\n",
+    )
 
 
 def test_what_is_in_use_is_kept_with_status_1(call, tmp_path):

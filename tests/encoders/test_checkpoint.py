@@ -24,11 +24,18 @@ from harness.resolve import config_for
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 PLAIN = TransformerConfig("m", "")
 TEXTS = ("the cat sat on the mat", "Dog!", "", "the dog, the cat's mat 42 " * 6)
-ADAPTER = {"peft_type": "LORA", "base_model_name_or_path": ".", "r": 4, "target_modules": ["query"]}
+ADAPTER = {
+    "peft_type": "LORA",
+    "base_model_name_or_path": ".",
+    "r": 4,
+    "target_modules": ["query"],
+}
 
 # What is done to a folder, by what the line must name.
 APPLIED_ELSEWHERE = {
-    "adapter_config.json": lambda f: (f / "adapter_config.json").write_text(json.dumps(ADAPTER)),
+    "adapter_config.json": lambda f: (f / "adapter_config.json").write_text(
+        json.dumps(ADAPTER)
+    ),
     "shard-00000-model-00000-of-00001.safetensors": lambda f: shutil.copy(
         f / "model.safetensors", f / "shard-00000-model-00000-of-00001.safetensors"
     ),
@@ -45,7 +52,9 @@ APPLIED_ELSEWHERE = {
         f / "config.json", configuration_files=["config.4.0.0.json"]
     ),
 }
-ARGUMENTS = [entry.setting for entry in NOT_APPLIED if entry.file.startswith("sentence_")]
+ARGUMENTS = [
+    entry.setting for entry in NOT_APPLIED if entry.file.startswith("sentence_")
+]
 
 READINGS = {
     "a pooling of its states": PLAIN.identify,
@@ -53,7 +62,9 @@ READINGS = {
     "its own modules": NativeConfig(PLAIN).identify,
     "a start of training": lambda f: read_tensors(f, f / "cache"),
     "a function of a program": lambda f: encoder(f, places=Places(f / "cache")),
-    "a function of a program, its mean": lambda f: encoder(f"{f}.mean", places=Places(f / "cache")),
+    "a function of a program, its mean": lambda f: encoder(
+        f"{f}.mean", places=Places(f / "cache")
+    ),
 }
 
 
@@ -89,7 +100,9 @@ def test_arguments_of_loading_are_refused_under_every_reading(setting, folder):
 def test_a_setting_that_says_nothing_is_read(value, folder):
     for setting in ("model_args", "config_kwargs"):
         edit_json(folder / "sentence_bert_config.json", **{setting: value or {}})
-    edit_json(folder / "config.json", quantization_config=None, transformers_weights=None)
+    edit_json(
+        folder / "config.json", quantization_config=None, transformers_weights=None
+    )
     for read in READINGS.values():
         read(folder)
 
@@ -105,7 +118,9 @@ def test_a_model2vec_folder_is_no_exception(named, tmp_path):
 def test_an_adapter_alone_is_no_folder_without_weights(tmp_path):
     APPLIED_ELSEWHERE["adapter_config.json"](tmp_path)
     for read in (PLAIN.identify, lambda f: config_for("m", str(f), f)):
-        with pytest.raises(DataError, match=r"adapter_config.json: adapters are not applied"):
+        with pytest.raises(
+            DataError, match=r"adapter_config.json: adapters are not applied"
+        ):
             read(tmp_path)
 
 
@@ -116,7 +131,9 @@ def test_a_tokenizer_that_splits_at_random_is_refused(tmp_path):
     content["model"]["dropout"] = 0.1
     (folder / "tokenizer.json").write_text(json.dumps(content))
     # GPT-2's own class makes the tokenizer anew, without dropout.
-    edit_json(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    edit_json(
+        folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast"
+    )
     with pytest.raises(DataError, match=r"dropout = 0\.1 splits a text at random"):
         PLAIN.load(folder, tmp_path)
 
@@ -153,20 +170,30 @@ def test_the_transformer_is_where_modules_json_says(old_layout, pristine, tmp_pa
 
 def test_a_training_starts_from_the_transformer_that_modules_json_names(old_layout):
     recipe = SimcseUnsup(out=Path("out"), start=str(old_layout))
-    assert recipe.start_folder == old_layout / "0_Transformer" == transformer_folder(old_layout)
+    assert (
+        recipe.start_folder
+        == old_layout / "0_Transformer"
+        == transformer_folder(old_layout)
+    )
     assert recipe.checkpoint.name == "model"
-    assert recipe.checkpoint.digests() == {"model": PLAIN.identify(old_layout).digests["weights"]}
+    assert recipe.checkpoint.digests() == {
+        "model": PLAIN.identify(old_layout).digests["weights"]
+    }
 
 
 def test_an_adapter_in_the_folder_of_the_transformer_is_refused(old_layout):
     APPLIED_ELSEWHERE["adapter_config.json"](old_layout / "0_Transformer")
     for read in (PLAIN.identify, NativeConfig(PLAIN).identify):
-        with pytest.raises(DataError, match=r"0_Transformer/adapter_config\.json: adapters are"):
+        with pytest.raises(
+            DataError, match=r"0_Transformer/adapter_config\.json: adapters are"
+        ):
             read(old_layout)
 
 
 def test_a_table_of_vectors_is_never_taken_for_a_transformer(tmp_path):
     folder = saved(tmp_path, "static")
-    with pytest.raises(DataError, match="wanted a transformer as its first module, found a Static"):
+    with pytest.raises(
+        DataError, match="wanted a transformer as its first module, found a Static"
+    ):
         PLAIN.identify(folder)
     assert own_pooling(folder) == "native"

@@ -31,26 +31,48 @@ WORDS = ("the", "a", "cat", "dog", "runs", "Cat", "zyzzy", "of")
 VECTORS = np.random.default_rng(1).normal(size=(len(WORDS), 3)).astype(np.float32)
 COUNTS = {"the": 900, "of": 50, "a": 30, "cat": 12, "dog": 7, "runs": 1, "other": 1000}
 PLAIN = Tokeniser("whitespace", "lower")
-TEXTS = ["the cat runs", "a dog runs", "the the dog", "zyzzy cat", "a cat of the dog", "unknown"]
+TEXTS = [
+    "the cat runs",
+    "a dog runs",
+    "the the dog",
+    "zyzzy cat",
+    "a cat of the dog",
+    "unknown",
+]
 
 
 def vocabulary(counts=COUNTS):
-    return Vocabulary.with_counts({word: row for row, word in enumerate(WORDS)}, VECTORS, counts)
+    return Vocabulary.with_counts(
+        {word: row for row, word in enumerate(WORDS)}, VECTORS, counts
+    )
 
 
 def write(folder: Path, counts=COUNTS) -> Path:
     write_vectors(folder / "v.safetensors", WORDS, VECTORS)
-    (folder / "counts.txt").write_text("".join(f"{word} {n}\n" for word, n in counts.items()))
+    (folder / "counts.txt").write_text(
+        "".join(f"{word} {n}\n" for word, n in counts.items())
+    )
     return folder
 
 
 def config(*maps, **changed) -> CountedConfig:
-    given = {"file": "v.safetensors", "counts": "vectors/counts.txt", "maps": maps, **changed}
+    given = {
+        "file": "v.safetensors",
+        "counts": "vectors/counts.txt",
+        "maps": maps,
+        **changed,
+    }
     return CountedConfig("v", PLAIN, **given)
 
 
 def encoded(folder, *maps):
-    return config(*maps).load(write(folder), folder).encode(TEXTS).mean[:, 0].astype(np.float64)
+    return (
+        config(*maps)
+        .load(write(folder), folder)
+        .encode(TEXTS)
+        .mean[:, 0]
+        .astype(np.float64)
+    )
 
 
 # What the authors compute
@@ -63,7 +85,10 @@ def test_sif_vectors_are_arora_et_al_s(tmp_path):
     weight["zyzzy"] = 1.0  # what has no count
     of = {word: VECTORS[row].astype(np.float64) for row, word in enumerate(WORDS)}
     known = [[w for w in text.split() if w in of] for text in TEXTS]
-    rows = [sum((weight[w] * of[w] for w in ws), np.zeros(3)) / max(len(ws), 1) for ws in known]
+    rows = [
+        sum((weight[w] * of[w] for w in ws), np.zeros(3)) / max(len(ws), 1)
+        for ws in known
+    ]
     ours = encoded(tmp_path, SifWeights())
     np.testing.assert_allclose(ours, rows, rtol=1e-6)
     v = np.linalg.svd(np.array(rows))[2][0]
@@ -137,8 +162,14 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
         (lambda: Counted()(vocabulary({})), "words that the corpus counts, found none"),
         (lambda: SifWeights(0.0), "wanted a > 0"),
         (lambda: SifWeights(float("nan")), "wanted a > 0"),
-        (lambda: Fitted(load_registry().posts["flow"]()), "mapped by a deterministic post-proc"),
-        (lambda: config(SifWeights(), file=None), "word counts go with vectors in a file"),
+        (
+            lambda: Fitted(load_registry().posts["flow"]()),
+            "mapped by a deterministic post-proc",
+        ),
+        (
+            lambda: config(SifWeights(), file=None),
+            "word counts go with vectors in a file",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_refused_in_one_line(refused, message):
@@ -150,12 +181,18 @@ def test_what_has_no_meaning_is_refused_in_one_line(refused, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("the 5\ncat\n", r"counts.txt:2: wanted a new word, a blank and a count, found 'cat"),
+        (
+            "the 5\ncat\n",
+            r"counts.txt:2: wanted a new word, a blank and a count, found 'cat",
+        ),
         ("the 5\nthe 3\n", r"counts.txt:2: wanted a new word"),
         ("the 1.5\n", r"counts.txt:1: wanted a new word"),
         ("the  5\n", r"counts.txt:1: wanted a new word"),
         ("the\t5\n", r"counts.txt:1: wanted a new word"),
-        ("the 5\ncaf\udce9 5\n", r"counts.txt:2: wanted UTF-8, found .*; save it as UTF-8"),
+        (
+            "the 5\ncaf\udce9 5\n",
+            r"counts.txt:2: wanted UTF-8, found .*; save it as UTF-8",
+        ),
         ("", "wanted counts of words, found none"),
     ],
 )
@@ -171,10 +208,17 @@ def test_damaged_counts_are_refused_with_their_line(content, message, tmp_path):
 def test_counts_and_maps_are_part_of_the_identity(tmp_path):
     folder = write(tmp_path)
     chains = [(Counted(),), (SifWeights(),), (SifWeights(1e-4),)]
-    chains += [(Counted(), Fitted(Whitening(), by_count=weighted)) for weighted in (False, True)]
+    chains += [
+        (Counted(), Fitted(Whitening(), by_count=weighted))
+        for weighted in (False, True)
+    ]
     keys = {config(*maps).identify(folder).key for maps in chains}
     keys.add(StaticConfig("v", PLAIN, file="v.safetensors").identify(folder).key)
-    keys.add(replace(config(Counted()), tokeniser=Tokeniser("words", "lower")).identify(folder).key)
+    keys.add(
+        replace(config(Counted()), tokeniser=Tokeniser("words", "lower"))
+        .identify(folder)
+        .key
+    )
     assert len(keys) == len(chains) + 2
     before = config(SifWeights()).identify(folder)
     write(tmp_path, {**COUNTS, "the": 901})
@@ -189,12 +233,21 @@ def test_an_encoder_with_counts_is_here_with_both_files_and_fetched_with_both(tm
     places, folder = Places(tmp_path, tmp_path), tmp_path / "vectors"
     folder.mkdir()
     (folder / "glove.840B.300d.sick-subset.npz").touch()
-    with pytest.raises(AssetMissing, match=r"no word counts at .*enwiki_vocab_min200\.txt"):
+    with pytest.raises(
+        AssetMissing, match=r"no word counts at .*enwiki_vocab_min200\.txt"
+    ):
         sif.identify(folder / "glove.840B.300d.sick-subset.npz")
     assert not places.has_encoder(sif)
-    with pytest.raises(AssetMissing, match=r"sick-subset\.npz and vectors/enwiki_vocab"):
+    with pytest.raises(
+        AssetMissing, match=r"sick-subset\.npz and vectors/enwiki_vocab"
+    ):
         places.encoder(sif)
     (folder / "enwiki_vocab_min200.txt").touch()
     assert places.encoder(sif) == folder / "glove.840B.300d.sick-subset.npz"
-    things = fetched_things(["glove-840b-lower-sif"], load_registry())["glove-840b-lower-sif"]
-    assert [thing.name for thing in things] == ["glove-840b-vectors", "enwiki-word-counts"]
+    things = fetched_things(["glove-840b-lower-sif"], load_registry())[
+        "glove-840b-lower-sif"
+    ]
+    assert [thing.name for thing in things] == [
+        "glove-840b-vectors",
+        "enwiki-word-counts",
+    ]

@@ -23,7 +23,9 @@ FILES_KEY = FakeConfig().identify(Path()).key
 KEY = with_code(FILES_KEY, FakeConfig())
 TEXTS = numbered(0, 12)
 # Whatever a line of a file may hold; UTF-8 has no surrogates.
-SENTENCES = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8)
+SENTENCES = st.lists(
+    st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=8
+)
 
 
 def bench(root, config=None):
@@ -91,7 +93,9 @@ def test_an_encoder_is_loaded_only_for_a_sentence_that_is_missing(tmp_path):
 
 def test_two_encoders_never_share_a_vector(tmp_path):
     configs = FakeConfig(weights="one"), FakeConfig(weights="other")
-    a, b = (ensured(tmp_path, TEXTS, config).cache.read(TEXTS).mean for config in configs)
+    a, b = (
+        ensured(tmp_path, TEXTS, config).cache.read(TEXTS).mean for config in configs
+    )
     assert configs[0].log == configs[1].log
     assert not np.isclose(a, b).any()
     assert EncoderCache.open(tmp_path, KEY + "0").missing(TEXTS) == list(TEXTS)
@@ -155,7 +159,11 @@ def failing_at(number, wrapped, error):
 
 @pytest.mark.parametrize(
     ("cls", "method", "number", "kept"),
-    [(EncoderCache, "add", 1, 0), (EncoderCache, "add", 3, 8), (FakeEncoder, "encode", 4, 8)],
+    [
+        (EncoderCache, "add", 1, 0),
+        (EncoderCache, "add", 3, 8),
+        (FakeEncoder, "encode", 4, 8),
+    ],
 )
 def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
     cls, method, number, kept, tmp_path, monkeypatch
@@ -181,7 +189,9 @@ def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch, step):
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
 
 
-def test_a_shard_of_another_encoder_is_set_aside_and_its_sentences_are_encoded_again(tmp_path):
+def test_a_shard_of_another_encoder_is_set_aside_and_its_sentences_are_encoded_again(
+    tmp_path,
+):
     filled(tmp_path, TEXTS)
     other = FakeConfig(weights="other")
     [shard] = shards(tmp_path)
@@ -190,7 +200,9 @@ def test_a_shard_of_another_encoder_is_set_aside_and_its_sentences_are_encoded_a
     shutil.copy(shard, folder)
     cache = EncoderCache.open(tmp_path, folder.name)
     assert cache.missing(TEXTS) == list(TEXTS)
-    assert [path.suffix for path in folder.iterdir()] == [".safetensors"]  # nothing was written
+    assert [path.suffix for path in folder.iterdir()] == [
+        ".safetensors"
+    ]  # nothing was written
     assert open_labelled(tmp_path, "other", other.identify(tmp_path)).missing(TEXTS)
     assert {path.suffix for path in folder.iterdir()} == {".damaged", ".json"}
     again = ensured(tmp_path, TEXTS, other).cache
@@ -198,9 +210,13 @@ def test_a_shard_of_another_encoder_is_set_aside_and_its_sentences_are_encoded_a
     np.testing.assert_array_equal(again.read(TEXTS).mean, wanted.mean)
 
 
-def test_the_cost_of_sentences_names_every_version_that_encoded_them(tmp_path, monkeypatch):
+def test_the_cost_of_sentences_names_every_version_that_encoded_them(
+    tmp_path, monkeypatch
+):
     for version, texts in (("1", TEXTS[:4]), ("2", TEXTS[4:])):
-        monkeypatch.setattr(encodings, "packages", lambda version=version: {"torch": version})
+        monkeypatch.setattr(
+            encodings, "packages", lambda version=version: {"torch": version}
+        )
         filled(tmp_path, texts)
     cache = EncoderCache.open(tmp_path, KEY)
     assert cache.paid(TEXTS).versions == {"torch": ["1", "2"]}

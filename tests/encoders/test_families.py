@@ -18,7 +18,11 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from torch import nn
 
 from harness.core.errors import DataError, UsageError
-from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING, facts_of
+from harness.encoders.architectures import (
+    REFUSED_ARCHITECTURES,
+    WITHOUT_PADDING,
+    facts_of,
+)
 from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
@@ -28,10 +32,23 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
 TINY = TransformerConfig("tiny", "none")
 TEXTS = ("The cat sat on the mat.", "a", "dog cat the mat sat on", "mat?")
-# One architecture for each kind of forward pass: packed, swapped, an encoder of two halves, a CLS
-# that stands last, a causal one, one that sees padding, one without a summary.
-EACH_PASS = ("bert", "mpnet", "xlm-roberta", "albert", "t5", "xlnet", "qwen3", "fnet", "eurobert")
-ONE_EACH_TOKENIZER = {family.tokenizer: name for name, family in FAMILIES.items()}.values()
+# One architecture for each kind of forward pass: packed, swapped, an encoder of two
+# halves, a CLS that stands last, a causal one, one that sees padding, one without a
+# summary.
+EACH_PASS = (
+    "bert",
+    "mpnet",
+    "xlm-roberta",
+    "albert",
+    "t5",
+    "xlnet",
+    "qwen3",
+    "fnet",
+    "eurobert",
+)
+ONE_EACH_TOKENIZER = {
+    family.tokenizer: name for name, family in FAMILIES.items()
+}.values()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +74,9 @@ def plain(folder):
 
 
 @pytest.mark.parametrize("name", rest_slow(FAMILIES, *EACH_PASS))
-def test_every_layer_the_summary_and_the_pooler_are_the_models_own(name, made, tmp_path):
+def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
+    name, made, tmp_path
+):
     """In one batch, and beside that in batches of one."""
     encoder = TINY.load(made(name), tmp_path)
     encoding = encoder.encode(TEXTS)
@@ -72,7 +91,10 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(name, made, t
             out = model(input_ids=ids, output_hidden_states=True)
         assert len(out.hidden_states) == len(encoding.layers) == 4
         for layer, state in enumerate((*out.hidden_states[:-1], out.last_hidden_state)):
-            assert relative_gap(encoding.mean[row, layer], state[0].mean(dim=0)) <= ROUNDING
+            assert (
+                relative_gap(encoding.mean[row, layer], state[0].mean(dim=0))
+                <= ROUNDING
+            )
         if FAMILIES[name].summary is not NONE:
             summary = out.last_hidden_state[0, FAMILIES[name].summary]
             assert relative_gap(encoding.cls[row], summary) <= ROUNDING
@@ -95,7 +117,9 @@ def test_the_side_that_a_tokenizer_pads_on_leaves_no_trace(name, made, tmp_path)
 def test_the_page_is_the_list_of_what_is_compared_and_refused():
     """A new release of transformers with another masked language model shows here."""
     page = Path(__file__).parents[2] / "docs" / "encoders.md"
-    assert page.read_text() == tiny_families.page(), "python tests/support/tiny_families.py"
+    assert page.read_text() == tiny_families.page(), (
+        "python tests/support/tiny_families.py"
+    )
 
 
 def test_what_is_peculiar_to_a_pass_is_part_of_the_key(made):
@@ -114,7 +138,9 @@ def test_block_sparse_attention_is_full_from_the_first_text_on(made, tmp_path):
 
 
 @pytest.mark.parametrize("kind", REFUSED_ARCHITECTURES)
-def test_an_architecture_whose_states_are_not_of_tokens_is_refused_by_name(kind, tmp_path):
+def test_an_architecture_whose_states_are_not_of_tokens_is_refused_by_name(
+    kind, tmp_path
+):
     hf.CONFIG_MAPPING[kind]().save_pretrained(tmp_path)
     tiny_models.TOKENIZERS["bert"]().save_pretrained(tmp_path)
     save_file({"weight": torch.ones(1)}, tmp_path / "model.safetensors")
@@ -155,7 +181,9 @@ class NewModel(hf.PreTrainedModel):
             x = (x + mixed)[:, :: self.config.stride]
             states.append(x)
         kept = tuple(states[self.config.lost :])
-        return hf.modeling_outputs.BaseModelOutput(last_hidden_state=x, hidden_states=kept)
+        return hf.modeling_outputs.BaseModelOutput(
+            last_hidden_state=x, hidden_states=kept
+        )
 
 
 @pytest.fixture
@@ -175,7 +203,9 @@ def new(tmp_path):
 
 
 @pytest.mark.parametrize("spread", [False, True])
-def test_a_new_architecture_is_padded_only_where_it_does_not_see_padding(spread, new, tmp_path):
+def test_a_new_architecture_is_padded_only_where_it_does_not_see_padding(
+    spread, new, tmp_path
+):
     encoder = TINY.load(new(spread=spread), tmp_path)
     assert encoder.plain.alone is spread
     together = encoder.encode(TEXTS).mean
@@ -184,8 +214,12 @@ def test_a_new_architecture_is_padded_only_where_it_does_not_see_padding(spread,
 
 
 @pytest.mark.parametrize("settings", [{"stride": 2}, {"lost": 2}])
-def test_a_new_architecture_whose_layers_are_not_of_tokens_is_refused(new, tmp_path, settings):
-    with pytest.raises(DataError, match=r"wanted states of the shape .* of a new model") as error:
+def test_a_new_architecture_whose_layers_are_not_of_tokens_is_refused(
+    new, tmp_path, settings
+):
+    with pytest.raises(
+        DataError, match=r"wanted states of the shape .* of a new model"
+    ) as error:
         TINY.load(new(**settings), tmp_path)
     assert "\n" not in str(error.value)
 
@@ -209,7 +243,9 @@ def test_the_modules_of_today_give_what_the_library_gives_one_sentence_at_a_time
     reader = st.Transformer(str(made(name)), max_seq_length=50)
     reader.tokenizer.padding_side = side
     prompts = {"query": "Instruct: the cat. Query: "}
-    model = SentenceTransformer(modules=[reader, *HEADS[name]()], prompts=prompts, device="cpu")
+    model = SentenceTransformer(
+        modules=[reader, *HEADS[name]()], prompts=prompts, device="cpu"
+    )
     model.save(str(tmp_path / "model"), create_model_card=False)
     for prompt in ("", "query"):
         config = NativeConfig(TransformerConfig("m", ""), prompt)

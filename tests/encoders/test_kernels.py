@@ -32,7 +32,16 @@ from harness.encoders.modules import edit_json
 from harness.encoders.transformer import SLICE_TEXTS, TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
-TEXTS = ("The cat sat on the mat.", "a", "dog cat " * 60, "Hello, 42!", "the dog", "mat?", "", "a")
+TEXTS = (
+    "The cat sat on the mat.",
+    "a",
+    "dog cat " * 60,
+    "Hello, 42!",
+    "the dog",
+    "mat?",
+    "",
+    "a",
+)
 PACKED = ("bert", "roberta", "distilbert", "electra", "mpnet")
 EACH_PASS = ("bert", "roberta", "mpnet", "albert", "t5", "gpt2")
 DROPPING = ("bert", "roberta", "mpnet", "xlnet", "t5", "gpt2")
@@ -67,7 +76,9 @@ def test_a_pass_is_the_models_own(kind, library, load):
     encoder = load(kind)
     assert is_packable(encoder.plain.model) == (kind in PACKED)
     kernel = kernel_of(encoder.plain, Choice(route_of(kind), library))
-    texts = TEXTS if kind != "gpt2" else [text or "cat" for text in TEXTS]  # no token, no encoding
+    texts = (
+        TEXTS if kind != "gpt2" else [text or "cat" for text in TEXTS]
+    )  # no token, no encoding
     batch = encoder.tokenizer(texts)
     assert isinstance(kernel, PackedKernel if kind in PACKED else PaddedKernel)
     assert encoding_gap(encoder.plain(batch), kernel(batch)) <= ROUNDING
@@ -109,7 +120,11 @@ def test_workers_order_and_batches_leave_no_trace(kind, load):
 def test_an_error_in_a_worker_is_raised_here_and_ends_the_work():
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError):
-        list(run_batches(lambda n: 1 // (3 - n), range(100), Choice("packed", "torch", 2, 1)))
+        list(
+            run_batches(
+                lambda n: 1 // (3 - n), range(100), Choice("packed", "torch", 2, 1)
+            )
+        )
     assert threading.active_count() == before
 
 
@@ -163,8 +178,14 @@ def test_dropout_is_drawn_from_its_seed_alone(load):
 
 def test_a_checkpoint_whose_dropout_is_zero_is_refused(checkpoint, tmp_path):
     folder = shutil.copytree(checkpoint("bert"), tmp_path / "bert")
-    edit_json(folder / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    with pytest.raises(UsageError, match=r"^tiny: wanted an encoder with dropout, found [^\n]*$"):
+    edit_json(
+        folder / "config.json",
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    with pytest.raises(
+        UsageError, match=r"^tiny: wanted an encoder with dropout, found [^\n]*$"
+    ):
         TINY.load(folder, tmp_path).with_dropout(0)
 
 
@@ -215,7 +236,9 @@ def test_another_precision_is_another_encoder(load):
 
 
 def test_a_device_that_torch_has_not_is_refused(load):
-    with pytest.raises(UsageError, match="wanted a device that torch has, found 'zork'"):
+    with pytest.raises(
+        UsageError, match="wanted a device that torch has, found 'zork'"
+    ):
         load("bert", device="zork")
 
 
@@ -223,9 +246,13 @@ def test_batches_of_a_gpu_hold_as_many_short_texts_as_their_tokens_allow(load):
     """On a CPU: the same numbers in fewer batches."""
     encoder = load("bert")
     texts = [f"the cat {number}" for number in range(4000)]
-    large = replace(encoder, choice=replace(encoder.choice, workers=1, threads=1, tokens=16_384))
+    large = replace(
+        encoder, choice=replace(encoder.choice, workers=1, threads=1, tokens=16_384)
+    )
     small = replace(large, choice=replace(large.choice, tokens=512))
-    batches = [[len(ids) for _, ids in encoder._batches(texts)] for encoder in (large, small)]
+    batches = [
+        [len(ids) for _, ids in encoder._batches(texts)] for encoder in (large, small)
+    ]
     assert [sum(batch) for batch in batches] == [len(texts)] * 2
     assert max(batches[0]) > SLICE_TEXTS > max(batches[1])
     assert encoding_gap(large.encode(texts), small.encode(texts)) <= 1e-5

@@ -26,8 +26,22 @@ from harness.transforms.pooling import NATIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
-EACH_MODULE = ("all-modes", "cls-normalize", "residual", "layers", "lower-case", "static")
-TEXTS = ("the cat sat on the mat", "Dog!", "", "the dog, the cat's mat 42 " * 6, "THE CAT", "a b c")
+EACH_MODULE = (
+    "all-modes",
+    "cls-normalize",
+    "residual",
+    "layers",
+    "lower-case",
+    "static",
+)
+TEXTS = (
+    "the cat sat on the mat",
+    "Dog!",
+    "",
+    "the dog, the cat's mat 42 " * 6,
+    "THE CAT",
+    "a b c",
+)
 
 
 def theirs(folder, prompt=""):
@@ -46,7 +60,9 @@ def ours(folder, prompt=""):
 @pytest.mark.parametrize("kind", rest_slow(MODULES, *EACH_MODULE))
 def test_a_folder_of_the_library_gives_what_its_encode_gives(tmp_path, kind):
     settings = {"prompts": PROMPTS, "default_prompt_name": "query"}
-    folder = saved(tmp_path, kind, truncate_dim=4 if kind == "cls-normalize" else None, **settings)
+    folder = saved(
+        tmp_path, kind, truncate_dim=4 if kind == "cls-normalize" else None, **settings
+    )
     assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
 
 
@@ -56,9 +72,13 @@ def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
     vectors = {prompt: ours(folder, prompt) for prompt in ("", "query", "passage")}
     for prompt, by_prompt in vectors.items():
         assert relative_gap(by_prompt, theirs(folder, prompt)) <= ROUNDING
-    np.testing.assert_array_equal(vectors[""], vectors["passage"])  # an empty prompt is none
+    np.testing.assert_array_equal(
+        vectors[""], vectors["passage"]
+    )  # an empty prompt is none
     assert np.abs(vectors[""] - vectors["query"]).max() > 0.01
-    with pytest.raises(UsageError, match="native:title: wanted a prompt of the model, known are"):
+    with pytest.raises(
+        UsageError, match="native:title: wanted a prompt of the model, known are"
+    ):
         ours(folder, "title")
 
 
@@ -73,10 +93,13 @@ def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
     assert relative_gap(vectors, theirs(folder, "query")) <= ROUNDING
     assert config.identify(folder).key == with_prompts("query").identify(folder).key
     assert (
-        config.identify(folder).key != with_prompts("sts", ("sts", "a cat: ")).identify(folder).key
+        config.identify(folder).key
+        != with_prompts("sts", ("sts", "a cat: ")).identify(folder).key
     )
     assert f"prompts=(('sts', {PROMPTS['query']!r}),)" in repr(config)
-    with pytest.raises(UsageError, match=r"m\.native:query: wanted the prompt 'other', found"):
+    with pytest.raises(
+        UsageError, match=r"m\.native:query: wanted the prompt 'other', found"
+    ):
         with_prompts("query", ("query", "other")).identify(folder)
 
 
@@ -96,11 +119,17 @@ def test_a_folder_of_the_first_versions_is_read(tmp_path):
         if file.name not in ("modules.json", "config_sentence_transformers.json"):
             file.rename(folder / "0_Transformer" / file.name)
     (folder / "config_sentence_transformers.json").unlink()
-    kinds = ("0_Transformer", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense")
+    kinds = (
+        ("0_Transformer", "Transformer"),
+        ("1_Pooling", "Pooling"),
+        ("2_Dense", "Dense"),
+    )
     write_json(folder / "modules.json", [entry(*kind) for kind in kinds])
     modes = {"cls_token": True, "mean_tokens": False, "max_tokens": True}
     pooling = {f"pooling_mode_{mode}": on for mode, on in modes.items()}
-    write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": D, **pooling})
+    write_json(
+        folder / "1_Pooling/config.json", {"word_embedding_dimension": D, **pooling}
+    )
     (folder / "2_Dense").mkdir()
     sizes = {"in_features": 2 * D, "out_features": 3}
     write_json(folder / "2_Dense/config.json", {**sizes, "bias": True})
@@ -110,7 +139,12 @@ def test_a_folder_of_the_first_versions_is_read(tmp_path):
 
 
 def entry(path, kind):
-    return {"idx": 0, "name": kind, "path": path, "type": f"sentence_transformers.models.{kind}"}
+    return {
+        "idx": 0,
+        "name": kind,
+        "path": path,
+        "type": f"sentence_transformers.models.{kind}",
+    }
 
 
 def change(file, **settings):
@@ -134,16 +168,34 @@ REFUSED = [
     (lambda f: (f / "modules.json").unlink(), r"m\.native: .* has no modules\.json"),
     (lambda f: (f / POOLING).unlink(), "wanted the settings of a Pooling, found none"),
     (modules({}), "wanted type and path of each"),
-    (modules(FIRST, entry("1_Pooling", "LSTM")), "found sentence_transformers.models.LSTM"),
-    (modules({"path": "", "type": "custom_st.Transformer"}), r"found custom_st\.Transformer"),
+    (
+        modules(FIRST, entry("1_Pooling", "LSTM")),
+        "found sentence_transformers.models.LSTM",
+    ),
+    (
+        modules({"path": "", "type": "custom_st.Transformer"}),
+        r"found custom_st\.Transformer",
+    ),
     (modules(FIRST), "wanted a Transformer and its Pooling"),
     (modules(entry("../x", "Transformer")), "wanted folders inside"),
-    (change(POOLING, pooling_mode_attention=True), "attention = true is not understood for a Pool"),
+    (
+        change(POOLING, pooling_mode_attention=True),
+        "attention = true is not understood for a Pool",
+    ),
     (change(POOLING, pooling_mode=["median"]), "found 'median'"),
-    (change(READER, model_args={"attn": "sdpa"}), "args = .* is not understood for a Transformer"),
-    (change(DENSE, activation_function="torch.nn.modules.activation.Softmax"), "activation_func"),
+    (
+        change(READER, model_args={"attn": "sdpa"}),
+        "args = .* is not understood for a Transformer",
+    ),
+    (
+        change(DENSE, activation_function="torch.nn.modules.activation.Softmax"),
+        "activation_func",
+    ),
     (change(DENSE, module_input_name="token_embeddings"), "module_input_name"),
-    (change(WHOLE, similarity_fn_name="dot"), "wanted vectors that are compared by their cosine"),
+    (
+        change(WHOLE, similarity_fn_name="dot"),
+        "wanted vectors that are compared by their cosine",
+    ),
     (change(WHOLE, default_prompt_name="none"), "native:none"),
 ]
 
@@ -160,7 +212,9 @@ def test_what_is_not_understood_is_refused_by_name(spoil, complaint, dense, tmp_
 def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
     """Of T5 the library pools the encoder, of BART the decoder."""
     modules = [transformer(tmp_path, "bart"), st.Pooling(D, "mean")]
-    SentenceTransformer(modules=modules).save(str(tmp_path / "model"), create_model_card=False)
+    SentenceTransformer(modules=modules).save(
+        str(tmp_path / "model"), create_model_card=False
+    )
     with pytest.raises(DataError, match=r"m\.native: wanted an encoder, found a bart"):
         ours(tmp_path / "model")
 
@@ -176,7 +230,9 @@ def test_whatever_changes_a_vector_changes_the_key(tmp_path):
     assert key("passage") == key()  # which is no prompt, too
     keys.append(config.with_max_length(9).identify(folder).key)
     weights = load_file(folder / "2_Dense/model.safetensors")
-    save_file({n: 2 * w for n, w in weights.items()}, folder / "2_Dense/model.safetensors")
+    save_file(
+        {n: 2 * w for n, w in weights.items()}, folder / "2_Dense/model.safetensors"
+    )
     keys.append(key())
     for file, settings in (
         (DENSE, {"activation_function": "torch.nn.modules.activation.ReLU"}),
@@ -196,7 +252,10 @@ def test_whatever_changes_a_vector_changes_the_key(tmp_path):
 
 def switch(*on):
     modes = ("cls_token", "mean_tokens", "max_tokens", "lasttoken")
-    return {"word_embedding_dimension": 4, **{f"pooling_mode_{mode}": mode in on for mode in modes}}
+    return {
+        "word_embedding_dimension": 4,
+        **{f"pooling_mode_{mode}": mode in on for mode in modes},
+    }
 
 
 POOLED = ("Transformer", "Pooling")
@@ -213,15 +272,32 @@ ASKED_FOR = [
     (POOLED, {"pooling_mode": "lasttoken"}, {}, "native"),
     (POOLED, {"pooling_mode": ["cls", "mean"]}, {}, "native"),
     (POOLED, {}, {READER: {"do_lower_case": True}}, "native"),
-    (POOLED, {}, {READER.replace("bert", "roberta"): {"do_lower_case": True}}, "native"),
-    (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "query"}}, "native"),
-    (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "passage"}}, "mean"),
+    (
+        POOLED,
+        {},
+        {READER.replace("bert", "roberta"): {"do_lower_case": True}},
+        "native",
+    ),
+    (
+        POOLED,
+        {},
+        {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "query"}},
+        "native",
+    ),
+    (
+        POOLED,
+        {},
+        {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "passage"}},
+        "mean",
+    ),
     (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": None}}, "mean"),
 ]
 
 
 @pytest.mark.parametrize(("kinds", "pooling", "files", "wanted"), ASKED_FOR)
-def test_the_pooling_of_a_folder_is_read_from_its_files(kinds, pooling, files, wanted, tmp_path):
+def test_the_pooling_of_a_folder_is_read_from_its_files(
+    kinds, pooling, files, wanted, tmp_path
+):
     paths = [f"{number}_{kind}" if number else "" for number, kind in enumerate(kinds)]
     listed = [entry(*module) for module in zip(paths, kinds, strict=True)]
     files = {"config.json": {"model_type": "bert"}, **files}
@@ -238,20 +314,35 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(kinds, pooling, files, w
         ("mean", ["mean"], ""),
         ("mean", ["mean", "cls"], "`cls` bypass the modules of m (Pooling)"),
         ("cls-normalize", ["cls"], ""),
-        ("layers", ["mean"], "`mean` bypass the modules of m (WeightedLayerPooling, Pooling)"),
-        ("lower-case", ["mean"], "`mean` bypass the modules of m (Pooling, lower case)"),
+        (
+            "layers",
+            ["mean"],
+            "`mean` bypass the modules of m (WeightedLayerPooling, Pooling)",
+        ),
+        (
+            "lower-case",
+            ["mean"],
+            "`mean` bypass the modules of m (Pooling, lower case)",
+        ),
     ],
 )
-def test_a_plan_says_which_poolings_bypass_the_modules(tmp_path, kind, poolings, modules):
+def test_a_plan_says_which_poolings_bypass_the_modules(
+    tmp_path, kind, poolings, modules
+):
     note = bypassed(TransformerConfig("m", ""), saved(tmp_path, kind), poolings)
     assert note == (modules and f"Poolings such as {modules}; use `m.native`")
 
 
 def test_a_plan_names_whatever_is_bypassed(dense, tmp_path):
-    folder, config = shutil.copytree(dense, tmp_path / "model"), TransformerConfig("m", "")
+    folder, config = (
+        shutil.copytree(dense, tmp_path / "model"),
+        TransformerConfig("m", ""),
+    )
     change(WHOLE, truncate_dim=3, prompts=PROMPTS, default_prompt_name="query")(folder)
     around = "Pooling, Dense, the prompt 'the dog: ', the first 3 dimensions"
-    assert f"modules of m ({around}); use `m.native`" in bypassed(config, folder, ["mean"])
+    assert f"modules of m ({around}); use `m.native`" in bypassed(
+        config, folder, ["mean"]
+    )
     modules(FIRST, {"path": "", "type": "custom_st.Transformer"})(folder)
     assert "(not all of which are read here)" in bypassed(config, folder, ["mean"])
 
@@ -266,7 +357,9 @@ def test_the_own_pooling_of_a_table_is_that_of_its_modules(tmp_path):
     ):
         write_json(folder / "modules.json", listed)
         (folder / "2_Dense").mkdir(exist_ok=True)
-        write_json(folder / "2_Dense/config.json", {"in_features": 3, "out_features": 2})
+        write_json(
+            folder / "2_Dense/config.json", {"in_features": 3, "out_features": 2}
+        )
         assert own_pooling(folder) == wanted
     note = bypassed(SubwordConfig("m"), folder, ["mean"])
     assert note.startswith("Poolings such as `mean` bypass the modules of m (Dense)")
@@ -290,9 +383,15 @@ def test_a_static_embedding_is_read_as_the_library_reads_it(pickled, tmp_path):
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):
     folder = saved(tmp_path, "mean")
-    encoding = NativeConfig(TransformerConfig("m", "")).load(folder, Path(tmp_path)).encode(["a"])
+    encoding = (
+        NativeConfig(TransformerConfig("m", ""))
+        .load(folder, Path(tmp_path))
+        .encode(["a"])
+    )
     with pytest.raises(UsageError, match="lacks"):
         load_registry().poolings["mean"](encoding)
     plain = TransformerConfig("m", "").load(folder, tmp_path).encode(["a"])
-    with pytest.raises(UsageError, match="native: these encodings are not of a model under"):
+    with pytest.raises(
+        UsageError, match="native: these encodings are not of a model under"
+    ):
         NATIVE(plain)

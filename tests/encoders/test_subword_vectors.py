@@ -81,7 +81,11 @@ def test_a_maximum_length_in_the_name_is_the_packages(tmp_path, length):
 
 
 def test_a_text_counts_its_pieces_and_those_that_have_a_vector(tmp_path):
-    tokens = loaded(padded_folder(tmp_path)).encode(["unknown zebra cat", "", "the dog"]).tokens
+    tokens = (
+        loaded(padded_folder(tmp_path))
+        .encode(["unknown zebra cat", "", "the dog"])
+        .tokens
+    )
     assert tokens.tolist() == [[4, 3], [0, 0], [2, 2]]
 
 
@@ -91,7 +95,9 @@ def padded_folder(tmp_path):
 
 def test_a_text_that_the_tokenizer_cannot_split_is_refused(tmp_path):
     encoder = loaded(written(tmp_path / "m", unigram(None), PLAIN, {}))
-    with pytest.raises(DataError, match=r"splits every text, found one that says: .*unk_id"):
+    with pytest.raises(
+        DataError, match=r"splits every text, found one that says: .*unk_id"
+    ):
         encoder.encode(["zebra"])
 
 
@@ -108,7 +114,9 @@ def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
     keys += [SubwordConfig("m2v", max_length=9).identify(folder).key]
     keys += [SubwordConfig("m2v").identify(made(tmp_path / "u", unit=True)).key]
     keys += [SubwordConfig("m2v").identify(made(tmp_path / "s", shared=True)).key]
-    keys += [SubwordConfig("m2v").identify(variant(tmp_path / "l", "a maximum length")).key]
+    keys += [
+        SubwordConfig("m2v").identify(variant(tmp_path / "l", "a maximum length")).key
+    ]
     tokens = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(tokens.replace("true", "false", 1))
     keys += [SubwordConfig("m2v").identify(folder).key]
@@ -135,7 +143,10 @@ BEFORE_THE_FIRST = np.arange(len(PIECES)) - 1
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (lambda f: (f / "config.json").unlink(), "wanted model_type model2vec, found None"),
+        (
+            lambda f: (f / "config.json").unlink(),
+            "wanted model_type model2vec, found None",
+        ),
         (lambda f: (f / "model.safetensors").write_bytes(b"x"), "wanted safetensors"),
         (with_tensors(w=VECTORS), "wanted a table `emb"),
         (with_tensors(**{"embedding.weight": VECTORS}), "wanted a table `embeddings`"),
@@ -144,11 +155,26 @@ BEFORE_THE_FIRST = np.arange(len(PIECES)) - 1
         (with_tensors(embeddings=np.vstack([VECTORS, VECTORS])), "found 24"),
         (with_tensors(embeddings=VECTORS * np.inf), "wanted finite numbers"),
         (with_tensors(embeddings=VECTORS > 0), "wanted vectors of real numbers"),
-        (with_tensors(**SHARED | {"weights": SHARED["weights"][:4]}), "a weight for each of"),
-        (with_tensors(**SHARED | {"mapping": SHARED["mapping"][:4]}), "a row for each of"),
-        (with_tensors(**SHARED | {"mapping": SHARED["mapping"] * 1.0}), "a row for each of"),
-        (with_tensors(embeddings=VECTORS, mapping=BEFORE_THE_FIRST), "a row for each of"),
-        (lambda f: (f / "tokenizer.json").rename(f / "vocab.txt"), r"wanted a tokenizer\.json"),
+        (
+            with_tensors(**SHARED | {"weights": SHARED["weights"][:4]}),
+            "a weight for each of",
+        ),
+        (
+            with_tensors(**SHARED | {"mapping": SHARED["mapping"][:4]}),
+            "a row for each of",
+        ),
+        (
+            with_tensors(**SHARED | {"mapping": SHARED["mapping"] * 1.0}),
+            "a row for each of",
+        ),
+        (
+            with_tensors(embeddings=VECTORS, mapping=BEFORE_THE_FIRST),
+            "a row for each of",
+        ),
+        (
+            lambda f: (f / "tokenizer.json").rename(f / "vocab.txt"),
+            r"wanted a tokenizer\.json",
+        ),
         (lambda f: (f / "tokenizer.json").write_text("{}"), "wanted a tokenizer"),
         (with_tokenizer(byte_pairs(dropout=0.1)), "dropout = 0.1 .* at random"),
         (with_config(max_length="512"), "max_length = '512'"),

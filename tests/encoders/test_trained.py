@@ -58,7 +58,9 @@ def family(place: Path, **change) -> FamilyConfig:
 def run_train(monkeypatch, config, *options):
     found = replace(load_registry(), encoders={config.name: config})
     monkeypatch.setattr("harness.resolve.load_registry", lambda: found)
-    return CliRunner().invoke(app, ["train", "family", config.name, "--cache", "cache", *options])
+    return CliRunner().invoke(
+        app, ["train", "family", config.name, "--cache", "cache", *options]
+    )
 
 
 # In a run
@@ -147,7 +149,9 @@ def test_what_this_recipe_and_seed_did_not_make_is_refused(place, monkeypatch):
         {"start": None},
     ):
         (folder / "training.json").write_text(json.dumps(training | change))
-        with pytest.raises(DataError, match="wanted seed 0 of harness train simcse-sup"):
+        with pytest.raises(
+            DataError, match="wanted seed 0 of harness train simcse-sup"
+        ):
             kin.member(0).identify(folder)
 
 
@@ -160,7 +164,9 @@ def no_bar(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_bar")
-def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place, capsys):
+def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
+    place, capsys
+):
     spot = family(place, on_the_spot=True)
     assert is_embedded(spot)
     assert not is_embedded(family(place))
@@ -177,7 +183,9 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)
     assert capsys.readouterr().out.count("harness train simcse-sup") == 2
-    assert [entry.to_train for entry in make_plan(planned, texts).encoders] == [False] * 3
+    assert [entry.to_train for entry in make_plan(planned, texts).encoders] == [
+        False
+    ] * 3
 
 
 @pytest.mark.usefixtures("no_bar")
@@ -189,7 +197,9 @@ def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place):
     works = on_the_spot(planned, texts.places)
     for engine in (InProcess(), Processes(2)):
         store = Store(place / f"runs-{engine.workers}")
-        made = list(execute_on(engine, planned, RunContext(texts, store), trainings=works))
+        made = list(
+            execute_on(engine, planned, RunContext(texts, store), trainings=works)
+        )
         assert sorted(outcome.status for outcome in made) == ["failed", "measured"]
         [why] = [outcome.message for outcome in made if outcome.message]
         assert why.startswith("kin, seed 0: --file triplets.csv: wanted a file")
@@ -213,7 +223,9 @@ def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeyp
     for kind in RECIPES.values():
         monkeypatch.setattr(kind, "prepare", prepare)
     monkeypatch.setattr(Recipe, "start_folder", Path())
-    monkeypatch.setattr(hardware, "cuda_devices", lambda: 1)  # some recipes name a device
+    monkeypatch.setattr(
+        hardware, "cuda_devices", lambda: 1
+    )  # some recipes name a device
     words = [*config.recipe.split(), "--seed", "3", "--out", "x", "--threads", "2"]
     done = CliRunner().invoke(app, ["train", *words])
     assert "no training here" in str(done.exception)
@@ -225,5 +237,6 @@ def test_a_registered_family_starts_from_the_encoder_that_it_names(config):
     words = config.recipe.split()
     assert words[words.index("--from") + 1] == config.start.name
     assert load_registry().encoders[config.start.name] == config.start
-    # SBERT's released checkpoints have no revision that anybody verified: a download pins them.
+    # SBERT's released checkpoints have no revision that anybody verified: a download
+    # pins them.
     assert config.start.weights_sha256 or config.start.revision or config.start in NLI

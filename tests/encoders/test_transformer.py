@@ -19,12 +19,24 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from baselines.minilm import MINILM
 from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
-from harness.encoders.checkpoint import GOLDEN_SENTENCE, Fingerprint, config_digest, rules_digest
+from harness.encoders.checkpoint import (
+    GOLDEN_SENTENCE,
+    Fingerprint,
+    config_digest,
+    rules_digest,
+)
 from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
-TEXTS = ("The cat sat on the mat.", "a", "dog cat " * 60, "Hello, world! 42", "the dog", "mat?")
+TEXTS = (
+    "The cat sat on the mat.",
+    "a",
+    "dog cat " * 60,
+    "Hello, world! 42",
+    "the dog",
+    "mat?",
+)
 WORDS = "embeddings.word_embeddings.weight"
 
 
@@ -59,7 +71,9 @@ def change_tensors(change):
 
 
 def without_weights(start):
-    return change_tensors(lambda t: {k: v for k, v in t.items() if not k.startswith(start)})
+    return change_tensors(
+        lambda t: {k: v for k, v in t.items() if not k.startswith(start)}
+    )
 
 
 def with_weights(**tensors):
@@ -96,13 +110,18 @@ def remove(pattern):
 def to_pickle(folder, content=None):
     """Replace the weights by the legacy form of them, or of something else."""
     file = folder / "model.safetensors"
-    torch.save(load_file(file) if content is None else content, folder / "pytorch_model.bin")
+    torch.save(
+        load_file(file) if content is None else content, folder / "pytorch_model.bin"
+    )
     file.unlink()
 
 
 def to_pickle_with_views(folder):
     tensors = load_file(folder / "model.safetensors")
-    views = {"cls.predictions.decoder.weight": tensors[WORDS], "cls.spare": tensors[WORDS].T}
+    views = {
+        "cls.predictions.decoder.weight": tensors[WORDS],
+        "cls.spare": tensors[WORDS].T,
+    }
     to_pickle(folder, {**tensors, **views})
 
 
@@ -141,7 +160,9 @@ def other_tokenizer(folder):
 def test_text_beyond_the_maximum_length_leaves_no_trace(checkpoint, tmp_path):
     encoder = TINY.with_max_length(6).load(checkpoint("bert"), tmp_path)
     assert len(encoder.tokenizer(["the cat sat on the mat"])[0]) == 6
-    cut, whole = (encoder.encode([text]) for text in ("the cat sat on the mat", "the cat sat on"))
+    cut, whole = (
+        encoder.encode([text]) for text in ("the cat sat on the mat", "the cat sat on")
+    )
     assert encoding_gap(cut, whole) == 0
     assert encoder.encode([]).mean.shape == (0, 4, 32)
 
@@ -169,21 +190,31 @@ HARMLESS_SETTINGS = {
     "_name_or_path": "x",
 }
 ALIKE = {
-    "heads of the pre-training": ("bert", with_weights(**{head: torch.zeros(3) for head in HEADS})),
+    "heads of the pre-training": (
+        "bert",
+        with_weights(**{head: torch.zeros(3) for head in HEADS}),
+    ),
     "harmless settings": ("bert", change_config(**HARMLESS_SETTINGS)),
     "a decoder that is not run": ("t5", without_weights("decoder")),
     "half precision, computed in float32": ("bert", to_half),
     "shards": ("bert", to_shards),
     "a pickle": ("bert", to_pickle),
     "a pickle of views and tied tensors": ("bert", to_pickle_with_views),
-    "a pickle beside safetensors": ("bert", with_file("pytorch_model.bin", b"not a pickle")),
+    "a pickle beside safetensors": (
+        "bert",
+        with_file("pytorch_model.bin", b"not a pickle"),
+    ),
 }
 
 
 @pytest.mark.parametrize(("kind", "change"), ALIKE.values(), ids=ALIKE)
-def test_how_the_same_weights_lie_on_disk_moves_no_vector(kind, change, copied, tmp_path):
+def test_how_the_same_weights_lie_on_disk_moves_no_vector(
+    kind, change, copied, tmp_path
+):
     folder = copied(kind)
-    change_tensors(lambda t: {k: v.half().float() for k, v in t.items()})(folder)  # what it holds
+    change_tensors(lambda t: {k: v.half().float() for k, v in t.items()})(
+        folder
+    )  # what it holds
     whole = TINY.load(folder, tmp_path).encode(TEXTS)
     change(folder)
     assert encoding_gap(whole, TINY.load(folder, tmp_path).encode(TEXTS)) == 0
@@ -208,10 +239,15 @@ def test_weights_that_are_not_finite_never_reach_a_score(bert, tmp_path):
 
 def fingerprinted(folder):
     """The tiny BERT with its fingerprint, as an embedded encoder has one."""
-    config, loaded = json.loads((folder / "config.json").read_text()), TINY.load(folder, folder)
+    config, loaded = (
+        json.loads((folder / "config.json").read_text()),
+        TINY.load(folder, folder),
+    )
     vocabulary = digest_of(loaded.tokenizer.tokenizer.get_vocab())
     length, rules = TINY.identify(folder).max_length, rules_digest(folder)
-    return replace(TINY, fingerprint=Fingerprint(vocabulary, config_digest(config), length, rules))
+    return replace(
+        TINY, fingerprint=Fingerprint(vocabulary, config_digest(config), length, rules)
+    )
 
 
 @pytest.mark.parametrize(
@@ -227,7 +263,9 @@ def fingerprinted(folder):
         ),
     ],
 )
-def test_a_name_with_a_fingerprint_refuses_other_files(change, complaint, bert, tmp_path):
+def test_a_name_with_a_fingerprint_refuses_other_files(
+    change, complaint, bert, tmp_path
+):
     config = fingerprinted(bert)
     true = config.load(bert, tmp_path).encode(TEXTS)
     change_config(**HARMLESS_SETTINGS)(bert)
@@ -241,7 +279,10 @@ def test_a_name_with_a_fingerprint_refuses_other_files(change, complaint, bert, 
 
 def test_other_weights_than_the_pinned_are_refused(bert):
     weights = TINY.identify(bert).digests["weights"]
-    assert replace(TINY, weights_sha256=weights).identify(bert).digests["weights"] == weights
+    assert (
+        replace(TINY, weights_sha256=weights).identify(bert).digests["weights"]
+        == weights
+    )
     with pytest.raises(DataError, match=f"sha256 {weights}, wanted {'0' * 64}"):
         replace(TINY, weights_sha256="0" * 64).identify(bert)
 
@@ -249,7 +290,9 @@ def test_other_weights_than_the_pinned_are_refused(bert):
 def test_the_key_is_the_content_and_not_the_place(bert, checkpoint, tmp_path):
     (bert / "README.md").write_text("A card.")
     identity = TINY.identify(bert)
-    assert identity == replace(TINY, name="other", repo="other").identify(checkpoint("bert"))
+    assert identity == replace(TINY, name="other", repo="other").identify(
+        checkpoint("bert")
+    )
     assert TINY.load(bert, tmp_path).key == identity.key
 
 
@@ -279,14 +322,18 @@ def test_a_pickled_checkpoint_is_converted_once(bert, tmp_path):
     TINY.load(bert, tmp_path)
     converted, seal = sorted((tmp_path / "converted").iterdir())
     assert converted.name == f"{weights}.safetensors"
-    assert seal.read_text() == digest_of({"source": weights, "form": sha256_of(converted)})
+    assert seal.read_text() == digest_of(
+        {"source": weights, "form": sha256_of(converted)}
+    )
     written = converted.stat().st_mtime_ns
     TINY.load(bert, tmp_path)
     assert converted.stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize("part", [".safetensors", ".sha256"])
-@pytest.mark.parametrize("change", [lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b[:9], None])
+@pytest.mark.parametrize(
+    "change", [lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b[:9], None]
+)
 def test_a_damaged_conversion_is_made_again(part, change, bert, tmp_path):
     to_pickle(bert)
     true = TINY.load(bert, tmp_path).encode(TEXTS)
@@ -345,7 +392,9 @@ def test_a_pickle_that_runs_code_is_refused_before_it_does(hidden, bert, tmp_pat
 )
 def test_the_checkpoints_own_length(kind, sentence_bert, tokenizer, wanted, copied):
     folder = copied(kind)
-    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": sentence_bert}))
+    (folder / "sentence_bert_config.json").write_text(
+        json.dumps({"max_seq_length": sentence_bert})
+    )
     edit_json(folder / "tokenizer_config.json", model_max_length=tokenizer)
     assert TINY.identify(folder).max_length == wanted
 
@@ -353,7 +402,9 @@ def test_the_checkpoints_own_length(kind, sentence_bert, tokenizer, wanted, copi
 def test_a_length_that_nobody_states_must_be_given(copied):
     folder = copied("xlnet")
     edit_json(folder / "tokenizer_config.json", model_max_length=None)
-    with pytest.raises(UsageError, match="states no maximum length; give one, as in tiny:512"):
+    with pytest.raises(
+        UsageError, match="states no maximum length; give one, as in tiny:512"
+    ):
         TINY.identify(folder)
     assert TINY.with_max_length(512).identify(folder).max_length == 512
 
@@ -397,16 +448,25 @@ BROKEN = [
     (without_weights(WORDS), f"lacks 1 of its encoder's weights, first {WORDS}"),
     (without_weights("encoder.layer.1.output"), "lacks 4 of its encoder's weights"),
     (with_weights(**{"pooler.dense.bias": torch.zeros(3)}), OPENS),
-    (change_config(num_hidden_layers=2), r"16 weights .* no place for, first encoder\.layer\.2\."),
+    (
+        change_config(num_hidden_layers=2),
+        r"16 weights .* no place for, first encoder\.layer\.2\.",
+    ),
     (remove("model.safetensors"), "no weights; wanted model.safetensors"),
     (cut_weights, "wanted safetensors"),
     (without_a_shard, "beside it; fetch the whole checkpoint"),
-    *((with_index(x), "beside it") for x in ("../model.safetensors", "/etc/passwd", "weights.bin")),
+    *(
+        (with_index(x), "beside it")
+        for x in ("../model.safetensors", "/etc/passwd", "weights.bin")
+    ),
     (remove("config.json"), "wanted a config.json in it"),
     (with_file("config.json", b"{"), "config.json: wanted JSON"),
     (remove("tokenizer*"), NO_TOKENIZER),
     (remove("tokenizer.json"), NO_TOKENIZER),
-    (change_vocabulary(forget_words), "the tokenizer makes each of man, .* it has no vocabulary"),
+    (
+        change_vocabulary(forget_words),
+        "the tokenizer makes each of man, .* it has no vocabulary",
+    ),
     (other_tokenizer, "261 tokens, the checkpoint vectors for 93"),
     (change_config(model_type="zork"), OPENS),
     (change_config(hidden_size="wide"), OPENS),
@@ -414,9 +474,18 @@ BROKEN = [
     (pickled(b""), r"pytorch_model.bin: wanted"),
     (pickled(b"PK\x03\x04"), r"pytorch_model.bin: wanted"),
     (pickled(pickle.dumps([1, 2], 2)), r"pytorch_model.bin: wanted"),
-    (pickled(b"\x80\x02cposix\nsystem\n."), "found a use of posix.system; it was not loaded"),
-    (pickled(b"\x80\x02c\x1b[31mposix\nsystem\n."), "found something else, or a damaged file"),
-    (pickled(LFS_POINTER), r"pytorch_model.bin: wanted the file itself, found a git-lfs pointer"),
+    (
+        pickled(b"\x80\x02cposix\nsystem\n."),
+        "found a use of posix.system; it was not loaded",
+    ),
+    (
+        pickled(b"\x80\x02c\x1b[31mposix\nsystem\n."),
+        "found something else, or a damaged file",
+    ),
+    (
+        pickled(LFS_POINTER),
+        r"pytorch_model.bin: wanted the file itself, found a git-lfs pointer",
+    ),
     (with_file("model.safetensors", LFS_POINTER), "found a git-lfs pointer"),
     (
         with_file("config.json", LFS_POINTER),
@@ -428,8 +497,14 @@ BROKEN = [
     ),
     (to_pickled_shards, r"found pickles in shards \(pytorch_model.bin.index.json\)"),
     (to_other_weights("tf_model.h5"), "found tf_model.h5, which is not read"),
-    (to_other_weights("adapter_model.safetensors"), "found adapter_model.safetensors, which is no"),
-    (partial(to_pickle, content={"state_dict": {}}), "wanted tensors by name, found a dict"),
+    (
+        to_other_weights("adapter_model.safetensors"),
+        "found adapter_model.safetensors, which is no",
+    ),
+    (
+        partial(to_pickle, content={"state_dict": {}}),
+        "wanted tensors by name, found a dict",
+    ),
 ]
 
 

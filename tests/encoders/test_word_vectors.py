@@ -22,7 +22,12 @@ from harness.encoders.word_tokenizer import (
     SENTENCE_TRANSFORMERS,
     Tokeniser,
 )
-from harness.encoders.word_vectors import StaticConfig, first_rows, read_vectors, write_vectors
+from harness.encoders.word_vectors import (
+    StaticConfig,
+    first_rows,
+    read_vectors,
+    write_vectors,
+)
 
 WORDS = ("the", "The", "cat", "n't", "do", ". . .", "café", "the")
 VECTORS = np.random.default_rng(1).normal(size=(len(WORDS), 3)).astype(np.float32)
@@ -32,7 +37,9 @@ AS_WRITTEN = Tokeniser("whitespace", "keep")
 def lines(words, vectors):
     """As GloVe prints them; repr keeps every bit of a float32."""
     rows = zip(words, vectors, strict=True)
-    return "".join(f"{word} {' '.join(repr(float(x)) for x in row)}\n" for word, row in rows)
+    return "".join(
+        f"{word} {' '.join(repr(float(x)) for x in row)}\n" for word, row in rows
+    )
 
 
 def packed(**arrays):
@@ -61,7 +68,10 @@ def encoder(folder, tokeniser=AS_WRITTEN):
     [
         ("v.txt", LINES.encode()),
         ("v.txt", b"\xef\xbb\xbf" + LINES.encode()),
-        ("v.vec", f"{len(WORDS)} {VECTORS.shape[1]}\n{LINES}".replace("\n", " \n").encode()),
+        (
+            "v.vec",
+            f"{len(WORDS)} {VECTORS.shape[1]}\n{LINES}".replace("\n", " \n").encode(),
+        ),
         ("v.txt.gz", gzip.compress(LINES.encode())),
         ("v.npz", packed(words=np.array(WORDS), vectors=VECTORS)),
         ("v.npz", packed(words=[word.encode() for word in WORDS], vectors=VECTORS)),
@@ -82,13 +92,19 @@ def is_number(text):
         return False
 
 
-# Any word that can be told from the numbers behind it, Unicode's own line ends included.
-WORD = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1).filter(
+# Any word that can be told from the numbers behind it, Unicode's own line ends
+# included.
+WORD = st.text(
+    st.characters(codec="utf-8", exclude_characters="\n"), min_size=1
+).filter(
     lambda word: (
-        word == word.strip(" \t\r") and not is_number(f" {word}".replace("\t", " ").split(" ")[-1])
+        word == word.strip(" \t\r")
+        and not is_number(f" {word}".replace("\t", " ").split(" ")[-1])
     )
 )
-TABLE = st.tuples(st.lists(WORD, min_size=1, max_size=5), st.integers(1, 4), st.integers(0, 99))
+TABLE = st.tuples(
+    st.lists(WORD, min_size=1, max_size=5), st.integers(1, 4), st.integers(0, 99)
+)
 
 
 @given(TABLE)
@@ -96,7 +112,11 @@ TABLE = st.tuples(st.lists(WORD, min_size=1, max_size=5), st.integers(1, 4), st.
 def test_what_is_written_is_read(tmp_path_factory, table):
     words, dimensions, seed = table
     folder = tmp_path_factory.mktemp("v")
-    vectors = np.random.default_rng(seed).normal(size=(len(words), dimensions)).astype(np.float32)
+    vectors = (
+        np.random.default_rng(seed)
+        .normal(size=(len(words), dimensions))
+        .astype(np.float32)
+    )
     write_vectors(folder / "v.safetensors", words, vectors)
     # Without a header, a first word without blanks is what tells the dimensions.
     printed = lines(["first", *words], np.vstack([vectors[:1], vectors]))
@@ -115,36 +135,92 @@ DAMAGED = [
     ("v.txt", b"a 1 2\nb 1 x\n", r"v.txt:2: wanted a word and 2 numbers"),
     ("v.txt", b"a 1 2\nb 1 1_0\n", r"v.txt:2: wanted a word and 2 numbers"),
     ("v.txt", b"a\n", r"v.txt:1: wanted a word and some numbers"),
-    ("v.txt", b"a 1 2\n\xff 1 2\n", r"v.txt:2: wanted words in UTF-8, found .*; save it as UTF-8"),
+    (
+        "v.txt",
+        b"a 1 2\n\xff 1 2\n",
+        r"v.txt:2: wanted words in UTF-8, found .*; save it as UTF-8",
+    ),
     ("v.txt", b"2 2\na 1 2\n", r"v.txt:1: wanted 2 words, found 1"),
     ("v.txt", b"1 2\na 1 2\nb 1 2\n", r"v.txt:1: wanted 1 words, found 2"),
     # The first line does not agree with the rest.
-    ("v.txt", b"2 1\na 1 2\nb 1 2\n", r"v.txt:1: wanted a word and 2 numbers, as line 2 has"),
-    ("v.txt", b"2 3\na 1 2\nb 1 2\n", r"v.txt:1: wanted a word and 2 numbers, as line 2 has"),
-    ("v.txt", b"2 0\na 1 2\nb 1 2\n", r"v.txt:1: wanted a word and 2 numbers, as line 2 has"),
-    ("v.txt", b"2 3 1\na 1 2 3\nb 1 2 3\n", r"v.txt:1: wanted .* 3 numbers, .* found b'2 3 1"),
+    (
+        "v.txt",
+        b"2 1\na 1 2\nb 1 2\n",
+        r"v.txt:1: wanted a word and 2 numbers, as line 2 has",
+    ),
+    (
+        "v.txt",
+        b"2 3\na 1 2\nb 1 2\n",
+        r"v.txt:1: wanted a word and 2 numbers, as line 2 has",
+    ),
+    (
+        "v.txt",
+        b"2 0\na 1 2\nb 1 2\n",
+        r"v.txt:1: wanted a word and 2 numbers, as line 2 has",
+    ),
+    (
+        "v.txt",
+        b"2 3 1\na 1 2 3\nb 1 2 3\n",
+        r"v.txt:1: wanted .* 3 numbers, .* found b'2 3 1",
+    ),
     ("v.txt", b"a 1\nb 1 2\nc 1 2\n", r"v.txt:1: wanted .* 2 numbers, .* found b'a 1"),
-    ("v.txt", b"a 1 2 3\nb 1 2\nc 1 2\n", r"v.txt:1: wanted .* 2 numbers, .* found b'a 1 2 3"),
+    (
+        "v.txt",
+        b"a 1 2 3\nb 1 2\nc 1 2\n",
+        r"v.txt:1: wanted .* 2 numbers, .* found b'a 1 2 3",
+    ),
     ("v.txt", b"3 2\nb 1 2\nc 1 2\n", r"v.txt:1: wanted 3 words, found 2"),
     ("v.txt", b"w x y\nb 1 2\nc 1 2\n", r"v.txt:1: wanted a word and 2 numbers"),
     ("v.txt", b"2\nb 1 2\nc 1 2\n", r"v.txt:1: wanted a word and some numbers"),
     # A line does not agree with the lines before it.
     ("v.txt", b"a 1 2\nb 1\nc 1 2\n", r"v.txt:2: wanted a word and 2 numbers"),
-    ("v.txt", b"a 1 2\nb 1 2\nc 1 2 3\n", r"v.txt:3: .* found the word 'c 1', which ends in a n"),
-    ("v.txt", b"3 2\na 1 2\nb 1 2\nc 1 2 3\n", r"v.txt:4: .* found the word 'c 1', which ends"),
+    (
+        "v.txt",
+        b"a 1 2\nb 1 2\nc 1 2 3\n",
+        r"v.txt:3: .* found the word 'c 1', which ends in a n",
+    ),
+    (
+        "v.txt",
+        b"3 2\na 1 2\nb 1 2\nc 1 2 3\n",
+        r"v.txt:4: .* found the word 'c 1', which ends",
+    ),
     # Something else than one blank stands behind the word, or before it.
-    ("v.txt", b"a\t1 2\nb\t1 2\n", r"v.txt:1: .* found the word 'a\\t1', which ends in a number"),
-    ("v.txt", b"2 1\na\t1 2\nb\t1 2\n", r"v.txt:2: .* found the word 'a\\t1', which ends in a"),
+    (
+        "v.txt",
+        b"a\t1 2\nb\t1 2\n",
+        r"v.txt:1: .* found the word 'a\\t1', which ends in a number",
+    ),
+    (
+        "v.txt",
+        b"2 1\na\t1 2\nb\t1 2\n",
+        r"v.txt:2: .* found the word 'a\\t1', which ends in a",
+    ),
     ("v.txt", b"a\t1\t2\nb\t1\t2\n", r"v.txt:1: wanted a word and some numbers"),
-    ("v.txt", b"2 2\na  1 2\nb  1 2\n", r"v.txt:2: .* found the word 'a '; put one blank behind"),
+    (
+        "v.txt",
+        b"2 2\na  1 2\nb  1 2\n",
+        r"v.txt:2: .* found the word 'a '; put one blank behind",
+    ),
     ("v.txt", b" a 1 2\n b 1 2\n", r"v.txt:1: wanted"),
-    ("v.txt", b"a 1 2\n b 1 2\n", r"v.txt:2: .* found the word ' b'; put one blank behind"),
+    (
+        "v.txt",
+        b"a 1 2\n b 1 2\n",
+        r"v.txt:2: .* found the word ' b'; put one blank behind",
+    ),
     ("v.txt", b"a 1 2\n 1 2\n", r"v.txt:2: .* found the word ''"),
     ("v.txt", b"2 2\na\t 1 2\nb\t 1 2\n", r"v.txt:2: .* found the word 'a\\t'"),
     ("v.txt", b"a,1 2\nb,1 2\n", r"v.txt:1: .* each word holds more, such as 'a,1'"),
-    ("v.txt", b"a:0.5 2\nb:-1 2\n", r"v.txt:1: .* each word holds more, such as 'a:0.5'"),
+    (
+        "v.txt",
+        b"a:0.5 2\nb:-1 2\n",
+        r"v.txt:1: .* each word holds more, such as 'a:0.5'",
+    ),
     ("v.txt", "a\xa01 2\nb\xa01 2\n".encode(), r"v.txt:1: .* each word holds more"),
-    ("v.txt", b"2 2\n0 a 1 2\n1 b 1 2\n", r"v.txt:1: .* each word holds more, such as '0 a'"),
+    (
+        "v.txt",
+        b"2 2\n0 a 1 2\n1 b 1 2\n",
+        r"v.txt:1: .* each word holds more, such as '0 a'",
+    ),
     ("v.txt", b"a 0,5 2\n", r"v.txt:1: wanted a word and 2 numbers"),
     ("v.txt", b"a 1 nan\n", "wanted finite numbers, found others in the vector of 'a'"),
     ("v.txt", b"a 1 1e99\n", "wanted finite numbers"),
@@ -154,15 +230,47 @@ DAMAGED = [
     ("v.txt.gz", b"none of these", "wanted gzip"),
     ("v.txt.gz", gzip.compress(LINES.encode())[:-20], "wanted gzip"),
     ("v.npz", packed(words=WORDS), ARRAYS),
-    ("v.npz", packed(words=WORDS, vectors=VECTORS[:2]), "wanted a vector a word, found 8"),
-    ("v.npz", packed(words=["a"], vectors=np.array([[1 + 2j]])), "real numbers, found complex"),
-    ("v.npz", packed(words=np.array([["a"], ["b"]]), vectors=np.eye(2)), r"shape \(2, 1\); save"),
-    ("v.npz", packed(words=np.array([["a", "b"]]), vectors=np.eye(2)), r"shape \(1, 2\); save"),
-    ("v.npz", packed(words=np.arange(2), vectors=np.eye(2)), "as a row of text, found .* int64"),
-    ("v.npz", packed(words=np.eye(2), vectors=np.eye(2)), "as a row of text, found .* float64"),
+    (
+        "v.npz",
+        packed(words=WORDS, vectors=VECTORS[:2]),
+        "wanted a vector a word, found 8",
+    ),
+    (
+        "v.npz",
+        packed(words=["a"], vectors=np.array([[1 + 2j]])),
+        "real numbers, found complex",
+    ),
+    (
+        "v.npz",
+        packed(words=np.array([["a"], ["b"]]), vectors=np.eye(2)),
+        r"shape \(2, 1\); save",
+    ),
+    (
+        "v.npz",
+        packed(words=np.array([["a", "b"]]), vectors=np.eye(2)),
+        r"shape \(1, 2\); save",
+    ),
+    (
+        "v.npz",
+        packed(words=np.arange(2), vectors=np.eye(2)),
+        "as a row of text, found .* int64",
+    ),
+    (
+        "v.npz",
+        packed(words=np.eye(2), vectors=np.eye(2)),
+        "as a row of text, found .* float64",
+    ),
     ("v.npz", packed(words=[b"a", b"\xff"], vectors=np.eye(2)), ARRAYS),
-    ("v.safetensors", tensors(np.frombuffer(b"a\r\nb", np.uint8)), "found uint8 .* with CRLF"),
-    ("v.safetensors", tensors(np.array([97, 10, 98])), "wanted `words` as bytes .* found int64"),
+    (
+        "v.safetensors",
+        tensors(np.frombuffer(b"a\r\nb", np.uint8)),
+        "found uint8 .* with CRLF",
+    ),
+    (
+        "v.safetensors",
+        tensors(np.array([97, 10, 98])),
+        "wanted `words` as bytes .* found int64",
+    ),
     ("v.safetensors", tensors(np.array([[97, 10, 98]], np.uint8)), r"shape \(1, 3\)"),
     ("v.safetensors", tensors(np.frombuffer(b"a\nb\n", np.uint8)), "found 3 words"),
 ]
@@ -195,7 +303,11 @@ def test_nothing_is_unpickled(tmp_path):
         (Tokeniser("whitespace", "keep", strip=True), "(cat), Cat!", ["cat"]),
         (Tokeniser("whitespace", "fallback", strip=True), "(Cat),", ["cat"]),
         (Tokeniser("words", "keep"), "cat,the don't café.", ["cat", "the", "café"]),
-        (Tokeniser("treebank", "fallback"), "Don't! DON'T n't", ["do", "n't", "do", "n't", "n't"]),
+        (
+            Tokeniser("treebank", "fallback"),
+            "Don't! DON'T n't",
+            ["do", "n't", "do", "n't", "n't"],
+        ),
         (SENTENCE_TRANSFORMERS, "The the 'cat' CAT. do", ["The", "cat", "cat"]),
         (PLAIN_TOKENISER, "", []),
     ],
@@ -219,7 +331,10 @@ def test_nltk_s_words_have_no_hyphen_and_no_clitic_not(text, words):
 
 def test_the_preset_is_sentence_transformers_average(tmp_path):
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
+    from sentence_transformers.sentence_transformer.modules import (
+        Pooling,
+        WordEmbeddings,
+    )
     from sentence_transformers.sentence_transformer.modules.tokenizer import (
         ENGLISH_STOP_WORDS,
         WhitespaceTokenizer,
@@ -234,14 +349,18 @@ def test_the_preset_is_sentence_transformers_average(tmp_path):
     shouted = [word.upper() for word in stop[::3]]
     others = ["RAIN", "'cats'", "rain,", "(U.S.)", "unknown", "--", "x-Ray!"]
     pieces = [*words, *stop, *shouted, *others]
-    texts = [" ".join(rng.choice(pieces, size)) for size in rng.integers(1, 12, 200)] + ["", "--"]
+    texts = [
+        " ".join(rng.choice(pieces, size)) for size in rng.integers(1, 12, 200)
+    ] + ["", "--"]
 
     config = StaticConfig("v", SENTENCE_TRANSFORMERS)
     ours = config.load(tmp_path / "v.safetensors", tmp_path).encode(texts).mean[:, 0]
     embeddings = WordEmbeddings(WhitespaceTokenizer(words), vectors)
     model = SentenceTransformer(modules=[embeddings, Pooling(8, "mean")], device="cpu")
     assert relative_gap(ours, model.encode(texts, show_progress_bar=False)) <= ROUNDING
-    assert (np.abs(ours).sum(1) == 0).any()  # texts of nothing but stop words are among them
+    assert (
+        np.abs(ours).sum(1) == 0
+    ).any()  # texts of nothing but stop words are among them
 
 
 # The mean, and what it is the mean of
@@ -265,8 +384,13 @@ def test_a_mean_is_over_the_known_words_with_repetitions(tmp_path_factory, words
         (SENTENCE_TRANSFORMERS, "and the cat sat", [2, 1]),  # stop words are no words
     ],
 )
-def test_tokens_are_counted_and_those_that_have_a_vector(tmp_path, tokeniser, text, counts):
-    assert encoder(tmp_path, tokeniser).encode(["cat", text]).tokens.tolist() == [[1, 1], counts]
+def test_tokens_are_counted_and_those_that_have_a_vector(
+    tmp_path, tokeniser, text, counts
+):
+    assert encoder(tmp_path, tokeniser).encode(["cat", text]).tokens.tolist() == [
+        [1, 1],
+        counts,
+    ]
 
 
 def test_the_cache_keeps_the_counts_of_each_text(tmp_path):
@@ -300,9 +424,17 @@ def test_other_vectors_than_the_pinned_and_none_are_refused(tmp_path):
 def test_another_list_of_stop_words_is_another_encoder(tmp_path, monkeypatch):
     """The list is data of the harness: the keys of committed records imply the released one."""
     write_vectors(tmp_path / "v.safetensors", ("a",), np.ones((1, 2), np.float32))
-    configs = [StaticConfig("v", tokeniser=t) for t in (SENTENCE_TRANSFORMERS, PLAIN_TOKENISER)]
+    configs = [
+        StaticConfig("v", tokeniser=t) for t in (SENTENCE_TRANSFORMERS, PLAIN_TOKENISER)
+    ]
     before = [config.identify(tmp_path / "v.safetensors").key for config in configs]
-    assert hashlib.sha256(word_tokenizer._ENGLISH).hexdigest() == word_tokenizer.ENGLISH_SHA256
+    assert (
+        hashlib.sha256(word_tokenizer._ENGLISH).hexdigest()
+        == word_tokenizer.ENGLISH_SHA256
+    )
     monkeypatch.setattr(word_tokenizer, "_ENGLISH", b"the\na\n")
     after = [config.identify(tmp_path / "v.safetensors").key for config in configs]
-    assert [one == other for one, other in zip(before, after, strict=True)] == [False, True]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [
+        False,
+        True,
+    ]

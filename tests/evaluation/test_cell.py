@@ -20,25 +20,38 @@ from harness.transforms.pooling import MEAN
 
 def task(pairs) -> Task:
     return Task(
-        "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw", geometry=True
+        "t",
+        lambda *_: pairs,
+        ("test",),
+        ("test",),
+        "correlation",
+        "none",
+        "raw",
+        geometry=True,
     )
 
 
 def measured(view, pairs, *posts):
     data = FitCorpusVectors(view.matrix[view.rows(pairs.sentences)])
     method = Method(MINILM, MEAN, posts, "target" if posts else None)
-    return measure(task(pairs), pairs, view, fit(method, data, np.random.default_rng(0)), float)
+    return measure(
+        task(pairs), pairs, view, fit(method, data, np.random.default_rng(0)), float
+    )
 
 
 def numbers(scores) -> dict:
     """Every score by its path."""
     if not isinstance(scores, dict):
         return {"": scores}
-    return {f"{k} {p}": n for k, part in scores.items() for p, n in numbers(part).items()}
+    return {
+        f"{k} {p}": n for k, part in scores.items() for p, n in numbers(part).items()
+    }
 
 
 def reordered(pairs, order):
-    a, b, group = (tuple(column[i] for i in order) for column in (pairs.a, pairs.b, pairs.group))
+    a, b, group = (
+        tuple(column[i] for i in order) for column in (pairs.a, pairs.b, pairs.group)
+    )
     return Pairs(a, b, pairs.gold[order], group)
 
 

@@ -26,7 +26,12 @@ from harness.core.errors import DataError
 from harness.core.provenance import code_of, with_code
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.function import FunctionConfig
-from harness.encoders.modules import LINEAR, append_dense, append_mode, append_transformer
+from harness.encoders.modules import (
+    LINEAR,
+    append_dense,
+    append_mode,
+    append_transformer,
+)
 from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
@@ -54,7 +59,9 @@ def require_own_vectors(root):
     """Each key of the cache holds the vectors of its own weights alone."""
     for folder in (root / "cache" / "encodings").iterdir():
         cache = EncoderCache.open(root / "cache", folder.name)
-        for text in [t for one in (TOY, OTHER) for s in one.splits for t in one.load(root, s).a]:
+        for text in [
+            t for one in (TOY, OTHER) for s in one.splits for t in one.load(root, s).a
+        ]:
             if not cache.missing([text]):
                 wanted = FakeEncoder(folder.name).encode([text])
                 np.testing.assert_array_equal(cache.read([text]).mean, wanted.mean)
@@ -66,7 +73,9 @@ def test_weights_replaced_before_they_are_loaded_are_refused_by_every_cell(tmp_p
     context = RunContext(library(tmp_path), Store(tmp_path / "runs"))
     outcomes = [*execute(planned, context)]
     assert [outcome.status for outcome in outcomes] == ["failed", "failed"]
-    assert all("its files changed during the run" in outcome.message for outcome in outcomes)
+    assert all(
+        "its files changed during the run" in outcome.message for outcome in outcomes
+    )
     require_own_vectors(tmp_path)
     assert not [*(tmp_path / "cache").rglob("*.safetensors")]
 
@@ -83,7 +92,9 @@ def test_an_encoder_that_was_refused_is_refused_again(tmp_path):
 
 
 @pytest.mark.parametrize("changed_in", ["load", "between"])
-def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(tmp_path, changed_in):
+def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(
+    tmp_path, changed_in
+):
     """`between`: after the process that started the run has read them, and before the worker."""
     config = Replaced() if changed_in == "load" else TWO
     identity = library(tmp_path).places.identify(ONE, tmp_path)
@@ -92,7 +103,9 @@ def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(tmp_path,
     worker = WorkerContext.for_run(context, workers=2)
     parallel._encode(worker, identity, config, ["a sentence", "another"])
     unit = planned_cells([method(encoder=config)], [TOY], seeds=1)
-    fitted = planned_cells([method("mean", "centre", on="target", encoder=config)], [TOY], seeds=1)
+    fitted = planned_cells(
+        [method("mean", "centre", on="target", encoder=config)], [TOY], seeds=1
+    )
     parallel._encode_block(worker, identity, fitted, range(2))
     [outcome] = parallel._measure(worker, identity, unit)
     assert outcome.status == "failed"
@@ -103,7 +116,9 @@ def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(tmp_path,
 def test_a_worker_does_not_read_the_files_again_that_the_run_has_read(tmp_path):
     """It takes their identity, and compares it with what it loads."""
     places = library(tmp_path).places
-    encoder = CachedEncoder.open(ONE, places, lambda: 0.0, identity=places.identify(ONE, tmp_path))
+    encoder = CachedEncoder.open(
+        ONE, places, lambda: 0.0, identity=places.identify(ONE, tmp_path)
+    )
     encoder.ensure(["a sentence"], Told())
     assert not encoder.cache.missing(["a sentence"])
 
@@ -113,7 +128,10 @@ def test_a_run_reads_the_bytes_whatever_was_noted_of_them(tmp_path, monkeypatch)
     monkeypatch.setattr(digests, "LARGE_FILE", 1)
     (here := tmp_path / "model").mkdir()
     write_vectors(here / "v.safetensors", *vectors_of_words(0))
-    config, places = StaticConfig("m", file="v.safetensors"), Places(tmp_path, encoders={"m": here})
+    config, places = (
+        StaticConfig("m", file="v.safetensors"),
+        Places(tmp_path, encoders={"m": here}),
+    )
     true = config.identify(here).key
     monkeypatch.setattr(digests, "_noted_sha256", lambda *_: "0" * 64)
     assert places.identify(config, here, noted=True).key != true
@@ -154,7 +172,9 @@ def test_a_run_reads_the_bytes_that_are_there_whatever_size_and_times_say(
     write_vectors(file, *vectors_of_words(1))
     key, content = config.identify(here).key, file.read_bytes()
     write_vectors(file, *vectors_of_words(0))
-    steps = change(file, content, *([monkeypatch] if change is stored_in_the_same_state else []))
+    steps = change(
+        file, content, *([monkeypatch] if change is stored_in_the_same_state else [])
+    )
     next(steps)
     noted = places.identify(config, here).key
     next(steps)
@@ -198,19 +218,25 @@ def subwords_folder(folder, number):
     subword_tables.made(folder, unit=bool(number))
     if number:
         table = folder / "model.safetensors"
-        save_file({"embeddings": load_file(table)["embeddings"].flip(0).contiguous()}, table)
+        save_file(
+            {"embeddings": load_file(table)["embeddings"].flip(0).contiguous()}, table
+        )
 
 
 def vectors_of_words(number):
     words = ("the", "cat", "dog", "mat", "on", "a")
-    return words, np.random.default_rng(number).normal(size=(len(words), 3)).astype(np.float32)
+    return words, np.random.default_rng(number).normal(size=(len(words), 3)).astype(
+        np.float32
+    )
 
 
 def counted_folder(folder, number):
     folder.mkdir()
     write_vectors(folder / "v.safetensors", *vectors_of_words(number))
     counts = {"the": 90 - 80 * number, "cat": 5, "dog": 3, "mat": 2 + number}
-    (folder / "counts.txt").write_text("".join(f"{word} {n}\n" for word, n in counts.items()))
+    (folder / "counts.txt").write_text(
+        "".join(f"{word} {n}\n" for word, n in counts.items())
+    )
 
 
 def text_folder(folder, number):
@@ -238,7 +264,9 @@ MODELS = {
     "arrays": (arrays_folder, StaticConfig("m", file="v.npz")),
     "counts": (
         counted_folder,
-        CountedConfig("m", file="v.safetensors", counts="counts.txt", maps=(SifWeights(),)),
+        CountedConfig(
+            "m", file="v.safetensors", counts="counts.txt", maps=(SifWeights(),)
+        ),
     ),
 }
 
@@ -259,7 +287,9 @@ class Openings:
 
 
 watching: list[Openings] = []
-sys.addaudithook(lambda event, arguments: [watch(event, arguments) for watch in [*watching]])
+sys.addaudithook(
+    lambda event, arguments: [watch(event, arguments) for watch in [*watching]]
+)
 
 
 @contextmanager
@@ -285,13 +315,17 @@ def put(source, model):
 
 
 @pytest.mark.parametrize("model", rest_slow(MODELS, "sub-words", "text", "counts"))
-def test_a_key_holds_the_vectors_of_its_files_at_whatever_step_they_are_replaced(tmp_path, model):
+def test_a_key_holds_the_vectors_of_its_files_at_whatever_step_they_are_replaced(
+    tmp_path, model
+):
     make, config = MODELS[model]
     folders = [tmp_path / "one", tmp_path / "two"]
     for number, folder in enumerate(folders):
         make(folder, number)
     keys = [config.identify(folder).key for folder in folders]
-    loaded = [config.load(folder, tmp_path / "apart").encode(TEXTS) for folder in folders]
+    loaded = [
+        config.load(folder, tmp_path / "apart").encode(TEXTS) for folder in folders
+    ]
     true = dict(zip(keys, loaded, strict=True))
     assert len(true) == 2
     here, cache = tmp_path / "model", tmp_path / "cache"
@@ -367,7 +401,9 @@ def program(tmp_path, monkeypatch):
     sys.modules.pop("own_classes", None)
 
 
-def test_the_file_of_a_program_s_own_class_is_in_the_key_of_its_vectors(program, tmp_path):
+def test_the_file_of_a_program_s_own_class_is_in_the_key_of_its_vectors(
+    program, tmp_path
+):
     (here := tmp_path / "model").mkdir()
     write_vectors(here / "v.safetensors", *vectors_of_words(0))
     places = Places(tmp_path / "cache", encoders={"m": here})
@@ -388,7 +424,9 @@ def test_the_file_of_a_program_s_own_class_is_in_the_key_of_its_vectors(program,
     assert encoder.cache.missing(["the cat"])
 
 
-def test_the_file_of_a_program_s_own_pooling_or_function_is_in_what_a_cell_depends_on(program):
+def test_the_file_of_a_program_s_own_pooling_or_function_is_in_what_a_cell_depends_on(
+    program,
+):
     built_in = load_registry().parse("glove-mini.mean")
     for part in (lambda own: own.Halved(), lambda own: FunctionConfig("f", own.rows)):
         before, after = code_of(part(program())), code_of(part(program("/ 2", "/ 3")))
@@ -398,7 +436,9 @@ def test_the_file_of_a_program_s_own_pooling_or_function_is_in_what_a_cell_depen
     assert with_code("k", built_in.encoder) == "k"
 
 
-def test_vectors_of_a_class_that_no_file_defines_are_found_by_no_other_process(monkeypatch):
+def test_vectors_of_a_class_that_no_file_defines_are_found_by_no_other_process(
+    monkeypatch,
+):
     typed: dict = {"__name__": "__main__"}
     exec(OWN, typed)  # noqa: S102 - as an interpreter does
     config = typed["Doubled"]("m", file="v.safetensors")

@@ -17,7 +17,9 @@ pytest.importorskip("distributed", reason="the dask extra is not installed")
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-FLOWS = [f"bert-mini.mean+{flow}@target" for flow in ("flow", "nice")]  # some seconds each
+FLOWS = [
+    f"bert-mini.mean+{flow}@target" for flow in ("flow", "nice")
+]  # some seconds each
 LONG = ["-m", "glove-mini.mean", *FLOWS, "-t", "mini-sts", "mini-sick"]
 MATRIX = ["-m", "glove-mini.mean*", "bert-mini.cls", "-t", "mini-sts"]
 ENOUGH = 3  # records that are there when something is killed
@@ -50,8 +52,13 @@ class Dask:
         self.address = f"tcp://127.0.0.1:{self.port}"
 
     def start(self, *words, before=()):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")}
-        own = {"HARNESS_CACHE_DIR": str(self.folder / "cache"), "PYTHONPATH": str(self.root)}
+        environment = {
+            k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")
+        }
+        own = {
+            "HARNESS_CACHE_DIR": str(self.folder / "cache"),
+            "PYTHONPATH": str(self.root),
+        }
         with (self.folder / "dask.log").open("a") as log:
             made = subprocess.Popen(
                 [*before, sys.executable, "-m", "distributed.cli." + words[0], *words[1:]],
@@ -64,7 +71,9 @@ class Dask:
         where = ("--host", "127.0.0.1", "--port", str(self.port))
         made = self.start("dask_scheduler", *where, "--no-dashboard")
         end = time.monotonic() + 120
-        while True:  # a run waits ten seconds for it, which a busy machine may need to start it
+        while (
+            True
+        ):  # a run waits ten seconds for it, which a busy machine may need to start it
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return made
             assert time.monotonic() < end
@@ -142,7 +151,9 @@ def test_lost_workers_and_a_lost_scheduler_cost_no_record(dask, tmp_path):
     out, err = first.communicate(timeout=120)
     assert first.returncode != 0
     assert "Traceback" not in err
-    assert "the scheduler was lost; what was done is kept: start it, and run again" in err
+    assert (
+        "the scheduler was lost; what was done is kept: start it, and run again" in err
+    )
     dask.kill(*workers)
     kept = written(runs)
 
@@ -158,7 +169,9 @@ def test_lost_workers_and_a_lost_scheduler_cost_no_record(dask, tmp_path):
     assert {path: when for path, when in written(runs).items() if path in kept} == kept
 
 
-def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(dask, true, tmp_path):
+def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(
+    dask, true, tmp_path
+):
     runs, dask.root = tmp_path / "runs", tmp_path / "code"
     for name in ("harness", "baselines"):
         shutil.copytree(ROOT / name, dask.root / name)
@@ -176,7 +189,10 @@ def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(dask, true
 
 @pytest.mark.skipif(
     shutil.which("unshare") is None
-    or subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode != 0,
+    or subprocess.run(
+        ["unshare", "-rm", "true"], check=False, capture_output=True
+    ).returncode
+    != 0,
     reason="no file systems of a process's own: unshare -rm",
 )
 @pytest.mark.parametrize("place", ["runs", "cache"])

@@ -50,10 +50,14 @@ METHODS = ("fake.mean", "fake.cls")
 SEEDED = "fake.mean+stretch@target"
 COLUMNS = (Column("toy", "TOY", task="toy"), Column("sts-b", "STS-B", task="sts-b"))
 ROWS = (
-    Row("high", "High", "", "", "", {"toy": "70.00", "sts-b": "60.00"}, why_not="quoted"),
+    Row(
+        "high", "High", "", "", "", {"toy": "70.00", "sts-b": "60.00"}, why_not="quoted"
+    ),
     Row("low", "Low", "", "", "", {"toy": "50.00", "sts-b": "50.00"}, why_not="quoted"),
 )
-TABLE = Table("made-up", "", "", "", "", "", "spearman", COLUMNS, ROWS, aggregation="all")
+TABLE = Table(
+    "made-up", "", "", "", "", "", "spearman", COLUMNS, ROWS, aggregation="all"
+)
 CLAIMS = """
 about = "About the model."
 [rows."made-up"]
@@ -70,7 +74,9 @@ ALL = ("spearman", "all")
 
 
 def interval_of(contrast, difference, low, high):
-    return Interval(contrast, difference, low, high, p=0.5, by=ITEMS_ALONE, resamples=9, seed=0)
+    return Interval(
+        contrast, difference, low, high, p=0.5, by=ITEMS_ALONE, resamples=9, seed=0
+    )
 
 
 ON_TOY = Contrast(*METHODS, (("toy", ALL),))
@@ -125,7 +131,9 @@ def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
     ps = []
     for test, of in zip(tests, (TOY, OTHER), strict=True):
         wanted = compare_resamples(*resampled(runs, loader, of))
-        assert (test.low, test.high, test.p) == pytest.approx((wanted.low, wanted.high, wanted.p))
+        assert (test.low, test.high, test.p) == pytest.approx(
+            (wanted.low, wanted.high, wanted.p)
+        )
         assert (test.first, test.second, test.difference) == (59.0, 58.0, 1.0)
         ps.append(wanted.p)
     assert [test.p_holm for test in tests] == pytest.approx(holm(ps))
@@ -143,11 +151,16 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader, monkeypat
             compare_methods("fake.mean", second, tasks, resampler(runs, loader))
 
     refused(match="no task that fake.mean and fake.last2", second="fake.last2")
-    refused(REGISTRY.tasks["no-train"], match="no record of fake.mean and of fake.cls on no-train")
+    refused(
+        REGISTRY.tasks["no-train"],
+        match="no record of fake.mean and of fake.cls on no-train",
+    )
     for method in METHODS:
         write(runs, method, LEXICAL, np.ones(30), "d", {"edit_distance": -5.0})
     monkeypatch.delitem(RESAMPLED, ("edit_distance",))
-    refused(LEXICAL, match="lexical: wanted a score that resamples compute again, found")
+    refused(
+        LEXICAL, match="lexical: wanted a score that resamples compute again, found"
+    )
     write(runs, "fake.cls", TOY, np.ones(30), "other pairs", {"spearman": {"all": 3.0}})
     refused(TOY, match="fake.cls was scored on other pairs of toy", error=DataError)
     write(runs, "fake.cls", TOY, np.ones(30), "d", {"spearman": {"all": None}})
@@ -160,7 +173,12 @@ def test_without_similarities_the_difference_stands_without_a_test(runs, loader)
 
     runs.path(Cell("fake.cls", "toy")).with_suffix(".safetensors").unlink()
     toy, other = compared()
-    assert (toy.first, toy.second, toy.difference, toy.missing) == (59.0, 58.0, 1.0, ("fake.cls",))
+    assert (toy.first, toy.second, toy.difference, toy.missing) == (
+        59.0,
+        58.0,
+        1.0,
+        ("fake.cls",),
+    )
     assert (toy.low, toy.p, toy.differs) == (None, None, None)
     assert (other.missing, other.p_holm, other.differs) == ((), other.p, True)
     runs.path(Cell("fake.mean", "toy")).with_suffix(".safetensors").unlink()
@@ -168,17 +186,26 @@ def test_without_similarities_the_difference_stands_without_a_test(runs, loader)
     assert compared(TOY)[0].missing == METHODS
 
 
-def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correction(runs, loader):
+def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correction(
+    runs, loader
+):
     values = np.random.default_rng(8).normal(size=30)
     digest = runs.read(Cell("fake.cls", "toy")).digests["data"]
-    write(runs, "fake.mean+centre@target", TOY, values, digest)  # its score is the highest
+    write(
+        runs, "fake.mean+centre@target", TOY, values, digest
+    )  # its score is the highest
     methods = (*METHODS, "fake.mean+centre@target")
     column = Scored(methods, ((TOY, ALL),))
-    columns = {"TOY": column, "no column": Scored(("fake.last", "fake.cls"), column.scores)}
+    columns = {
+        "TOY": column,
+        "no column": Scored(("fake.last", "fake.cls"), column.scores),
+    }
     tested = against_best(columns, resampler(runs, loader))
     first, second, best = resampled(runs, loader, TOY, methods)
     adjusted = holm([compare_resamples(best, other).p for other in (first, second)])
-    assert tested == {"TOY": {methods[2]: 1.0, **dict(zip(METHODS, adjusted, strict=True))}}
+    assert tested == {
+        "TOY": {methods[2]: 1.0, **dict(zip(METHODS, adjusted, strict=True))}
+    }
     assert adjusted != [compare_resamples(best, other).p for other in (first, second)]
     write(runs, methods[2], TOY, values, "other pairs")
     with pytest.raises(DataError, match="was scored on other pairs of toy"):
@@ -192,15 +219,21 @@ def intervals(runs, loader, known=None, claims=CLAIMS):
     """The intervals of a claim on both tasks and their average."""
     path = runs.folder.parent / "claims.toml"
     path.write_text(claims)
-    return compare_claims(read_claims(path, [TABLE]), resampler(runs, loader), known or {})
+    return compare_claims(
+        read_claims(path, [TABLE]), resampler(runs, loader), known or {}
+    )
 
 
-def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(runs, loader):
+def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(
+    runs, loader
+):
     made = intervals(runs, loader)
     on_toy, on_other = (resampled(runs, loader, of) for of in (TOY, OTHER))
     for contrast, scores in ((ON_TOY, on_toy), (AVERAGE, (on_toy + on_other) / 2)):
         wanted, interval = compare_resamples(*scores), made[contrast]
-        assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
+        assert (interval.low, interval.high) == pytest.approx(
+            (wanted.low, wanted.high), abs=1e-4
+        )
         assert (interval.difference, interval.resamples) == (1.0, RESAMPLES)
         assert (interval.p, interval.by) == (wanted.p, ITEMS_ALONE)
     assert len(made) == 3
@@ -212,7 +245,9 @@ def write_seeds(runs, loader, seeds=range(5)):
     for of in (TOY, OTHER):
         inputs = loader.texts(of)
         for seed in seeds:
-            values = inputs.pairs.gold / 5 + rng.normal(scale=0.5, size=len(inputs.pairs))
+            values = inputs.pairs.gold / 5 + rng.normal(
+                scale=0.5, size=len(inputs.pairs)
+            )
             scores = {"spearman": {"all": 70.0 + seed}}
             write(runs, SEEDED, of, values, inputs.digests["data"], scores, seed)
             given[of, seed] = values
@@ -222,7 +257,9 @@ def write_seeds(runs, loader, seeds=range(5)):
 def test_an_interval_of_a_seeded_method_is_over_seeds_and_items(runs, loader):
     given = write_seeds(runs, loader)
     made = intervals(runs, loader, claims=CLAIMS.replace('"fake.mean"', f'"{SEEDED}"'))
-    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", RESAMPLING_SEED))
+    weights = seed_weights(
+        5, RESAMPLES, generator_of(f"seeds of {SEEDED}", RESAMPLING_SEED)
+    )
     on_tasks = []
     for of in (TOY, OTHER):
         pairs = loader.texts(of).pairs
@@ -234,8 +271,13 @@ def test_an_interval_of_a_seeded_method_is_over_seeds_and_items(runs, loader):
     on_toy, on_other = on_tasks
     both = (np.add(on_toy[0], on_other[0]) / 2, np.add(on_toy[1], on_other[1]) / 2)
     for scores, of in ((on_toy, ON_TOY.scores), (both, AVERAGE.scores)):
-        interval, wanted = made[Contrast(SEEDED, "fake.cls", of)], compare_resamples(*scores)
-        assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
+        interval, wanted = (
+            made[Contrast(SEEDED, "fake.cls", of)],
+            compare_resamples(*scores),
+        )
+        assert (interval.low, interval.high) == pytest.approx(
+            (wanted.low, wanted.high), abs=1e-4
+        )
         assert (interval.p, interval.by) == (wanted.p, SEEDS_AND_ITEMS)
         assert interval.difference == 72 - 58
 
@@ -255,21 +297,30 @@ def test_rows_of_a_table_are_compared_over_their_seeds(runs, loader):
     write(runs, SEEDED, TOY, -pairs.gold, digest, {"spearman": {"all": 70.0}})
     column = {"TOY": Scored((SEEDED, "fake.cls"), ((TOY, ALL),))}
     [tested] = against_best(column, resampler(runs, loader)).values()
-    weights = seed_weights(5, RESAMPLES, generator_of(f"seeds of {SEEDED}", RESAMPLING_SEED))
+    weights = seed_weights(
+        5, RESAMPLES, generator_of(f"seeds of {SEEDED}", RESAMPLING_SEED)
+    )
     columns = np.stack([runs.cosines(Cell(SEEDED, "toy", seed)) for seed in range(5)])
     counts = draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED)
-    scores = (weights * bootstrap_scores(columns, pairs.gold, pairs.group, counts)).sum(axis=0)
+    scores = (weights * bootstrap_scores(columns, pairs.gold, pairs.group, counts)).sum(
+        axis=0
+    )
     [other] = resampled(runs, loader, TOY, ["fake.cls"])
     assert tested == {SEEDED: 1.0, "fake.cls": compare_resamples(scores, other).p}
 
 
 def test_pairs_are_the_same_item_in_either_order_and_in_any_text_form():
     raw = Pairs(("A man's dog.", "Two"), ("“Yes!”", "three"), np.zeros(2), ("", ""))
-    tokenised = Pairs(("`` yes ! ''", "three"), ("A man 's dog .", "four"), np.zeros(2), ("", ""))
+    tokenised = Pairs(
+        ("`` yes ! ''", "three"), ("A man 's dog .", "four"), np.zeros(2), ("", "")
+    )
     first, second = item_texts(raw), item_texts(tokenised)
     assert first[0] == second[0]
     assert len({*first, *second}) == 3
-    assert item_texts(Pairs(("Two", "two ."), (), np.zeros(2), ("", ""))) == ["two", "two"]
+    assert item_texts(Pairs(("Two", "two ."), (), np.zeros(2), ("", ""))) == [
+        "two",
+        "two",
+    ]
 
 
 def test_a_known_interval_stays_until_its_difference_moves(runs, loader):
@@ -279,7 +330,9 @@ def test_a_known_interval_stays_until_its_difference_moves(runs, loader):
     assert intervals(runs, loader, moved)[ON_TOY].difference == 1.0
 
 
-def test_what_was_not_measured_here_keeps_what_is_known_and_gets_nothing_new(runs, loader):
+def test_what_was_not_measured_here_keeps_what_is_known_and_gets_nothing_new(
+    runs, loader
+):
     for similarities in runs.folder.rglob("fake.mean/**/*.safetensors"):
         similarities.unlink()
     assert intervals(runs, loader) == {}
@@ -300,7 +353,9 @@ def test_intervals_are_read_as_they_were_written(tmp_path):
     file = intervals_file(tmp_path)
     text = file.read_text().replace("low", "lowest")
     file.write_text(sealed(file.name, text.rpartition(LAST_KEY)[0] + "}"))
-    with pytest.raises(DataError, match=r"claims\.json, interval 1: unknown key .lowest."):
+    with pytest.raises(
+        DataError, match=r"claims\.json, interval 1: unknown key .lowest."
+    ):
         read_intervals(tmp_path)
     file.write_text(text)
     with pytest.raises(DataError, match=r"claims\.json: wanted "):

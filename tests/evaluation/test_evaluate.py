@@ -31,12 +31,16 @@ def test_a_cell_of_a_run_has_the_scores_of_the_same_vectors(wanted, seed, tmp_pa
     cell = PlannedCell(wanted, TOY, seed)
     [outcome] = execute([cell], RunContext(texts, Store(tmp_path / "runs")))
     inputs = texts.texts(TOY, "target")
-    embedder = fit_method(wanted, loaded(wanted, tmp_path), inputs.fit_corpus.sentences(), seed)
+    embedder = fit_method(
+        wanted, loaded(wanted, tmp_path), inputs.fit_corpus.sentences(), seed
+    )
     pairs = inputs.pairs
     ours, _ = cosine(embedder(pairs.a), embedder(pairs.b))
     for name, scores in score(TOY, ours, pairs).items():
         # Two orders of summation; the groups are compared with the rest.
-        assert flat(scores) == pytest.approx(flat(outcome.record.scores[name]), abs=1e-9)
+        assert flat(scores) == pytest.approx(
+            flat(outcome.record.scores[name]), abs=1e-9
+        )
 
 
 def flat(scores):
@@ -48,12 +52,16 @@ def test_a_row_depends_on_its_text_alone(texts):
     wanted = method("mean", "stretch", on="target")
     embedder = fit_method(wanted, FakeConfig().load("", ""), SENTENCES)
     whole = dict(zip(SENTENCES, embedder(SENTENCES), strict=True))
-    assert np.array_equal(embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4))
+    assert np.array_equal(
+        embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4)
+    )
 
 
 @pytest.mark.parametrize("texts", [None, ()])
 def test_post_processors_without_texts_are_refused_in_one_line(texts, tmp_path):
-    with pytest.raises(UsageError, match=r"^fake\.mean\+centre@target: wanted texts[^\n]*$"):
+    with pytest.raises(
+        UsageError, match=r"^fake\.mean\+centre@target: wanted texts[^\n]*$"
+    ):
         fit_method(CENTRED, loaded(CENTRED, tmp_path), texts)
 
 

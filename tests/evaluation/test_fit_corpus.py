@@ -85,7 +85,9 @@ class Noisy(FakeEncoder):
 class NoisyConfig(FakeConfig):
     def load(self, path, cache):
         key = self.identify(path).key
-        return Noisy(key, has_cls=self.has_cls, has_pooler=self.has_pooler, log=self.log)
+        return Noisy(
+            key, has_cls=self.has_cls, has_pooler=self.has_pooler, log=self.log
+        )
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,9 @@ class Dropped(Stretch):
 
 
 def run(folder, planned, *corpora, overwrite=False):
-    context = RunContext(library(folder, *corpora), Store(folder / "runs"), overwrite=overwrite)
+    context = RunContext(
+        library(folder, *corpora), Store(folder / "runs"), overwrite=overwrite
+    )
     return {outcome.cell: outcome for outcome in execute(planned, context)}
 
 
@@ -168,7 +172,9 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     one, other = run(tmp_path, planned_cells(chains, [TOY], seeds=1), SAME).values()
     for correlation in ("spearman", "pearson"):
         # Float64 sums in another order; ranks may not move at all.
-        streamed, kept = (outcome.record.scores[correlation] for outcome in (one, other))
+        streamed, kept = (
+            outcome.record.scores[correlation] for outcome in (one, other)
+        )
         assert streamed.pop("groups") == pytest.approx(kept.pop("groups"), abs=1e-6)
         assert streamed == pytest.approx(kept, abs=1e-6)
     assert one.record.digests["fit"] == other.record.digests["fit"]
@@ -177,8 +183,12 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
 def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_path):
     config = FakeConfig()
     chains = [(Stretch(),), (Centre(), Stretch()), (Centre(),), (SN(),)]
-    methods = [Method(config, p, chain, "stream") for p in (MEAN, CLS) for chain in chains]
-    outcomes = run(tmp_path, planned_cells(methods, [TOY, task("other", 7)], seeds=2), STREAM)
+    methods = [
+        Method(config, p, chain, "stream") for p in (MEAN, CLS) for chain in chains
+    ]
+    outcomes = run(
+        tmp_path, planned_cells(methods, [TOY, task("other", 7)], seeds=2), STREAM
+    )
     assert {o.status for o in outcomes.values()} == {"measured"}
     assert [config.log.count(t) for t in numbered(100, 50)] == [1] * 50
     assert len(files(tmp_path)) == 2
@@ -217,14 +227,18 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
 
 def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
     def sample(method):
-        return FitCorpusSample.for_method(method, 0, corpus="c", text="text", count=10**5)
+        return FitCorpusSample.for_method(
+            method, 0, corpus="c", text="text", count=10**5
+        )
 
     def name(pooling, *post):
         method = Method(FakeConfig(), pooling, post, "c")
         return sample(method).file(tmp_path, "key", method).name
 
     flow, short = FLOWS["flow"], FLOWS["flow:paper-nli"]
-    assert name(MEAN, flow) == name(MEAN, Whitening(), short) == "c.text.mean.safetensors"
+    assert (
+        name(MEAN, flow) == name(MEAN, Whitening(), short) == "c.text.mean.safetensors"
+    )
     assert ".15000-drawn.mean." in name(MEAN, short)
     assert len({name(Mean("mine", layers), flow) for layers in ((-1,), (0, -1))}) == 2
 
@@ -232,7 +246,9 @@ def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
     taken = max(1, int(part * count))
-    source = FitCorpusSample(corpus="c", text="text", count=count, taken=taken, seed=seed)
+    source = FitCorpusSample(
+        corpus="c", text="text", count=count, taken=taken, seed=seed
+    )
     found = list(source.drawn(map(str, range(count))))
     assert len(found) == taken
     assert list(map(int, found)) == sorted(set(map(int, found)))
@@ -277,7 +293,9 @@ def test_what_is_scored_has_no_dropout(tmp_path):
 
 def test_one_pass_with_dropout_serves_all_poolings_and_all_tasks_of_a_target(tmp_path):
     config = NoisyConfig()
-    methods = [Method(config, p, (Dropped(),), "target") for p in (MEAN, CLS, FIRST_LAST)]
+    methods = [
+        Method(config, p, (Dropped(),), "target") for p in (MEAN, CLS, FIRST_LAST)
+    ]
     tasks = [TOY, task("toy.dev", scored=("dev",))]
     run(tmp_path, planned_cells(methods, tasks, seeds=2))
     assert len(config.log) == 2 * len(TARGET) + len(set(TARGET))
@@ -299,7 +317,9 @@ def test_poolings_that_come_later_see_the_same_dropout(tmp_path):
     ("depth", "width", "sentences"),
     [(4, 256, 2048), (6, 384, 1024), (12, 768, 128), (24, 1024, 32), (80, 32768, 1)],
 )
-def test_a_large_encoder_takes_fewer_sentences_at_a_time_with_dropout(depth, width, sentences):
+def test_a_large_encoder_takes_fewer_sentences_at_a_time_with_dropout(
+    depth, width, sentences
+):
     """Blocks of a pass hold whole batches."""
     probe = Encoding((), depth, np.zeros((1, 0, width), np.float32))
     for device in ("cpu", "cuda:1"):  # part of the draws, so no device may change it
@@ -334,7 +354,9 @@ FAR = corpus("far", numbered(200, 60))
 
 
 def digests_of(folder):
-    return {path.name: TensorFile.parse(path).digests for path in folder.rglob("*far.*")}
+    return {
+        path.name: TensorFile.parse(path).digests for path in folder.rglob("*far.*")
+    }
 
 
 POSTS = {
@@ -352,7 +374,9 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
     tmp_path, monkeypatch, after, kept
 ):
     config = NoisyConfig()
-    methods = [Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]]
+    methods = [
+        Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]
+    ]
     planned = planned_cells(methods, [TOY], seeds=1)
     run(tmp_path / "whole", planned, FAR)
     config.log.clear()
@@ -429,7 +453,10 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     config.log.clear()
     alone = run(tmp_path / "alone", planned, FAR)
     once = len(config.log)
-    texts, store = library(tmp_path / "beside", FAR), Store(tmp_path / "beside" / "runs")
+    texts, store = (
+        library(tmp_path / "beside", FAR),
+        Store(tmp_path / "beside" / "runs"),
+    )
     config.log.clear()
     told = Told()
     made = execute_on(LastFirst(None), planned, RunContext(texts, store, told))
@@ -442,7 +469,9 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
         assert digests_of(tmp_path / "alone") == digests_of(tmp_path / "whole")
     for cell, outcome in alone.items():
         assert outcome.record.scores == beside[cell].record.scores
-        assert points(outcome)["all"] == pytest.approx(points(whole[cell])["all"], abs=1e-9)
+        assert points(outcome)["all"] == pytest.approx(
+            points(whole[cell])["all"], abs=1e-9
+        )
     assert not list(tmp_path.rglob(".*.block"))
 
 
@@ -497,7 +526,9 @@ def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
         reads.append(None)
         yield from numbered(100, 20)
         if len(reads) > 1:  # whole when it is looked through, cut when it is encoded
-            raise DataError("corpus.txt: wanted more sentences, found the end; get it again")
+            raise DataError(
+                "corpus.txt: wanted more sentences, found the end; get it again"
+            )
 
     cutting = replace(STREAM, sentences=cut)
     [outcome] = run(tmp_path, fitted("stream", Stretch()), cutting).values()
@@ -510,7 +541,9 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 1024)
     monkeypatch.setattr("harness.transforms.flows.CHECKED_ROWS", 1024)
     rng = np.random.default_rng(0)
-    write_fit_corpus(tmp_path / "x.safetensors", rng.normal(size=(80_000, 64)).astype("f4"), 0.0)
+    write_fit_corpus(
+        tmp_path / "x.safetensors", rng.normal(size=(80_000, 64)).astype("f4"), 0.0
+    )
     vectors = read_fit_corpus(tmp_path / "x.safetensors").vectors
     short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
     method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")
@@ -518,7 +551,8 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     fit(method, FitCorpusVectors(vectors, scratch=tmp_path), np.random.default_rng(0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # A few parts of half a megabyte and a permutation of 80,000; all rows in float64 are 41 MB.
+    # A few parts of half a megabyte and a permutation of 80,000; all rows in float64
+    # are 41 MB.
     assert peak < 8e6
     assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]
 
@@ -531,7 +565,10 @@ def test_moments_and_rows_of_another_file_are_not_taken(tmp_path, chain):
     path = tmp_path / "moments" / "key" / "stream.0.mean.safetensors"
     write_fit_corpus(path, vectors, 1.0)
     assert read_fit_corpus(path) is not None
-    for other in (path.with_name("stream.0.cls.safetensors"), path.parents[1] / "new" / path.name):
+    for other in (
+        path.with_name("stream.0.cls.safetensors"),
+        path.parents[1] / "new" / path.name,
+    ):
         other.parent.mkdir(exist_ok=True)
         shutil.copy(path, other)
         assert read_fit_corpus(other) is None

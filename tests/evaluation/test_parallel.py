@@ -9,7 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import OTHER, TOY, BrokenConfig, FakeConfig, Told, corpus, library, method, numbered
+from fakes import (
+    OTHER,
+    TOY,
+    BrokenConfig,
+    FakeConfig,
+    Told,
+    corpus,
+    library,
+    method,
+    numbered,
+)
 from processes import run as run_process
 from tiny_models import rest_slow
 
@@ -50,8 +60,14 @@ PLANNED = planned_cells(METHODS, [TOY, OTHER], seeds=2)
 
 def run(folder, engine, planned=PLANNED, part=WHOLE_PLAN, told=None, corpora=()):
     """The outcomes, by cell; of one process, without an engine."""
-    context = RunContext(library(folder, *corpora), Store(folder / "runs"), told or Told())
-    made = execute_on(engine, planned, context, part) if engine else execute(planned, context)
+    context = RunContext(
+        library(folder, *corpora), Store(folder / "runs"), told or Told()
+    )
+    made = (
+        execute_on(engine, planned, context, part)
+        if engine
+        else execute(planned, context)
+    )
     return {outcome.cell: outcome for outcome in made}
 
 
@@ -67,8 +83,12 @@ def alone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
-    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    distributed = pytest.importorskip(
+        "distributed", reason="the dask extra is not installed"
+    )
+    local = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    )
     made = Cluster.connect(local.scheduler_address)
     yield made
     made.client.close()
@@ -96,7 +116,9 @@ def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
         str(one.address) for one in PLANNED
     )
     texts = [f"sentence {n}" for n in range(100)]
-    assert sorted(t for n in range(count) for t in Part(n, count).texts(texts)) == sorted(texts)
+    assert sorted(
+        t for n in range(count) for t in Part(n, count).texts(texts)
+    ) == sorted(texts)
 
 
 def test_shards_one_after_the_other_leave_the_records_of_one_process(tmp_path, alone):
@@ -111,19 +133,27 @@ def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
     assert sorted(map(str, (c.address for u in found for c in u))) == sorted(
         str(c.address) for c in PLANNED
     )
-    kinds = [{(c.method.pooling.name, c.method.seeded and c.seed) for c in unit} for unit in found]
+    kinds = [
+        {(c.method.pooling.name, c.method.seeded and c.seed) for c in unit}
+        for unit in found
+    ]
     assert all(len(kind) == 1 for kind in kinds)
     assert len(found) == 4  # mean, cls, and two seeds of first-last
 
 
 def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path):
     stream, told = corpus("stream", numbered(100, 60)), Told()
-    fits = [method("mean", "centre", on="stream"), method("first-last", "stretch", on="stream")]
+    fits = [
+        method("mean", "centre", on="stream"),
+        method("first-last", "stretch", on="stream"),
+    ]
     planned = planned_cells(fits, [TOY, OTHER], seeds=2)
     assert len(units(planned)) == 1
     assert len(units(planned, passes_made=True)) == 3
     wanted = run(tmp_path / "alone", None, planned, corpora=[stream])
-    beside = run(tmp_path / "beside", Processes(2), planned, told=told, corpora=[stream])
+    beside = run(
+        tmp_path / "beside", Processes(2), planned, told=told, corpora=[stream]
+    )
     assert scores(beside) == scores(wanted)
     [(_, sentences), (_, count)] = told.phases
     assert [name for name, _ in told.phases] == ["encoding", "scoring"]
@@ -138,24 +168,42 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     ("change", "message"),
     [
         ({"code": "0" * 64}, r"the worker on \S+ has other code"),
-        ({"libraries": {**packages(), "numpy": "0.1"}}, r"has numpy \S+, this process 0.1"),
         (
-            {"context": RunContext(TaskLoader(Places(Path()), {}), Store(Path("nowhere")))},
+            {"libraries": {**packages(), "numpy": "0.1"}},
+            r"has numpy \S+, this process 0.1",
+        ),
+        (
+            {
+                "context": RunContext(
+                    TaskLoader(Places(Path()), {}), Store(Path("nowhere"))
+                )
+            },
             "has nothing at nowhere: share it under this path",
         ),
     ],
 )
-def test_a_worker_of_another_version_or_without_a_folder_is_refused(tmp_path, change, message):
-    worker = WorkerContext.for_run(RunContext(library(tmp_path), Store(tmp_path)), workers=2)
+def test_a_worker_of_another_version_or_without_a_folder_is_refused(
+    tmp_path, change, message
+):
+    worker = WorkerContext.for_run(
+        RunContext(library(tmp_path), Store(tmp_path)), workers=2
+    )
     with pytest.raises(HarnessError, match=message):
         replace(worker, **change).require_same_installation()
 
 
 def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel, "code_digest", lambda: "0" * 64)  # a worker has its own
-    trainings = [TrainingJob(call=partial((tmp_path / "trained").touch), encoder=FakeConfig())]
+    monkeypatch.setattr(
+        parallel, "code_digest", lambda: "0" * 64
+    )  # a worker has its own
+    trainings = [
+        TrainingJob(call=partial((tmp_path / "trained").touch), encoder=FakeConfig())
+    ]
     made = execute_on(
-        Processes(2), PLANNED, RunContext(library(tmp_path), Store(tmp_path)), trainings=trainings
+        Processes(2),
+        PLANNED,
+        RunContext(library(tmp_path), Store(tmp_path)),
+        trainings=trainings,
     )
     with pytest.raises(HarnessError, match="has other code"):
         list(made)
@@ -166,7 +214,11 @@ def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     broken = method("mean", encoder=BrokenConfig(weights="broken"))
     planned = planned_cells([*METHODS[:2], broken], [TOY], seeds=1)
     outcomes = run(tmp_path, Processes(2), planned).values()
-    assert sorted(outcome.status for outcome in outcomes) == ["failed", "measured", "measured"]
+    assert sorted(outcome.status for outcome in outcomes) == [
+        "failed",
+        "measured",
+        "measured",
+    ]
     [message] = [outcome.message for outcome in outcomes if outcome.message]
     assert message == "broken: wanted weights, found none; fetch them again"
 
@@ -193,7 +245,9 @@ def test_cells_are_measured_when_their_own_encoder_is_done(tmp_path, engine, req
     engine = request.getfixturevalue("cluster") if engine == "cluster" else Processes(2)
     late = LateConfig(records=str(tmp_path / "runs"))
     planned = planned_cells([*METHODS, method("mean", encoder=late)], [TOY], seeds=1)
-    context = RunContext(library(tmp_path, encoders=("fake", "late")), Store(tmp_path / "runs"))
+    context = RunContext(
+        library(tmp_path, encoders=("fake", "late")), Store(tmp_path / "runs")
+    )
     outcomes = [*execute_on(engine, planned, context)]
     assert [outcome.message for outcome in outcomes] == [""] * len(planned)
     assert outcomes[-1].cell.encoder == "late"
@@ -202,7 +256,9 @@ def test_cells_are_measured_when_their_own_encoder_is_done(tmp_path, engine, req
 
 def test_an_encoder_that_is_trained_keeps_no_other_waiting(tmp_path):
     kin, told = FakeConfig("kin", weights="two"), Told()
-    planned = planned_cells([method("mean"), method("mean", encoder=kin)], [TOY, OTHER], seeds=1)
+    planned = planned_cells(
+        [method("mean"), method("mean", encoder=kin)], [TOY, OTHER], seeds=1
+    )
     waits = partial(LateConfig(records=str(tmp_path / "runs")).load, None, None)
     trainings = [TrainingJob(call=partial(returns_nothing, waits), encoder=kin)]
     loader = library(tmp_path, encoders=("fake", "kin"))
@@ -229,7 +285,9 @@ def test_a_job_is_run_when_those_before_it_are_done_and_a_milestone_is_not_calle
     first, second = (Job(call=partial(calls.append, number)) for number in (1, 2))
     milestone = Job(after=(first, second))
     last = Job(call=partial(calls.append, "last"), after=(milestone,))
-    assert [job for job, _ in run_jobs(InProcess(), [last, milestone, second, first])][-1] is last
+    assert [job for job, _ in run_jobs(InProcess(), [last, milestone, second, first])][
+        -1
+    ] is last
     assert calls[-1] == "last"
     assert sorted(calls[:-1]) == [1, 2]
 
@@ -266,17 +324,22 @@ def test_results_that_are_closed_early_leave_no_traceback(tmp_path):
         "    for _ in range(count): next(results)\n"
         "    results.close()\n"
     )
-    ended = run_process(cwd=tmp_path, code=code, PYTHONWARNINGS=QUIET_TRACKER)  # as commands do
+    ended = run_process(
+        cwd=tmp_path, code=code, PYTHONWARNINGS=QUIET_TRACKER
+    )  # as commands do
     assert (ended.status, ended.err) == (0, "")
 
 
 def test_a_process_that_is_killed_ends_the_run_with_one_line():
-    with pytest.raises(HarnessError, match=r"^a worker process was killed[^\n]*run again[^\n]*$"):
+    with pytest.raises(
+        HarnessError, match=r"^a worker process was killed[^\n]*run again[^\n]*$"
+    ):
         results(Processes(2), kill_at_3, range(8))
 
 
 def kill_at_3_while_others_sleep(number):
-    # A nanny whose worker dies before it has noted the start gives up: longer than that takes.
+    # A nanny whose worker dies before it has noted the start gives up: longer than that
+    # takes.
     time.sleep(1.5 if number == 3 else 4.0)
     return kill_at_3(number)
 
@@ -284,11 +347,15 @@ def kill_at_3_while_others_sleep(number):
 @pytest.mark.slow
 def test_a_job_that_kills_its_worker_is_lost_and_another_of_that_worker_alone_is_done():
     """One worker with two threads: when it dies it has both."""
-    distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
+    distributed = pytest.importorskip(
+        "distributed", reason="the dask extra is not installed"
+    )
     dask = pytest.importorskip("dask")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as made,
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, dashboard_address=":0"
+        ) as made,
         distributed.Client(made) as client,
     ):
         engine = Cluster(client)
@@ -300,7 +367,9 @@ def test_a_job_that_kills_its_worker_is_lost_and_another_of_that_worker_alone_is
     assert four == 4
 
 
-@pytest.mark.parametrize("scheduler", rest_slow(["tcp://127.0.0.1:1", "nonsense"], "nonsense"))
+@pytest.mark.parametrize(
+    "scheduler", rest_slow(["tcp://127.0.0.1:1", "nonsense"], "nonsense")
+)
 def test_a_scheduler_that_is_not_there_is_refused(scheduler):
     pytest.importorskip("distributed", reason="the dask extra is not installed")
     with pytest.raises(UsageError, match=f"--scheduler {scheduler}: "):

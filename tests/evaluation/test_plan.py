@@ -39,13 +39,20 @@ def timed(texts):
     config = FakeConfig()
     identity = texts.places.identify(config, texts.places.cache)
     cache = EncoderCache.open(texts.places.cache, identity.key)
-    cache.add(sentences, config.load(texts.places.cache, texts.places.cache).encode(sentences), 1.0)
+    cache.add(
+        sentences,
+        config.load(texts.places.cache, texts.places.cache).encode(sentences),
+        1.0,
+    )
     return texts
 
 
 def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
     texts, runs = timed(library(tmp_path)), Store(tmp_path / "runs")
-    posts = [method("mean", "stretch", on="target"), method("mean", "centre", on="target")]
+    posts = [
+        method("mean", "stretch", on="target"),
+        method("mean", "centre", on="target"),
+    ]
     planned = planned_cells([*posts, method("mean")], [TOY], seeds=2)
     made = make_plan(planned, texts, runs)
     [entry] = made.encoders
@@ -53,7 +60,9 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
     assert entry.to_encode == entry.sentences == len(sentences)
     assert entry.seconds == round(letters(sentences) / 1000, 1)
     assert (entry.measured, entry.fits, entry.scorings) == (0, 3, 4)
-    assert "4 of 4 cells can run here; encoding takes about 2 s; not timed are" in text(made)
+    assert "4 of 4 cells can run here; encoding takes about 2 s; not timed are" in text(
+        made
+    )
     assert "not timed are 3 fits, 4 scorings." in text(made)
 
     list(execute(planned[:2], RunContext(texts, runs)))
@@ -67,7 +76,10 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
 
 
 def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
-    texts, planned = timed(library(tmp_path, FAR)), planned_cells([ON_FAR], [TOY, OTHER], seeds=1)
+    texts, planned = (
+        timed(library(tmp_path, FAR)),
+        planned_cells([ON_FAR], [TOY, OTHER], seeds=1),
+    )
     [before] = make_plan(planned, texts).encoders
     assert (before.to_encode, before.fits) == (before.sentences + FAR.count, 1)
     # Long sentences take longer than those of tasks.
@@ -76,8 +88,13 @@ def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
     [after] = make_plan(planned, texts).encoders
     assert after.to_encode < after.sentences
     stretch = method("mean", "stretch", on="target").post
-    for fitted_on_other_files in (replace(ON_FAR, pooling=CLS), replace(ON_FAR, post=stretch)):
-        [again] = make_plan(planned_cells([fitted_on_other_files], [TOY], 1), texts).encoders
+    for fitted_on_other_files in (
+        replace(ON_FAR, pooling=CLS),
+        replace(ON_FAR, post=stretch),
+    ):
+        [again] = make_plan(
+            planned_cells([fitted_on_other_files], [TOY], 1), texts
+        ).encoders
         assert again.to_encode == FAR.count
     few = limited_corpus(FAR, 20)
     texts = library(tmp_path, few)
@@ -89,7 +106,9 @@ def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
     ("count", "prepare", "to_encode"),
     [(None, timed, "unknown"), (1_000_000, lambda texts: texts, "1,000,045")],
 )
-def test_a_time_that_cannot_be_known_is_said_to_be_unknown(tmp_path, count, prepare, to_encode):
+def test_a_time_that_cannot_be_known_is_said_to_be_unknown(
+    tmp_path, count, prepare, to_encode
+):
     texts = prepare(library(tmp_path, replace(FAR, count=count)))
     made = make_plan(planned_cells([ON_FAR], [TOY], 1), texts)
     assert made.encoders[0].seconds is None
@@ -107,14 +126,18 @@ class Dropped(Stretch):
 def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_path):
     texts = timed(library(tmp_path))
     config = FakeConfig()
-    planned = planned_cells([Method(config, MEAN, (Dropped(),), "target")], [TOY], seeds=2)
+    planned = planned_cells(
+        [Method(config, MEAN, (Dropped(),), "target")], [TOY], seeds=2
+    )
     count = texts.texts(TOY, "target").fit_corpus.count
     [entry] = make_plan(planned, texts).encoders
     assert (entry.to_encode, entry.seconds) == (entry.sentences + 2 * count, None)
 
     key = texts.places.identify(config, tmp_path).key
     for seed, rows in ((7, 30), (8, 10)):
-        made = FitCorpusSample(corpus="target", text="0" * 64, count=60, taken=60, dropout=seed)
+        made = FitCorpusSample(
+            corpus="target", text="0" * 64, count=60, taken=60, dropout=seed
+        )
         file = made.file(texts.places.cache, key, planned[0].method)
         write_fit_corpus(file, np.zeros((rows, 4), np.float32), 2.0)
     [entry] = make_plan(planned, texts).encoders
@@ -124,7 +147,10 @@ def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_
 
 def test_what_is_missing_is_grouped_by_what_gets_it_within_the_width(tmp_path):
     names = [f"encoder-of-a-long-name-{i}" for i in range(9)]
-    missing = {f"encoder {n}": MissingAsset("x" * 200, f"harness fetch {n}", 10**9) for n in names}
+    missing = {
+        f"encoder {n}": MissingAsset("x" * 200, f"harness fetch {n}", 10**9)
+        for n in names
+    }
     missing["far"] = MissingAsset("x" * 200, "put far.txt into DATA_DIR")
     shown = plan_text(replace(make_plan([], library(tmp_path)), missing=missing))
     assert all(len(line) <= 80 for line in shown.splitlines())
@@ -134,11 +160,18 @@ def test_what_is_missing_is_grouped_by_what_gets_it_within_the_width(tmp_path):
     assert "by hand:\n  far: put far.txt into DATA_DIR" in shown
 
 
-def test_a_short_plan_has_at_most_ten_lines_with_the_most_work_and_what_is_missing(tmp_path):
+def test_a_short_plan_has_at_most_ten_lines_with_the_most_work_and_what_is_missing(
+    tmp_path,
+):
     names = [f"encoder-of-a-long-name-{i}" for i in range(30)]
-    missing = {f"encoder {n}": MissingAsset("x" * 200, f"harness fetch {n}", 10**9) for n in names}
+    missing = {
+        f"encoder {n}": MissingAsset("x" * 200, f"harness fetch {n}", 10**9)
+        for n in names
+    }
     encoders = tuple(
-        EncoderPlan(name=name, cells=9000, to_encode=10**7 + place, fits=9000, scorings=9000)
+        EncoderPlan(
+            name=name, cells=9000, to_encode=10**7 + place, fits=9000, scorings=9000
+        )
         for place, name in enumerate(names)
     )
     plan = replace(make_plan([], library(tmp_path)), missing=missing, encoders=encoders)
@@ -146,7 +179,9 @@ def test_a_short_plan_has_at_most_ten_lines_with_the_most_work_and_what_is_missi
     lines = short_plan_text(plan).splitlines()
     assert len(lines) <= 10
     assert all(len(line) <= 80 for line in lines)
-    assert sum(line.startswith(names[-1]) for line in lines) == 1  # it has most to encode
+    assert (
+        sum(line.startswith(names[-1]) for line in lines) == 1
+    )  # it has most to encode
     assert "and 26 encoders more: harness plan shows all" in lines
     end = " ".join(" ".join(lines[-2:]).split())
     assert end.startswith("missing: 30 assets, 30.0 GB as far as known: harness fetch ")

@@ -40,7 +40,8 @@ from harness.results.records import Cell, Store, largest_move
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
-# One of every kind: plain, another pooling, calibrated, seeded and fitted on the training split.
+# One of every kind: plain, another pooling, calibrated, seeded and fitted on the
+# training split.
 METHODS = (
     method("mean"),
     method("cls"),
@@ -54,7 +55,9 @@ def run(folder, planned, *corpora, told=None, overwrite=False, weights="weights"
     """All outcomes, by cell."""
     texts = library(folder, *corpora, weights=weights)
     store = Store(folder / "runs")
-    context = RunContext(texts, store, told or Told(), clock=ticks(), overwrite=overwrite)
+    context = RunContext(
+        texts, store, told or Told(), clock=ticks(), overwrite=overwrite
+    )
     return {outcome.cell: outcome for outcome in execute(planned, context)}
 
 
@@ -75,10 +78,16 @@ def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
     planned = planned_cells(logged(config, *METHODS), [TOY, OTHER], seeds=2)
     assert set(statuses(run(tmp_path, planned, told=told))) == {"measured"}
     wanted = {
-        t for one in (TOY, OTHER) for s in one.splits for t in one.load(tmp_path, s).sentences
+        t
+        for one in (TOY, OTHER)
+        for s in one.splits
+        for t in one.load(tmp_path, s).sentences
     }
     assert sorted(config.log) == sorted(wanted)
-    assert told.phases == [("fake: encoding", len(wanted)), ("fake: scoring", len(planned))]
+    assert told.phases == [
+        ("fake: encoding", len(wanted)),
+        ("fake: scoring", len(planned)),
+    ]
     assert told.steps == len(wanted) + len(planned)
 
 
@@ -96,10 +105,15 @@ def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monke
         assert largest_move(a, b) < 1e-6
 
 
-def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(tmp_path, monkeypatch):
+def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(
+    tmp_path, monkeypatch
+):
     counted = Mock(wraps=fit)
     monkeypatch.setattr("harness.evaluation.run.fit", counted)
-    fitted = {method("mean", "stretch", on=on): n for on, n in {"stream": 2, "target": 4}.items()}
+    fitted = {
+        method("mean", "stretch", on=on): n
+        for on, n in {"stream": 2, "target": 4}.items()
+    }
     planned = planned_cells(fitted, [TOY, OTHER], seeds=2)
     scores = {c: o.record.scores for c, o in run(tmp_path, planned, STREAM).items()}
     assert Counter(call.args[0] for call in counted.call_args_list) == fitted
@@ -113,9 +127,15 @@ def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(tmp_path, monk
 
 
 def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
-    [(cell, outcome)] = run(tmp_path, planned_cells([METHODS[3]], [TOY], seeds=1)).items()
+    [(cell, outcome)] = run(
+        tmp_path, planned_cells([METHODS[3]], [TOY], seeds=1)
+    ).items()
     record = outcome.record
-    assert (record.method, record.task, record.seed) == (cell.method, cell.task, cell.seed)
+    assert (record.method, record.task, record.seed) == (
+        cell.method,
+        cell.task,
+        cell.seed,
+    )
     assert record.identity == METHODS[3].identity
     assert set(record.scores) == {*CORRELATION_SCORES, "alignment", "uniformity"}
     assert set(record.scores["spearman"]) == {"all", "mean", "wmean", "groups"}
@@ -123,12 +143,21 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
     assert record.pairs == 30
     assert set(record.timings) == {"encode", "fit", "apply", "score"}
     assert min(record.timings.values()) > 0
-    own = {"file fakes", "file test_runner"}  # the files of stand-ins, which are a program's own
+    own = {
+        "file fakes",
+        "file test_runner",
+    }  # the files of stand-ins, which are a program's own
     assert set(record.digests) - own == {"data", "fit", "encoding", "code", "weights"}
     assert all(len(digest) == 64 for digest in record.digests.values())
-    assert {"commit", "dirty", "packages", "python", "processor", "threads", "device"} <= set(
-        record.environment
-    )
+    assert {
+        "commit",
+        "dirty",
+        "packages",
+        "python",
+        "processor",
+        "threads",
+        "device",
+    } <= set(record.environment)
     facts = {"dimensions": 4, "rank": 4, "zero_vector_pairs": 0, "max_length": 8}
     assert facts.items() <= record.facts.items()
     assert record.facts["distinct_sentences"] == 45
@@ -138,26 +167,36 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
 
 def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_path):
     short = task("short", load=Sentences(5, size=12))
-    found = run(tmp_path, planned_cells([METHODS[0], METHODS[3]], [TOY, short], seeds=1))
+    found = run(
+        tmp_path, planned_cells([METHODS[0], METHODS[3]], [TOY, short], seeds=1)
+    )
     for scored in (TOY, short):
         wanted = len(set(scored.pairs(tmp_path).sentences))
         of_it = [one.record for cell, one in found.items() if cell.task == scored.name]
         assert [record.facts["distinct_sentences"] for record in of_it] == [wanted] * 2
         [paid] = {record.timings["encode"] for record in of_it}
         for record in of_it:
-            assert record.facts["sentences_per_second"] == pytest.approx(wanted / paid, rel=0.01)
+            assert record.facts["sentences_per_second"] == pytest.approx(
+                wanted / paid, rel=0.01
+            )
 
 
 def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path):
     plain, packed = ({"route": route, "device": "cpu"} for route in ("plain", "packed"))
     one, other = (FakeConfig(facts=tuple(way.items())) for way in (plain, packed))
-    [first] = run(tmp_path, planned_cells([method(encoder=one)], [TOY], seeds=1)).values()
+    [first] = run(
+        tmp_path, planned_cells([method(encoder=one)], [TOY], seeds=1)
+    ).values()
     assert first.record.facts["encoding"] == [plain]
     # Most sentences of the other task are cached already.
     found = run(
-        tmp_path, planned_cells([method(encoder=other)], [TOY, OTHER], seeds=1), overwrite=True
+        tmp_path,
+        planned_cells([method(encoder=other)], [TOY, OTHER], seeds=1),
+        overwrite=True,
     )
-    ways = {cell.task: outcome.record.facts["encoding"] for cell, outcome in found.items()}
+    ways = {
+        cell.task: outcome.record.facts["encoding"] for cell, outcome in found.items()
+    }
     assert ways == {TOY.name: [plain], OTHER.name: [packed, plain]}
 
 
@@ -173,13 +212,16 @@ def test_nothing_personal_stands_in_a_record(tmp_path):
 def test_a_missing_asset_is_not_a_failure(tmp_path):
     absent = PlannedCell(method(encoder=FakeConfig("absent")), OTHER, 0)
     outcomes = run(
-        tmp_path, [absent, *planned_cells(METHODS[:1], [TOY, NOT_HERE, BROKEN], seeds=1)]
+        tmp_path,
+        [absent, *planned_cells(METHODS[:1], [TOY, NOT_HERE, BROKEN], seeds=1)],
     )
     statuses = {cell.task: (o.status, o.exit_status) for cell, o in outcomes.items()}
     missing = ("asset missing", 3)
     assert (statuses.pop(NOT_HERE.name), statuses.pop(OTHER.name)) == (missing, missing)
     assert statuses == {"toy": ("measured", 0), "broken": ("failed", 1)}
-    assert "get it: harness fetch sick-raw" in outcomes[Cell("fake.mean", "away")].message
+    assert (
+        "get it: harness fetch sick-raw" in outcomes[Cell("fake.mean", "away")].message
+    )
 
 
 def cut(sentences):
@@ -196,10 +238,19 @@ CULPRITS = {
     "its data are damaged": (METHODS[0], BROKEN),
     "its encoder does not load": (method(encoder=BrokenConfig()), TOY),
     "its encoder lacks the pooling": (method("pooler", encoder=NO_POOLER), TOY),
-    "it lacks it on a corpus": (method("pooler", "centre", on="stream", encoder=NO_POOLER), TOY),
+    "it lacks it on a corpus": (
+        method("pooler", "centre", on="stream", encoder=NO_POOLER),
+        TOY,
+    ),
     "its corpus is cut": (method("cls", "centre", on="cut"), TOY),
-    "its corpus is cut, and rows are wanted of it": (method("cls", "stretch", on="cut"), TOY),
-    "its calibration is impossible": (Method(FakeConfig(), MEAN, (Natsv(9),), "target"), TOY),
+    "its corpus is cut, and rows are wanted of it": (
+        method("cls", "stretch", on="cut"),
+        TOY,
+    ),
+    "its calibration is impossible": (
+        Method(FakeConfig(), MEAN, (Natsv(9),), "target"),
+        TOY,
+    ),
 }
 
 
@@ -259,14 +310,18 @@ def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(tmp_path, 
     """TOY holds sentences 0 to 44, OTHER 10 to 54, and what is after them 60 on."""
     after = task("after", start=60)
     with caplog.at_level("DEBUG", "harness"):
-        outcomes = run(tmp_path, planned_cells([method(encoder=Jammed())], [TOY, after], seeds=1))
+        outcomes = run(
+            tmp_path, planned_cells([method(encoder=Jammed())], [TOY, after], seeds=1)
+        )
     failed, fine = outcomes.values()
     assert (failed.status, fine.status) == ("failed", "measured")
     assert failed.message == "unexpected IndexError: row 35 (--debug shows where)"
     assert "in encode" in caplog.text
 
 
-def test_what_is_cached_is_measured_where_the_rest_cannot_be_written(tmp_path, monkeypatch):
+def test_what_is_cached_is_measured_where_the_rest_cannot_be_written(
+    tmp_path, monkeypatch
+):
     planned = planned_cells(METHODS[:1], [TOY, OTHER], seeds=1)
     run(tmp_path, planned[:1])
 
@@ -317,7 +372,10 @@ def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, 
             run(tmp_path, planned)
     before, encoded = snapshot(tmp_path / "runs"), len(config.log)
     again = statuses(run(tmp_path, planned))
-    assert (again.count("done"), again.count("measured")) == (after, len(planned) - after)
+    assert (again.count("done"), again.count("measured")) == (
+        after,
+        len(planned) - after,
+    )
     assert before.items() <= snapshot(tmp_path / "runs").items()
     assert len(config.log) == encoded
 
@@ -333,14 +391,22 @@ def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
     before, runs, told = contents(tmp_path), snapshot(tmp_path / "runs"), Told()
     second = run(tmp_path, planned, told=told)
     assert set(statuses(second)) == {"done"}
-    assert {c: o.record for c, o in second.items()} == {c: o.record for c, o in first.items()}
-    assert (contents(tmp_path), snapshot(tmp_path / "runs"), told.phases) == (before, runs, [])
+    assert {c: o.record for c, o in second.items()} == {
+        c: o.record for c, o in first.items()
+    }
+    assert (contents(tmp_path), snapshot(tmp_path / "runs"), told.phases) == (
+        before,
+        runs,
+        [],
+    )
 
 
 def test_other_weights_data_or_labels_are_measured_again(tmp_path):
     """The labels of a regression are not scored, and still they move the score."""
     other = method(encoder=FakeConfig(weights="other"))
-    learnt = [task("learnt", load=Sentences(labels=n), metric="regression") for n in (0, 1)]
+    learnt = [
+        task("learnt", load=Sentences(labels=n), metric="regression") for n in (0, 1)
+    ]
     measured = [(method(), TOY), (other, TOY), (other, task(start=3))]
     for cell in (*measured, *((other, scored) for scored in learnt)):
         [outcome] = run(tmp_path, [PlannedCell(*cell, 0)]).values()
@@ -352,7 +418,9 @@ def test_other_weights_data_or_labels_are_measured_again(tmp_path):
 
 def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
     config = FakeConfig()
-    planned = planned_cells(logged(config, method("mean", "centre", on="stream")), [TOY], seeds=1)
+    planned = planned_cells(
+        logged(config, method("mean", "centre", on="stream")), [TOY], seeds=1
+    )
     run(tmp_path, planned, STREAM)
     texts = list(STREAM.sentences(tmp_path))
     assert [t for t in config.log if t in texts] == texts
@@ -371,7 +439,9 @@ def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
     assert pinned.record.facts["revision"] == "0123abcd"
 
 
-def test_a_record_states_other_versions_that_encoded_its_sentences(tmp_path, monkeypatch):
+def test_a_record_states_other_versions_that_encoded_its_sentences(
+    tmp_path, monkeypatch
+):
     planned = planned_cells([method("mean")], [TOY], seeds=1)
     here = packages()
     with monkeypatch.context() as patch:
@@ -388,11 +458,15 @@ def test_no_digit_of_a_score_depends_on_the_number_of_threads(tmp_path):
     methods = registry.select_methods(
         ["glove-mini.mean+whitening@target", "glove-mini.mean+natsv:10@mini-text"]
     )
-    planned = planned_cells(methods, registry.select_tasks(["mini-sts", "mini-sts.dev"]), seeds=1)
+    planned = planned_cells(
+        methods, registry.select_tasks(["mini-sts", "mini-sts.dev"]), seeds=1
+    )
     libraries, scores = ThreadpoolController(), []
     for threads in ("1", "2", "3"):
         folder = tmp_path / threads
-        context = RunContext(TaskLoader(Places(folder), registry.corpora), Store(folder / "runs"))
+        context = RunContext(
+            TaskLoader(Places(folder), registry.corpora), Store(folder / "runs")
+        )
         with libraries.limit(limits=int(threads), user_api="blas"):
             scores.append({o.cell: o.record.scores for o in execute(planned, context)})
     assert scores[0] == scores[1] == scores[2]

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.evaluation.select import PROFILES, is_embedded, planned_cells, profile, select_cells
+from harness.evaluation.select import (
+    PROFILES,
+    is_embedded,
+    planned_cells,
+    profile,
+    select_cells,
+)
 from harness.registry import load_registry
 from harness.results.published_tables import load_tables
 
@@ -69,7 +75,9 @@ def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
     assert dropped
     assert chosen
     assert all(name in message for name in dropped)
-    assert not [name for name in chosen if f"{name}," in message or f"{name})" in message]
+    assert not [
+        name for name in chosen if f"{name}," in message or f"{name})" in message
+    ]
     assert f"{len(dropped)} methods" in message
     assert "by its id (-m ID)" in message
     every, message = select_cells(found, [*globs, *dropped], tasks, 1)
@@ -78,7 +86,9 @@ def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
     assert select_cells(found, None, tasks, 1)[1] == ""
 
 
-def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_method(chosen):
+def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_method(
+    chosen,
+):
     first = chosen["first"]
     published, smoke = [], []
     for planned in first:

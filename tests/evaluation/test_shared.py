@@ -117,7 +117,9 @@ def test_a_post_processor_cannot_move_the_cells_beside_it(tmp_path, post, on):
     text = corpus("stream", numbered(100, 25))
     plain, calibrated = method(), method("mean", "centre", on=on)
     vandal = Method(FakeConfig(), MEAN, (post,), on)
-    wanted = outcomes(tmp_path / "without", (calibrated, TOY), (plain, TOY), corpora=[text])
+    wanted = outcomes(
+        tmp_path / "without", (calibrated, TOY), (plain, TOY), corpora=[text]
+    )
     cells = (vandal, TOY), (calibrated, TOY), (plain, TOY)
     found = outcomes(tmp_path / "with", *cells, corpora=[text])
     assert scores(found, without="vandal") == scores(wanted)
@@ -146,7 +148,9 @@ class InEncoding(Mean):
 
 @pytest.mark.parametrize("at_least", [1, 2])  # with the probe, or not
 @pytest.mark.parametrize("on", [None, "target", "stream"])
-def test_a_pooling_cannot_move_the_cells_beside_it_nor_what_is_kept(tmp_path, on, at_least):
+def test_a_pooling_cannot_move_the_cells_beside_it_nor_what_is_kept(
+    tmp_path, on, at_least
+):
     text = corpus("stream", numbered(100, 25))
     posts = (Centre(),) if on else ()
     vandal = Method(FakeConfig(), InEncoding("vandal", (-1,), at_least), posts, on)
@@ -155,7 +159,9 @@ def test_a_pooling_cannot_move_the_cells_beside_it_nor_what_is_kept(tmp_path, on
     found = outcomes(tmp_path / "with", (vandal, TOY), (plain, TOY), corpora=[text])
     assert scores(found, without="vandal") == scores(wanted)
     assert WORDS in found[vandal.id, "toy"].message
-    assert scores(outcomes(tmp_path / "with", (plain, TOY), corpora=[text])) == scores(wanted)
+    assert scores(outcomes(tmp_path / "with", (plain, TOY), corpora=[text])) == scores(
+        wanted
+    )
 
 
 # --- metrics and tasks ---------------------------------------------------------------------------
@@ -194,10 +200,14 @@ def plain_score(values, pairs):
         (plain_score, over_places),
     ],
 )
-def test_a_metric_cannot_move_the_cells_beside_it(tmp_path, monkeypatch, score, compare):
+def test_a_metric_cannot_move_the_cells_beside_it(
+    tmp_path, monkeypatch, score, compare
+):
     vandal = Metric("vandal", score, ("score",), {"score": "score"}, compare=compare)
     monkeypatch.setitem(metrics.metrics(), "vandal", vandal)
-    strange = replace(TOY, name="vandal", metric="vandal", geometry=False)  # of the same pairs
+    strange = replace(
+        TOY, name="vandal", metric="vandal", geometry=False
+    )  # of the same pairs
     wanted = outcomes(tmp_path / "without", (method(), TOY))
     found = outcomes(tmp_path / "with", (method(), strange), (method(), TOY))
     assert scores(found, without="vandal") == scores(wanted)
@@ -218,7 +228,9 @@ KEPT: dict[str, Pairs] = {}
 
 
 def test_a_task_cannot_sort_the_gold_of_another(tmp_path):
-    found = outcomes(tmp_path, (method(), task("sorted", load=Rearranged())), (method(), TOY))
+    found = outcomes(
+        tmp_path, (method(), task("sorted", load=Rearranged())), (method(), TOY)
+    )
     assert scores(found, without="sorted") == scores(
         outcomes(tmp_path / "without", (method(), TOY))
     )
@@ -263,7 +275,10 @@ BUFFER = np.zeros((100, 4, 4), np.float32)
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [(SortingEncoder, "'tuple' object has no attribute 'sort'"), (ReusingEncoder, WORDS)],
+    [
+        (SortingEncoder, "'tuple' object has no attribute 'sort'"),
+        (ReusingEncoder, WORDS),
+    ],
 )
 def test_an_encoder_cannot_change_texts_nor_what_it_gave(tmp_path, kind, words):
     @dataclass(frozen=True)
@@ -292,7 +307,10 @@ class Giving(Centre):
 
 
 GIVEN = {
-    "numbers with an imaginary part": (lambda x: x + 1j, "a matrix of real numbers, found complex"),
+    "numbers with an imaginary part": (
+        lambda x: x + 1j,
+        "a matrix of real numbers, found complex",
+    ),
     "a list": (lambda x: x.tolist(), "a matrix of real numbers, found list"),
     "a tensor": (torch.tensor, "a matrix of real numbers, found Tensor"),
     "more rows": (lambda x: np.vstack([x, x]), "rows, one a sentence, found shape"),
@@ -319,7 +337,9 @@ def test_a_pooling_that_gives_something_else_is_refused(tmp_path, kind):
         def __call__(self, encoding):
             return make(super().__call__(encoding))
 
-    [outcome] = outcomes(tmp_path, (Method(FakeConfig(), Strange("strange", (-1,))), TOY)).values()
+    [outcome] = outcomes(
+        tmp_path, (Method(FakeConfig(), Strange("strange", (-1,))), TOY)
+    ).values()
     assert (outcome.status, words in outcome.message) == ("failed", True)
 
 
@@ -327,7 +347,9 @@ def test_an_encoding_with_another_number_of_rows_than_texts_is_refused(tmp_path)
     @dataclass(frozen=True)
     class Short(FakeEncoder):
         def encode(self, texts):
-            return super().encode(texts[1:]) if len(texts) > 1 else super().encode(texts)
+            return (
+                super().encode(texts[1:]) if len(texts) > 1 else super().encode(texts)
+            )
 
     @dataclass(frozen=True)
     class Config(FakeConfig):
@@ -390,5 +412,11 @@ def test_affine_maps_and_moments_own_their_arrays():
     affine, moments = Affine(shift, weight, 2), Moments(3, shift, weight)
     weight *= 2
     assert affine.weight.tolist() == moments.scatter.tolist() == [[1, 0], [0, 1]]
-    for x in (affine.shift, affine.weight, affine.scales, moments.mean, moments.covariance):
+    for x in (
+        affine.shift,
+        affine.weight,
+        affine.scales,
+        moments.mean,
+        moments.covariance,
+    ):
         assert not x.flags.writeable

@@ -13,7 +13,11 @@ from harness.evaluation.select import PlannedCell
 from harness.evaluation.verification import FollowUp, check_claims
 from harness.interop.exported import write_model
 from harness.registry import load_registry
-from harness.report.card_check import verification_facts, verification_markdown, verification_text
+from harness.report.card_check import (
+    verification_facts,
+    verification_markdown,
+    verification_text,
+)
 from harness.resolve import Resolver
 from harness.results.cards import Statement, understood
 from harness.results.checked_claims import Verification, checked_claim
@@ -87,12 +91,15 @@ TWO = "a prompt and the maximum length"
 
 
 @pytest.mark.parametrize(
-    "what", [pytest.param(w, marks=pytest.mark.slow) if w == TWO else w for w in FALSIFIED]
+    "what",
+    [pytest.param(w, marks=pytest.mark.slow) if w == TWO else w for w in FALSIFIED],
 )
 def test_a_search_names_the_choice_that_was_made(model, what):
     choice = FALSIFIED[what]
     names = ("spearman", "pearson")
-    claims = [claimed(f"{score(model, choice, n) / 100:.6f}", f"cosine_{n}") for n in names]
+    claims = [
+        claimed(f"{score(model, choice, n) / 100:.6f}", f"cosine_{n}") for n in names
+    ]
     found = verified(model, *claims)
     assert found.exit_status == 1
     assert {item.explanation.words for item in found.claims} == {choice.words}
@@ -112,7 +119,9 @@ def test_a_search_names_another_score_of_the_same_vectors(model):
 def test_a_moved_number_is_found_and_not_explained_away(model):
     points = score(model)
     found = verified(
-        model, claimed(f"{points + 0.4:.4f}"), claimed(score(model, name="pearson"), "pearson")
+        model,
+        claimed(f"{points + 0.4:.4f}"),
+        claimed(score(model, name="pearson"), "pearson"),
     )
     moved, true = found.claims
     assert (moved.differs, true.holds, found.exit_status) == (True, True, 1)
@@ -124,7 +133,9 @@ def test_a_number_of_another_row_is_told_without_a_search(model):
     true = checked_claim(claimed(f"{points:.4f}"), points)
     exchanged = replace(claimed(f"{points:.4f}"), task="mini-sts.dev")
     _, wrong = FollowUp(model, FEW)((true, checked_claim(exchanged, points + 5)))
-    assert wrong.explanation.words == ("the number of mini-sts cosine_spearman in its place",)
+    assert wrong.explanation.words == (
+        "the number of mini-sts cosine_spearman in its place",
+    )
 
 
 def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
@@ -137,14 +148,18 @@ def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
 
 
 def test_what_is_missing_is_status_3(model):
-    claim = understood(Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY)
+    claim = understood(
+        Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY
+    )
     found = verified(model, claim)
     assert (found.exit_status, found.claims[0].is_missing) == (3, True)
     assert Verification("made", "made.native").exit_status == 3
 
 
 def test_every_form_of_a_report_has_every_claim(model):
-    found = verified(model, claimed(f"{score(model) + 3:.2f}"), claimed("0.5", "accuracy"), most=1)
+    found = verified(
+        model, claimed(f"{score(model) + 3:.2f}"), claimed("0.5", "accuracy"), most=1
+    )
     for text in (verification_text(found), verification_markdown(found, "0.0.0")):
         assert "differs" in text
         assert "accuracy is not measured here" in text

@@ -1,7 +1,7 @@
 """The GitHub action and the workflow that uses it: what they would run is run here.
 
-In a folder of its own, over the fakes: the installation is a stub that notes what it was asked,
-the command `harness` is the real one with a registry of fakes.
+In a folder of its own, over the fakes: the installation is a stub that notes what it
+was asked, the command `harness` is the real one with a registry of fakes.
 """
 
 import os
@@ -17,7 +17,9 @@ from fakes import PROBE
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / ".ci/check/action.yml").read_text(encoding="utf-8"))
-WORKFLOW = yaml.safe_load((ROOT / ".ci/workflow-example.yml").read_text(encoding="utf-8"))
+WORKFLOW = yaml.safe_load(
+    (ROOT / ".ci/workflow-example.yml").read_text(encoding="utf-8")
+)
 STEPS = ACTION["runs"]["steps"]
 SCRIPTS = [step for step in STEPS if "run" in step]
 [JOB] = WORKFLOW["jobs"].values()
@@ -27,7 +29,8 @@ GATE = """
 quick = [{ method = "mine.mean", task = "toy" }, { method = "mine.cls", task = "no-train" }]
 """
 
-# The real command line over a registry of fakes; WEIGHTS are the bytes of their encoder.
+# The real command line over a registry of fakes; WEIGHTS are the bytes of their
+# encoder.
 HARNESS = f"""#!{sys.executable}
 import os, sys
 sys.path[:0] = {[str(ROOT), str(ROOT / "tests" / "support")]!r}
@@ -78,7 +81,9 @@ def run_step(folder, step, inputs, **environment):
 
 def action(folder, weights="one", **given):
     """All scripts of the action in order, until one fails; the last one's answer."""
-    inputs = {name: about.get("default") for name, about in ACTION["inputs"].items()} | given
+    inputs = {
+        name: about.get("default") for name, about in ACTION["inputs"].items()
+    } | given
     assert None not in inputs.values(), "a required input is missing"
     for step in SCRIPTS:
         done = run_step(folder, step, inputs, WEIGHTS=weights)
@@ -126,7 +131,9 @@ def baseline(folder, promoted):
 
 def test_the_inputs_are_known_and_used_and_never_text_of_a_script():
     given, text = USE["with"], (ROOT / ".ci/check/action.yml").read_text()
-    required = {name for name, about in ACTION["inputs"].items() if about.get("required")}
+    required = {
+        name for name, about in ACTION["inputs"].items() if about.get("required")
+    }
     assert required <= given.keys() <= ACTION["inputs"].keys()
     assert set(re.findall(r"\$\{\{ inputs\.(\S+) \}\}", text)) == set(ACTION["inputs"])
     assert not [step["name"] for step in SCRIPTS if "${{" in step["run"]]
@@ -136,7 +143,10 @@ def test_what_is_installed_is_there(folder):
     install = next(step for step in SCRIPTS if "pip install" in step["run"])
     assert run_step(folder, install, {}).returncode == 0
     command, *words = noted(folder)
-    assert (Path(command).name, words[:4]) == ("python", ["-m", "pip", "install", "--constraint"])
+    assert (Path(command).name, words[:4]) == (
+        "python",
+        ["-m", "pip", "install", "--constraint"],
+    )
     constraints, (source, _, extra) = Path(words[4]), words[5].partition("[")
     assert constraints.samefile(ROOT / ".ci/constraints.txt")
     assert Path(source).samefile(ROOT)
@@ -172,7 +182,9 @@ def test_the_action_says_what_has_no_baseline_and_what_could_not_run(baseline):
     done = action(baseline, **OWN, method="mine.mean mine.cls", task="toy")
     assert done.returncode == 3
     assert "no baseline: mine.cls on toy, seed 0" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("agrees: 1 encoder, 1 cell; no baseline: 1 cell")
+    assert done.stdout.splitlines()[-1].endswith(
+        "agrees: 1 encoder, 1 cell; no baseline: 1 cell"
+    )
     (baseline / "data" / PROBE).unlink()
     done = action(baseline, **OWN)
     assert done.returncode == 3
@@ -183,7 +195,12 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(folder):
     """Several of each, a glob that stays one, and the harness's own results by default."""
     stub(folder, "harness", NOTE)
     (folder / "a.toy").touch()
-    given = {"data-dir": "my data", "encoder": "a=x b=y", "method": "*.toy", "task": "t u"}
+    given = {
+        "data-dir": "my data",
+        "encoder": "a=x b=y",
+        "method": "*.toy",
+        "task": "t u",
+    }
     given["fail-below"] = "1"
     done = action(folder, **given, fetch="sts-raw sick-raw", runs="my runs")
     words = " ".join(w if "/" not in w else Path(w).name for w in noted(folder))

@@ -71,7 +71,9 @@ from harness.results.verdict import prediction_half_width
 from harness.tasks.loader import TaskLoader, limited
 
 ROOT = Path(__file__).resolve().parents[2]
-VECTORS = ROOT / "harness" / "assets" / "embedded" / "glove-mini" / "vectors.safetensors"
+VECTORS = (
+    ROOT / "harness" / "assets" / "embedded" / "glove-mini" / "vectors.safetensors"
+)
 PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy")
 SEEDED = tuple(Cell("fake.mean+stretch@target", "toy", seed) for seed in range(3))
 CELLS = (PLAIN, CENTRED, *SEEDED)
@@ -92,7 +94,9 @@ def measure(folder, results, weights="one", cells=CELLS, places=None):
     """A quick run of the fakes into `folder/results`, as the command line does it."""
     found = registry(FakeConfig(weights=weights))
     planned = [PlannedCell(found.parse(c.method), TOY, c.seed) for c in cells]
-    texts = library(folder) if places is None else replace(library(folder), places=places)
+    texts = (
+        library(folder) if places is None else replace(library(folder), places=places)
+    )
     runs = folder / results
     outcomes = list(execute(planned, RunContext(texts, Store(runs), clock=ticks())))
     note_outcomes(runs, outcomes)
@@ -145,13 +149,18 @@ def change_record(results, cell=PLAIN, **change):
     """Another run's record in the place of this one's."""
     store = Store(results)
     record = store.read(cell)
-    changed = replace(record, **{name: new(getattr(record, name)) for name, new in change.items()})
+    changed = replace(
+        record, **{name: new(getattr(record, name)) for name, new in change.items()}
+    )
     store.path(cell).write_bytes(seal(changed))
 
 
 def shifted(by):
     """Scores whose main one is so many points off."""
-    return lambda s: {**s, "spearman": {**s["spearman"], "all": s["spearman"]["all"] + by}}
+    return lambda s: {
+        **s,
+        "spearman": {**s["spearman"], "all": s["spearman"]["all"] + by},
+    }
 
 
 def elsewhere(environment):
@@ -206,7 +215,9 @@ class Run:
         assert why in check.why
         assert report.exit_status == status
         text = rendered_report(report, self.runs, self.committed)
-        assert (f"{state}: {PLAIN}: " in text) == (state is not AGREES or "(it trains" in why)
+        assert (f"{state}: {PLAIN}: " in text) == (
+            state is not AGREES or "(it trains" in why
+        )
         return text
 
 
@@ -307,7 +318,9 @@ def test_a_record_of_other_code_is_no_answer(run):
 def test_a_record_of_another_plug_in_is_no_answer(run):
     run.change_record(digests=lambda digests: {**digests, "plugin mine": "before"})
     for sha256, state in (("before", State.OTHER_INPUT), ("now", NOT_AGAIN)):
-        gate = Gate.open(run.runs, run.committed, registry=FOUND, plugins={"mine": sha256})
+        gate = Gate.open(
+            run.runs, run.committed, registry=FOUND, plugins={"mine": sha256}
+        )
         assert only(gate.check(CELLS)).state is state
 
 
@@ -350,7 +363,9 @@ def test_an_override_may_be_narrower_than_the_rule(run):
 
 @pytest.mark.parametrize("share", [-1.1, -0.9, 0.9, 1.1])
 def test_a_score_may_move_further_on_another_platform(run, share):
-    run.change_record(scores=shifted(share * TOLERANCE_ACROSS_PLATFORMS), environment=elsewhere)
+    run.change_record(
+        scores=shifted(share * TOLERANCE_ACROSS_PLATFORMS), environment=elsewhere
+    )
     state, status = (SCORER, 1) if abs(share) > 1 else (AGREES, 0)
     run.says(state, "tolerance 0.05", encoder=AGREES, status=status)
 
@@ -358,7 +373,9 @@ def test_a_score_may_move_further_on_another_platform(run, share):
 @pytest.mark.parametrize("share", [0.9, 1.1])
 def test_another_kernel_on_the_same_platform_is_the_same_platform(run, share):
     points = shifted(share * SAME_PLATFORM)
-    run.change_record(scores=points, facts=lambda facts: {**facts, "encoding": OTHER_KERNEL})
+    run.change_record(
+        scores=points, facts=lambda facts: {**facts, "encoding": OTHER_KERNEL}
+    )
     state, status = (SCORER, 1) if share > 1 else (AGREES, 0)
     run.says(state, "tolerance 0.001", encoder=AGREES, status=status)
 
@@ -376,7 +393,9 @@ def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
     assert "moved" not in text
 
 
-def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_path, monkeypatch):
+def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(
+    committed, tmp_path, monkeypatch
+):
     """One pair of the thirty is scored wrongly; everything before the cosine is as it was."""
     right = metrics.cosine
 
@@ -402,7 +421,9 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     measure(tmp_path, "other", weights="two")
     report = report_of(tmp_path, "other")
     assert set(states(report).values()) == {ENCODER}
-    assert re.fullmatch(r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", only(report).why)
+    assert re.fullmatch(
+        r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", only(report).why
+    )
     assert only(report).pairs
     [encoder] = report.encoders
     assert encoder.state is ENCODER
@@ -426,7 +447,8 @@ def test_what_moved_is_shown_before_and_after(committed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("processor", "tolerance"), [("here", GOLDEN_SAME_PLATFORM), ("there", GOLDEN_ACROSS_PLATFORMS)]
+    ("processor", "tolerance"),
+    [("here", GOLDEN_SAME_PLATFORM), ("there", GOLDEN_ACROSS_PLATFORMS)],
 )
 @pytest.mark.parametrize("share", [0.5, 2])
 def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, share):
@@ -436,17 +458,24 @@ def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, 
     moved = vectors.copy()
     moved[5, 30] = share * tolerance
     check = check_encoder(old, replace(old, vectors=3 * moved, platform=processor))
-    assert (check.tolerance, check.state) == (tolerance, ENCODER if share > 1 else AGREES)
+    assert (check.tolerance, check.state) == (
+        tolerance,
+        ENCODER if share > 1 else AGREES,
+    )
     assert check.distance == pytest.approx(share * tolerance, rel=1e-3)
 
 
 def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     """Its pooling is part of it, so that a broken one is told as the encoder's."""
-    folder = shutil.copytree(ROOT / "harness/assets/embedded/simcse-sup-mini", tmp_path / "model")
+    folder = shutil.copytree(
+        ROOT / "harness/assets/embedded/simcse-sup-mini", tmp_path / "model"
+    )
     found = load_registry().with_encoders([TransformerConfig("mine", "mine")])
     places = Places(tmp_path, encoders={"mine": folder})
     names = ("mine.native", "mine.mean")
-    planned = [PlannedCell(found.parse(n), found.tasks["mini-lexical"], 0) for n in names]
+    planned = [
+        PlannedCell(found.parse(n), found.tasks["mini-lexical"], 0) for n in names
+    ]
     encode_golden(planned, places, tmp_path / "before")
     pooling = folder / "1_Pooling" / "config.json"
     held = json.loads(pooling.read_text())
@@ -463,8 +492,12 @@ def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
     path = golden_path(committed, "fake")
     path.write_bytes(path.read_bytes()[:-1] if damage == b"cut" else damage)
     if damage == b"other keys":
-        write_tensors(path, {"vectors": np.ones((1, 1), np.float32)}, {"key": "", "colour": ""})
-    with pytest.raises(DataError, match=r"fake\.safetensors holds no golden vectors .*; delete it"):
+        write_tensors(
+            path, {"vectors": np.ones((1, 1), np.float32)}, {"key": "", "colour": ""}
+        )
+    with pytest.raises(
+        DataError, match=r"fake\.safetensors holds no golden vectors .*; delete it"
+    ):
         read_golden(committed, "fake")
 
 
@@ -475,7 +508,9 @@ def test_golden_vectors_of_another_encoder_are_refused_by_name(committed):
         read_golden(committed, "other")
 
 
-def test_similarities_of_another_cell_are_not_compared_and_are_replaced(committed, tmp_path):
+def test_similarities_of_another_cell_are_not_compared_and_are_replaced(
+    committed, tmp_path
+):
     path = Store(committed).quick_path(PLAIN)
     about = {**sidecar_metadata(path), "cell": "another cell"}
     write_tensors(path, {"cosine": Store(tmp_path / "runs").cosines(PLAIN)}, about)
@@ -495,7 +530,9 @@ def test_promoting_again_changes_nothing(committed, tmp_path):
     assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
 
 
-def test_other_code_that_measures_the_same_changes_no_committed_similarity(committed, runs):
+def test_other_code_that_measures_the_same_changes_no_committed_similarity(
+    committed, runs
+):
     """And what measured another identity does."""
     path = Store(runs).path(PLAIN).with_suffix(".safetensors")
     about, cosines = sidecar_metadata(path), Store(runs).cosines(PLAIN)
@@ -525,11 +562,15 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
 @pytest.mark.parametrize("text", ["", "[]", '{"name": '])
 def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
     (tmp_path / FAILURES_FILE).write_text(text)
-    with pytest.raises(DataError, match=r"not-run\.json is no list of reasons .*; delete it"):
+    with pytest.raises(
+        DataError, match=r"not-run\.json is no list of reasons .*; delete it"
+    ):
         read_failures(tmp_path)
 
 
-def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(committed, tmp_path):
+def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(
+    committed, tmp_path
+):
     key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
     same = Mock(CurrentEncoders, of_cell=lambda _: CurrentEncoder(key))
     assert report_of(tmp_path, encoders=same).exit_status == 0
@@ -544,8 +585,12 @@ def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(co
     ]
 
 
-@pytest.mark.parametrize("kind", ["its folder", "a folder with a blank", "a file of vectors"])
-def test_a_check_knows_where_the_encoder_of_the_run_is(kind, checkpoint, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "kind", ["its folder", "a folder with a blank", "a file of vectors"]
+)
+def test_a_check_knows_where_the_encoder_of_the_run_is(
+    kind, checkpoint, tmp_path, monkeypatch
+):
     """Without being told; and it writes nothing."""
     monkeypatch.chdir(tmp_path)
     if kind == "a file of vectors":
@@ -556,7 +601,9 @@ def test_a_check_knows_where_the_encoder_of_the_run_is(kind, checkpoint, tmp_pat
     config = config_for("mine", str(place), place)
     found = load_registry().with_encoders([config])
     places = Places(tmp_path / "cache", encoders={"mine": place})
-    planned = [PlannedCell(found.parse("mine.mean"), limited(found.tasks["mini-sts"], 8), 0)]
+    planned = [
+        PlannedCell(found.parse("mine.mean"), limited(found.tasks["mini-sts"], 8), 0)
+    ]
     context = RunContext(TaskLoader(places, {}), Store(Path("runs")))
     [outcome] = execute(planned, context)
     encode_golden(planned, places, Path("runs"))
@@ -565,8 +612,12 @@ def test_a_check_knows_where_the_encoder_of_the_run_is(kind, checkpoint, tmp_pat
 
     def checked():
         before = sorted(tmp_path.rglob("*"))
-        encoders = CurrentEncoders(load_registry(), Places(tmp_path / "cache"), Path("runs"))
-        report = Gate.open(Path("runs"), Path("results"), encoders=encoders).check([cell])
+        encoders = CurrentEncoders(
+            load_registry(), Places(tmp_path / "cache"), Path("runs")
+        )
+        report = Gate.open(Path("runs"), Path("results"), encoders=encoders).check(
+            [cell]
+        )
         assert sorted(tmp_path.rglob("*")) == before
         states = {check.state for check in (*report.cells, *report.encoders)}
         return states, report.exit_status, report.cells[0].why
@@ -575,7 +626,10 @@ def test_a_check_knows_where_the_encoder_of_the_run_is(kind, checkpoint, tmp_pat
     changed.write_bytes(changed.read_bytes() + b"\n")
     states, status, why = checked()
     assert (states, status) == ({NOT_AGAIN}, 3)
-    assert f"harness run --encoder {shlex.quote(f'mine={place.name}')} -m mine.mean -t " in why
+    assert (
+        f"harness run --encoder {shlex.quote(f'mine={place.name}')} -m mine.mean -t "
+        in why
+    )
     changed.unlink()
     assert checked()[:2] == (({AGREES}, 0) if place == changed else ({NOT_AGAIN}, 3))
 
@@ -586,7 +640,9 @@ def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path
     report = report_of(tmp_path)
     assert only(report, outcomes[0].cell).state is AGREES
     late = [only(report, outcome.cell) for outcome in outcomes[1:]]
-    assert {(c.state, c.why) for c in late} == {(COULD_NOT_RUN, "the last run ended before it")}
+    assert {(c.state, c.why) for c in late} == {
+        (COULD_NOT_RUN, "the last run ended before it")
+    }
 
 
 def test_similarities_that_were_changed_are_refused_by_name(committed, tmp_path):
@@ -602,8 +658,12 @@ def test_similarities_that_were_changed_are_refused_by_name(committed, tmp_path)
 
 
 def test_an_override_of_a_cell_that_is_not_committed_is_refused(committed, tmp_path):
-    (committed / "gate.toml").write_text(SETS + override(0.5, replace(PLAIN, method="fake.maen")))
-    with pytest.raises(DataError, match=r"gate\.toml: .* found one of fake\.maen on toy"):
+    (committed / "gate.toml").write_text(
+        SETS + override(0.5, replace(PLAIN, method="fake.maen"))
+    )
+    with pytest.raises(
+        DataError, match=r"gate\.toml: .* found one of fake\.maen on toy"
+    ):
         report_of(tmp_path)
 
 
@@ -615,7 +675,9 @@ DIGESTS = {"data": "d", "weights": "w", "code": "c", "encoding": "e"}
 
 def record(score, seed=0, **change):
     scores = {"spearman": {"all": score, "groups": {"a": score}}, "alignment": score}
-    made = made_record("m", "t", scores, seed, digests=DIGESTS, environment={"system": "Linux"})
+    made = made_record(
+        "m", "t", scores, seed, digests=DIGESTS, environment={"system": "Linux"}
+    )
     return replace(made, **change)
 
 
@@ -624,13 +686,16 @@ def seeds(*scores):
 
 
 def check_of(made, committed, *overrides):
-    return compare_record(made, Results({("m", "t"): committed}), Rules(overrides=overrides))
+    return compare_record(
+        made, Results({("m", "t"): committed}), Rules(overrides=overrides)
+    )
 
 
 def test_the_tolerance_itself_is_within():
     assert (SAME_PLATFORM, TOLERANCE_ACROSS_PLATFORMS) == (0.001, 0.05)
     moved = [
-        check_of(record(70 + by), seeds(70.0)).moved for by in (0.001, 0.001 + 1e-12, 0.0010001)
+        check_of(record(70 + by), seeds(70.0)).moved
+        for by in (0.001, 0.001 + 1e-12, 0.0010001)
     ]
     assert moved == [False, False, True]
 
@@ -688,8 +753,13 @@ def test_nothing_agrees_with_committed_seeds_of_which_one_has_no_score():
 
 
 def test_weights_that_training_made_are_no_input_and_other_data_always_are():
-    trained = [replace(r, digests={**r.digests, "weights": str(r.seed)}) for r in seeds(70.0, 71.0)]
-    retrained = record(70.5, digests={**trained[0].digests, "weights": "new", "code": "x"})
+    trained = [
+        replace(r, digests={**r.digests, "weights": str(r.seed)})
+        for r in seeds(70.0, 71.0)
+    ]
+    retrained = record(
+        70.5, digests={**trained[0].digests, "weights": "new", "code": "x"}
+    )
     assert other_inputs(trained, retrained) == ()
     assert other_inputs(seeds(70.0, 71.0), retrained) == ("weights",)
     assert not check_of(retrained, trained).moved
@@ -718,7 +788,9 @@ def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
 
 
 @pytest.mark.parametrize("asset", [TOY.asset, "embedded"])
-def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(committed, tmp_path, asset):
+def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
+    committed, tmp_path, asset
+):
     """Those that the package carries need no data folder."""
     found = registry(FakeConfig())
     found.tasks["toy"] = replace(TOY, asset=asset)
@@ -727,21 +799,26 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(committed, 
     for folder in ("data", None, "runs"):
         at_hand = embedded or folder == "data"
         data_dir = folder and tmp_path / folder
-        pairs = only(report_of(tmp_path, "other", data_dir=data_dir, registry=found)).pairs
+        pairs = only(
+            report_of(tmp_path, "other", data_dir=data_dir, registry=found)
+        ).pairs
         assert pairs
         for pair in pairs:
             texts = (scored.a[pair.pair - 1], scored.b[pair.pair - 1])
             assert pair.texts == (texts if at_hand else None)
     change_record(tmp_path / "other", digests=other_digest("data"))
     check = only(report_of(tmp_path, "other", data_dir=tmp_path / "data"))
-    assert all(pair.texts is None for pair in check.pairs), "these are not the scored sentences"
+    assert all(pair.texts is None for pair in check.pairs), (
+        "these are not the scored sentences"
+    )
 
 
 # Margins
 
 
 @pytest.mark.parametrize(
-    ("by", "allowed"), [(-0.4, True), (-0.5, True), (-0.51, False), (0.51, True), (30, True)]
+    ("by", "allowed"),
+    [(-0.4, True), (-0.5, True), (-0.51, False), (0.51, True), (30, True)],
 )
 def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
     change_record(tmp_path / "runs", scores=shifted(by))
@@ -754,7 +831,9 @@ def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allo
 def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_path):
     measure(tmp_path, "other", weights="two")
     before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
-    after = {c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS}
+    after = {
+        c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS
+    }
     most = max(before[c] - after[c] for c in CELLS)
     report = report_of(tmp_path, "other", margin=most + 1e-6)
     assert (report.exit_status, set(states(report).values())) == (0, {AGREES})
@@ -762,13 +841,17 @@ def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_
     assert "encoder moved: fake: other weights" in text
     assert "(no failure)" in text
     assert report_of(tmp_path, "other", margin=most - 0.01).exit_status == 1
-    (committed / "gate.toml").write_text(SETS + "".join(override(99, cell) for cell in CELLS[:3]))
+    (committed / "gate.toml").write_text(
+        SETS + "".join(override(99, cell) for cell in CELLS[:3])
+    )
     assert report_of(tmp_path, "other", margin=0.0).exit_status == 0
 
 
 def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
     change_record(tmp_path / "runs", digests=other_digest("data"))
-    change_record(tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}})
+    change_record(
+        tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}}
+    )
     report = report_of(tmp_path, margin=99.0)
     assert only(report).state is State.OTHER_INPUT
     assert only(report, CENTRED).state is State.FELL
@@ -783,9 +866,14 @@ def test_by_default_the_quick_set_and_whatever_was_run(committed, runs, tmp_path
     measure(tmp_path, "runs", cells=[extra])
     assert Gate.open(runs, committed, registry=FOUND).wanted() == (*CELLS, extra)
     assert Gate.open(runs, committed, registry=FOUND).wanted(["*centre*"]) == (CENTRED,)
-    assert Gate.open(runs, committed, registry=FOUND).wanted(["*"], ["toy"]) == (*CELLS, extra)
+    assert Gate.open(runs, committed, registry=FOUND).wanted(["*"], ["toy"]) == (
+        *CELLS,
+        extra,
+    )
     mine = Cell("mine.mean", "toy")
-    assert Gate.open(runs, committed, registry=FOUND).wanted(["mine.mean"], ["toy"]) == (mine,)
+    assert Gate.open(runs, committed, registry=FOUND).wanted(
+        ["mine.mean"], ["toy"]
+    ) == (mine,)
     report = report_of(tmp_path, cells=[mine])
     assert (states(report), report.exit_status) == ({str(mine): NO_BASELINE}, 3)
 
@@ -798,7 +886,9 @@ def test_the_committed_quick_set_can_be_run():
 
 
 def test_an_unknown_task_in_a_set_is_wrong_usage(tmp_path):
-    (tmp_path / "gate.toml").write_text('quick = [{ method = "fake.mean", task = "tay" }]')
+    (tmp_path / "gate.toml").write_text(
+        'quick = [{ method = "fake.mean", task = "tay" }]'
+    )
     with pytest.raises(UsageError, match="did you mean toy"):
         quick_set(registry(FakeConfig()), tmp_path)
 
@@ -844,13 +934,18 @@ def points_of(runs, by=0.0):
 )
 def test_a_run_is_held_to_the_numbers_of_a_card(runs, by, margin, state, status):
     report = against_card(runs, claimed(points_of(runs, by)), margin=margin)
-    assert ([check.state for check in report.cells], report.exit_status) == ([state], status)
+    assert ([check.state for check in report.cells], report.exit_status) == (
+        [state],
+        status,
+    )
     if state is not AGREES:
         assert points_of(runs, by) in report.cells[0].why
 
 
 def test_a_number_of_a_card_that_was_not_measured_is_no_pass(runs):
-    report = against_card(runs, claimed(points_of(runs)), claimed("50.00", task="mini-sts"))
+    report = against_card(
+        runs, claimed(points_of(runs)), claimed("50.00", task="mini-sts")
+    )
     assert [check.state for check in report.cells] == [AGREES, COULD_NOT_RUN]
     assert "harness run -t mini-sts" in report.cells[1].why
     assert report.exit_status == 3
@@ -863,13 +958,18 @@ def test_a_card_is_compared_with_one_method(runs):
 
 def test_a_number_on_other_pairs_can_agree_and_never_fails(runs):
     doubtful = {"is_doubtful": "its pairs are not known"}
-    assert against_card(runs, claimed(points_of(runs), **doubtful)).cells[0].state is AGREES
+    assert (
+        against_card(runs, claimed(points_of(runs), **doubtful)).cells[0].state
+        is AGREES
+    )
     both = against_card(runs, claimed(points_of(runs)), claimed("1.00", **doubtful))
     assert [check.state for check in both.cells] == [AGREES]
 
 
 def test_a_card_of_which_no_number_is_compared_is_no_pass(runs):
-    with pytest.raises(AssetMissing, match="other pairs: other data; harness verify says why"):
+    with pytest.raises(
+        AssetMissing, match="other pairs: other data; harness verify says why"
+    ):
         against_card(runs, claimed("1.00", is_doubtful="other data"))
 
 
@@ -883,5 +983,10 @@ def test_a_record_of_other_code_is_no_answer_to_a_card(run):
 
 
 def test_equal_numbers_of_two_sources_are_compared_once():
-    twice = [claimed("50.00"), claimed("50.00"), claimed("51.00"), claimed("1", why_not="x")]
+    twice = [
+        claimed("50.00"),
+        claimed("50.00"),
+        claimed("51.00"),
+        claimed("1", why_not="x"),
+    ]
     assert claims_to_compare(twice) == (twice[0], twice[2])

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 from processes import pytest_options, run
 
-WORDS = ("a", "the", "man", "woman", "dog", "is", "eating", "running", "ball", "park", "small")
+WORDS = (
+    "a",
+    "the",
+    "man",
+    "woman",
+    "dog",
+    "is",
+    "eating",
+    "running",
+    "ball",
+    "park",
+    "small",
+)
 GATE = 'quick = [{ method = "mine.mean", task = "mini-lexical" }]'
 CELL = "mine.mean on mini-lexical, seed 0"
 PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
@@ -21,8 +33,18 @@ def project(tmp_path):
 
 def write_vectors(path, **changed):
     rng = np.random.default_rng(0)
-    words = (*WORDS, "a", "the", "is", "in", "on", "of")  # a fifth of the tokens and more
-    rows = {word: " ".join(map(str, rng.normal(size=3).round(3))) for word in words} | changed
+    words = (
+        *WORDS,
+        "a",
+        "the",
+        "is",
+        "in",
+        "on",
+        "of",
+    )  # a fifth of the tokens and more
+    rows = {
+        word: " ".join(map(str, rng.normal(size=3).round(3))) for word in words
+    } | changed
     path.write_text("".join(f"{word} {numbers}\n" for word, numbers in rows.items()))
 
 
@@ -57,9 +79,14 @@ def test_a_missing_baseline_and_a_missing_encoder_fail(project):
     assert done.status == 1
     assert f"no baseline: {CELL}: there is no committed record" in done.out
     assert "1 failed, 1 deselected" in done.out
-    (project / "results" / "gate.toml").write_text(GATE.replace(".mean", ".mean+natsv:01@target"))
+    (project / "results" / "gate.toml").write_text(
+        GATE.replace(".mean", ".mean+natsv:01@target")
+    )
     done = gate(project, "--harness-gate", "-k", "lexical")
-    assert (done.status, "natsv:01@target on mini-lexical, seed 0: not" in done.out) == (1, True)
+    assert (
+        done.status,
+        "natsv:01@target on mini-lexical, seed 0: not" in done.out,
+    ) == (1, True)
     (project / "results" / "gate.toml").write_text(GATE)
     (project / "mine.txt").unlink()
     done = gate(project, "--harness-gate")

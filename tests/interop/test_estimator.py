@@ -16,14 +16,18 @@ from harness.registry import load_registry
 
 def smallest(name, make):
     """The word of a post-processor, with the argument 1 where it needs one."""
-    needed = [p for p in inspect.signature(make).parameters.values() if p.default is p.empty]
+    needed = [
+        p for p in inspect.signature(make).parameters.values() if p.default is p.empty
+    ]
     return f"{name}:1" if needed else name
 
 
 POSTS = [smallest(*item) for item in load_registry().posts.items()]
 
 
-@pytest.mark.filterwarnings("ignore")  # of checks that are skipped, and of what they provoke
+@pytest.mark.filterwarnings(
+    "ignore"
+)  # of checks that are skipped, and of what they provoke
 @pytest.mark.parametrize("post", [*POSTS, "whitening:1", "sn+natsv:1"])
 def test_it_passes_the_checks_of_scikit_learn(post):
     found = check_estimator(Calibration(post), on_fail=None)
@@ -38,7 +42,9 @@ def test_it_is_the_map_that_a_method_fits():
     wanted = x
     for transform in fit(method, FitCorpusVectors(x), np.random.default_rng(0)):
         wanted = transform(wanted)
-    np.testing.assert_array_equal(Calibration("sn+whitening:4").fit_transform(x), wanted)
+    np.testing.assert_array_equal(
+        Calibration("sn+whitening:4").fit_transform(x), wanted
+    )
 
 
 def test_what_it_cannot_fit_or_does_not_know_is_refused():

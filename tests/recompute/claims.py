@@ -49,8 +49,8 @@ class Line:
 class Claim:
     """A claim with its lines; the last is the average where there is one.
 
-    `text` is what is claimed, `part_of` the sentence it is a part of, `encoders` what it was tested
-    on; of one of `every` part all parts have to hold.
+    `text` is what is claimed, `part_of` the sentence it is a part of, `encoders` what
+    it was tested on; of one of `every` part all parts have to hold.
     """
 
     id: str
@@ -82,7 +82,9 @@ class Claim:
         if self.every:
             return "higher" if self.counts["higher"] == len(self.tasks) else "undecided"
         half = len(self.tasks) / 2
-        return next((word for word in OUTCOMES[:2] if self.counts[word] > half), "undecided")
+        return next(
+            (word for word in OUTCOMES[:2] if self.counts[word] > half), "undecided"
+        )
 
     @property
     def in_paper(self) -> str:
@@ -90,19 +92,26 @@ class Claim:
         claimed = [line.claimed for line in self.tasks]
         if None in claimed:
             return "–"
-        return str(sum(difference > 0 for difference in claimed if difference is not None))
+        return str(
+            sum(difference > 0 for difference in claimed if difference is not None)
+        )
 
 
 def all_claims(inputs: Inputs) -> list[Claim]:
     """Every claim, tested anew."""
     data = content(inputs.results / "questions" / "claims.toml")
     stored = content(inputs.results / "records" / "claims.json")["intervals"]
-    return [_claim(entry, data, inputs.tables, stored, inputs.records) for entry in data["claim"]]
+    return [
+        _claim(entry, data, inputs.tables, stored, inputs.records)
+        for entry in data["claim"]
+    ]
 
 
 def _columns(table: Fields, chosen: Sequence[str] | None) -> list[Fields]:
     tried = [c for c in table["columns"] if chosen is None or c["id"] in chosen]
-    return [c for c in tried if c.get("task") and c.get("metric", table["metric"]) in SCORES]
+    return [
+        c for c in tried if c.get("task") and c.get("metric", table["metric"]) in SCORES
+    ]
 
 
 def _score(table: Fields, column: Fields) -> Score:
@@ -111,29 +120,41 @@ def _score(table: Fields, column: Fields) -> Score:
 
 
 def _claim(
-    entry: Fields, data: Fields, tables: Fields, stored: Sequence[Fields], records: Records
+    entry: Fields,
+    data: Fields,
+    tables: Fields,
+    stored: Sequence[Fields],
+    records: Records,
 ) -> Claim:
     stand_ins = data["rows"]
     table = tables[entry["table"]]
     rows = {row["id"]: row for row in table["row"]}
     names = entry["better"], entry["worse"]
-    methods = entry.get("methods") or [stand_ins[entry["table"]][name] for name in names]
+    methods = entry.get("methods") or [
+        stand_ins[entry["table"]][name] for name in names
+    ]
     columns = _columns(table, entry.get("columns"))
     scores = [_score(table, column) for column in columns]
     lines = []
     for column, score in zip(columns, scores, strict=True):
         printed = None
         if {*names} <= {*rows}:
-            above, below = (float(in_points(table, rows[name], column)) for name in names)
+            above, below = (
+                float(in_points(table, rows[name], column)) for name in names
+            )
             printed = above, below
         lines.append(_line(column["label"], printed, methods, [score], stored, records))
     decisions = corrected([line.decision for line in lines])
-    lines = [replace(line, decision=one) for line, one in zip(lines, decisions, strict=True)]
+    lines = [
+        replace(line, decision=one) for line, one in zip(lines, decisions, strict=True)
+    ]
     metrics = {column.get("metric", table["metric"]) for column in columns}
     averages = len(columns) > 1 and len(metrics) == 1
     if averages:
         known = [line.printed for line in lines if line.printed]
-        means = (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
+        means = (
+            (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
+        )
         lines.append(_line("Avg.", means, methods, scores, stored, records))
     return Claim(
         id=entry["id"],
@@ -154,7 +175,9 @@ def _line(
     stored: Sequence[Fields],
     records: Records,
 ) -> Line:
-    above, below = (averaged([side(records, m, *score) for score in scores]) for m in methods)
+    above, below = (
+        averaged([side(records, m, *score) for score in scores]) for m in methods
+    )
     on = [[task, list(path)] for task, path in scores]
     wanted = {"better": methods[0], "worse": methods[1], "scores": on}
     known = [one for one in stored if one["contrast"] == wanted]
@@ -210,7 +233,9 @@ def overviews(path: Path, claims: dict[str, Claim], report: Report) -> None:
         own = [claims[key] for key in keys]
         report.columns(where, keys, table, list(_overview_columns(own)))
         for line, claim in zip(table.lines, own, strict=True):
-            encoders = [cell for cell in line if all(name in cell for name in claim.encoders)]
+            encoders = [
+                cell for cell in line if all(name in cell for name in claim.encoders)
+            ]
             report.equal(f"{where}: {claim.id}: encoders", encoders != [], True)
             said = {cell.strip("*") for cell in line} & {*OUTCOMES}
             report.equal(f"{where}: {claim.id}: outcome", said - {claim.outcome}, set())
@@ -224,7 +249,10 @@ def _overview_columns(claims: Sequence[Claim]) -> Iterator[Column]:
     for outcome in OUTCOMES:
         cells = [str(claim.counts[outcome]) for claim in claims]
         yield Column([outcome], cells)
-        yield Column([], [f"{count} of {total}" for count, total in zip(cells, tasks, strict=True)])
+        yield Column(
+            [],
+            [f"{count} of {total}" for count, total in zip(cells, tasks, strict=True)],
+        )
     yield Column([], tasks)
     yield Column([], [claim.in_paper for claim in claims])
     for label in dict.fromkeys(line.label for claim in claims for line in claim.lines):
@@ -277,7 +305,9 @@ def _section(where: str, table: Table, claim: Claim, report: Report) -> None:
         report.expect(f"{where}: {line.label}", " ".join(cells[1:]), " ".join(due))
         said = {*cells} & {*OUTCOMES}
         report.equal(
-            f"{where}: {line.label}: outcome", said - {"not measured"} or said, {decision.outcome}
+            f"{where}: {line.label}: outcome",
+            said - {"not measured"} or said,
+            {decision.outcome},
         )
 
 

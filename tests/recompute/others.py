@@ -12,7 +12,9 @@ from papers import in_points
 from scores import Fields, Inputs, Records, at, number, side
 
 Scores = dict[str, list[dict[str, float]]]
-Compared = tuple[Fields, str, float, float | None]  # a cell, a score's name, theirs, ours
+Compared = tuple[
+    Fields, str, float, float | None
+]  # a cell, a score's name, theirs, ours
 
 
 def traps(inputs: Inputs, report: Report) -> None:
@@ -22,7 +24,9 @@ def traps(inputs: Inputs, report: Report) -> None:
     shown = list(tables(path))
     report.equal(f"{path.name}: tables", len(shown), len(data))
     for table, trap in zip(shown, data, strict=False):
-        report.equal(f"{path.name}: {trap['title']}", len(table.lines), len(trap["rows"]))
+        report.equal(
+            f"{path.name}: {trap['title']}", len(table.lines), len(trap["rows"])
+        )
         first: dict[tuple[str, tuple[str, ...]], float | None] = {}
         between_scores = {"aggregation", "metric"} & set(trap.get("about", ()))
         for line, row in zip(table.lines, trap["rows"], strict=False):
@@ -31,7 +35,10 @@ def traps(inputs: Inputs, report: Report) -> None:
             report.equal(where, named, [row["method"], row["task"]])
             path_of_score = tuple(row.get("score", ("spearman", "all")))
             own = side(records, row["method"], row["task"], path_of_score)
-            subject = row["task"].partition(".")[0], () if between_scores else path_of_score
+            subject = (
+                row["task"].partition(".")[0],
+                () if between_scores else path_of_score,
+            )
             start = first.get(subject)
             gap = "" if None in (own.mean, start) else f"{own.mean - start:+.9f}"
             first.setdefault(subject, own.mean)
@@ -48,7 +55,9 @@ def compared(inputs: Inputs) -> Iterator[tuple[Path, Fields, list[Compared]]]:
         scores = []
         for cell in reference["cells"]:
             for name, theirs in cell["scores"].items():
-                scores.append((cell, name, theirs, _ours(cell, name, trials, inputs.records)))
+                scores.append(
+                    (cell, name, theirs, _ours(cell, name, trials, inputs.records))
+                )
         yield file, reference, scores
 
 
@@ -75,7 +84,9 @@ def conformance(inputs: Inputs, report: Report) -> None:
                 equal += differences[-1] <= within
                 due += [number(ours), f"{ours - theirs + 0.0:+.9f}"]
             printed = " ".join(line[3:])
-            report.expect(f"{where}: {name}", printed, " ".join([*due, f"{within:g}"]), 4)
+            report.expect(
+                f"{where}: {name}", printed, " ".join([*due, f"{within:g}"]), 4
+            )
         counts["authors_of" in reference] += len(scores)
         numbers = [len(scores), len(differences), equal]
         largest = f"{max(differences):.4f}" if differences else ""
@@ -105,7 +116,11 @@ def equal_scores(inputs: Inputs) -> dict[bool, list[int]]:
                 subject = cell.get("method", "").split(".")[0].split(":")[0], within
                 agrees = abs(round(ours - theirs, 9)) <= within
                 equal[by_authors][subject] = equal[by_authors].get(subject, 0) + agrees
-        found[by_authors] = [sum(equal[by_authors].values()), count, *equal[by_authors].values()]
+        found[by_authors] = [
+            sum(equal[by_authors].values()),
+            count,
+            *equal[by_authors].values(),
+        ]
     return found
 
 
@@ -113,7 +128,9 @@ def _ours(cell: Fields, name: str, trials: Scores, records: Records) -> float | 
     """What was measured here: a training's score, or the mean over the seeds of a cell."""
     if training := cell.get("training"):
         return trials[training][0][name] if trials.get(training) else None
-    path = name.split(".") if name not in ("all", "mean", "wmean") else ["spearman", name]
+    path = (
+        name.split(".") if name not in ("all", "mean", "wmean") else ["spearman", name]
+    )
     rows = records.get((cell["method"], cell["task"]), ())
     scores = [score for row in rows if (score := at(row["scores"], path)) is not None]
     return fmean(scores) if rows and len(scores) == len(rows) else None
@@ -124,11 +141,15 @@ def searches(inputs: Inputs, path: Path, report: Report) -> None:
     shown = {table.headings[-1]: table for table in tables(path)}
     for file in sorted((inputs.results / "questions" / "searches").glob("*.toml")):
         search = content(file)
-        kept = (inputs.results / "records" / "searches" / file.name).with_suffix(".json")
+        kept = (inputs.results / "records" / "searches" / file.name).with_suffix(
+            ".json"
+        )
         trials = content(kept) if kept.exists() else {}
         lines = shown[search["title"]].lines
         labels = [row["label"] for row in search["row"]]
-        report.equal(f"{path.name}: {file.stem}: rows", [line[0] for line in lines], labels)
+        report.equal(
+            f"{path.name}: {file.stem}: rows", [line[0] for line in lines], labels
+        )
         for line, row in zip(lines, search["row"], strict=False):
             found = trials.get(f"{search['recipe']} {row['options']}".strip(), [])
             due = [_trials(found), _published(search, row, inputs.tables)]
@@ -146,7 +167,9 @@ def _trials(trials: Sequence[Fields]) -> str:
         sd = number(stdev(values)) if len(set(values)) > 1 else ""
         said.append(f"{number(fmean(values))} {sd}")
     said += dict.fromkeys(f"{trial['step']} {trial['steps']}" for trial in trials)
-    return " ".join([*said, f"{fmean(t['loss'] for t in trials):.3f}", str(len(trials))])
+    return " ".join(
+        [*said, f"{fmean(t['loss'] for t in trials):.3f}", str(len(trials))]
+    )
 
 
 def _published(search: Fields, row: Fields, published: Fields) -> str:

@@ -1,8 +1,9 @@
 """Generated pages taken apart: tables, their numbers, and whether they are those that are due.
 
-Words are not compared. A line of a table is found by what names it in the data (a method, a claim,
-a paper), a column by its heading if that is a name too, else by the numbers that fit it best; a
-sentence by the numbers that it has to hold, whatever it says of them.
+Words are not compared. A line of a table is found by what names it in the data (a
+method, a claim, a paper), a column by its heading if that is a name too, else by the
+numbers that fit it best; a sentence by the numbers that it has to hold, whatever it
+says of them.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ class Report:
 
         `keys` name the lines of the table.
 
-        A column is compared with those that its heading names, then with all, and has to equal the
-        one that fits it best. One of words with a number here and there is not compared.
+        A column is compared with those that its heading names, then with all, and has
+        to equal the one that fits it best. One of words with a number here and there is
+        not compared.
         """
         found = []
         for place, head in enumerate(table.head[1:], start=1):
@@ -80,19 +82,29 @@ class Report:
             if not any(map(numbers, printed)):
                 continue
             for fitting in (named(head, columns), columns):
-                best = min(fitting, key=lambda column: len(misfits(printed, column.cells)))
+                best = min(
+                    fitting, key=lambda column: len(misfits(printed, column.cells))
+                )
                 wrong = misfits(printed, best.cells)
                 if len(wrong) * 2 <= len(printed):
                     break
-            if len(wrong) * 2 > len(printed) and not all(map(_holds_numbers_alone, printed)):
+            if len(wrong) * 2 > len(printed) and not all(
+                map(_holds_numbers_alone, printed)
+            ):
                 continue
-            self.numbers += len([number for cell in printed for number in numbers(cell)])
+            self.numbers += len(
+                [number for cell in printed for number in numbers(cell)]
+            )
             for line in wrong:
-                self.equal(f"{where}: {keys[line]}: {head}", printed[line], best.cells[line])
+                self.equal(
+                    f"{where}: {keys[line]}: {head}", printed[line], best.cells[line]
+                )
             found.append(best)
         return found
 
-    def sentence(self, where: str, paragraphs: Iterable[str], due: Iterable[object]) -> None:
+    def sentence(
+        self, where: str, paragraphs: Iterable[str], due: Iterable[object]
+    ) -> None:
         """Require the paragraph with most of these numbers to hold them all, in any order."""
         wanted = Counter(str(number) for number in due)
         missing = min(
@@ -101,7 +113,11 @@ class Report:
             default=[*wanted],
         )
         self.numbers += wanted.total()
-        self.equal(f"{where}: numbers that are missing in a sentence of {[*wanted]}", missing, [])
+        self.equal(
+            f"{where}: numbers that are missing in a sentence of {[*wanted]}",
+            missing,
+            [],
+        )
 
 
 @cache
@@ -123,7 +139,10 @@ def _same_number(printed: str, due: str, digits: int) -> bool:
     decimals, decimals_due = (len(text.partition(".")[2]) for text in (printed, due))
     if decimals_due < COMPUTED or printed.endswith("M"):
         return printed == due
-    return decimals == digits and abs(float(printed) - float(due)) <= 0.5 * 10.0**-digits + 2e-9
+    return (
+        decimals == digits
+        and abs(float(printed) - float(due)) <= 0.5 * 10.0**-digits + 2e-9
+    )
 
 
 def misfits(printed: Sequence[str], due: Sequence[str]) -> list[int]:
@@ -137,8 +156,12 @@ def named(head: str, columns: Sequence[Column]) -> Sequence[Column]:
     whole = head.lower()
     words = {whole, *re.findall(r"[\w-]+", whole)}
     lowered = [{name.lower() for name in column.names} for column in columns]
-    exact = [column for column, names in zip(columns, lowered, strict=True) if whole in names]
-    by_word = [column for column, names in zip(columns, lowered, strict=True) if words & names]
+    exact = [
+        column for column, names in zip(columns, lowered, strict=True) if whole in names
+    ]
+    by_word = [
+        column for column, names in zip(columns, lowered, strict=True) if words & names
+    ]
     return exact or by_word or columns
 
 
@@ -178,18 +201,27 @@ def _of_markdown(lines: Sequence[str]) -> Iterator[Table]:
             rows = []
         if found := re.match(r"(#+) (.*)", line):
             level = len(found[1])
-            headings = {k: v for k, v in headings.items() if k < level} | {level: found[2]}
+            headings = {k: v for k, v in headings.items() if k < level} | {
+                level: found[2]
+            }
 
 
 def _of_html(text: str) -> Iterator[Table]:
     for inner in HTML_TABLE.findall(text):
-        rows = [[_plain_html(c) for c in HTML_CELL.findall(row)] for row in HTML_ROW.findall(inner)]
+        rows = [
+            [_plain_html(c) for c in HTML_CELL.findall(row)]
+            for row in HTML_ROW.findall(inner)
+        ]
         yield Table((), rows[0], rows[1:])
 
 
 def plain(cell: str) -> str:
     """The text of a Markdown cell."""
-    text = cell.replace("<wbr>", "").replace("&lt;", "<").replace("\N{NO-BREAK SPACE}", " ")
+    text = (
+        cell.replace("<wbr>", "")
+        .replace("&lt;", "<")
+        .replace("\N{NO-BREAK SPACE}", " ")
+    )
     return re.sub(r"\\(?=[^A-Za-z0-9\s])", "", text).strip()
 
 

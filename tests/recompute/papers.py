@@ -47,7 +47,9 @@ def in_points(table: Fields, row: Fields, column: Fields) -> str:
     return str(digits)
 
 
-def measured(table: Fields, row: Fields, column: Fields, records: Records) -> Measured | None:
+def measured(
+    table: Fields, row: Fields, column: Fields, records: Records
+) -> Measured | None:
     """The scores of the cell's method on its tasks, if all are there."""
     metric = column.get("metric", table["metric"])
     if "why_not" in row or "why_not" in column or metric not in SCORES:
@@ -69,10 +71,18 @@ def _asked(
     table: Fields, row: Fields, column: Fields
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """The method of a cell, its tasks, and the path of the score in their records."""
-    given, by_id = row.get("tasks", {}), {c["id"]: c.get("task") for c in table["columns"]}
+    given, by_id = (
+        row.get("tasks", {}),
+        {c["id"]: c.get("task") for c in table["columns"]},
+    )
     names = column.get("average_of", [column["id"]])
     tasks = tuple(given.get(name, by_id[name]) for name in names)
-    way = column.get("aggregation") or row.get("aggregation") or table.get("aggregation") or "all"
+    way = (
+        column.get("aggregation")
+        or row.get("aggregation")
+        or table.get("aggregation")
+        or "all"
+    )
     path = path_of(column.get("metric", table["metric"]), way)
     return row.get("methods", {}).get(column["id"], row.get("method")), tasks, path
 
@@ -90,13 +100,22 @@ def _judged(
     printed = in_points(table, row, column)
     sd = row.get("sd", {}).get(column["id"])
     if name := row.get("sd_row"):
-        sd = next(one for one in table["row"] if one["id"] == name)["values"].get(column["id"])
-    spread = (float(sd) * 100 / table.get("scale", 100), row["n"]) if sd is not None else None
+        sd = next(one for one in table["row"] if one["id"] == name)["values"].get(
+            column["id"]
+        )
+    spread = (
+        (float(sd) * 100 / table.get("scale", 100), row["n"])
+        if sd is not None
+        else None
+    )
     return Measured(scores, verdict(printed, scores, seeded, spread), seeded)
 
 
 def verdict(
-    printed: str, scores: Sequence[float], seeded: bool, spread: tuple[float, int] | None
+    printed: str,
+    scores: Sequence[float],
+    seeded: bool,
+    spread: tuple[float, int] | None,
 ) -> str:
     """The rules of verdicts, written a second time."""
     difference = round(fmean(scores) - float(printed), 9)
@@ -140,7 +159,10 @@ def pages(inputs: Inputs, report: Report) -> None:
     for name, table in inputs.tables.items():
         sheet(name, table, list(tables(folder / f"{name}.md")), inputs.records, report)
     lines = (folder / "CONTENTS.txt").read_text(encoding="utf-8").splitlines()[1:]
-    counts = {n: str(sum(len(row["values"]) for row in t["row"])) for n, t in inputs.tables.items()}
+    counts = {
+        n: str(sum(len(row["values"]) for row in t["row"]))
+        for n, t in inputs.tables.items()
+    }
     counts["all"] = str(sum(map(int, counts.values())))
     report.equal("CONTENTS.txt", {li.split()[2]: li.split()[1] for li in lines}, counts)
 
@@ -173,7 +195,9 @@ def _line(where: str, printed: Sequence[str], due: Line, report: Report) -> None
         own = [bare(cell)[-1] if numbers(cell) else "" for cell in printed[2:]]
         marks = {*VERDICTS.values()}
         shown = [mark and (mark if mark in marks else shared) for mark in own]
-        report.equal(f"{where}: verdicts", shown, [VERDICTS.get(v, "") for v in due.verdicts])
+        report.equal(
+            f"{where}: verdicts", shown, [VERDICTS.get(v, "") for v in due.verdicts]
+        )
 
 
 def blocks_of(table: Fields) -> Iterator[list[Fields]]:
@@ -183,10 +207,14 @@ def blocks_of(table: Fields) -> Iterator[list[Fields]]:
         yield table["columns"]
         return
     for metric in dict.fromkeys(metrics):
-        yield [c for c, own in zip(table["columns"], metrics, strict=True) if own == metric]
+        yield [
+            c for c, own in zip(table["columns"], metrics, strict=True) if own == metric
+        ]
 
 
-def lines_of(table: Fields, columns: Sequence[Fields], records: Records) -> Iterator[Line]:
+def lines_of(
+    table: Fields, columns: Sequence[Fields], records: Records
+) -> Iterator[Line]:
     """Headings of groups, published numbers, ours, their spread over seeds."""
     group = None
     for row in table["row"]:
@@ -218,7 +246,9 @@ def _measured(
     found = [measured(table, row, c, records) if c else None for c in columns]
     if not any(found):
         return
-    printed = [len(in_points(table, row, c).partition(".")[2]) if c else 0 for c in columns]
+    printed = [
+        len(in_points(table, row, c).partition(".")[2]) if c else 0 for c in columns
+    ]
     yield Line(
         label="",
         cells=[number(fmean(one.scores)) if one else "" for one in found],
@@ -237,7 +267,11 @@ def _spread(one: Measured | None) -> str:
 
 
 def printed_digits(digits: str) -> str:
-    return f"{float(digits):.9f}" if len(digits.partition(".")[2]) > MOST_DIGITS else digits
+    return (
+        f"{float(digits):.9f}"
+        if len(digits.partition(".")[2]) > MOST_DIGITS
+        else digits
+    )
 
 
 def counts(path: Path, inputs: Inputs, report: Report) -> None:
@@ -248,16 +282,25 @@ def counts(path: Path, inputs: Inputs, report: Report) -> None:
         keys = [line[0] for line in table.lines]
         if not {*keys} & {*due}:
             continue
-        report.equal(f"{path.name}: papers without a table", sorted({*keys} - {*due}), [])
+        report.equal(
+            f"{path.name}: papers without a table", sorted({*keys} - {*due}), []
+        )
         seen += keys
         columns = [
-            Column([word], [str(due.get(key, {}).get(word, 0)) for key in keys]) for word in COUNTS
+            Column([word], [str(due.get(key, {}).get(word, 0)) for key in keys])
+            for word in COUNTS
         ]
-        cells = [[cell if cell != "–" else "0" for cell in line] for line in table.lines]
-        report.columns(f"{path.name}: counts", keys, Table((), table.head, cells), columns)
+        cells = [
+            [cell if cell != "–" else "0" for cell in line] for line in table.lines
+        ]
+        report.columns(
+            f"{path.name}: counts", keys, Table((), table.head, cells), columns
+        )
     wanted = [paper for paper, count in due.items() if count["run"]]
     report.equal(f"{path.name}: papers", sorted({*wanted} - {*seen}), [])
-    report.equal(f"{path.name}: papers twice", [k for k, n in Counter(seen).items() if n > 1], [])
+    report.equal(
+        f"{path.name}: papers twice", [k for k, n in Counter(seen).items() if n > 1], []
+    )
 
 
 def counted(tables: Fields, records: Records) -> dict[str, Counter[str]]:
@@ -266,7 +309,9 @@ def counted(tables: Fields, records: Records) -> dict[str, Counter[str]]:
     for table, row, column in cells(tables):
         one = measured(table, row, column, records)
         words = ["published"]
-        words += ["runnable"] if "why_not" not in row and "why_not" not in column else []
+        words += (
+            ["runnable"] if "why_not" not in row and "why_not" not in column else []
+        )
         words += ["run", one.verdict] if one else []
         for paper in (table["paper"], "all"):
             found.setdefault(paper, Counter()).update(words)

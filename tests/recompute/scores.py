@@ -49,7 +49,11 @@ class Records(dict[Cell, Sequence[Fields]]):
         found: dict[tuple[str, tuple[str, ...]], None] = {}
         for (_, task), rows in self.items():
             for name, score in rows[0]["scores"].items():
-                ways = [way for way in score if way != "groups"] if isinstance(score, dict) else []
+                ways = (
+                    [way for way in score if way != "groups"]
+                    if isinstance(score, dict)
+                    else []
+                )
                 paths = [(name, way) for way in ways] or [(name,)]
                 found |= dict.fromkeys((task, path) for path in paths)
         return [*found]
@@ -65,7 +69,9 @@ class Inputs:
 
 
 def read_inputs(results: Path) -> Inputs:
-    tables = {path.stem: content(path) for path in sorted((results / "papers").glob("*.toml"))}
+    tables = {
+        path.stem: content(path) for path in sorted((results / "papers").glob("*.toml"))
+    }
     return Inputs(results, read_records(results), tables)
 
 
@@ -80,7 +86,9 @@ def read_records(results: Path) -> Records:
                 records[fields["task"], fields["seed"]] = fields
         for fields in records.values():
             cells.setdefault((fields["method"], fields["task"]), []).append(fields)
-    return Records({cell: sorted(rows, key=lambda r: r["seed"]) for cell, rows in cells.items()})
+    return Records(
+        {cell: sorted(rows, key=lambda r: r["seed"]) for cell, rows in cells.items()}
+    )
 
 
 def at(scores: Any, path: Iterable[str]) -> float | None:
@@ -130,7 +138,9 @@ def side(records: Records, method: str, task: str, path: Sequence[str]) -> Side:
     cell = method, task, tuple(path)
     if cell not in records.sides:
         rows = records.get((method, task), ())
-        seeded = len(rows) > 1 or any(word in row["identity"] for row in rows for word in SEEDED)
+        seeded = len(rows) > 1 or any(
+            word in row["identity"] for row in rows for word in SEEDED
+        )
         scores = {row["seed"]: at(row["scores"], path) for row in rows}
         records.sides[cell] = Side(scores, seeded)
     return records.sides[cell]
@@ -200,12 +210,20 @@ def decide(first: Side, second: Side, stored: Fields | None = None) -> Decision:
         low, high, p = stored["low"], stored["high"], stored["p"]
         shift = difference - stored["difference"]
         if abs(shift) > 0.01:  # other fits of the same seeds
-            p = max(p, 2 * float(stats.norm.sf(abs(difference) * 2 * 1.959963985 / (high - low))))
+            p = max(
+                p,
+                2
+                * float(
+                    stats.norm.sf(abs(difference) * 2 * 1.959963985 / (high - low))
+                ),
+            )
             low, high = low + shift, high + shift
         return _outcome(difference, (low, high), stored["by"], p)
     if seeded:
         half, p = welch_test(difference, *(one.spread for one in seeded))
-        return _outcome(difference, (difference - half, difference + half), "seeds alone", p)
+        return _outcome(
+            difference, (difference - half, difference + half), "seeds alone", p
+        )
     return Decision("undecided", difference, None, "no interval")
 
 
@@ -227,5 +245,7 @@ def corrected(decisions: Sequence[Decision]) -> list[Decision]:
             after.append(one)
             continue
         steps = (p * (len(ps) - k) for k, p in enumerate(ps) if p <= one.p)
-        after.append(_outcome(one.difference, one.interval, one.by, min(1.0, max(steps))))
+        after.append(
+            _outcome(one.difference, one.interval, one.by, min(1.0, max(steps)))
+        )
     return after

@@ -15,7 +15,9 @@ import papers
 from pages import Report, Table, paragraphs, tables
 from scores import Fields, Inputs, Records, at
 
-DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+DATA = re.compile(
+    r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL
+)
 NAMED = re.compile(r'<table(?: data-table="(.*?)")?')
 
 
@@ -25,7 +27,9 @@ def page(inputs: Inputs, report: Report) -> None:
     text = path.read_text(encoding="utf-8")
     boards.boards(path, records.methods, records, report)
     papers.counts(path, inputs, report)
-    claims.overviews(path, {claim.text: claim for claim in claims.all_claims(inputs)}, report)
+    claims.overviews(
+        path, {claim.text: claim for claim in claims.all_claims(inputs)}, report
+    )
     published: dict[str, list[Table]] = {}
     for name, table in zip(NAMED.findall(text), tables(path), strict=True):
         if name:
@@ -75,14 +79,26 @@ def _dialogs(data: Fields, tables: Fields, records: Records, report: Report) -> 
         for name in tables
         for table, row, column in papers.cells({name: tables[name]})
     }
-    cells = {f"{row}/{column}": f for row, of in data["cells"].items() for column, f in of.items()}
+    cells = {
+        f"{row}/{column}": f
+        for row, of in data["cells"].items()
+        for column, f in of.items()
+    }
     report.equal("site: cells of the dialogs", sorted(cells), sorted(wanted))
     for name, (table, row, column) in wanted.items():
         fields = cells.get(name, {})
         digits = papers.printed_digits(papers.in_points(table, row, column))
-        report.expect(f"site: dialog {name}", fields.get("printed", ""), digits, papers.MOST_DIGITS)
+        report.expect(
+            f"site: dialog {name}",
+            fields.get("printed", ""),
+            digits,
+            papers.MOST_DIGITS,
+        )
         one = papers.measured(table, row, column, records)
-        shown, mine = [fields[name] for name in ("seeds", "difference") if name in fields], []
+        shown, mine = (
+            [fields[name] for name in ("seeds", "difference") if name in fields],
+            [],
+        )
         if one:
             gap = fmean(one.scores) - float(papers.in_points(table, row, column))
             mine = [[round(score, 4) for score in one.scores], round(gap, 4)]
@@ -101,6 +117,8 @@ def _dialogs(data: Fields, tables: Fields, records: Records, report: Report) -> 
                 report.equal(where, path in shown, False)
                 continue
             printed = shown.get(path, [])
-            near = [abs(a - b) <= 0.005 + 1e-9 for a, b in zip(printed, found, strict=True)]
+            near = [
+                abs(a - b) <= 0.005 + 1e-9 for a, b in zip(printed, found, strict=True)
+            ]
             report.numbers += len(near)
             report.equal(where, all(near), True)

@@ -19,11 +19,17 @@ from harness.results.folder import ResultsFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
-SPECIMEN = TABLE.replace("mine.mean", "minilm.mean").replace("mine2026", "reimers2019sbert")
+SPECIMEN = TABLE.replace("mine.mean", "minilm.mean").replace(
+    "mine2026", "reimers2019sbert"
+)
 
 
 def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp_path):
-    papers, readme, tables = tmp_path / "papers", tmp_path / "README.md", tmp_path / "tables"
+    papers, readme, tables = (
+        tmp_path / "papers",
+        tmp_path / "README.md",
+        tmp_path / "tables",
+    )
     papers.mkdir()
     for name in ("sif.t1.toml", "mteb.1-12-75.toml"):
         shutil.copy(PAPERS / name, papers)
@@ -32,7 +38,9 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     assert "72 published numbers from 2 tables of 2 works" in readme.read_text()
     (papers / "specimen.t1.toml").write_text(SPECIMEN)
     (tmp_path / "references").mkdir()
-    (tmp_path / "references" / "theirs.json").write_text(REFUSALS["files"]["reference"]["whole"])
+    (tmp_path / "references" / "theirs.json").write_text(
+        REFUSALS["files"]["reference"]["whole"]
+    )
     paper = tables / "papers" / "specimen.t1.md"
     listed, board = tables / "papers" / CONTENTS_FILE, tmp_path / "LEADERBOARD.md"
     due = {
@@ -54,8 +62,12 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     assert counts[-2:] == [["1", "specimen.t1"], ["73", "all"]]
 
 
-@pytest.mark.parametrize(("section", "heading"), [("other", "Other"), ("embedded", "Embedded")])
-def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(section, heading):
+@pytest.mark.parametrize(
+    ("section", "heading"), [("other", "Other"), ("embedded", "Embedded")]
+)
+def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(
+    section, heading
+):
     columns = (
         LeaderboardColumn(section, "SPECIMEN", legend="Gold has {gold_score}."),
         LeaderboardColumn(section, "further", ("further",)),
@@ -68,7 +80,9 @@ def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(sectio
         results, registry, "fake", ["fake.mean"], sizes_of_encoders(results, registry)
     ).text
     part = page[page.index(f"## {heading} tasks") :]
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()]
+    lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()
+    ]
     assert ["method", "SPECIMEN", "further"] in lines
     assert ["`fake.mean`", "12.34", "5.00"] in lines
     assert "Gold has 77.00." in part

@@ -9,14 +9,36 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fakes import OTHER, TOY, FakeConfig, made_record, method, registry, results_folder, results_of
+from fakes import (
+    OTHER,
+    TOY,
+    FakeConfig,
+    made_record,
+    method,
+    registry,
+    results_folder,
+    results_of,
+)
 
 from harness.assets.catalogue import DATA_ASSETS
 from harness.core.errors import DataError
 from harness.registry import load_registry
-from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, entries, keys_of, software
+from harness.report.bibtex import (
+    HARNESS_KEY,
+    bib_keys,
+    bibtex,
+    entries,
+    keys_of,
+    software,
+)
 from harness.report.build import stale_files, write_files
-from harness.report.cite import cite_cell, cite_harness, cite_method, cite_table, published_sentence
+from harness.report.cite import (
+    cite_cell,
+    cite_harness,
+    cite_method,
+    cite_table,
+    published_sentence,
+)
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
@@ -41,7 +63,10 @@ def test_every_key_that_is_named_has_an_entry_and_every_entry_is_named():
     named = (*tasks.values(), *methods.values(), *encoders.values(), *TABLES)
     of_data = {key for asset in DATA_ASSETS for key in asset.cite}
     posts = (post for method in methods.values() for post in method.post)
-    cites = [*(thing.cite for thing in named), *(getattr(post, "cite", "") for post in posts)]
+    cites = [
+        *(thing.cite for thing in named),
+        *(getattr(post, "cite", "") for post in posts),
+    ]
     assert {*bib_keys(cites), *of_data, HARNESS_KEY} == set(ENTRIES)
 
 
@@ -54,7 +79,9 @@ def test_an_entry_is_whole_and_latex_can_print_it(key):
     assert ("booktitle" in fields) == entry.startswith("@inproceedings")
     assert entry.isascii()
     for name, text in fields.items():
-        depths = [text[:i].count("{") - text[:i].count("}") for i in range(len(text) + 1)]
+        depths = [
+            text[:i].count("{") - text[:i].count("}") for i in range(len(text) + 1)
+        ]
         assert (min(depths), depths[-1]) == (0, 0)
         assert name == "url" or not set("&%#_$^~") & set(re.sub(r"\{\\.*?\}", "", text))
 
@@ -70,13 +97,19 @@ def test_an_entry_is_whole_and_latex_can_print_it(key):
 )
 def test_entries_are_read_as_programs_export_them(entry, tmp_path):
     own = tmp_path / "references.bib"
-    own.write_bytes(f"% mine\n@string{{acl = {{ACL}}}}\n{entry}\n\n  @misc{{b,\n}}\n".encode())
+    own.write_bytes(
+        f"% mine\n@string{{acl = {{ACL}}}}\n{entry}\n\n  @misc{{b,\n}}\n".encode()
+    )
     assert entries(own) == {"me2026": entry.replace("\r", ""), "b": "@misc{b,\n}"}
     own.write_text("@misc{b,\n  title = {open,\n}\n")
-    with pytest.raises(DataError, match=r"references\.bib: the entry 'b' has no closing brace"):
+    with pytest.raises(
+        DataError, match=r"references\.bib: the entry 'b' has no closing brace"
+    ):
         entries(own)
     own.write_text("@misc{a,\n}\n\n@misc{a,\n}\n")
-    with pytest.raises(DataError, match=r"references\.bib: two entries have the key 'a'"):
+    with pytest.raises(
+        DataError, match=r"references\.bib: two entries have the key 'a'"
+    ):
         entries(own)
     with pytest.raises(DataError, match="wanted an entry 'nobody1999', found none"):
         bibtex(["nobody1999"])
@@ -133,8 +166,19 @@ AVERAGE = "toy.t1/fake.mean-stretch-target/avg"
 
 
 def record(one, task, seed=0, score=70.0, **change):
-    scores = {"spearman": {"all": score, "mean": score, "wmean": score, "groups": {"g": score}}}
-    fields = {"scores": scores, "identity": one.identity, "environment": ENVIRONMENT} | change
+    scores = {
+        "spearman": {
+            "all": score,
+            "mean": score,
+            "wmean": score,
+            "groups": {"g": score},
+        }
+    }
+    fields = {
+        "scores": scores,
+        "identity": one.identity,
+        "environment": ENVIRONMENT,
+    } | change
     return made_record(one.id, task, fields.pop("scores"), seed, **fields)
 
 
@@ -157,7 +201,9 @@ def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
     made = [record(SEEDED, "toy", seed, score) for seed, score in enumerate(scores)]
     [sentence] = cite_cell(SEEDED_TOY, folder_of(stored(tmp_path, *made))).sentences
     files = sorted((tmp_path / "records").rglob("seed-*.json"))
-    digest = hashlib.sha256(b"".join(encode(read_record(path)) for path in files)).hexdigest()
+    digest = hashlib.sha256(
+        b"".join(encode(read_record(path)) for path in files)
+    ).hexdigest()
     assert sentence == (
         "Row of fake.mean+stretch@target, TOY (toy, test, raw text), "
         "Spearman x100 of cosine and gold, subsets weighted by their pairs (wmean): "
@@ -174,7 +220,10 @@ UNMEASURED = {
     "undefined": (PLAIN_TOY, [record(PLAIN, "toy", scores=UNDEFINED)]),
     "quoted": ("toy.t1/quoted/toy", [record(PLAIN, "toy")]),
     "an average with a hole": ("toy.t1/fake.mean/avg", [record(PLAIN, "toy")]),
-    "an average of different seeds": (AVERAGE, [record(SEEDED, "toy"), record(SEEDED, "sts-b", 1)]),
+    "an average of different seeds": (
+        AVERAGE,
+        [record(SEEDED, "toy"), record(SEEDED, "sts-b", 1)],
+    ),
 }
 CODE = {
     "uncommitted changes": [{"dirty": True}],
@@ -202,10 +251,14 @@ def test_citations_are_golden(approved):
     }
     for what, changes in CODE.items():
         environments = [ENVIRONMENT | change for change in changes]
-        made = [record(SEEDED, "toy", i, environment=e) for i, e in enumerate(environments)]
+        made = [
+            record(SEEDED, "toy", i, environment=e) for i, e in enumerate(environments)
+        ]
         citations[what] = cite_cell(SEEDED_TOY, folder_of(results_of(*made)))
     made = [record(PLAIN, task, score=60.5) for task in ("toy", OTHER.name)]
-    folder = folder_of(results_of(*made, record(SEEDED, "toy", identity="Method(other)")))
+    folder = folder_of(
+        results_of(*made, record(SEEDED, "toy", identity="Method(other)"))
+    )
     citations["a table"] = cite_table("toy.t1", folder)
     citations["a method"] = cite_method("fake.mean", folder)
     citations["a stale method"] = cite_method(SEEDED.id, folder)
@@ -213,7 +266,13 @@ def test_citations_are_golden(approved):
     published = folder_of(Results({}), REGISTRY, TABLES)
     citations |= {name: cite(name, published) for cite, name in NAMES}
     parts = [
-        "\n".join([f"# {what}", *citation.sentences, *filter(None, dict.fromkeys(citation.keys))])
+        "\n".join(
+            [
+                f"# {what}",
+                *citation.sentences,
+                *filter(None, dict.fromkeys(citation.keys)),
+            ]
+        )
         for what, citation in citations.items()
     ]
     assert "\n\n".join(parts) + "\n" == approved("golden/citations.txt")
@@ -242,7 +301,12 @@ def test_a_cell_is_cited_with_what_is_noted_of_it():
         ),
         (
             "minilm.mean+natsv:10@target",
-            {"wang2020minilm", "reimers2019sbert", "li2020bertflow", "mu2018allbutthetop"},
+            {
+                "wang2020minilm",
+                "reimers2019sbert",
+                "li2020bertflow",
+                "mu2018allbutthetop",
+            },
         ),
     ],
 )
@@ -312,7 +376,9 @@ def move(path):
     path.write_bytes(seal(replace(held, scores={**held.scores, "spearman": spearman})))
 
 
-RECORD, ADDED = (Store(Path()).path(Cell(NAME, task)) for task in ("sts-b", "sick-r.all"))
+RECORD, ADDED = (
+    Store(Path()).path(Cell(NAME, task)) for task in ("sts-b", "sick-r.all")
+)
 PAPER, BOARD = "tables/papers/mteb.1-12-75", "LEADERBOARD.md"
 BESIDE = [f"{PAPER}.md", "tables/minilm.md"]  # made from that record
 MUTANTS = {
@@ -326,7 +392,9 @@ MUTANTS = {
     "a score": (move, RECORD, BESIDE),
     "a record is gone": (Path.unlink, RECORD, BESIDE),
     "another record": (
-        lambda path: stored(path.parents[4], record(REGISTRY.parse(NAME), "sick-r.all")),
+        lambda path: stored(
+            path.parents[4], record(REGISTRY.parse(NAME), "sick-r.all")
+        ),
         ADDED,
         BESIDE,
     ),
@@ -340,4 +408,6 @@ def test_a_page_that_its_records_do_not_make_is_caught(site, tmp_path, name):
     mutate(folder / path)
     stale = stale_files(ResultsFolder(folder), None)
     assert {folder / page for page in caught} <= {*stale}
-    assert not any("bert-whitening.t1" in path.name for path in stale)  # made from other records
+    assert not any(
+        "bert-whitening.t1" in path.name for path in stale
+    )  # made from other records

@@ -19,7 +19,9 @@ from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState
 
 COMMITTED = Path(__file__).resolve().parents[2] / "results"
-ANCHORS = 0.01  # points from mteb's published numbers, which agree between years to 1e-4
+ANCHORS = (
+    0.01  # points from mteb's published numbers, which agree between years to 1e-4
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,9 @@ def test_committed_records_are_lines_that_a_promotion_would_write():
 
 
 def test_what_the_results_hold_is_told_and_nothing_else():
-    told = re.findall(r"^\| `(\S+?)/?` \|", (COMMITTED / "README.md").read_text(), re.MULTILINE)
+    told = re.findall(
+        r"^\| `(\S+?)/?` \|", (COMMITTED / "README.md").read_text(), re.MULTILINE
+    )
     assert {*told, "README.md"} == {path.name for path in COMMITTED.iterdir()} - {
         "not-run.json",
         "encoders.json",
@@ -52,14 +56,19 @@ def test_links_of_the_committed_pages_lead_somewhere():
 
 def test_the_grid_of_minilm_is_committed_on_every_task(results):
     methods = [Method(MINILM, pooling) for pooling in GRID]
-    methods += [Method(MINILM, p, post, "target") for p in GRID for post in CALIBRATIONS]
+    methods += [
+        Method(MINILM, p, post, "target") for p in GRID for post in CALIBRATIONS
+    ]
     tasks = default_tasks(load_registry())
     cells = [(m.id, t.name) for m in methods for t in meaningful(m, tasks)]
     assert [cell for cell in cells if not results.records(*cell)] == []
 
 
 def test_glove_is_committed_under_at_least_three_tokenisations(results):
-    means = [results.value(f"{e.name}.mean", "sick-r", "spearman", "all").mean for e in ON_SICK]
+    means = [
+        results.value(f"{e.name}.mean", "sick-r", "spearman", "all").mean
+        for e in ON_SICK
+    ]
     scores = {mean for mean in means if mean is not None}
     assert len(scores) >= 3
     assert 54.2 <= min(scores) <= max(scores) <= 56.5
@@ -78,6 +87,10 @@ def test_minilm_meets_every_number_that_mteb_publishes(results, table):
     judged = reproductions(tables[table], results, load_registry()).values()
     anchors = [j for j in judged if j.cell.method == "minilm.mean"]
     off = {j.cell.id: j.verdict.difference for j in anchors if j.measured is None}
-    off |= {j.cell.id: d for j in anchors if (d := j.verdict.difference) and abs(d) > ANCHORS}
+    off |= {
+        j.cell.id: d
+        for j in anchors
+        if (d := j.verdict.difference) and abs(d) > ANCHORS
+    }
     assert len(anchors) >= 14
     assert off == {}

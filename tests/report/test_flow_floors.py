@@ -42,7 +42,9 @@ def test_the_noise_of_a_coordinate_is_what_moves_from_way_to_way(monkeypatch):
 
     rng = np.random.default_rng(0)
     signal = rng.normal(size=(400, 3)) * [1.0, 0.5, 1e-4]
-    ways = [signal + rng.normal(size=signal.shape) * [1e-3, 1e-6, 1e-3] for _ in range(8)]
+    ways = [
+        signal + rng.normal(size=signal.shape) * [1e-3, 1e-6, 1e-3] for _ in range(8)
+    ]
     noise = noise_of("made-up", "mean", ways)
     by_number = {coordinate.number: coordinate for coordinate in noise.least}
     # The mean of 8 ways takes an eighth of the variance with it.
@@ -55,14 +57,20 @@ def test_the_noise_of_a_coordinate_is_what_moves_from_way_to_way(monkeypatch):
 def test_every_row_that_the_floor_moves_is_stored_with_what_is_committed():
     results, rows = ResultsFolder(COMMITTED).records, read_floors(FLOORS)
     assert {(row.method, row.task) for row in rows} == {
-        cell for cell in results.by_cell if cell[0].startswith("mpnet-base.") and moves(cell[0])
+        cell
+        for cell in results.by_cell
+        if cell[0].startswith("mpnet-base.") and moves(cell[0])
     }
     for row in rows:
-        records = sorted(results.records(row.method, row.task), key=lambda record: record.seed)
+        records = sorted(
+            results.records(row.method, row.task), key=lambda record: record.seed
+        )
         wanted = row.low if row.floor == "1e-6" else row.high
         found = [score_at(record.scores, row.score) for record in records]
         assert found == pytest.approx(wanted, abs=1e-4), row
-        assert {record.facts["dimensions"] for record in records} == {764 + (row.floor == "1e-6")}
+        assert {record.facts["dimensions"] for record in records} == {
+            764 + (row.floor == "1e-6")
+        }
 
 
 def test_the_page_names_every_method_that_the_floor_moves():
@@ -70,7 +78,9 @@ def test_the_page_names_every_method_that_the_floor_moves():
     shown = floors_part(rows)
     assert all(f"`{row.method}`" in shown for row in rows)
     assert "| `mpnet-base.mean+flow@target` | sts-b           | spearman all" in shown
-    assert "| sts-b           | spearman wmean" not in shown  # the same where there is one subset
+    assert (
+        "| sts-b           | spearman wmean" not in shown
+    )  # the same where there is one subset
 
 
 def test_a_claim_that_turns_on_the_floor_is_undecided():
@@ -86,10 +96,15 @@ def test_a_claim_that_turns_on_the_floor_is_undecided():
                 row = stored.get((method, task, path))
                 moved |= row is not None
                 scores = row.high if row else ()
-                sides.append(SeedScores(dict(enumerate(scores)), seeded=True) if scores else side)
+                sides.append(
+                    SeedScores(dict(enumerate(scores)), seeded=True) if scores else side
+                )
             under_other_floor.append(
                 replace(
-                    finding, published=None, sides=(sides[0], sides[1]), decision=decide(*sides)
+                    finding,
+                    published=None,
+                    sides=(sides[0], sides[1]),
+                    decision=decide(*sides),
                 )
             )
         if moved:

@@ -82,7 +82,15 @@ def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
     raw = [t.content for t in found if t.type in ("html_block", "html_inline")]
     assert set(map(str.strip, raw)) <= {md.GENERATED_NOTE, "<wbr>"}
     kinds = {t.type for t in found}
-    assert not kinds & {"link_open", "image", "strong_open", "s_open", "fence", "code_block", "hr"}
+    assert not kinds & {
+        "link_open",
+        "image",
+        "strong_open",
+        "s_open",
+        "fence",
+        "code_block",
+        "hr",
+    }
     headings = [n for n, t in enumerate(found) if t.type == "heading_open"]
     assert len(headings) == 2  # the title and Rows
     words = "".join(t.content for t in found if t.type in ("text", "code_inline"))

@@ -8,7 +8,12 @@ from fakes import made_record, results_of
 
 from harness.core.types import AGGREGATIONS
 from harness.registry import load_registry
-from harness.report.method_table import AVERAGE, MethodTable, columns_of_published, columns_of_tasks
+from harness.report.method_table import (
+    AVERAGE,
+    MethodTable,
+    columns_of_published,
+    columns_of_tasks,
+)
 from harness.report.paper_tables import printed
 from harness.results.index import Results
 from harness.results.published_tables import load_tables
@@ -36,7 +41,11 @@ def cells(lines):
 
 def table_of(columns, results, *published):
     return MethodTable(
-        methods=(METHOD,), columns=columns, results=results, registry=REGISTRY, published=published
+        methods=(METHOD,),
+        columns=columns,
+        results=results,
+        registry=REGISTRY,
+        published=published,
     )
 
 
@@ -53,7 +62,11 @@ def test_every_row_of_every_published_table_is_shown_whole(name, measured):
     table = TABLES[name]
     head, ours, rows = shown(table, columns_of_published([table], REGISTRY), measured)
     wanted = [
-        [printed(cell) for cell in table.cells if cell.row == row and cell.points is not None]
+        [
+            printed(cell)
+            for cell in table.cells
+            if cell.row == row and cell.points is not None
+        ]
         for row in table.rows
     ]
     found = [[text for text in row if text != "–"] for row in rows]
@@ -71,9 +84,13 @@ def test_a_row_of_whitening_is_beside_the_scores_of_its_protocol(aggregation, me
     head, ours, rows = shown(WHITENING, columns, measured)
     tasks = [column.task for column in WHITENING.columns]
     at = [head.index(task) for task in tasks]
-    own = next(row for row in WHITENING.rows if row.id == "bert-base-whitening-256-target")
+    own = next(
+        row for row in WHITENING.rows if row.id == "bert-base-whitening-256-target"
+    )
     row = rows[[row.id for row in WHITENING.rows].index(own.id)]
-    assert [row[n] for n in at] == [own.values[column.id] for column in WHITENING.columns]
+    assert [row[n] for n in at] == [
+        own.values[column.id] for column in WHITENING.columns
+    ]
     scores = [measured.records(METHOD, task)[0].scores["spearman"] for task in tasks]
     assert [ours[n] for n in at] == [f"{score['wmean']:.2f}" for score in scores]
 
@@ -81,7 +98,9 @@ def test_a_row_of_whitening_is_beside_the_scores_of_its_protocol(aggregation, me
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_a_number_of_another_protocol_is_not_put_into_a_column(aggregation, measured):
     """Without records it is not known which tasks are single sets."""
-    tasks = [REGISTRY.tasks[name] for name in ("sts12.senteval", "sick-r.senteval", "sick-r")]
+    tasks = [
+        REGISTRY.tasks[name] for name in ("sts12.senteval", "sick-r.senteval", "sick-r")
+    ]
     columns = columns_of_tasks(tasks, aggregation)
     head, _, rows = shown(WHITENING, columns, measured)
     columns_with_numbers = {
@@ -89,16 +108,25 @@ def test_a_number_of_another_protocol_is_not_put_into_a_column(aggregation, meas
     }
     of_the_year = {"sts12.senteval"} if aggregation == "wmean" else set()
     assert columns_with_numbers - {AVERAGE} == {"sick-r.senteval"} | of_the_year
-    _, ours, rows = shown(WHITENING, columns_of_tasks(tasks[:1], aggregation), Results({}))
+    _, ours, rows = shown(
+        WHITENING, columns_of_tasks(tasks[:1], aggregation), Results({})
+    )
     assert bool(rows) == (aggregation == "wmean")
     assert ours == ["not run"]
 
 
 def test_of_the_tasks_that_are_named_each_has_its_protocol(measured):
-    tasks = [REGISTRY.tasks[name] for name in ("sick-r.senteval", "sts12.senteval", "qnli")]
+    tasks = [
+        REGISTRY.tasks[name] for name in ("sick-r.senteval", "sts12.senteval", "qnli")
+    ]
     table = TABLES["bert-flow.t2"]
     columns = columns_of_published([table], REGISTRY, tasks)
-    assert [*columns] == ["sick-r.senteval", "sts12.senteval", "sts12.senteval (wmean)", "qnli"]
+    assert [*columns] == [
+        "sick-r.senteval",
+        "sts12.senteval",
+        "sts12.senteval (wmean)",
+        "qnli",
+    ]
     made = table_of(columns, measured, table)
     assert "Spearman (`wmean`) ×100 on sts12.senteval" in made.markdown()
     averages = columns_of_published([TABLES["simcse.t5"]], REGISTRY)
@@ -122,11 +150,15 @@ def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
 
 def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():
     method = "fake.mean+whitening@mine"
-    results = results_of(made_record(method, "sts-b", {"spearman": {"all": 60.0, "groups": {}}}))
+    results = results_of(
+        made_record(method, "sts-b", {"spearman": {"all": 60.0, "groups": {}}})
+    )
     made = MethodTable(
         methods=(method,),
         columns=columns_of_tasks([REGISTRY.tasks["sts-b"]], "all"),
         results=results,
         registry=REGISTRY,
     )
-    assert "`@mine`: fitted on a corpus that no loaded plug-in defines." in made.caption()
+    assert (
+        "`@mine`: fitted on a corpus that no loaded plug-in defines." in made.caption()
+    )

@@ -18,7 +18,9 @@ TABLES = load_tables(RESULTS / "papers")
 
 
 def cells(results):
-    return [c for table in TABLES for c in reproductions(table, results, FOUND).values()]
+    return [
+        c for table in TABLES for c in reproductions(table, results, FOUND).values()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,9 @@ def test_every_number_that_can_run_waits_for_one_set_of_commands(nothing_run):
 
 def test_what_is_there_is_not_to_be_got(nothing_run):
     there = {"minilm", "sick-raw"}
-    commands = [get for waits in waiting_for(nothing_run, FOUND, there) for get in waits]
+    commands = [
+        get for waits in waiting_for(nothing_run, FOUND, there) for get in waits
+    ]
     assert not any("minilm" in get.split() or "sick-raw" in get for get in commands)
     assert any("harness fetch senteval" in get for get in commands)
 

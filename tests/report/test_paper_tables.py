@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.report.paper_tables import EVIDENCE_MARKS, VERDICT_MARKS, paper_latex, sheet
+from harness.report.paper_tables import (
+    EVIDENCE_MARKS,
+    VERDICT_MARKS,
+    paper_latex,
+    sheet,
+)
 from harness.results.index import Results
 from harness.results.published import EVIDENCE
 from harness.results.published_tables import load_tables
@@ -38,14 +43,18 @@ def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
     shown = made(TABLES[name])
     lines = [line for block in shown.blocks for line in block.lines]
     texts = " ".join(text for line in lines for text in line.texts())
-    notes = [match[0] for note in shown.notes if (match := re.match(rf"[{RAISED}]+", note))]
+    notes = [
+        match[0] for note in shown.notes if (match := re.match(rf"[{RAISED}]+", note))
+    ]
     assert set(re.findall(rf"[{RAISED}]+", texts)) == set(notes)
     assert len(notes) == len(set(notes))
     legend, verdicts = " ".join(shown.legend), " ".join(shown.verdicts)
     marked = {mark for mark in EVIDENCE_MARKS.values() if f"{mark} " in legend}
     assert {line.evidence for line in lines} - {""} == marked
     judged = {verdict for line in lines for verdict in line.verdicts()}
-    assert judged == {v for v, mark in VERDICT_MARKS.items() if f"{mark} {v}" in verdicts}
+    assert judged == {
+        v for v, mark in VERDICT_MARKS.items() if f"{mark} {v}" in verdicts
+    }
     assert any("†" in line.label for line in lines) == ("† fitted on" in legend)
 
 
@@ -53,10 +62,17 @@ def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verd
     for block in made(TABLES["mteb.0-0-2"]).blocks:
         [ours] = [line for line in block.lines if line.kind == "measured"]
         above = block.lines[block.lines.index(ours) - 1]
-        assert [len(n.text) for n in above.numbers] == [len(n.text) for n in ours.numbers]
+        assert [len(n.text) for n in above.numbers] == [
+            len(n.text) for n in ours.numbers
+        ]
         assert ours.texts()[0] == "↳\u00a0measured\u00a0="
         assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours.texts()[2:])
-    ours = [x for b in made(TABLES["sif.t1"]).blocks for x in b.lines if x.kind == "measured"]
+    ours = [
+        x
+        for b in made(TABLES["sif.t1"]).blocks
+        for x in b.lines
+        if x.kind == "measured"
+    ]
     assert [line.numbers[4].text for line in ours] == ["65.89", "71.83"]
 
 
@@ -66,7 +82,9 @@ def test_a_table_has_the_same_cells_in_latex(name):
     cells = reproductions(table, COMMITTED, FOUND)
     text = paper_latex(table, cells, FOUND, COMMITTED)
     ends = [line for line in text.splitlines() if line.endswith(r" \\")]
-    printed = [line.count(" & ") + 1 for line in ends if not line.startswith(r"\multicolumn")]
+    printed = [
+        line.count(" & ") + 1 for line in ends if not line.startswith(r"\multicolumn")
+    ]
     wanted = []
     for block in sheet(table, cells, FOUND).blocks:
         wanted.append(block.head)

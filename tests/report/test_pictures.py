@@ -33,7 +33,9 @@ PAPERS = RESULTS / "papers"
 COMMITTED = Results.read(Store(RESULTS))
 TABLES = load_tables(PAPERS)
 SVG = "{http://www.w3.org/2000/svg}"
-POINTS = st.lists(st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12)
+POINTS = st.lists(
+    st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12
+)
 
 
 def texts(svg, tag):
@@ -49,16 +51,22 @@ def hints(made):
 
 
 def pictured(points):
-    series = [Series("flow", [x], [y], f"hint {n} <&>") for n, (x, y) in enumerate(points)]
+    series = [
+        Series("flow", [x], [y], f"hint {n} <&>") for n, (x, y) in enumerate(points)
+    ]
     figure = Figure("Quality <&> cost", "", ("a note",))
     return drawing.svg(figure, [Panel(series)], "about <&>")
 
 
-def test_the_same_numbers_give_the_same_bytes_whatever_the_users_style_and_clock(monkeypatch):
+def test_the_same_numbers_give_the_same_bytes_whatever_the_users_style_and_clock(
+    monkeypatch,
+):
     points = [(n + 1.0, 50.0 + n % 4) for n in range(6)]
     text = pictured(points)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
-    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "axes.grid": False}):
+    with matplotlib.rc_context(
+        {"font.size": 30, "svg.hashsalt": "other", "axes.grid": False}
+    ):
         assert pictured(points) == text
     assert "1970" not in text
     assert pictured(points[:-1]) != text
@@ -99,7 +107,9 @@ def test_a_kind_is_what_is_done_to_the_vectors():
 
 
 def timed(method, task, encode=0.3, apply=0.1, sentences=100, score=60.0):
-    clocks = {name: t for name, t in (("encode", encode), ("apply", apply)) if t is not None}
+    clocks = {
+        name: t for name, t in (("encode", encode), ("apply", apply)) if t is not None
+    }
     scores = {"spearman": {"all": score, "wmean": score}}
     facts = {"distinct_sentences": sentences} if sentences else {}
     return made_record(method, task, scores, timings=clocks, facts=facts)
@@ -139,7 +149,9 @@ def drawn(name, plot):
 
 
 def published(cells):
-    return drawn("published-against-measured", figures.published_against_measured(cells))
+    return drawn(
+        "published-against-measured", figures.published_against_measured(cells)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -151,15 +163,21 @@ def cells():
 def test_every_measured_number_is_a_point_against_its_published_one(cells):
     made, run = published(cells), [cell for cell in cells if cell.scores]
     points = [hint.split(":")[0] for hint in hints(made) if ": published " in hint]
-    assert sorted(points) == sorted([cell.cell.id for cell in run] * 2)  # in both panels
-    assert made.figure.notes[0].startswith(f"{len(run)} of {len(cells):,} published numbers")
+    assert sorted(points) == sorted(
+        [cell.cell.id for cell in run] * 2
+    )  # in both panels
+    assert made.figure.notes[0].startswith(
+        f"{len(run)} of {len(cells):,} published numbers"
+    )
     assert published([]) is None
 
 
 def test_a_picture_is_out_of_date_where_a_published_number_changed_and_no_record(cells):
     made = published(cells)
     run = next(c for c in cells if c.scores)
-    row = replace(run.cell.row, values={**run.cell.row.values, run.cell.column.id: "12.34"})
+    row = replace(
+        run.cell.row, values={**run.cell.row.values, run.cell.column.id: "12.34"}
+    )
     changed = replace(run, cell=run.cell.table.cell(row, run.cell.column))
     other = [changed if c is run else c for c in cells]
     assert published(other).records == made.records
@@ -186,7 +204,10 @@ def test_what_is_chosen_is_golden_and_drawn(approved, cells):
     made = drawn("protocol-steps", figures.protocol_steps(path, cells, COMMITTED))
     panels = "\n".join(map(repr, made.panels)).replace(", Series(", ",\n  Series(")
     series = [line for panel in made.panels for line in panel.series]
-    assert texts(made.svg, "title") == [made.figure.title, *(line.hint for line in series)]
+    assert texts(made.svg, "title") == [
+        made.figure.title,
+        *(line.hint for line in series),
+    ]
     assert f"Records: sha256 {made.records.digest()}" in made.svg
     assert f"{made.figure}\n{panels}\n" == approved("golden/pictures.txt")
 
@@ -195,7 +216,9 @@ def test_a_report_writes_it_and_says_when_it_is_stale(tmp_path):
     scores = {"all": 60.0, "mean": 60.0, "wmean": 60.0, "groups": {}}
     record = made_record("fake.mean", "sts-b", {"spearman": scores})
     Store(tmp_path).write(record, np.zeros(30), {})
-    shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])
+    shutil.copytree(
+        PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:]
+    )
     folder = ResultsFolder(tmp_path, registry(FakeConfig()))
     path = tmp_path / "site/index.html"
     assert path in write_files(folder, None)

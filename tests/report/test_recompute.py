@@ -23,27 +23,50 @@ PAGES = {
     "README": "README.md",
     "site": "results/site/index.html",
 }
-# The check that finds it, with the page where it looks at several, and a text of which the group is
-# replaced: a number by another, or by what is given.
+# The check that finds it, with the page where it looks at several, and a text of which
+# the group is replaced: a number by another, or by what is given.
 MUTANTS = {
     "a score": ("leaderboard", r"\| `minilm\.mean` +\| +(\d\d\.\d\d)"),
-    "an average": ("leaderboard", r"\| `minilm\.first-last` .*\| +(\d\d\.\d\d) \| +[\d.]+ \|"),
+    "an average": (
+        "leaderboard",
+        r"\| `minilm\.first-last` .*\| +(\d\d\.\d\d) \| +[\d.]+ \|",
+    ),
     "a cost": ("leaderboard", r"\| `minilm\.last2` .*\| +([\d.]+) \|"),
-    "a count of published numbers": ("leaderboard", r"\| all +\|.*\| +(\d+) \| +\d+ \|\n"),
+    "a count of published numbers": (
+        "leaderboard",
+        r"\| all +\|.*\| +(\d+) \| +\d+ \|\n",
+    ),
     "a mark of rows that are alike": ("leaderboard", r"\| `\S+`( ≈) *\|", "  "),
     "gold itself": ("leaderboard", r"\n[A-Z][^|\n]* (-\d+\.\d\d) "),
     "a spread over seeds": ("encoders minilm.md", r"\| +\d\d\.\d\d ± (\d\.\d\d)"),
-    "a row that is left out": ("encoders bert-mini.md", r"(\| `bert-mini\.cls` .*\n)", ""),
+    "a row that is left out": (
+        "encoders bert-mini.md",
+        r"(\| `bert-mini\.cls` .*\n)",
+        "",
+    ),
     "a hole": ("encoders glove-mini.md", r"\| +(\d\d\.\d\d)", "not run"),
     "a published number": ("papers papers/bert-flow.t2.md", r"(70\.72)"),
-    "a measured number": ("papers papers/mteb.1-12-75.md", r"measured.*? (\d\d\.\d{4})"),
+    "a measured number": (
+        "papers papers/mteb.1-12-75.md",
+        r"measured.*? (\d\d\.\d{4})",
+    ),
     "a verdict": ("papers papers/sif.t1.md", r"measured\s(∼)", "="),
     "evidence": ("papers papers/bert-flow.t5.md", r"\| (◉)", "●"),
     "the count of a table": ("papers papers/CONTENTS.txt", r"(\d+)  bert-flow\.t2"),
     "the count of claims": ("claims", r"\n\*\*\D+(\d+)\D+\d+\D+\d+"),
-    "an effect": ("claims", r"\| \[first-last-above-mean\][^\n]*?[-+.\d]+, [-+](\d+\.\d\d)"),
-    "an interval of a claim": ("claims", r" to ([-+]\d\.\d\d) \| +[<.\d]+ \| +higher \|"),
-    "an outcome": ("claims", r"\| +[-+.\d]+ to [-+.\d]+ \| +[<.\d]+ \| +(higher) \|", "undecided"),
+    "an effect": (
+        "claims",
+        r"\| \[first-last-above-mean\][^\n]*?[-+.\d]+, [-+](\d+\.\d\d)",
+    ),
+    "an interval of a claim": (
+        "claims",
+        r" to ([-+]\d\.\d\d) \| +[<.\d]+ \| +higher \|",
+    ),
+    "an outcome": (
+        "claims",
+        r"\| +[-+.\d]+ to [-+.\d]+ \| +[<.\d]+ \| +(higher) \|",
+        "undecided",
+    ),
     "a search": ("claims", r"\| p = 0 .*?(\d\d\.\d\d)"),
     "a trap": ("traps", r"`wmean` +\| +`minilm\.mean` .*?(\d\d\.\d\d)"),
     "a difference from authors' code": ("conformance", r"[-+]\d\.\d{3}(\d) \|"),
@@ -77,7 +100,9 @@ def test_every_number_on_the_committed_pages_follows_from_the_records():
     assert sum(int(count.replace(",", "")) for count in counts) > 30_000
 
 
-@pytest.mark.parametrize("what", rest_slow(MUTANTS, "a score", "a verdict", "an outcome"))
+@pytest.mark.parametrize(
+    "what", rest_slow(MUTANTS, "a score", "a verdict", "an outcome")
+)
 def test_a_page_with_another_number_is_found_out(what, script, tmp_path):
     named, pattern, *given = MUTANTS[what]
     kind, _, file = named.partition(" ")
@@ -98,7 +123,9 @@ def test_a_page_with_another_number_is_found_out(what, script, tmp_path):
     page.write_text(text[:start] + changed + text[end:], encoding="utf-8")
     report = script["Report"]()
     script["CHECKS"][kind](script["read_inputs"](tmp_path / "results"), report)
-    assert 1 <= len(report.faults) <= 3, report.faults  # this place, and what its line is part of
+    assert 1 <= len(report.faults) <= 3, (
+        report.faults
+    )  # this place, and what its line is part of
 
 
 def neighbour(text: str) -> str:

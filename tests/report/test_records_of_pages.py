@@ -47,9 +47,15 @@ def paper(results):
 
 
 PAGES = {
-    "the leaderboard": lambda results: leaderboard(results, REGISTRY, "", "", FOLDER.comparisons),
+    "the leaderboard": lambda results: leaderboard(
+        results, REGISTRY, "", "", FOLDER.comparisons
+    ),
     "an encoder": lambda results: encoder_page(
-        results, REGISTRY, "minilm", METHODS["minilm"], sizes_of_encoders(results, REGISTRY)
+        results,
+        REGISTRY,
+        "minilm",
+        METHODS["minilm"],
+        sizes_of_encoders(results, REGISTRY),
     ),
     "traps": lambda results: traps_page(results, FOLDER.traps),
     "claims": claims,
@@ -71,7 +77,9 @@ def test_a_page_of_its_own_records_alone_is_the_same_page(name):
 def test_a_page_without_one_of_its_records_is_another_page(name):
     page = PAGES[name](FOLDER.records)
     for lost in [*page.records.by_cell][:: max(1, len(page.records.by_cell) // 3)]:
-        others = FOLDER.records.select(cell for cell in FOLDER.records.by_cell if cell != lost)
+        others = FOLDER.records.select(
+            cell for cell in FOLDER.records.by_cell if cell != lost
+        )
         assert PAGES[name](others).parts != page.parts
 
 
@@ -89,7 +97,10 @@ def test_the_scores_in_a_legend_are_of_records_of_the_page():
         results, registry, "fake", ["fake.mean"], sizes_of_encoders(results, registry)
     )
     assert "Gold has 77.00." in page.text
-    assert {*page.records.by_cell} == {("fake.mean", "specimen"), ("others.mean", "specimen")}
+    assert {*page.records.by_cell} == {
+        ("fake.mean", "specimen"),
+        ("others.mean", "specimen"),
+    }
 
 
 def test_each_table_of_the_guide_to_plug_ins_has_the_digest_of_its_own_records():

@@ -51,7 +51,9 @@ low = "fake.cls"
 
 def row(name: str, first: float, but: str = "", **more: Any) -> Row:
     values = {t: str(first + i) for i, t in enumerate((*SEVEN, "words")) if t != but}
-    return Row(name, f"Row {name}", "none", "none", "none", values, why_not="method", **more)
+    return Row(
+        name, f"Row {name}", "none", "none", "none", values, why_not="method", **more
+    )
 
 
 TABLE = Table(
@@ -71,7 +73,9 @@ TABLE = Table(
     ),
     rows=(
         row("high", 70.5),
-        row("middle", 60.25, tasks={"sts12": "sts12.senteval"}),  # quoted from another text form
+        row(
+            "middle", 60.25, tasks={"sts12": "sts12.senteval"}
+        ),  # quoted from another text form
         row("low", 50.0),
         row("elsewhere", 40.0, aggregation="all"),
         row("part", 30.0, but="sts13"),
@@ -90,11 +94,17 @@ def claim(tmp_path) -> Claim:
     return world(tmp_path).resolved[0]
 
 
-def records(method: str, task: str, *scores: float | None, written: str = "") -> list[Record]:
+def records(
+    method: str, task: str, *scores: float | None, written: str = ""
+) -> list[Record]:
     """One a seed, under `wmean`; under `all` there is another number, which is not asked for."""
     return [
         made_record(
-            method, task, {"spearman": {"wmean": score, "all": 1.0}}, seed, identity=written
+            method,
+            task,
+            {"spearman": {"wmean": score, "all": 1.0}},
+            seed,
+            identity=written,
         )
         for seed, score in enumerate(scores)
     ]
@@ -107,7 +117,11 @@ def claim_tests(*every: list[Record], intervals=None) -> ClaimTests:
 def fixed(method: str, *scores: float | None) -> list[Record]:
     """A score on each task, of a method without seeds, as the registry describes it."""
     written, every = REGISTRY.parse(method).identity, zip(SEVEN, scores, strict=False)
-    return [r for task, score in every for r in records(method, task, score, written=written)]
+    return [
+        r
+        for task, score in every
+        for r in records(method, task, score, written=written)
+    ]
 
 
 def score_of_one_seed(score: float | None) -> SeedScores:
@@ -122,7 +136,10 @@ FIVE = st.lists(st.floats(-90, 90).map(lambda x: round(x, 3)), min_size=5, max_s
 SIDES = st.one_of(
     st.floats(-90, 90).map(score_of_one_seed), FIVE.map(lambda s: scores_of_seeds(*s))
 )
-OPPOSITE = {ClaimOutcome.HIGHER: ClaimOutcome.LOWER, ClaimOutcome.LOWER: ClaimOutcome.HIGHER}
+OPPOSITE = {
+    ClaimOutcome.HIGHER: ClaimOutcome.LOWER,
+    ClaimOutcome.LOWER: ClaimOutcome.HIGHER,
+}
 
 
 # The word on one task
@@ -156,15 +173,29 @@ H = welch_half_width((float(np.std(STEPS, ddof=1)), len(STEPS)))
 SOME = Contrast("some", "other", (("toy", ("spearman", "all")),))
 
 
-def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS_ALONE) -> Interval:
+def stored(
+    difference: float, low: float, high: float, p: float, by: str = ITEMS_ALONE
+) -> Interval:
     return Interval(SOME, difference, low, high, p=p, by=by, resamples=9, seed=0)
 
 
 @pytest.mark.parametrize(
     ("better", "worse", "interval", "outcome", "by"),
     [
-        (score_of_one_seed(60.0), score_of_one_seed(59.0), None, "undecided", "no interval"),
-        (score_of_one_seed(60.0), score_of_one_seed(60.0), None, "undecided", "no interval"),
+        (
+            score_of_one_seed(60.0),
+            score_of_one_seed(59.0),
+            None,
+            "undecided",
+            "no interval",
+        ),
+        (
+            score_of_one_seed(60.0),
+            score_of_one_seed(60.0),
+            None,
+            "undecided",
+            "no interval",
+        ),
         (
             score_of_one_seed(60.0),
             score_of_one_seed(59.0),
@@ -235,8 +266,20 @@ def stored(difference: float, low: float, high: float, p: float, by: str = ITEMS
             "undecided",
             "too few seeds",
         ),
-        (scores_of_seeds(90.0), score_of_one_seed(10.0), None, "undecided", "too few seeds"),
-        (score_of_one_seed(None), score_of_one_seed(10.0), None, "undecided", "undefined"),
+        (
+            scores_of_seeds(90.0),
+            score_of_one_seed(10.0),
+            None,
+            "undecided",
+            "too few seeds",
+        ),
+        (
+            score_of_one_seed(None),
+            score_of_one_seed(10.0),
+            None,
+            "undecided",
+            "undefined",
+        ),
         (
             scores_of_seeds(90.0, None, 90.0, 90.0, 90.0),
             score_of_one_seed(1.0),
@@ -257,7 +300,9 @@ def test_each_word_and_what_it_rests_on(better, worse, interval, outcome, by):
 def test_an_interval_of_seeds_that_were_fitted_anew_is_shifted_to_their_difference():
     def found(difference: float, p: float) -> Decision:
         interval = stored(1.0, 0.4, 1.6, p, SEEDS_AND_ITEMS)
-        return decide(scores_of_seeds(*[50 + difference] * 5), score_of_one_seed(50.0), interval)
+        return decide(
+            scores_of_seeds(*[50 + difference] * 5), score_of_one_seed(50.0), interval
+        )
 
     near = found(1.05, 0.001)
     assert near.interval == pytest.approx((0.45, 1.65))
@@ -274,7 +319,9 @@ def test_p_over_seeds_is_welchs(a, b):
     if np.std(a) + np.std(b) < 1e-6:
         return
     wanted = stats.ttest_ind(a, b, equal_var=False).pvalue
-    assert decide(scores_of_seeds(*a), scores_of_seeds(*b)).p == pytest.approx(wanted, abs=1e-9)
+    assert decide(scores_of_seeds(*a), scores_of_seeds(*b)).p == pytest.approx(
+        wanted, abs=1e-9
+    )
 
 
 # The records behind it
@@ -298,7 +345,10 @@ def test_a_record_of_other_settings_is_a_hole(claim):
         fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older")
     )
     first = tests.test(claim).findings[0]
-    assert (str(first.sides[1]), first.decision.outcome) == ("stale", ClaimOutcome.NOT_MEASURED)
+    assert (str(first.sides[1]), first.decision.outcome) == (
+        "stale",
+        ClaimOutcome.NOT_MEASURED,
+    )
 
 
 @pytest.mark.parametrize(
@@ -315,7 +365,9 @@ def test_a_seeded_method_of_one_seed_decides_nothing(method):
 # The word on a whole claim, and its average
 
 
-def judged_by(tmp_path, ps: dict[str, float], differences: dict[str, float], more: str = ""):
+def judged_by(
+    tmp_path, ps: dict[str, float], differences: dict[str, float], more: str = ""
+):
     """A claim on some tasks, each with a stored interval of this p."""
     columns = f"columns = {[*ps]}\n".replace("'", '"')
     claim = world(tmp_path, CLAIMS + columns + more).resolved[0]
@@ -324,7 +376,14 @@ def judged_by(tmp_path, ps: dict[str, float], differences: dict[str, float], mor
         contrast = Contrast("fake.mean", "fake.cls", ((task, WMEAN),))
         difference = differences[task]
         intervals[contrast] = Interval(
-            contrast, difference, difference, difference, p=p, by=ITEMS_ALONE, resamples=9, seed=0
+            contrast,
+            difference,
+            difference,
+            difference,
+            p=p,
+            by=ITEMS_ALONE,
+            resamples=9,
+            seed=0,
         )
         for method, score in (("fake.mean", 50 + difference), ("fake.cls", 50.0)):
             written = REGISTRY.parse(method).identity
@@ -345,8 +404,14 @@ def test_the_tasks_of_a_claim_are_corrected_for(tmp_path):
     """Two of three p are below 0.05, one of them by Holm's procedure as well."""
     ps = {"sts12": 0.01, "sts13": 0.04, "sts14": 0.5}
     found = judged_by(tmp_path, ps, dict.fromkeys(ps, 1.0))
-    assert [f.decision.p_holm for f in found.findings] == pytest.approx([0.03, 0.08, 0.5])
-    assert found.outcomes == [ClaimOutcome.HIGHER, ClaimOutcome.UNDECIDED, ClaimOutcome.UNDECIDED]
+    assert [f.decision.p_holm for f in found.findings] == pytest.approx(
+        [0.03, 0.08, 0.5]
+    )
+    assert found.outcomes == [
+        ClaimOutcome.HIGHER,
+        ClaimOutcome.UNDECIDED,
+        ClaimOutcome.UNDECIDED,
+    ]
     assert found.outcome is ClaimOutcome.UNDECIDED
     alone = judged_by(tmp_path, {"sts13": 0.04}, {"sts13": 1.0})
     assert alone.outcome is ClaimOutcome.HIGHER
@@ -361,7 +426,9 @@ def test_the_tasks_of_a_claim_are_corrected_for(tmp_path):
         ((1.0, -1.0), (0.001, 0.5), ClaimOutcome.UNDECIDED),
     ],
 )
-def test_a_conjunction_holds_if_all_do_and_fails_if_one_does(tmp_path, differences, ps, outcome):
+def test_a_conjunction_holds_if_all_do_and_fails_if_one_does(
+    tmp_path, differences, ps, outcome
+):
     tasks = ("sts12", "sts13")
     found = judged_by(
         tmp_path,
@@ -379,7 +446,10 @@ def test_an_average_of_seeds_pairs_them_by_number():
     ]
     mean = mean_over_tasks(sides)
     assert (mean.scores, mean.seeded) == ({1: 30.0, 2: 45.0}, True)
-    assert mean_over_tasks([score_of_one_seed(10.0), score_of_one_seed(None)]).value.mean is None
+    assert (
+        mean_over_tasks([score_of_one_seed(10.0), score_of_one_seed(None)]).value.mean
+        is None
+    )
     assert mean_over_tasks([score_of_one_seed(10.0), SeedScores({})]).value.mean is None
 
 
@@ -396,16 +466,25 @@ def test_an_average_of_seeds_pairs_them_by_number():
 def test_a_task_and_an_average_have_the_stored_interval(
     claim, better, path, other, interval, count
 ):
-    contrast = Contrast(better, "fake.cls", tuple((task, path) for task in SEVEN[:count]))
+    contrast = Contrast(
+        better, "fake.cls", tuple((task, path) for task in SEVEN[:count])
+    )
     every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[other] * 7)
     intervals = {
-        contrast: Interval(contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS_ALONE, resamples=9, seed=0)
+        contrast: Interval(
+            contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS_ALONE, resamples=9, seed=0
+        )
     }
     found = claim_tests(*every, intervals=intervals).test(claim)
     decision = (found.findings[0] if count == 1 else found.average).decision
-    assert (decision.interval, decision.basis) == (interval, "items" if interval else "no interval")
+    assert (decision.interval, decision.basis) == (
+        interval,
+        "items" if interval else "no interval",
+    )
     assert decision.outcome is ClaimOutcome.UNDECIDED
-    others = [one.decision.basis for one in found.all_findings if one.decision is not decision]
+    others = [
+        one.decision.basis for one in found.all_findings if one.decision is not decision
+    ]
     assert set(others) == {"no interval"}
 
 
@@ -426,18 +505,31 @@ def test_the_page_of_claims_is_golden(approved, tmp_path):
 
     The average is of the tasks and counts as none.
     """
-    claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"') + IN_WORDS)
+    claims = world(
+        tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"') + IN_WORDS
+    )
     better, worse = fixed("fake.mean", *range(60, 67)), fixed("fake.cls", *[63.5] * 7)
-    page = claims_page(claims, claim_tests(better, worse, records("other.cls", "sts12", 65.0))).text
+    page = claims_page(
+        claims, claim_tests(better, worse, records("other.cls", "sts12", 65.0))
+    ).text
     assert page == approved("golden/claims.md")
 
 
-def test_claims_without_a_score_are_a_group_of_their_own_and_name_their_encoder(tmp_path):
-    claims = world(tmp_path, CLAIMS + IN_WORDS.replace("part_of =", "of_paper = false\npart_of ="))
+def test_claims_without_a_score_are_a_group_of_their_own_and_name_their_encoder(
+    tmp_path,
+):
+    claims = world(
+        tmp_path, CLAIMS + IN_WORDS.replace("part_of =", "of_paper = false\npart_of =")
+    )
     page = claims_page(claims, claim_tests(fixed("fake.mean", *[60.0] * 7))).text
     [counts] = re.findall(r"^\* \*\*.*$", page, re.MULTILINE)
-    assert counts.startswith("* **Not measured** (`fake`): of 2 claims 0 higher, 0 lower, ")
-    assert "No paper claims this of the encoder that was tested." in page.split("## in-words")[1]
+    assert counts.startswith(
+        "* **Not measured** (`fake`): of 2 claims 0 higher, 0 lower, "
+    )
+    assert (
+        "No paper claims this of the encoder that was tested."
+        in page.split("## in-words")[1]
+    )
 
 
 def test_a_claim_is_in_the_group_of_the_smallest_encoder_that_it_was_tested_on():
@@ -446,7 +538,9 @@ def test_a_claim_is_in_the_group_of_the_smallest_encoder_that_it_was_tested_on()
     titles = [size.heading for size in EncoderSize]
     assert [*groups] == titles
     large, small, miniature = groups.values()
-    assert {name for result in large for name in result.claim.encoders} == {"mpnet-base"}
+    assert {name for result in large for name in result.claim.encoders} == {
+        "mpnet-base"
+    }
     assert {name for result in small for name in result.claim.encoders} == {
         "minilm",
         "glove-6b-50d-22k",
@@ -481,7 +575,11 @@ def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, old, n
 
 def test_the_committed_claims_are_those_of_the_papers():
     """Each stands in a paper that can be cited, and the paper's own numbers show it."""
-    tables, bibliography, tests = load_tables(COMMITTED / "papers"), entries(), claim_tests()
+    tables, bibliography, tests = (
+        load_tables(COMMITTED / "papers"),
+        entries(),
+        claim_tests(),
+    )
     for claim in read_claims(COMMITTED / "questions" / "claims.toml", tables).resolved:
         assert claim.table.cite in bibliography, claim.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)

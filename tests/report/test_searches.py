@@ -61,9 +61,13 @@ def test_what_is_committed_reads_and_names_published_rows():
     assert all(search_parts(search, tables) for search in found)
 
 
-def test_the_command_trains_every_row_once_and_keeps_the_scores(spec, tmp_path, monkeypatch):
+def test_the_command_trains_every_row_once_and_keeps_the_scores(
+    spec, tmp_path, monkeypatch
+):
     tiny_models.make("bert", tmp_path / "tiny")
-    (tmp_path / "text.txt").write_text("the cat\na dog sat\non the mat\nthe dog\na cat sat\n")
+    (tmp_path / "text.txt").write_text(
+        "the cat\na dog sat\non the mat\nthe dog\na cat sat\n"
+    )
     recipe = "simcse-unsup --from tiny --corpus text.txt --batch 2 --dev mini-sts.dev"
     spec.write_text(SEARCH.replace("it --from there", recipe))
     monkeypatch.chdir(tmp_path)
@@ -74,7 +78,9 @@ def test_the_command_trains_every_row_once_and_keeps_the_scores(spec, tmp_path, 
     for [trial] in trained.values():
         assert -100 < trial["before"] < 100
         assert trial["steps"] == trial["step"] == 2
-    assert trained[recipe][0]["best"] != trained[f"{recipe} --temperature 0.1"][0]["best"]
+    assert (
+        trained[recipe][0]["best"] != trained[f"{recipe} --temperature 0.1"][0]["best"]
+    )
     before = measured(spec).stat().st_mtime_ns
     main(line)
     assert measured(spec).stat().st_mtime_ns == before

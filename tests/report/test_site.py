@@ -52,7 +52,9 @@ def committed():
 def test_committed_pictures_and_page_are_what_the_records_make():
     """`report --check` compares their digests and what they are made from; this draws them."""
     due = generated(ResultsFolder(RESULTS), None).items()
-    slow = {path: made.make() for path, made in due if isinstance(made, Slow) and made.make}
+    slow = {
+        path: made.make() for path, made in due if isinstance(made, Slow) and made.make
+    }
     assert len(slow) == len(pictures(ResultsFolder(RESULTS))) + 1 == 3
     # Names alone: a page is a megabyte, and so would its difference be.
     assert [p.name for p, text in slow.items() if text.encode() != p.read_bytes()] == []
@@ -64,7 +66,8 @@ def test_it_is_one_file_of_a_size_that_travels(committed):
         value
         for _, attributes in Elements(committed).found
         for name, value in attributes.items()
-        if name in ("src", "href") and not value.startswith(("#", "data:", "../tables/"))
+        if name in ("src", "href")
+        and not value.startswith(("#", "data:", "../tables/"))
     ]
     assert asked == []
     assert not re.search(r"@import|url\(\s*['\"]?http", committed)
@@ -72,8 +75,12 @@ def test_it_is_one_file_of_a_size_that_travels(committed):
 
 def test_every_published_and_every_measured_cell_is_on_it(committed):
     data = json.loads(re.search(r'id="data">(.*?)</script>', committed, re.DOTALL)[1])
-    published = {cell.id for table in load_tables(RESULTS / "papers") for cell in table.cells}
-    assert {f"{row}/{column}" for row, of in data["cells"].items() for column in of} == published
+    published = {
+        cell.id for table in load_tables(RESULTS / "papers") for cell in table.cells
+    }
+    assert {
+        f"{row}/{column}" for row, of in data["cells"].items() for column in of
+    } == published
     measured = Results.read(Store(RESULTS)).by_cell
     assert {(m, t) for m, of in data["scores"].items() for t in of} == set(measured)
 

@@ -23,7 +23,9 @@ def browser():
         pytest.skip("no chromium: apt-get install chromium")
     api = pytest.importorskip("playwright.sync_api", reason="no playwright: make setup")
     with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        started = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"]
+        )
         yield started
         started.close()
 
@@ -45,7 +47,10 @@ def visit(browser):
         contexts.append(context)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda asked: said.extend([asked.url] * asked.url.startswith(NETWORK)))
+        page.on(
+            "request",
+            lambda asked: said.extend([asked.url] * asked.url.startswith(NETWORK)),
+        )
         page.goto(PAGE + fragment)
         return page
 
@@ -129,11 +134,18 @@ def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
     for what in ("the command", "the sentence", "BibTeX"):
         page.click(f'dialog button[aria-label="Copy {what}"]')
         copied[what] = page.evaluate("navigator.clipboard.readText()")
-    assert copied["the command"].endswith("harness run -m 'bert-base:64.first-last' -t sts-b")
-    assert "published 59.04 in BERT-whitening (Su et al. 2021), Table 1" in copied["the sentence"]
+    assert copied["the command"].endswith(
+        "harness run -m 'bert-base:64.first-last' -t sts-b"
+    )
+    assert (
+        "published 59.04 in BERT-whitening (Su et al. 2021), Table 1"
+        in copied["the sentence"]
+    )
     assert "{su2021whitening," in copied["BibTeX"]
     measured = (
-        visit(f"#cell={CELL}").locator("dialog .copy", has_text="published 82.03").inner_text()
+        visit(f"#cell={CELL}")
+        .locator("dialog .copy", has_text="published 82.03")
+        .inner_text()
     )
     assert "measured 82.03 (+0.00, exact) by minilm.mean" in measured
     assert "records sha256 " in measured
@@ -175,7 +187,10 @@ def test_a_phone_shows_averages_and_verdicts_and_nothing_wider_than_itself(visit
 @pytest.mark.parametrize("fragment", ["", f"#cell={CELL}", f"#score={SCORE}"])
 def test_no_rule_of_accessibility_is_broken(visit, scheme, fragment):
     page = visit(fragment, scheme=scheme)
-    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
+    dark = (
+        page.evaluate("getComputedStyle(document.body).backgroundColor")
+        == "rgb(13, 17, 23)"
+    )
     assert dark == (scheme == "dark")
     assert violations(page) == []
 
@@ -190,7 +205,10 @@ def test_without_scripts_every_table_is_there(visit):
 def test_a_published_number_is_shown_with_those_under_one_other_choice(visit):
     page = visit("#cell=simcse.t5/bert-base-first-last-avg/sts12")
     shown = page.locator("dialog").inner_text()
-    assert "45.09 with pooling first-last instead of static-last (simcse.issue-285)" in shown
+    assert (
+        "45.09 with pooling first-last instead of static-last (simcse.issue-285)"
+        in shown
+    )
     row = "simcse.t5/bert-base-first-last-avg/sts12"
     assert f"harness explain {row} --mine YOUR_NUMBER" in shown
 
@@ -198,7 +216,9 @@ def test_a_published_number_is_shown_with_those_under_one_other_choice(visit):
 def test_papers_code_and_models_are_links_and_pictures_answer_to_a_pointer(visit):
     page = visit(f"#cell={CELL}")
     model = page.locator("dialog a", has_text="sentence-transformers/all-MiniLM-L6-v2")
-    assert model.get_attribute("href").startswith("https://huggingface.co/sentence-transformers/")
+    assert model.get_attribute("href").startswith(
+        "https://huggingface.co/sentence-transformers/"
+    )
     links = page.locator("#papers a[href*='arxiv.org']").count()
     assert links > 20
     assert page.locator("#reproduced object").count() == 2

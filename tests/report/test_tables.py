@@ -27,13 +27,18 @@ from harness.results.verdict import CellState
 
 GOLDEN = Path(__file__).parent / "golden"
 REGISTRY = registry(FakeConfig())
-# The pages of papers are handed records for their digest: none, so that only tables are held.
+# The pages of papers are handed records for their digest: none, so that only tables are
+# held.
 NO_RECORDS = Results({})
 LEFT = "of the tokens have a vector: a score is of what is left of the sentences"
 # Words of runs, of fits and of other files, which have tests of their own.
 ELSEWHERE = {CellState.ASSET_MISSING, CellState.OTHER_CORPUS, CellState.OTHER_DATA}
 
-PLAIN, CENTRED, SEEDED = "fake.mean", "fake.mean+centre@target", "fake.mean+stretch@target"
+PLAIN, CENTRED, SEEDED = (
+    "fake.mean",
+    "fake.mean+centre@target",
+    "fake.mean+stretch@target",
+)
 CLS, WELCH = "fake.cls", "fake.cls+stretch@target"
 
 
@@ -46,11 +51,18 @@ def record(
     method: str, task: str, scores: Mapping[str, Any], seed: int = 0, **facts: float
 ) -> Record:
     return made_record(
-        method, task, scores, seed, identity=REGISTRY.parse(method).identity, facts=facts
+        method,
+        task,
+        scores,
+        seed,
+        identity=REGISTRY.parse(method).identity,
+        facts=facts,
     )
 
 
-def seeds(method: str, task: str, spread: float, *means: float, k: int = 5) -> list[Record]:
+def seeds(
+    method: str, task: str, spread: float, *means: float, k: int = 5
+) -> list[Record]:
     """k seeds whose scores lie evenly about the means, one spread apart."""
     steps = [(i - (k - 1) / 2) * spread for i in range(k)]
     scores = (correlations(*(round(m + step, 6) for m in means)) for step in steps)
@@ -61,14 +73,22 @@ def measured() -> list[Record]:
     """The records under the table: each number is the printed one and what its word asks for."""
     gold = {"gold_edit_distance": -24.61, "edit_distance": -20.0}
     words = {"word statistic": {"wmean": 1.5}}
-    old = replace(record(CLS, "sts12", correlations(74.0, 64.0)), identity="another description")
+    old = replace(
+        record(CLS, "sts12", correlations(74.0, 64.0)), identity="another description"
+    )
     return [
-        record(PLAIN, "sts12", correlations(70.004, 60.04), coverage=0.98),  # exact, match
+        record(
+            PLAIN, "sts12", correlations(70.004, 60.04), coverage=0.98
+        ),  # exact, match
         record(PLAIN, "sts-b", correlations(80.45) | words, coverage=0.46),  # close
         record(PLAIN, "sick-r", correlations(50.9)),  # differs
         record(PLAIN, "lexical", gold),
-        record(CENTRED, "sts12", correlations(70.97, 60.6)),  # match, close: both from below
-        record(CENTRED, "sts-b", correlations(80.0)),  # differs; and no SICK-R: no average
+        record(
+            CENTRED, "sts12", correlations(70.97, 60.6)
+        ),  # match, close: both from below
+        record(
+            CENTRED, "sts-b", correlations(80.0)
+        ),  # differs; and no SICK-R: no average
         *seeds(SEEDED, "sts12", 0.1, 71.0, 63.5),  # differs, from below and from above
         *seeds(SEEDED, "sts-b", 2.0, 82.5),  # inconclusive
         *seeds(SEEDED, "sick-r", 0.1, 52.0, k=3),  # too few seeds, in the average too
@@ -86,7 +106,9 @@ def measured() -> list[Record]:
 
 def seven(method: str, first: float, *but: str) -> list[Record]:
     """The seven tasks of the leaderboard but some, each a point above the one before it."""
-    scores = {task: correlations(first + i, first + i - 5) for i, task in enumerate(SEVEN)}
+    scores = {
+        task: correlations(first + i, first + i - 5) for i, task in enumerate(SEVEN)
+    }
     return [
         replace(record(method, SIMCSE.task(task), score), identity="")
         for task, score in scores.items()
@@ -97,7 +119,9 @@ def seven(method: str, first: float, *but: str) -> list[Record]:
 def in_order(records: Sequence[Record]) -> Results:
     """Records in memory, in the order in which a store reads them."""
     path = Store(Path()).path
-    return results_of(*sorted(records, key=lambda r: path(Cell(r.method, r.task, r.seed))))
+    return results_of(
+        *sorted(records, key=lambda r: path(Cell(r.method, r.task, r.seed)))
+    )
 
 
 @pytest.fixture
@@ -138,7 +162,10 @@ def test_a_note_names_the_task_of_which_least_is_known(shares, note):
 
 
 def test_an_explanation_says_of_how_many_tokens_a_score_is(folder):
-    explanation = render_explanation(folder.explain("synthetic/plain/avg"), folder.registry) + "\n"
+    explanation = (
+        render_explanation(folder.explain("synthetic/plain/avg"), folder.registry)
+        + "\n"
+    )
     assert f"\nword vectors: 46 % {LEFT}\n" in explanation
 
 
@@ -149,10 +176,14 @@ def test_traps_are_golden(approved, folder):
 
 def test_leaderboard_is_golden(approved, folder):
     """Complete rows, of which two are tied, a fitted one, a seeded one with a hole, a stray one."""
-    seeded = [replace(one, seed=seed) for seed in (0, 1) for one in seven(SEEDED, 70.0 + seed)]
+    seeded = [
+        replace(one, seed=seed) for seed in (0, 1) for one in seven(SEEDED, 70.0 + seed)
+    ]
     holes = [one for one in seeded if one.task != "sts14.senteval"]
     stray = replace(seven(PLAIN, 30.0)[5], method="words.mean")
-    undefined = replace(seven(CLS, 0.0)[0], method="words.mean", scores=correlations(None))
+    undefined = replace(
+        seven(CLS, 0.0)[0], method="words.mean", scores=correlations(None)
+    )
     clocks, lacking = {"encode": 0.3, "apply": 0.03}, {"sts12.senteval": 0.46}
     timed = [
         replace(
@@ -163,14 +194,25 @@ def test_leaderboard_is_golden(approved, folder):
         for one in (*seven(PLAIN, 60.0), *seven(CLS, 60.1))
     ]
     complete = [*timed, *seven(CENTRED, 65.0)]
-    raw = [replace(record(PLAIN, t, correlations(50.0, 40.0)), identity="") for t in SEVEN]
-    records = [*complete, *raw, *holes, *seven("fake.last2", 55.0, "sick-r"), stray, undefined]
+    raw = [
+        replace(record(PLAIN, t, correlations(50.0, 40.0)), identity="") for t in SEVEN
+    ]
+    records = [
+        *complete,
+        *raw,
+        *holes,
+        *seven("fake.last2", 55.0, "sick-r"),
+        stray,
+        undefined,
+    ]
     neighbours = (
         Neighbours(CENTRED, CLS, -5.0, -4.0, p=0.001, p_holm=0.002),
         Neighbours(CLS, PLAIN, -0.3, 0.1, p=0.3, p_holm=0.3),
     )
     averages = {CENTRED: 68.0, CLS: 63.1, PLAIN: 63.0}
-    stored = Comparisons("fake", SIMCSE.id, 100, seed=0, averages=averages, rows=neighbours)
+    stored = Comparisons(
+        "fake", SIMCSE.id, 100, seed=0, averages=averages, rows=neighbours
+    )
     counts, compared = published_counts(folder), {stored.name: stored}
     unmeasured = "* Nothing was measured of another table."
     page = leaderboard(in_order(records), REGISTRY, counts, unmeasured, compared).text
@@ -178,7 +220,11 @@ def test_leaderboard_is_golden(approved, folder):
 
 
 def test_a_leaderboard_of_embedded_tasks_alone_is_golden(approved):
-    gold = {"gold_edit_distance": -16.2, "gold_edit_distance_near": -25.6, "edit_distance": -18.0}
+    gold = {
+        "gold_edit_distance": -16.2,
+        "gold_edit_distance_near": -25.6,
+        "edit_distance": -18.0,
+    }
     records = [
         record(CLS, "mini-sts", correlations(70.0)),
         record(CLS, "mini-qnli", {"auc": 66.0}),
@@ -188,4 +234,7 @@ def test_a_leaderboard_of_embedded_tasks_alone_is_golden(approved):
     ]
     page = leaderboard(in_order(records), load_registry(), "", "", {}).text
     assert page == approved(GOLDEN / "embedded.md")
-    assert "Embedded tasks" not in leaderboard(NO_RECORDS, load_registry(), "", "", {}).text
+    assert (
+        "Embedded tasks"
+        not in leaderboard(NO_RECORDS, load_registry(), "", "", {}).text
+    )

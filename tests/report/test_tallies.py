@@ -15,9 +15,15 @@ from harness.results.reproduction import reproductions
 
 COMMITTED = Path(__file__).parents[2] / "results"
 CELL = ReferenceCell({"all": 60.0}, "fake.mean", "sts-b")
-LIBRARY = Reference("one.json", "a library", "Spearman", "score it", (CELL,), version="2.0")
+LIBRARY = Reference(
+    "one.json", "a library", "Spearman", "score it", (CELL,), version="2.0"
+)
 AUTHORS = replace(
-    LIBRARY, file="two.json", authors_of="Nobody et al.", tolerance=0.01, reason="two digits"
+    LIBRARY,
+    file="two.json",
+    authors_of="Nobody et al.",
+    tolerance=0.01,
+    reason="two digits",
 )
 COMPARED = [
     (
@@ -56,7 +62,11 @@ def test_a_score_that_two_tables_publish_counts_once():
     results, found = Results.read(Store(COMMITTED)), load_registry()
     tables = {table.id: table for table in load_tables(COMMITTED / "papers", found)}
     first, second = (
-        [c for c in reproductions(tables[name], results, found).values() if c.cell.row.id == row]
+        [
+            c
+            for c in reproductions(tables[name], results, found).values()
+            if c.cell.row.id == row
+        ]
         for name, row in (("mteb.1-12-75", "minilm"), ("mteb.0-0-2", "minilm"))
     )
     assert different_scores(first) == len(first) == 14

@@ -8,7 +8,12 @@ import pytest
 from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.places import Places
 from harness.registry import load_registry
-from harness.report.diagnosis import ANSWER_LINES, ANSWER_WIDTH, answer_lines, diagnosis_facts
+from harness.report.diagnosis import (
+    ANSWER_LINES,
+    ANSWER_WIDTH,
+    answer_lines,
+    diagnosis_facts,
+)
 from harness.report.next_steps import search_of
 from harness.report.threads import CAUSE_ABSENT, NO_ROW, answered_threads
 from harness.results.folder import ResultsFolder
@@ -76,7 +81,9 @@ def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
     asset = next(a for a in DATA_ASSETS if a.name == "sts-senteval")
     (tmp_path / "data" / asset.probe[0]).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / "data" / asset.probe[0]).touch()
-    here = Places(tmp_path, tmp_path / "data", encoders={minilm.name: tmp_path / "minilm"})
+    here = Places(
+        tmp_path, tmp_path / "data", encoders={minilm.name: tmp_path / "minilm"}
+    )
     command = "harness search minilm.mean -t sts12.senteval --target 70.10"
     assert search_of(number, FOLDER.registry, here) == command
     assert search_of(number, FOLDER.registry, replace(here, data_dir=None)) == ""

@@ -51,7 +51,10 @@ def test_every_generated_file_with_a_digit_changed_is_stale(copied):
         and path != copied / DIGESTS_FILE
         and path.name != "CONTENTS.txt"  # it holds no digit of a number
     ]
-    parts = {readme: b"<!-- leaderboard -->", copied.parent / GUIDE: b"<!-- examples -->"}
+    parts = {
+        readme: b"<!-- leaderboard -->",
+        copied.parent / GUIDE: b"<!-- examples -->",
+    }
     before = {path: path.read_bytes() for path in (*made, *parts)}
     for path, text in before.items():
         head, marker, part = text.rpartition(parts.get(path, b"no marker"))
@@ -86,13 +89,17 @@ def test_a_page_of_measurements_is_stale_when_their_questions_change(copied):
         path = copied / "questions" / question
         path.write_bytes(path.read_bytes() + b"\n")
     stale = stale_files(ResultsFolder(copied), None)
-    assert [path.name for path in stale] == [name for name, _ in MEASURED_PAGES.values()]
+    assert [path.name for path in stale] == [
+        name for name, _ in MEASURED_PAGES.values()
+    ]
     for question in MEASURED_PAGES:
         path = copied / "questions" / question
         path.write_bytes(path.read_bytes()[:-1])
 
 
-@pytest.mark.parametrize("name", ["claims.json", "moved_pairs.json", "golden/minilm.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["claims.json", "moved_pairs.json", "golden/minilm.safetensors"]
+)
 def test_a_report_is_not_made_of_measurements_that_changed(copied, name):
     path = copied / "records" / name
     content = path.read_bytes()

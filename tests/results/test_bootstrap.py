@@ -43,7 +43,9 @@ def counts(pairs: int, resamples: int, seed: int = SEED) -> np.ndarray:
 
 def drawn(pairs: int, resamples: int) -> list[np.ndarray]:
     """The rows that each resample holds."""
-    return [np.repeat(np.arange(pairs), column) for column in counts(pairs, resamples).T]
+    return [
+        np.repeat(np.arange(pairs), column) for column in counts(pairs, resamples).T
+    ]
 
 
 def oracle(metric: str, x: np.ndarray, gold: np.ndarray) -> float:
@@ -55,8 +57,12 @@ def oracle(metric: str, x: np.ndarray, gold: np.ndarray) -> float:
 def test_each_score_is_the_oracles_on_the_drawn_items(metric, ties):
     cosines, gold, group = items(ties=ties)
     scores = bootstrap_scores(cosines, gold, group, counts(60, 40), metric=metric)
-    compared = np.round(cosines, 10) if metric == "spearman" else cosines  # ranks alone tie
-    expected = [[oracle(metric, x[i], gold[i]) for i in drawn(60, 40)] for x in compared]
+    compared = (
+        np.round(cosines, 10) if metric == "spearman" else cosines
+    )  # ranks alone tie
+    expected = [
+        [oracle(metric, x[i], gold[i]) for i in drawn(60, 40)] for x in compared
+    ]
     # points, so 1e-10 is 1e-12 of a correlation
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
 
@@ -69,14 +75,18 @@ def test_means_over_groups_keep_the_weight_of_each_group():
         for name, size in (("b", 30), ("a", 40)):
             i = rows[group[rows] == name]
             expected[number] += size / 70 * oracle("spearman", cosines[0][i], gold[i])
-    scores = bootstrap_scores(cosines, gold, (*group,), counts(70, 30), aggregate="wmean")
+    scores = bootstrap_scores(
+        cosines, gold, (*group,), counts(70, 30), aggregate="wmean"
+    )
     np.testing.assert_allclose(scores[0], expected, rtol=0, atol=1e-10)  # as above
 
 
 def test_an_accuracy_is_the_share_of_right_classes_in_every_resample():
     gold = np.array([0.0, 1.0, 1.0, 0.0, 2.0])
     columns = np.array([gold, 1 - gold, [0.0, 1.0, 0.0, 0.0, 2.0]])
-    scores = bootstrap_scores(columns, gold, ("g",) * 5, counts(5, 50), metric="accuracy")
+    scores = bootstrap_scores(
+        columns, gold, ("g",) * 5, counts(5, 50), metric="accuracy"
+    )
     right = [100 * (columns[2] == gold)[rows].mean() for rows in drawn(5, 50)]
     np.testing.assert_allclose(scores[2], right)
     assert (scores[0] == 100).all()
@@ -87,7 +97,10 @@ def test_an_area_under_the_curve_is_the_oracles_on_the_drawn_items():
     cosines, gold, group = items()
     positive = (gold > 2).astype(float)
     scores = bootstrap_scores(cosines, positive, group, counts(60, 40), metric="auc")
-    expected = [[roc_auc(np.round(x, 10)[i], positive[i]) for i in drawn(60, 40)] for x in cosines]
+    expected = [
+        [roc_auc(np.round(x, 10)[i], positive[i]) for i in drawn(60, 40)]
+        for x in cosines
+    ]
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
     alone = bootstrap_scores(cosines, np.ones(60), group, counts(60, 9), metric="auc")
     assert np.isnan(alone).all()
@@ -105,8 +118,11 @@ def test_an_item_that_tasks_share_is_drawn_once():
         for drawn_items in (once, again, others)
     )
     assert np.std((of_task + of_copy) / 2) == pytest.approx(np.std(of_task))
-    # Independent tasks: 1 / sqrt(2) = 0.71; a standard deviation of 2,000 draws is good to 2 %.
-    assert np.std((of_task + of_other) / 2) / np.std(of_task) == pytest.approx(0.71, abs=0.05)
+    # Independent tasks: 1 / sqrt(2) = 0.71; a standard deviation of 2,000 draws is good
+    # to 2 %.
+    assert np.std((of_task + of_other) / 2) / np.std(of_task) == pytest.approx(
+        0.71, abs=0.05
+    )
 
 
 def test_counts_are_poissons_and_a_doubled_item_has_them_twice():
@@ -140,14 +156,16 @@ def test_an_interval_over_seeds_and_items_holds_the_truth_in_95_of_100():
     for _ in range(trials):
         ability = 0.8 * rng.normal(size=(5, 1)) + rng.normal(size=80)
         right = (ability + rng.normal(size=(5, 80)) > 0).astype(float)  # 50 % in truth
-        scores = bootstrap_scores(right, np.ones(80), ("",) * 80, drawn_items, metric="accuracy")
+        scores = bootstrap_scores(
+            right, np.ones(80), ("",) * 80, drawn_items, metric="accuracy"
+        )
         weights = seed_weights(5, 999, rng)
         low, high = np.quantile((weights * scores).sum(axis=0), [0.025, 0.975])
         held += low <= 50 <= high
         own = 100 * right.mean(axis=1)
         held_alone += abs(own.mean() - 50) <= 2.776 * own.std(ddof=1) / np.sqrt(5)
-    # Three standard errors of a share of .95 among 300 are 0.038. Seeds that differ in what they
-    # make of the same items are counted twice, which widens it.
+    # Three standard errors of a share of .95 among 300 are 0.038. Seeds that differ in
+    # what they make of the same items are counted twice, which widens it.
     assert held / trials >= 0.912
     assert held_alone < held
 
@@ -203,9 +221,13 @@ def test_equally_good_methods_differ_in_5_of_100_trials():
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_resample_with_a_constant_column_is_left_out_and_counted(metric):
-    gold = np.array([0.0] * 60 + [1.0])  # many sums are inexact: a constant leaves noise
+    gold = np.array(
+        [0.0] * 60 + [1.0]
+    )  # many sums are inexact: a constant leaves noise
     cosines = generator().normal(size=(2, 61))
-    scores = bootstrap_scores(cosines, gold, ("",) * 61, counts(61, 2000), metric=metric)
+    scores = bootstrap_scores(
+        cosines, gold, ("",) * 61, counts(61, 2000), metric=metric
+    )
     constant = counts(61, 2000)[60] == 0
     assert 600 < constant.sum() < 900  # 1/e
     np.testing.assert_array_equal(np.isnan(scores), [constant, constant])
@@ -229,7 +251,9 @@ def test_a_constant_method_has_no_score_and_a_constant_subset_leaves_no_mean(met
 
 
 def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02], abs=1e-15)
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02], abs=1e-15
+    )
     assert holm([0.2, 0.9, 0.2]) == pytest.approx([0.6, 0.9, 0.6], abs=1e-15)
     assert holm([]) == []
 
@@ -241,7 +265,9 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p, level):
         if (len(p) - i) * value > level:
             break
         rejected.append(value)
-    assert sorted(x for x, new in zip(p, holm(p), strict=True) if new <= level) == rejected
+    assert (
+        sorted(x for x, new in zip(p, holm(p), strict=True) if new <= level) == rejected
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,8 +275,14 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p, level):
     [
         (lambda cosines, gold, group: (cosines * np.nan, gold, group, 60), "finite"),
         (lambda cosines, gold, group: (cosines, gold * np.nan, group, 60), "finite"),
-        (lambda cosines, gold, group: (cosines, gold, group[1:], 60), "found 60, 60, 59 and 60"),
-        (lambda cosines, gold, group: (cosines[:, :0], gold[:0], (), 0), "found 0, 0, 0 and 0"),
+        (
+            lambda cosines, gold, group: (cosines, gold, group[1:], 60),
+            "found 60, 60, 59 and 60",
+        ),
+        (
+            lambda cosines, gold, group: (cosines[:, :0], gold[:0], (), 0),
+            "found 0, 0, 0 and 0",
+        ),
     ],
 )
 def test_what_has_no_score_never_yields_a_number(change, message):
@@ -261,5 +293,7 @@ def test_what_has_no_score_never_yields_a_number(change, message):
 
 @pytest.mark.parametrize(("count", "resamples"), [(0, 5), (5, 0)])
 def test_without_items_or_resamples_nothing_is_drawn(count, resamples):
-    with pytest.raises(ScoreError, match=f"found {count} items and {resamples} resamples"):
+    with pytest.raises(
+        ScoreError, match=f"found {count} items and {resamples} resamples"
+    ):
         counts(count, resamples)

@@ -102,7 +102,11 @@ def test_a_card_of_many_tasks_says_of_each_number_why_it_is_not_checked(tmp_path
         }
         for number in range(100)
     ]
-    sts17 = {"type": "mteb/sts17-crosslingual-sts", "name": "MTEB STS17 (en-en)", "config": "en-en"}
+    sts17 = {
+        "type": "mteb/sts17-crosslingual-sts",
+        "name": "MTEB STS17 (en-en)",
+        "config": "en-en",
+    }
     write_card(
         tmp_path,
         result(),
@@ -123,7 +127,13 @@ def test_a_card_of_many_tasks_says_of_each_number_why_it_is_not_checked(tmp_path
 
 
 def test_one_malformed_result_leaves_the_others(tmp_path):
-    write_card(tmp_path, result(), {"task": {"type": "STS"}}, "no result", result(split="test "))
+    write_card(
+        tmp_path,
+        result(),
+        {"task": {"type": "STS"}},
+        "no result",
+        result(split="test "),
+    )
     claims, faults = claims_of(tmp_path)
     assert [claim.task for claim in claims] == ["sts12.senteval", "", "", ""]
     assert all("not in the hub's form" in claim.why_not for claim in claims[1:3])
@@ -171,14 +181,22 @@ def test_results_of_the_hub_name_tasks_as_mteb_does(tmp_path):
     folder = tmp_path / ".eval_results"
     folder.mkdir()
     entries = [
-        {"dataset": {"id": "mteb/sts12-sts", "task_id": "STS12_default_test"}, "value": 75.46},
+        {
+            "dataset": {"id": "mteb/sts12-sts", "task_id": "STS12_default_test"},
+            "value": 75.46,
+        },
         {"dataset": {"id": "mteb/sts12-sts", "task_id": "STS12"}, "value": 75.46},
         {"dataset": {"id": "cais/hle", "task_id": "default"}, "value": 20.9},
         {"dataset": {"id": "mteb/sts12-sts"}, "value": 75.46},
     ]
     (folder / "made.yaml").write_text(yaml.safe_dump(entries))
     claims, faults = claims_of(tmp_path)
-    assert [claim.task for claim in claims] == ["sts12.senteval", "sts12.senteval", "", ""]
+    assert [claim.task for claim in claims] == [
+        "sts12.senteval",
+        "sts12.senteval",
+        "",
+        "",
+    ]
     assert not faults
 
 
@@ -186,13 +204,18 @@ def test_result_files_of_every_version_of_mteb(tmp_path):
     new = {
         "task_name": "STS12",
         "dataset_revision": REVISION,
-        "scores": {"test": [{"cosine_spearman": 0.75, "hf_subset": "default", "languages": []}]},
+        "scores": {
+            "test": [{"cosine_spearman": 0.75, "hf_subset": "default", "languages": []}]
+        },
         "evaluation_time": 3.5,
     }
     old = {
         "mteb_dataset_name": "STSBenchmark",
         "dataset_revision": None,
-        "validation": {"cos_sim": {"pearson": 0.8, "spearman": 0.81}, "evaluation_time": 3.5},
+        "validation": {
+            "cos_sim": {"pearson": 0.8, "spearman": 0.81},
+            "evaluation_time": 3.5,
+        },
     }
     (tmp_path / "results" / "made").mkdir(parents=True)
     (tmp_path / "results" / "made" / "STS12.json").write_text(json.dumps(new))
@@ -250,8 +273,12 @@ def test_two_revisions_of_a_data_set_are_two_claims(tmp_path):
     assert [bool(claim.is_doubtful) for claim in claims] == [False, False, True]
 
 
-def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(tmp_path):
-    write_card(tmp_path, result(type="me/my-sts12", revision=None), result(type="STS12"))
+def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
+    tmp_path,
+):
+    write_card(
+        tmp_path, result(type="me/my-sts12", revision=None), result(type="STS12")
+    )
     other, same = claims_of(tmp_path)[0]
     assert "'me/my-sts12' are not known here" in other.is_doubtful
     assert not same.is_doubtful

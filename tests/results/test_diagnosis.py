@@ -63,12 +63,17 @@ def test_columns_that_another_row_does_not_print_all_are_not_that_row():
 
 
 @pytest.mark.parametrize(
-    ("mine", "is_a_seed"), [("73.16", True), ("74.84", True), ("73.15", False), ("76.71", False)]
+    ("mine", "is_a_seed"),
+    [("73.16", True), ("74.84", True), ("73.15", False), ("76.71", False)],
 )
-def test_an_average_between_the_lowest_and_the_highest_seed_is_another_seed(mine, is_a_seed):
+def test_an_average_between_the_lowest_and_the_highest_seed_is_another_seed(
+    mine, is_a_seed
+):
     diagnosis = FOLDER.diagnose(f"{UNSUPERVISED}/avg", mine)
     assert diagnosis.nothing_is_wrong == is_a_seed
-    assert (("seed",) in [suggestion.about for suggestion in diagnosis.suggestions]) == is_a_seed
+    assert (
+        ("seed",) in [suggestion.about for suggestion in diagnosis.suggestions]
+    ) == is_a_seed
 
 
 def test_twenty_points_below_all_seeds_are_a_fault_and_no_seed():
@@ -78,7 +83,9 @@ def test_twenty_points_below_all_seeds_are_a_fault_and_no_seed():
 
 
 def test_a_single_choice_explains_a_part_and_says_what_it_leaves():
-    [partly, known] = FOLDER.diagnose("sbert.t1/sbert-nli-base/sts13", "71.64").suggestions
+    [partly, known] = FOLDER.diagnose(
+        "sbert.t1/sbert-nli-base/sts13", "71.64"
+    ).suggestions
     assert (partly.about, partly.certainty) == (("aggregation",), "possible")
     assert partly.leaves == pytest.approx(73.76 - 71.64)
     assert known.about == ("retrained",)
@@ -87,7 +94,9 @@ def test_a_single_choice_explains_a_part_and_says_what_it_leaves():
 def test_what_nobody_can_explain_is_said_to_be_unknown():
     diagnosis = FOLDER.diagnose("sbert.t1/avg-glove-embeddings/sts13", "49.91")
     assert diagnosis.is_unknown
-    assert "nor sentence-transformers' glove.6B gives these numbers" in diagnosis.notes[0]
+    assert (
+        "nor sentence-transformers' glove.6B gives these numbers" in diagnosis.notes[0]
+    )
 
 
 def test_a_difference_of_rounding_is_none():
@@ -97,13 +106,21 @@ def test_a_difference_of_rounding_is_none():
 
 @pytest.mark.parametrize("gap", [-20.0, -1.0, 3.0])
 def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
-    rows = [table.cells for table in FOLDER.tables if table.id in ("simcse.t5", "sbert.t1")]
+    rows = [
+        table.cells for table in FOLDER.tables if table.id in ("simcse.t5", "sbert.t1")
+    ]
     for cell in [cell for cells in rows for cell in cells][::11]:
-        if cell.row.fit == "none" and cell.points is not None and cell.points + gap < 100:
+        if (
+            cell.row.fit == "none"
+            and cell.points is not None
+            and cell.points + gap < 100
+        ):
             diagnosis = FOLDER.diagnose(cell.id, f"{cell.points + gap:.2f}")
             for suggestion in (*diagnosis.suggestions, *diagnosis.further):
                 is_printed = suggestion.printed is not None and not suggestion.leaves
-                assert is_printed or {*suggestion.changes} <= {*ACCIDENTAL_CHOICES}, cell.id
+                assert is_printed or {*suggestion.changes} <= {*ACCIDENTAL_CHOICES}, (
+                    cell.id
+                )
 
 
 def test_without_causes_and_other_tables_nothing_is_known():
@@ -170,4 +187,6 @@ def test_a_number_that_is_the_published_one_has_no_further_cause():
 
 
 def test_a_score_above_a_trained_row_is_of_the_development_set():
-    assert subjects("sbert.t2/sbert-stsb-base/sts-b", "86.0")[0] == ("development-score-stsb",)
+    assert subjects("sbert.t2/sbert-stsb-base/sts-b", "86.0")[0] == (
+        "development-score-stsb",
+    )

@@ -20,14 +20,20 @@ class FromSource:
 
 
 def measured(dimensions, **facts):
-    return made_record("toy.mean", "sts-b", {}, facts={"dimensions": dimensions, **facts})
+    return made_record(
+        "toy.mean", "sts-b", {}, facts={"dimensions": dimensions, **facts}
+    )
 
 
 @pytest.mark.parametrize(
     ("source", "records", "size"),
     [
         (Hub("toy/toy"), [measured(768)], EncoderSize.OF_PAPERS),
-        (Hub("toy/toy"), [measured(256), measured(768)], EncoderSize.OF_PAPERS),  # whitening:256
+        (
+            Hub("toy/toy"),
+            [measured(256), measured(768)],
+            EncoderSize.OF_PAPERS,
+        ),  # whitening:256
         (MADE, [measured(768)], EncoderSize.OF_PAPERS),
         (Hub("toy/toy"), [measured(767)], EncoderSize.SMALL),
         (LocalFiles(), [measured(300)], EncoderSize.SMALL),

@@ -15,9 +15,13 @@ from harness.results.published_tables import published_cell
 REGISTRY = load_registry()
 FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", REGISTRY)
 TABLES = FOLDER.tables
-CELL = "bert-whitening.t1/bert-base-whitening-nli/sts-b"  # first-last+whitening@nli, 68.19
+CELL = (
+    "bert-whitening.t1/bert-base-whitening-nli/sts-b"  # first-last+whitening@nli, 68.19
+)
 SNLI = "first-last+whitening@snli-18k"
-FLOWS = tuple(f"+flow:{n}@target" for n in range(40))  # each one choice away from the cell
+FLOWS = tuple(
+    f"+flow:{n}@target" for n in range(40)
+)  # each one choice away from the cell
 
 
 # What was measured: methods on tasks, with their scores and now and then a metric.
@@ -50,7 +54,9 @@ MEASURED = {
 def explanation(*scores, mine=None):
     """The explanation of the cell where these (method, task, score) are all that was measured."""
     records = [
-        made_record(method, task, {"".join(metric) or "spearman": {"all": score, "groups": {}}})
+        made_record(
+            method, task, {"".join(metric) or "spearman": {"all": score, "groups": {}}}
+        )
         for method, task, score, *metric in scores
     ]
     cell = published_cell(CELL, TABLES)
@@ -62,7 +68,9 @@ def test_explanations_are_golden(approved):
         f"# {what}\n{render_explanation(explanation(*MEASURED[what]), REGISTRY, FOLDER.traps)}"
         for what in MEASURED
     ]
-    explained = render_explanation(explanation(*ROWS, mine=66.2), REGISTRY, FOLDER.traps)
+    explained = render_explanation(
+        explanation(*ROWS, mine=66.2), REGISTRY, FOLDER.traps
+    )
     texts.append(f"# choices that lead to another number\n{explained}")
     assert "\n\n".join(texts) + "\n" == approved("golden/explanations.txt")
 
@@ -70,7 +78,9 @@ def test_explanations_are_golden(approved):
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])
 def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]
-    explained = explanation(*many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0))
+    explained = explanation(
+        *many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0)
+    )
     assert [row.fit_on for row in explained.nearest] == ["target", "snli-18k"]
     assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, REGISTRY)
 
@@ -90,13 +100,17 @@ def test_choices_that_lead_to_another_number_are_single_first_then_pairs_and_sum
     explained = explanation(*ROWS, mine=66.2)
     single = [(dict(c.changes), round(c.effect, 2)) for c in explained.choices]
     assert single == [({"pooling": "cls"}, -1.8), ({"post": "+sn"}, -1.0)]
-    pairs = [({*c.changes.values()}, round(c.effect, 2), c.is_sum) for c in explained.pairs]
+    pairs = [
+        ({*c.changes.values()}, round(c.effect, 2), c.is_sum) for c in explained.pairs
+    ]
     assert pairs == [
         ({"cls", "+sn"}, -2.3, False),
         ({"cls", "raw"}, -2.2, True),
         ({"+sn", "raw"}, -1.4, True),
     ]
-    assert options_of(explained.choices[0].names) == "-m 'bert-base:64.cls+whitening@nli'"
+    assert (
+        options_of(explained.choices[0].names) == "-m 'bert-base:64.cls+whitening@nli'"
+    )
     assert explained.pairs[1].names.task == "sts-b"
 
 
@@ -112,9 +126,14 @@ def test_a_number_beside_an_average_is_refused():
 
 
 def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
-    rows = [("minilm.cls", "sts12.senteval", 75.0), ("minilm.pooler", "sts12.senteval", 74.0)]
+    rows = [
+        ("minilm.cls", "sts12.senteval", 75.0),
+        ("minilm.pooler", "sts12.senteval", 74.0),
+    ]
     cell = published_cell("simcse.t5/simcse-bert-base-unsup/sts12", TABLES)
-    records = [made_record(m, t, {"spearman": {"all": s, "groups": {}}}) for m, t, s in rows]
+    records = [
+        made_record(m, t, {"spearman": {"all": s, "groups": {}}}) for m, t, s in rows
+    ]
     explained = explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
     [choice] = explained.choices
     titles = [FOLDER.traps[number - 1].title for number in choice.traps]
@@ -135,7 +154,9 @@ def test_a_trap_is_named_at_the_rows_that_it_is_known_at():
 def test_a_similarity_function_is_a_choice_of_one_record():
     scores = {"all": 70.0, "groups": {}}, {"all": 66.1, "mean": 66.1, "wmean": 66.1}
     by_similarity = dict(zip(("spearman", "euclidean_spearman"), scores, strict=True))
-    record = made_record("minilm.first-last+whitening@nli", "sts-b.senteval", by_similarity)
+    record = made_record(
+        "minilm.first-last+whitening@nli", "sts-b.senteval", by_similarity
+    )
     cell = published_cell(CELL, TABLES)
     explained = explain(cell, results_of(record), REGISTRY, {}, FOLDER.traps, 64.3)
     [choice] = explained.choices

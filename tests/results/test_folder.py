@@ -17,7 +17,9 @@ from harness.results.records import GIT_ATTRIBUTES, Cell, Store
 from harness.results.score_rows import folder_rows, score_rows
 
 
-def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_papers(tmp_path):
+def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_papers(
+    tmp_path,
+):
     run = ResultsFolder(tmp_path, papers=COMMITTED / "papers")
     assert run.table("sif.t1").id == "sif.t1"
     assert run.claims is not None
@@ -42,7 +44,9 @@ def test_a_record_of_other_settings_is_stale_and_no_number(tmp_path):
     folder.store.promote([replace(record, identity="of an older version")])
     value = folder.records.value(record.method, record.task, *main_path(record.scores))
     assert (value.mean, value.state) == (None, "stale")
-    assert {row.state for row in score_rows(folder.records, (), folder.registry)} == {"stale"}
+    assert {row.state for row in score_rows(folder.records, (), folder.registry)} == {
+        "stale"
+    }
 
 
 def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):
@@ -122,7 +126,9 @@ ELSEWHERE = Path("elsewhere")
         (COMMITTED, {"only_own": True}, ()),
     ],
 )
-def test_own_results_come_before_packaged_ones(folder, options, order, tmp_path, monkeypatch):
+def test_own_results_come_before_packaged_ones(
+    folder, options, order, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert reading_order(folder, **options) == order
 
@@ -136,7 +142,9 @@ def test_own_results_come_before_packaged_ones(folder, options, order, tmp_path,
         (RUNS, {"with_packaged": True}, (RUNS, COMMITTED)),
     ],
 )
-def test_the_results_of_a_checkout_are_the_packaged_ones(folder, options, order, monkeypatch):
+def test_the_results_of_a_checkout_are_the_packaged_ones(
+    folder, options, order, monkeypatch
+):
     monkeypatch.chdir(COMMITTED.parent)
     assert reading_order(folder, **options) == order
 
@@ -181,7 +189,11 @@ def test_a_digit_that_was_changed_anywhere_is_refused(name, tmp_path):
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_file_that_was_copied_over_another_is_refused(name, tmp_path):
-    kind = Path(name).parent if Path(name).suffix == ".json" else Path(*Path(name).parts[:2])
+    kind = (
+        Path(name).parent
+        if Path(name).suffix == ".json"
+        else Path(*Path(name).parts[:2])
+    )
     other = next(o for o in MEASURED if o != name and Path(o).is_relative_to(kind))
     path = tmp_path / name
     path.parent.mkdir(parents=True)

@@ -73,6 +73,8 @@ def test_another_record_of_a_cell_is_not_replaced(former):
 
 def test_a_former_file_elsewhere_is_refused(tmp_path):
     stray = Path(shutil.copy(FORMER, tmp_path))
-    with pytest.raises(DataError, match="wanted a file in a folder records; move it there"):
+    with pytest.raises(
+        DataError, match="wanted a file in a folder records; move it there"
+    ):
         write_anew([stray])
     assert cell_of(read_former(stray)[0]).encoder == "glove-840b-sick-nltk"

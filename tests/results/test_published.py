@@ -28,8 +28,9 @@ PAPERS = ROOT / "results" / "papers"
 TABLES = load_tables(PAPERS)
 CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
 
-# Averages that are not the mean of their row, as printed (SBERT 74.89, copied by SimCSE twice; in
-# its transfer table the average is SBERT's, and one of the cells is copied with an error).
+# Averages that are not the mean of their row, as printed (SBERT 74.89, copied by SimCSE
+# twice; in its transfer table the average is SBERT's, and one of the cells is copied
+# with an error).
 WRONG_AVERAGES = {
     "sbert.t1/sbert-nli-base/avg": "74.89",
     "simcse.t5/sbert-base/avg": "74.89",
@@ -48,7 +49,11 @@ def small(folder: Path, text: str = SMALL) -> Table:
 
 @pytest.mark.parametrize(
     "new",
-    ['sts-b = "47.30", sick-r = "58.21"', 'sick-r = "47.29", sts-b = "58.21"', 'sick-r = "58.21"'],
+    [
+        'sts-b = "47.30", sick-r = "58.21"',
+        'sick-r = "47.29", sts-b = "58.21"',
+        'sick-r = "58.21"',
+    ],
 )
 def test_the_digest_sees_a_changed_digit_a_swap_and_a_loss(tmp_path, new):
     name, old = "bert-flow.t2.toml", 'sts-b = "47.29", sick-r = "58.21"'
@@ -193,13 +198,19 @@ def test_a_spread_comes_from_the_row_itself_or_from_another_row():
 
 
 def test_every_score_is_fit_for_a_verdict():
-    none = {"bert-flow.t1", "bert-whitening-pytorch.faiss"}  # statistics of words, and ranks
+    none = {
+        "bert-flow.t1",
+        "bert-whitening-pytorch.faiss",
+    }  # statistics of words, and ranks
     for cell in CELLS.values():
         assert (cell.published is None) == (cell.table.id in none)
         assert cell.published is None or cell.published.points == cell.points
 
 
-@given(digits=st.text("0123456789", min_size=1, max_size=20), sign=st.sampled_from(["", "-"]))
+@given(
+    digits=st.text("0123456789", min_size=1, max_size=20),
+    sign=st.sampled_from(["", "-"]),
+)
 def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
     fraction = f"{sign}0.{digits}"
     cell = CELLS["mteb.1-12-75/minilm/sts-b"]
@@ -224,8 +235,12 @@ def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
     assert cells["theirs"].evidence is None  # nothing reproduces it
     at_table = small(tmp_path, SMALL.replace('evidence = "paper"\n', ""))
     assert at_table.cells[0].evidence == "code"
-    neither = SMALL.replace('evidence = "code"\n', "").replace('evidence = "paper"\n', "")
-    with pytest.raises(DataError, match="row ours: evidence: wanted here or in the table"):
+    neither = SMALL.replace('evidence = "code"\n', "").replace(
+        'evidence = "paper"\n', ""
+    )
+    with pytest.raises(
+        DataError, match="row ours: evidence: wanted here or in the table"
+    ):
         small(tmp_path, neither)
 
 
@@ -240,7 +255,9 @@ def test_a_folder_without_tables_and_a_table_in_two_files_are_refused(tmp_path):
 
 
 def test_a_row_may_name_another_method_for_one_column(tmp_path):
-    by_column = 'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
+    by_column = (
+        'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
+    )
     table = small(tmp_path, SMALL.replace("transductive = true\n", by_column))
     methods = [cell.method for cell in table.cells if cell.row.id == "ours"]
     usual = "bert-base:64.mean+sn+natsv:6@target"

@@ -34,7 +34,10 @@ from harness.results.records import (
     seal,
 )
 
-SCORES = {"spearman": {"all": 70.0, "wmean": 69.5, "groups": {"a": 60.0}}, "alignment": None}
+SCORES = {
+    "spearman": {"all": 70.0, "wmean": 69.5, "groups": {"a": 60.0}},
+    "alignment": None,
+}
 IDENTITY = {"method": "Method(...)", "data": "d", "encoding": "e", "code": "c"}
 COSINES = np.linspace(-1, 1, 5)
 CELL = Cell("fake:8.mean+sn@target", "sts-b.dev", 3)
@@ -49,14 +52,21 @@ GROUPED = st.builds(
     st.sampled_from([70.0, 69.9]),
     st.sampled_from([{"a": 70.0}, {"a": 70.0, "b": 70.0}]),
 )
-ODD = st.one_of(TEXT, st.sampled_from([".", "..", "...", "a/b", "../../x", "C:\\x", "%2E", "~"]))
+ODD = st.one_of(
+    TEXT, st.sampled_from([".", "..", "...", "a/b", "../../x", "C:\\x", "%2E", "~"])
+)
 
 
 def record(**change):
     digests = {"data": "d", "weights": "w", "encoding": "e", "code": "c"}
     environment = {"system": "Linux", "threads": 2}
     made = made_record(
-        CELL.method, CELL.task, SCORES, CELL.seed, digests=digests, environment=environment
+        CELL.method,
+        CELL.task,
+        SCORES,
+        CELL.seed,
+        digests=digests,
+        environment=environment,
     )
     return replace(made, **change)
 
@@ -154,7 +164,9 @@ def test_a_record_whose_similarities_are_gone_or_damaged_is_not_done(store):
     for content in (whole[:-1], b"", b"\x05\0\0\0\0\0\0\0[1,2]", flipped):
         sidecar.write_bytes(content)
         assert not store.done(CELL, IDENTITY)
-        with pytest.raises(DataError, match=r"seed-3\.safetensors was changed or cut; .*run again"):
+        with pytest.raises(
+            DataError, match=r"seed-3\.safetensors was changed or cut; .*run again"
+        ):
             store.cosines(CELL)
     sidecar.unlink()
     assert not store.done(CELL, IDENTITY)
@@ -185,7 +197,8 @@ def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
         ]
         for use in uses:
             with pytest.raises(
-                DataError, match=rf"seed-3\.json: wanted .*that of {re.escape(str(cell))};"
+                DataError,
+                match=rf"seed-3\.json: wanted .*that of {re.escape(str(cell))};",
             ):
                 use()
         target.write_bytes(before)
@@ -207,11 +220,15 @@ def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
 def test_a_record_of_another_run_is_not_done(store):
     """Of the same cell, on other data, beside the similarities of these."""
     path = written(store)
-    older = record(digests={"data": "older", "weights": "w", "encoding": "e", "code": "c"})
+    older = record(
+        digests={"data": "older", "weights": "w", "encoding": "e", "code": "c"}
+    )
     assert store.done(CELL, IDENTITY)
     path.write_bytes(seal(older))
     assert not store.done(CELL, IDENTITY)
-    path.write_bytes(seal(record(digests={**older.digests, "data": "d", "code": "older"})))
+    path.write_bytes(
+        seal(record(digests={**older.digests, "data": "d", "code": "older"}))
+    )
     assert store.done(CELL, IDENTITY)
 
 
@@ -242,8 +259,14 @@ def test_a_record_that_was_cut_is_refused_by_name(tmp_path_factory, length):
         (encode(record()), r" is no record \(KeyError\('sha256'\)\)"),
         (SEALED.replace(b"70.0", b"70.1"), ": wanted content with sha256 .*run again"),
         (seal(record(schema=SCHEMA + 1)), f": wanted schema 1 or {SCHEMA}, found"),
-        (SEALED.replace(b"{", b'{"pairs": 6, ', 1), " is no record .*'pairs' is there twice"),
-        (SEALED.replace(b'"\n}', b'",\n "scores": {}}'), " is no record .*'scores' is there twice"),
+        (
+            SEALED.replace(b"{", b'{"pairs": 6, ', 1),
+            " is no record .*'pairs' is there twice",
+        ),
+        (
+            SEALED.replace(b'"\n}', b'",\n "scores": {}}'),
+            " is no record .*'scores' is there twice",
+        ),
     ],
 )
 def test_what_is_no_record_of_this_schema_is_refused_by_name(store, content, complaint):
@@ -256,9 +279,16 @@ def test_what_is_no_record_of_this_schema_is_refused_by_name(store, content, com
 def test_a_record_of_the_first_schema_is_read_and_written_by_its_own_names(store):
     """It holds `repr` where later ones hold `identity`, and its digest is over that name."""
     old = record(schema=FIRST_SCHEMA, identity="Method(post=(Whitening(k=None),))")
-    fields = {"schema": 1, "method": CELL.method, "repr": old.identity, "task": CELL.task}
+    fields = {
+        "schema": 1,
+        "method": CELL.method,
+        "repr": old.identity,
+        "task": CELL.task,
+    }
     fields |= {
-        name: value for name, value in vars(old).items() if name not in (*fields, "identity")
+        name: value
+        for name, value in vars(old).items()
+        if name not in (*fields, "identity")
     }
     digest = hashlib.sha256(f"{json.dumps(fields)}\n".encode()).hexdigest()
     file = f"{json.dumps({**fields, 'sha256': digest}, indent=1)}\n".encode()
@@ -283,7 +313,9 @@ VALUES = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 FIELDS = st.dictionaries(TEXT, VALUES, max_size=3)
@@ -295,7 +327,9 @@ CELLS = st.builds(
 )
 RECORDS = st.lists(
     st.builds(
-        lambda cell, identity, **fields: record(**vars(cell), identity=identity, **fields),
+        lambda cell, identity, **fields: record(
+            **vars(cell), identity=identity, **fields
+        ),
         CELLS,
         TEXT,
         schema=st.sampled_from([FIRST_SCHEMA, SCHEMA]),
@@ -319,16 +353,23 @@ def test_records_survive_promotion_and_their_files_know_no_order(
     shuffled = random.sample(made, len(made))
     assert other.promote(shuffled[:cut]) + other.promote(shuffled[cut:]) == len(made)
     for path in store.folder.glob("records/*/*.jsonl"):
-        assert path.read_bytes() == (other.folder / path.relative_to(store.folder)).read_bytes()
+        assert (
+            path.read_bytes()
+            == (other.folder / path.relative_to(store.folder)).read_bytes()
+        )
     read = list(store.records())
-    assert sorted(map(encode, read)) == sorted(map(encode, made))  # to the byte, and so the digests
-    assert [cell_of(record).names for record in read] == sorted(cell_of(r).names for r in made)
+    assert sorted(map(encode, read)) == sorted(
+        map(encode, made)
+    )  # to the byte, and so the digests
+    assert [cell_of(record).names for record in read] == sorted(
+        cell_of(r).names for r in made
+    )
     assert all(store.read(cell_of(record)) == record for record in made)
     assert store.promote(shuffled) == 0
 
 
-# The lines of a committed file of three cells: a heading, a record and three empty lines of each,
-# and the end.
+# The lines of a committed file of three cells: a heading, a record and three empty
+# lines of each, and the end.
 HEADING, ROW, LAST_ROW, END = 0, 1, 11, 15
 
 
@@ -340,7 +381,9 @@ def lines(store):
     return lines
 
 
-def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(store, lines):
+def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(
+    store, lines
+):
     path = store.committed_path(CELL.method)
     before = snapshot(path.parent)
     agrees = record(seed=1, timings={"encode": 9.0}, environment={"system": "Darwin"})
@@ -352,15 +395,22 @@ def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(sto
 
 @pytest.mark.parametrize("number", range(END + 1))
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
-def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(store, lines, number, part):
-    path, kept = store.committed_path(CELL.method), lines[number][: int(part * len(lines[number]))]
+def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(
+    store, lines, number, part
+):
+    path, kept = (
+        store.committed_path(CELL.method),
+        lines[number][: int(part * len(lines[number]))],
+    )
     path.write_bytes(b"".join(lines[:number]) + kept)
     place = re.escape(f"{path.name}:")
     for read in (lambda: store.read(CELL), lambda: list(store.records())):
         if number == END and part == 1.0:
             read()
             continue
-        with pytest.raises(DataError, match=rf"{place}\d+(:| is damaged).*; .*restore the file"):
+        with pytest.raises(
+            DataError, match=rf"{place}\d+(:| is damaged).*; .*restore the file"
+        ):
             read()
 
 
@@ -393,19 +443,31 @@ OTHER_SCORE = record(seed=1, scores=scores(71.0))
             ":2 is damaged",
         ),
         (at(ROW, lambda row: re.sub(rb', "sha256": "\w+"', b"", row)), ":2 is damaged"),
-        (at(ROW, lambda row: re.sub(rb'"sha256": "\w', b'"sha256": "g', row)), ":2 is damaged"),
+        (
+            at(ROW, lambda row: re.sub(rb'"sha256": "\w', b'"sha256": "g', row)),
+            ":2 is damaged",
+        ),
         (at(ROW, lambda row: b"[]\n"), ":2 is damaged"),
         (at(ROW, lambda row: b"\xff\n"), ":2 is damaged"),
-        (at(ROW, lambda row: changed(row, '{"schema"', '{"seed": 4, "schema"')), ":2 is damaged"),
+        (
+            at(ROW, lambda row: changed(row, '{"schema"', '{"seed": 4, "schema"')),
+            ":2 is damaged",
+        ),
         (at(ROW, lambda row: changed(row, "pairs", "other")), ":2 is no record"),
         (at(ROW, lambda row: changed(row, "fake:8", "fake:9")), ":2: fake:9"),
         (at(ROW, lambda row: changed(row, "mean+sn", "mean+nn")), ":2: fake:8.mean+nn"),
-        (at(ROW, lambda row: changed(row, '"seed": 0', '"seed": 9')), ":2: wanted the line"),
+        (
+            at(ROW, lambda row: changed(row, '"seed": 0', '"seed": 9')),
+            ":2: wanted the line",
+        ),
         (
             at(ROW, lambda row: changed(row, '"schema": 2', '"schema": 3')),
             ":2: wanted schema 1 or 2",
         ),
-        (at(HEADING, lambda line: line.replace(b"seed 0", b"seed 7")), ":2: wanted the line"),
+        (
+            at(HEADING, lambda line: line.replace(b"seed 0", b"seed 7")),
+            ":2: wanted the line",
+        ),
         (at(HEADING, lambda line: line.replace(b"{", b"{ ")), ":1 is damaged"),
         (at(HEADING, lambda line: b"\xff" + line), ":1 is damaged"),
         (lambda lines: lines[:ROW] + lines[ROW + 1 :], ":1: wanted a record of"),
@@ -415,14 +477,19 @@ OTHER_SCORE = record(seed=1, scores=scores(71.0))
         (lambda lines: [*lines, b"{}\n"], ":17 is damaged"),
         (lambda lines: lines[:END], ":15: wanted"),
         (lambda lines: [b"<<<<<<< HEAD\n", *lines], ":1: wanted the lines of a merged"),
-        (lambda lines: [*lines[:3], b"=======\n", *lines[3:]], ":4: wanted the lines of a merged"),
+        (
+            lambda lines: [*lines[:3], b"=======\n", *lines[3:]],
+            ":4: wanted the lines of a merged",
+        ),
         (
             lambda lines: [seal_line(OTHER_SCORE), *lines],
             ":8: fake:8.mean+sn@target on sts-b.dev, seed 1 has another record in line 1",
         ),
     ],
 )
-def test_a_damaged_committed_file_is_refused_by_name_and_line(store, lines, damage, complaint):
+def test_a_damaged_committed_file_is_refused_by_name_and_line(
+    store, lines, damage, complaint
+):
     path = store.committed_path(CELL.method)
     path.write_bytes(b"".join(damage(lines)))
     before = snapshot(store.folder)
@@ -446,7 +513,9 @@ def test_a_file_that_was_copied_over_another_is_refused(store, lines):
         with pytest.raises(DataError, match=re.escape(path.name)):
             list(store.records())
         path.unlink()
-    stray = store.folder / "records" / "elsewhere" / store.committed_path(CELL.method).name
+    stray = (
+        store.folder / "records" / "elsewhere" / store.committed_path(CELL.method).name
+    )
     stray.parent.mkdir()
     stray.write_bytes(content)
     with pytest.raises(DataError, match=r"elsewhere/.*belongs to another file"):
@@ -473,7 +542,9 @@ def repository(tmp_path, monkeypatch):
 
 
 def git(folder, *words, status=0):
-    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == status, done.stdout + done.stderr
 
 
@@ -576,7 +647,10 @@ def test_everybody_who_promotes_at_once_is_heard(tmp_path):
 
 def test_a_cell_has_one_place(store, lines):
     """A line that is measured again is that line; a file that is promoted becomes a line."""
-    assert store.write(replace(record(seed=1), scores=scores(71.0)), COSINES, IDENTITY) is True
+    assert (
+        store.write(replace(record(seed=1), scores=scores(71.0)), COSINES, IDENTITY)
+        is True
+    )
     assert not store.path(replace(CELL, seed=1)).exists()
     assert store.write(record(seed=4), COSINES, IDENTITY) is True
     assert store.promote(seeds(4, scores=scores(72.0))) == 1
@@ -589,7 +663,9 @@ def test_a_cell_in_two_places_is_refused_by_name(store, lines):
     path = store.path(replace(CELL, seed=1))
     path.parent.mkdir(parents=True)
     path.write_bytes(seal(record(seed=1)))
-    with pytest.raises(DataError, match=r"seed-1\.json: .*seed 1 has another record here; delete"):
+    with pytest.raises(
+        DataError, match=r"seed-1\.json: .*seed 1 has another record here; delete"
+    ):
         list(store.records())
 
 

@@ -71,7 +71,12 @@ def test_a_difference_has_the_verdict_of_a_deterministic_cell(ours, state, agree
 def test_what_was_not_measured_says_why_and_never_agrees(changes, records, state):
     reference = replace(THEIRS, cells=(replace(CELL, **changes),))
     [score] = compare_reference(reference, results_of(*records), {}, REGISTRY)
-    assert (score.ours, score.state, score.agrees, score.difference) == (None, state, None, None)
+    assert (score.ours, score.state, score.agrees, score.difference) == (
+        None,
+        state,
+        None,
+        None,
+    )
 
 
 # What agrees is confirmed, and nothing else
@@ -88,7 +93,9 @@ def test_a_protocol_is_confirmed_where_all_of_its_scores_agree():
         return {procedure.pooling for procedure in confirmed(scores, results, REGISTRY)}
 
     assert poolings(fine) == {"mean", "cls"}
-    assert poolings([*fine[:2], replace(record(41.6), task="sts13.senteval")]) == {"cls"}
+    assert poolings([*fine[:2], replace(record(41.6), task="sts13.senteval")]) == {
+        "cls"
+    }
     assert poolings(fine[:1]) == {"mean"}
     assert poolings([]) == set()
 
@@ -129,6 +136,8 @@ def test_what_confirms_a_row_is_named_and_by_its_authors(folder):
     confirmed = [cell for cell in cells if cell.evidence == "confirmed"]
     for cell in confirmed:
         assert reference_of(cell, folder).is_of_authors_of(cell.table), cell.id
-    [cell] = [replace(c, table=replace(c.table, paper="Another")) for c in confirmed[:1]]
+    [cell] = [
+        replace(c, table=replace(c.table, paper="Another")) for c in confirmed[:1]
+    ]
     words = evidence_of(cell, reference_of(confirmed[0], folder))
     assert words.startswith("confirmed against another program, ")

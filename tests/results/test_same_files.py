@@ -20,7 +20,9 @@ ID, TASK = "minilm.mean", "sts-b"
 
 @pytest.fixture(scope="module")
 def committed():
-    [record] = (r for r in Store(COMMITTED).records() if (r.method, r.task) == (ID, TASK))
+    [record] = (
+        r for r in Store(COMMITTED).records() if (r.method, r.task) == (ID, TASK)
+    )
     return record
 
 
@@ -37,13 +39,18 @@ def copy(committed):
 
 def published(tables):
     return [
-        cell for table in tables for cell in table.cells if (cell.method, cell.task) == (ID, TASK)
+        cell
+        for table in tables
+        for cell in table.cells
+        if (cell.method, cell.task) == (ID, TASK)
     ]
 
 
 def test_a_copy_stands_for_the_registered_encoder(copy, committed):
     renamed = as_registered(copy, REGISTRY)
-    assert renamed == replace(committed, facts={**committed.facts, MEASURED_AS: "mine.mean"})
+    assert renamed == replace(
+        committed, facts={**committed.facts, MEASURED_AS: "mine.mean"}
+    )
     for method, wanted in (
         ("mine:64.mean+sn@target", "minilm:64.mean+sn@target"),
         ("mine-float16.cls", "minilm-float16.cls"),
@@ -54,12 +61,21 @@ def test_a_copy_stands_for_the_registered_encoder(copy, committed):
 
 def test_another_file_or_length_is_another_encoder(copy, committed):
     others = [
-        replace(copy, digests={**copy.digests, name: "0" * 64}) for name in ("weights", "tokenizer")
+        replace(copy, digests={**copy.digests, name: "0" * 64})
+        for name in ("weights", "tokenizer")
     ]
     others += [replace(copy, facts={**copy.facts, "max_length": 99})]
-    others += [replace(copy, digests={}), replace(copy, method="mine.mean+nothing@target")]
-    others += [committed, replace(copy, method="bert-mini.mean")]  # which have names of their own
-    assert [as_registered(record, REGISTRY) for record in others] == [None] * len(others)
+    others += [
+        replace(copy, digests={}),
+        replace(copy, method="mine.mean+nothing@target"),
+    ]
+    others += [
+        committed,
+        replace(copy, method="bert-mini.mean"),
+    ]  # which have names of their own
+    assert [as_registered(record, REGISTRY) for record in others] == [None] * len(
+        others
+    )
 
 
 def test_records_of_its_own_stay_the_encoders(copy, committed):

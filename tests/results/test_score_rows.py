@@ -43,16 +43,27 @@ def rows(*records, **options):
 
 def test_a_row_holds_the_parts_of_the_id_the_score_and_its_cost():
     [row] = rows(record("minilm:64.first-last+sn+natsv:6@target"))
-    assert (row.encoder, row.pooling, row.post) == ("minilm:64", "first-last", "sn+natsv:6")
+    assert (row.encoder, row.pooling, row.post) == (
+        "minilm:64",
+        "first-last",
+        "sn+natsv:6",
+    )
     assert (row.fit_on, row.transductive, row.seed) == ("target", True, 0)
-    assert (row.metric, row.aggregation, row.score, row.pairs) == ("spearman", "all", 82.0, 30)
+    assert (row.metric, row.aggregation, row.score, row.pairs) == (
+        "spearman",
+        "all",
+        82.0,
+        30,
+    )
     assert (row.encode_seconds, row.fit_seconds, row.score_seconds) == (1.5, None, 0.25)
     assert (row.device, row.dtype) == ("cpu", "float32")
     assert (row.published, row.published_in, row.verdict) == (None, None, None)
 
 
 def test_every_score_of_a_record_can_be_a_row_and_an_undefined_one_says_why():
-    states = {(r.metric, r.aggregation): r.score for r in rows(record(), every_score=True)}
+    states = {
+        (r.metric, r.aggregation): r.score for r in rows(record(), every_score=True)
+    }
     assert states == {
         ("spearman", "all"): 82.0,
         ("spearman", "mean"): 81.0,
@@ -70,17 +81,30 @@ def test_every_score_of_a_record_can_be_a_row_and_an_undefined_one_says_why():
 
 
 def test_what_is_published_stands_beside_the_score_of_its_own_protocol_alone():
-    every = {r.aggregation: r for r in rows(record(), every_score=True) if r.metric == "spearman"}
+    every = {
+        r.aggregation: r
+        for r in rows(record(), every_score=True)
+        if r.metric == "spearman"
+    }
     [cell] = [c for t in TABLES for c in t.cells if c.id == "mteb.0-0-2/minilm/sts-b"]
     row = every["all"]
-    assert (row.published_in, row.published, row.evidence) == (cell.id, cell.points, cell.evidence)
+    assert (row.published_in, row.published, row.evidence) == (
+        cell.id,
+        cell.points,
+        cell.evidence,
+    )
     assert row.difference == pytest.approx(82.0 - cell.points)
     assert row.verdict == "match"
-    assert not [r for name, r in every.items() if name != "all" and r.published is not None]
+    assert not [
+        r for name, r in every.items() if name != "all" and r.published is not None
+    ]
 
 
 def test_a_score_with_a_published_number_can_have_a_row_beside_the_main_one():
-    scores = {**SCORES, "pearson": {"all": 82.7406, "mean": 81.0, "groups": {"sts-b": 82.7406}}}
+    scores = {
+        **SCORES,
+        "pearson": {"all": 82.7406, "mean": 81.0, "groups": {"sts-b": 82.7406}},
+    }
     main, other = rows(record(scores=scores), published_too=True)
     assert (main.metric, round(main.published, 2)) == ("spearman", 82.03)
     assert (other.metric, other.aggregation, other.score) == ("pearson", "all", 82.7406)
@@ -91,8 +115,14 @@ def test_a_score_with_a_published_number_can_have_a_row_beside_the_main_one():
 def test_rows_agree_with_the_verdicts_of_the_tables():
     """Over the committed records: no verdict is joined to another protocol's score."""
     results = Results.read(Store(ROOT / "results"))
-    joined = [r for r in score_rows(results, TABLES, REGISTRY, every_score=True) if r.published]
-    judged = {i: c for t in TABLES for i, c in reproductions(t, results, REGISTRY).items()}
+    joined = [
+        r
+        for r in score_rows(results, TABLES, REGISTRY, every_score=True)
+        if r.published
+    ]
+    judged = {
+        i: c for t in TABLES for i, c in reproductions(t, results, REGISTRY).items()
+    }
     assert len(joined) >= 20
     for row in joined:
         cell = judged[row.published_in]
@@ -102,4 +132,6 @@ def test_rows_agree_with_the_verdicts_of_the_tables():
 
 def test_every_column_is_explained():
     attributes = inspect.getdoc(ScoreRow).partition("Attributes:")[2]
-    assert not [f.name for f in fields(ScoreRow) if f"\n    {f.name}: " not in attributes]
+    assert not [
+        f.name for f in fields(ScoreRow) if f"\n    {f.name}: " not in attributes
+    ]

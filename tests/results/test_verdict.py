@@ -21,8 +21,13 @@ from harness.results.verdict import (
 # Points in steps of 0.0005: every boundary, and both its neighbours, are among them.
 steps = st.integers(-2400, 2400).map(lambda i: Decimal(i) / 2000)
 printed = st.integers(-9999, 9999).map(lambda i: f"{Decimal(i) / 100:.2f}")
-BOUNDARIES = dict.fromkeys((".395", ".405"), "exact") | dict.fromkeys((".35", ".4051"), "match")
-BOUNDARIES |= dict.fromkeys((".90", ".3499"), "close") | {".9001": "differs", "-.1001": "differs"}
+BOUNDARIES = dict.fromkeys((".395", ".405"), "exact") | dict.fromkeys(
+    (".35", ".4051"), "match"
+)
+BOUNDARIES |= dict.fromkeys((".90", ".3499"), "close") | {
+    ".9001": "differs",
+    "-.1001": "differs",
+}
 BOUNDARIES |= {".45": "match", ".4501": "close", "-.10": "close"}
 runs = st.lists(st.floats(-1.5, 1.5), min_size=2, max_size=12)
 
@@ -38,7 +43,10 @@ def seeded(published: Published, *scores: float | None) -> Verdict:
 @pytest.mark.parametrize(
     ("published", "measured", "state"),
     [
-        *(("58.40", float(58 + Decimal(step)), state) for step, state in BOUNDARIES.items()),
+        *(
+            ("58.40", float(58 + Decimal(step)), state)
+            for step, state in BOUNDARIES.items()
+        ),
         ("-24.61", -24.555, "close"),
         ("63.6", 63.65, "exact"),
         ("63.6", 63.55, "exact"),
@@ -65,7 +73,9 @@ def test_boundaries_are_decimal_and_two_sided(published, step):
 
 @pytest.mark.parametrize("hole", [None, math.nan, math.inf, -math.inf])
 def test_a_missing_score_is_undefined_and_never_skipped(hole):
-    assert verdict(Published("50.00"), Measured((hole,))) == Verdict(CellState.UNDEFINED)
+    assert verdict(Published("50.00"), Measured((hole,))) == Verdict(
+        CellState.UNDEFINED
+    )
     assert seeded(Published("50.00"), *[50.0] * 5, hole) == Verdict(CellState.UNDEFINED)
 
 
@@ -75,14 +85,21 @@ def test_four_seeds_are_too_few_and_five_are_not():
     assert (four.state, four.k, four.difference) == (CellState.TOO_FEW_SEEDS, 4, 0.0)
     assert four.sd == pytest.approx(math.sqrt(0.5 / 3), abs=1e-12)  # rounding
     assert seeded(Published("50.00"), 49.0).state is CellState.TOO_FEW_SEEDS
-    assert seeded(Published("50.00", 0.5, 10), *scores[:4]).state is CellState.TOO_FEW_SEEDS
+    assert (
+        seeded(Published("50.00", 0.5, 10), *scores[:4]).state
+        is CellState.TOO_FEW_SEEDS
+    )
     assert seeded(Published("50.00"), *scores).state is CellState.CONSISTENT
 
 
 def test_the_seeded_rule_at_its_boundaries():
     scores = np.array([-1.0, 1.0, 0.0, 0.0, 0.0])  # sd = sqrt(1/2)
-    h = 2.7764451052 * math.sqrt(1 / 2) * math.sqrt(1 + 1 / 5)  # t(.975, 4) from the tables
-    assert seeded(Published("50.00"), *(50 + scores)).half_width == pytest.approx(h, abs=1e-9)
+    h = (
+        2.7764451052 * math.sqrt(1 / 2) * math.sqrt(1 + 1 / 5)
+    )  # t(.975, 4) from the tables
+    assert seeded(Published("50.00"), *(50 + scores)).half_width == pytest.approx(
+        h, abs=1e-9
+    )
 
     def state(d: float, spread: float) -> CellState:
         return seeded(Published("50.00"), *(50 + d + spread / h * scores)).state
@@ -90,7 +107,9 @@ def test_the_seeded_rule_at_its_boundaries():
     assert state(1.499, spread=1.5) is state(-1.499, spread=1.5) is CellState.CONSISTENT
     assert state(1.501, spread=1.5) is state(-1.501, spread=1.5) is CellState.DIFFERS
     assert state(0.0, spread=1.999) is CellState.CONSISTENT
-    assert state(0.0, spread=2.001) is state(9.0, spread=2.001) is CellState.INCONCLUSIVE
+    assert (
+        state(0.0, spread=2.001) is state(9.0, spread=2.001) is CellState.INCONCLUSIVE
+    )
     assert state(0.05, spread=0.0) is state(-0.05, spread=0.0) is CellState.CONSISTENT
     assert state(0.0501, spread=0.0) is CellState.DIFFERS
 
@@ -105,7 +124,9 @@ def test_the_rule_for_a_published_mean_at_its_boundaries():
 
     assert state(0.599, spread=0.4) is state(-0.599, spread=0.4) is CellState.CONSISTENT
     assert state(0.601, spread=0.4) is state(-0.601, spread=0.4) is CellState.DIFFERS
-    assert state(0.301, spread=0.7) is state(0.699, spread=0.7) is CellState.INCONCLUSIVE
+    assert (
+        state(0.301, spread=0.7) is state(0.699, spread=0.7) is CellState.INCONCLUSIVE
+    )
     assert state(0.0, spread=1.001) is CellState.INCONCLUSIVE
     assert state(-1.002, spread=1.001) is CellState.DIFFERS
     assert state(1.0, spread=0.0) is CellState.CONSISTENT

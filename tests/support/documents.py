@@ -20,21 +20,30 @@ def blocks(page, language):
 
 def lines(page):
     """Every line of a shell block, as words; what follows a # is for the reader."""
-    every = (shlex.split(x, comments=True) for text in blocks(page, "sh") for x in text.split("\n"))
+    every = (
+        shlex.split(x, comments=True)
+        for text in blocks(page, "sh")
+        for x in text.split("\n")
+    )
     return [words for words in every if words]
 
 
 def mentions(page):
     """The commands in running text: they may leave out what they need."""
     spans = (span.split() for span in re.findall(r"`([^`]+)`", FENCE.sub("", page)))
-    return [words for words in spans if len(words) > 1 and words[0] in ("harness", "make")]
+    return [
+        words for words in spans if len(words) > 1 and words[0] in ("harness", "make")
+    ]
 
 
 def of_make():
     """The harness commands of the Makefile, its variables without a value."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     commands = re.findall(r"\$\(BIN\)/(harness [^&;\n]+)", makefile)
-    return [re.sub(r"\$\(PROFILE\)", "all", c).replace("$(ARGS)", "").split() for c in commands]
+    return [
+        re.sub(r"\$\(PROFILE\)", "all", c).replace("$(ARGS)", "").split()
+        for c in commands
+    ]
 
 
 def starting(*words, among):
@@ -85,6 +94,8 @@ def broken_links(path):
         file, _, anchor = target.partition("#")
         other = path.parent / file if file else path
         in_page = bool(anchor) and not anchor.startswith("harness.")
-        if not other.exists() or (in_page and anchor not in anchors(other.read_text("utf-8"))):
+        if not other.exists() or (
+            in_page and anchor not in anchors(other.read_text("utf-8"))
+        ):
             broken.append(target)
     return broken

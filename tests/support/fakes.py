@@ -1,7 +1,8 @@
 """An encoder, tasks, a corpus and post-processors that live in memory, and what a run asks for.
 
-The encoder's vectors are drawn from a digest of the text, so they are the same everywhere and
-never mean anything; `log` is the list of every sentence that went through it, the probe apart.
+The encoder's vectors are drawn from a digest of the text, so they are the same
+everywhere and never mean anything; `log` is the list of every sentence that went
+through it, the probe apart.
 """
 
 import hashlib
@@ -29,7 +30,8 @@ from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
 
 DEPTH, DIMENSIONS = 3, 4
-# The fake data lie where QNLI's would: one file in the data folder says that they are there.
+# The fake data lie where QNLI's would: one file in the data folder says that they are
+# there.
 HERE, PROBE = "qnli", "glue/QNLI/dev.tsv"
 AWAY = "sick-raw"
 
@@ -85,7 +87,9 @@ class FakeConfig:
         return self
 
     def with_max_length(self, max_length: int) -> "FakeConfig":
-        raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
+        raise UsageError(
+            f"{self.name}:{max_length}: this encoder has no maximum length to set"
+        )
 
     def on(self, hardware: Hardware) -> "FakeConfig":
         return replace(self, name=in_precision(self.name, hardware.dtype))
@@ -150,17 +154,23 @@ class Sentences:
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
         if self.broken:
-            raise DataError(f"{data_dir / split}: wanted pairs, found none; get it again")
+            raise DataError(
+                f"{data_dir / split}: wanted pairs, found none; get it again"
+            )
         first = self.start + {"train": 40, "dev": 20, "test": 0}[split]
         a, b = numbered(first, self.size), numbered(first + self.size // 2, self.size)
         seed = first + (self.labels if split != "test" else 0)
         gold = np.random.default_rng(seed).integers(0, 6, self.size).astype(np.float64)
-        group = tuple("left" if i < self.size // 3 else "right" for i in range(self.size))
+        group = tuple(
+            "left" if i < self.size // 3 else "right" for i in range(self.size)
+        )
         return Pairs(a, b, gold, group)
 
 
 def numbered(first: int, size: int) -> tuple[str, ...]:
-    return tuple(f"sentence number {i}{'!' * (i % 5)}" for i in range(first, first + size))
+    return tuple(
+        f"sentence number {i}{'!' * (i % 5)}" for i in range(first, first + size)
+    )
 
 
 def task(name: str = "toy", start: int = 0, **change: object) -> Task:
@@ -212,7 +222,9 @@ class Stretch(Centre):
 
     def fit(self, x: np.ndarray, rng: np.random.Generator) -> Affine:
         spread = x.astype(np.float64).std(axis=0)
-        return Affine(np.zeros(len(spread)), np.diag(spread * rng.uniform(size=len(spread))), 4)
+        return Affine(
+            np.zeros(len(spread)), np.diag(spread * rng.uniform(size=len(spread))), 4
+        )
 
 
 POOLING = {pooling.name: pooling for pooling in POOLINGS}
@@ -220,7 +232,10 @@ POSTS = {"centre": Centre, "stretch": Stretch}
 
 
 def method(
-    pooling: str = "mean", *post: str, on: str | None = None, encoder: FakeConfig | None = None
+    pooling: str = "mean",
+    *post: str,
+    on: str | None = None,
+    encoder: FakeConfig | None = None,
 ) -> Method:
     posts = tuple(POSTS[name]() for name in post)
     return Method(encoder or FakeConfig(), POOLING[pooling], posts, on)
@@ -239,9 +254,17 @@ def registry(encoder: FakeConfig, *corpora: Corpus) -> Registry:
     )
 
 
-def made_record(method: str, task: str, scores: Mapping, seed: int = 0, **fields) -> Record:
+def made_record(
+    method: str, task: str, scores: Mapping, seed: int = 0, **fields
+) -> Record:
     """A record of 30 pairs that holds scores and these fields alone."""
-    empty = {"identity": "", "pairs": 30, "timings": {}, "digests": {}, "environment": {}}
+    empty = {
+        "identity": "",
+        "pairs": 30,
+        "timings": {},
+        "digests": {},
+        "environment": {},
+    }
     facts = {"method": method, "task": task, "scores": scores, "seed": seed}
     return Record(SCHEMA, **(empty | facts | fields))
 
@@ -254,7 +277,9 @@ def results_of(*records: Record) -> Results:
     return Results(by_cell)
 
 
-def results_folder(path: Path, found: Registry, records: Results, *tables: Table) -> ResultsFolder:
+def results_folder(
+    path: Path, found: Registry, records: Results, *tables: Table
+) -> ResultsFolder:
     """A results folder with these records and published tables."""
     folder = ResultsFolder(path, found, path / "papers")
     folder.records, folder.literature.tables = records, tables
@@ -262,7 +287,10 @@ def results_folder(path: Path, found: Registry, records: Results, *tables: Table
 
 
 def library(
-    folder: Path, *corpora: Corpus, encoders: Sequence[str] = ("fake",), weights: str = "weights"
+    folder: Path,
+    *corpora: Corpus,
+    encoders: Sequence[str] = ("fake",),
+    weights: str = "weights",
 ) -> TaskLoader:
     """Data folder, cache and encoders under one folder; the fake data are there, AWAY's are not."""
     probe = folder / "data" / PROBE
@@ -311,7 +339,10 @@ class Told(Progress):
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     """Every file under a folder: its bytes and when they were written."""
     return {
-        path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        path.relative_to(folder).as_posix(): (
+            path.read_bytes(),
+            path.stat().st_mtime_ns,
+        )
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }

@@ -20,7 +20,9 @@ def transformer(folder, kind="bert", **settings):
     """A tiny checkpoint, as the library's first module."""
     source = tiny_models.make(kind, folder / "source")
     if hidden := settings.pop("hidden", False):
-        config = json.loads((source / "config.json").read_text()) | {"output_hidden_states": hidden}
+        config = json.loads((source / "config.json").read_text()) | {
+            "output_hidden_states": hidden
+        }
         (source / "config.json").write_text(json.dumps(config))
     # The library does not know that RoBERTa's positions begin behind the padding's.
     return st.Transformer(str(source), **{"max_seq_length": 38, **settings})
@@ -29,7 +31,9 @@ def transformer(folder, kind="bert", **settings):
 def layers():
     """Unequal weights of the layers."""
     weights = nn.Parameter(torch.arange(1.0, 4.0))
-    return st.WeightedLayerPooling(D, num_hidden_layers=3, layer_start=1, layer_weights=weights)
+    return st.WeightedLayerPooling(
+        D, num_hidden_layers=3, layer_start=1, layer_weights=weights
+    )
 
 
 def dense(out, **settings):
@@ -47,15 +51,24 @@ def normed():
 def static(folder):
     source = model2vec(folder / "source")
     table = load_file(source / "model.safetensors")["embeddings"].numpy()
-    return st.StaticEmbedding(Tokenizer.from_file(str(source / "tokenizer.json")), table)
+    return st.StaticEmbedding(
+        Tokenizer.from_file(str(source / "tokenizer.json")), table
+    )
 
 
 # What the model is made of, by what is peculiar about it.
 MODULES = {
     "mean": lambda f: [transformer(f), st.Pooling(D, "mean")],
-    "cls-normalize": lambda f: [transformer(f, "roberta"), st.Pooling(D, "cls"), st.Normalize()],
+    "cls-normalize": lambda f: [
+        transformer(f, "roberta"),
+        st.Pooling(D, "cls"),
+        st.Normalize(),
+    ],
     "all-modes": lambda f: [transformer(f), st.Pooling(D, MODES)],
-    "without-prompt": lambda f: [transformer(f), st.Pooling(D, MODES, include_prompt=False)],
+    "without-prompt": lambda f: [
+        transformer(f),
+        st.Pooling(D, MODES, include_prompt=False),
+    ],
     "dense": lambda f: [transformer(f, "distilbert"), st.Pooling(D, "mean"), dense(5)],
     "residual": lambda f: [
         transformer(f, "electra"),
@@ -63,10 +76,21 @@ MODULES = {
         dense(7, use_residual=True, activation_function=nn.GELU()),
     ],
     "layers": lambda f: [transformer(f, hidden=True), layers(), st.Pooling(D, "mean")],
-    "norm": lambda f: [transformer(f), st.Pooling(D, "mean"), st.Dropout(0.5), normed()],
+    "norm": lambda f: [
+        transformer(f),
+        st.Pooling(D, "mean"),
+        st.Dropout(0.5),
+        normed(),
+    ],
     "cls-behind": lambda f: [transformer(f, "xlnet"), st.Pooling(D, "cls")],
-    "lower-case": lambda f: [transformer(f, "roberta", do_lower_case=True), st.Pooling(D, "mean")],
-    "short": lambda f: [transformer(f, "albert", max_seq_length=6), st.Pooling(D, "mean")],
+    "lower-case": lambda f: [
+        transformer(f, "roberta", do_lower_case=True),
+        st.Pooling(D, "mean"),
+    ],
+    "short": lambda f: [
+        transformer(f, "albert", max_seq_length=6),
+        st.Pooling(D, "mean"),
+    ],
     "static": lambda f: [static(f), st.Normalize()],
 }
 

@@ -20,11 +20,16 @@ def executed(notebook):
 
 def _outputs(source, names, number):
     tree = ast.parse(source)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = (
+        tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    )
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(tree, "cell", "exec"), names)  # noqa: S102 - our own text
-        value = last and eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307
+        expression = (
+            compile(ast.Expression(last.value), "cell", "eval") if last else None
+        )
+        value = expression and eval(expression, names)  # noqa: S307 - our own text
     outputs = []
     if printed.getvalue():
         text = printed.getvalue().splitlines(keepends=True)

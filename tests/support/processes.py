@@ -29,10 +29,20 @@ class Ended:
     err: str
 
 
-def start(*arguments: object, cwd: Path, code: str = MAIN, **changes: str) -> subprocess.Popen:
+def start(
+    *arguments: object, cwd: Path, code: str = MAIN, **changes: str
+) -> subprocess.Popen:
     """A command in a process group of its own; results, cache and home are in `cwd`."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS")}
-    own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(cwd / "cache"), "HOME": str(cwd)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("HARNESS")
+    }
+    own = {
+        "PYTHONPATH": str(ROOT),
+        "HARNESS_CACHE_DIR": str(cwd / "cache"),
+        "HOME": str(cwd),
+    }
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=cwd,
@@ -45,7 +55,11 @@ def start(*arguments: object, cwd: Path, code: str = MAIN, **changes: str) -> su
 
 
 def run(
-    *arguments: object, cwd: Path, code: str = MAIN, seconds: float = 600, **changes: str
+    *arguments: object,
+    cwd: Path,
+    code: str = MAIN,
+    seconds: float = 600,
+    **changes: str,
 ) -> Ended:
     """A command to its end."""
     process = start(*arguments, cwd=cwd, code=code, **changes)

@@ -1,8 +1,9 @@
 """A stand-in for the hub and for publishers' hosts, on loopback, with faults to order.
 
-It speaks as much of the hub's protocol as downloads use: resolve with redirects to a store, ranges,
-the listing of a repository, and its errors. Large files (over `LARGE` bytes) are stored as the hub
-stores them, apart from the repository and named by their sha256.
+It speaks as much of the hub's protocol as downloads use: resolve with redirects to a
+store, ranges, the listing of a repository, and its errors. Large files (over `LARGE`
+bytes) are stored as the hub stores them, apart from the repository and named by their
+sha256.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ def git_sha1(content: bytes) -> str:
 class Fault:
     """What is wrong with one answer, or `for_ever`.
 
-    A status instead, a body that ends early, another body of the same size, or other headers; a web
-    page in the place of a file, a body that comes a byte at a time, none that comes, one that is
-    packed with gzip, one without its length or with a length beyond it, the whole where a range was
-    asked for, or a redirect to another address.
+    A status instead, a body that ends early, another body of the same size, or other
+    headers; a web page in the place of a file, a body that comes a byte at a time, none
+    that comes, one that is packed with gzip, one without its length or with a length
+    beyond it, the whole where a range was asked for, or a redirect to another address.
     """
 
     status: int | None = None
@@ -86,13 +87,19 @@ class Standin:
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     ranges: bool = True
 
-    def model(self, name: str, files: Mapping[str, bytes], commit: str = "a" * 40) -> Repository:
+    def model(
+        self, name: str, files: Mapping[str, bytes], commit: str = "a" * 40
+    ) -> Repository:
         return self._add("models", name, files, commit)
 
-    def dataset(self, name: str, files: Mapping[str, bytes], commit: str = "b" * 40) -> Repository:
+    def dataset(
+        self, name: str, files: Mapping[str, bytes], commit: str = "b" * 40
+    ) -> Repository:
         return self._add("datasets", name, files, commit)
 
-    def _add(self, kind: str, name: str, files: Mapping[str, bytes], commit: str) -> Repository:
+    def _add(
+        self, kind: str, name: str, files: Mapping[str, bytes], commit: str
+    ) -> Repository:
         known = self.repositories.setdefault((kind, name), Repository({}))
         known.commits[commit] = dict(files)
         return known
@@ -178,15 +185,30 @@ class Handler(BaseHTTPRequestHandler):
         commit, files = self.commit(kind, name, revision)
         entries = [self.entry(path, content) for path, content in files.items()]
         siblings = [{"rfilename": entry["path"]} for entry in entries]
-        about = {"id": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
+        about = {
+            "id": name,
+            "sha": commit,
+            "siblings": siblings,
+            "private": False,
+            "tags": [],
+        }
         content = json.dumps(entries if what == "tree" else about).encode()
         self.send(200, content, {"Content-Type": "application/json"})
 
     @staticmethod
     def entry(path: str, content: bytes) -> dict[str, Any]:
-        entry = {"type": "file", "path": path, "size": len(content), "oid": git_sha1(content)}
+        entry = {
+            "type": "file",
+            "path": path,
+            "size": len(content),
+            "oid": git_sha1(content),
+        }
         if len(content) > LARGE:
-            entry["lfs"] = {"oid": sha256(content), "size": len(content), "pointerSize": 130}
+            entry["lfs"] = {
+                "oid": sha256(content),
+                "size": len(content),
+                "pointerSize": 130,
+            }
         return entry
 
     def resolve(self, kind: str | None, name: str, revision: str, path: str) -> None:
@@ -207,13 +229,22 @@ class Handler(BaseHTTPRequestHandler):
         self.send(302, b"", headers)
 
     def stored(self, digest: str) -> None:
-        commits = (files for r in self.hub.repositories.values() for files in r.commits.values())
-        every = {sha256(content): content for files in commits for content in files.values()}
+        commits = (
+            files
+            for r in self.hub.repositories.values()
+            for files in r.commits.values()
+        )
+        every = {
+            sha256(content): content for files in commits for content in files.values()
+        }
         self.body(every[digest], f'"{digest}"')
 
     def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
         known = {**headers, "ETag": tag}
-        asked, same = self.headers.get("Range"), self.headers.get("If-Range", tag) == tag
+        asked, same = (
+            self.headers.get("Range"),
+            self.headers.get("If-Range", tag) == tag,
+        )
         if asked and same and self.hub.ranges and not self.what.whole:
             first, _, last = asked.removeprefix("bytes=").partition("-")
             part = content[int(first) : int(last) + 1 if last else None]
@@ -252,10 +283,14 @@ class Handler(BaseHTTPRequestHandler):
 def standin() -> Iterator[Standin]:
     """One that runs until the block ends."""
     hub = Standin()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub})
+    )
     server.daemon_threads = True
     hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}
+    )
     thread.start()
     try:
         yield hub
@@ -267,7 +302,12 @@ def standin() -> Iterator[Standin]:
 
 def at_standin(hub: Standin, monkeypatch: Any, folder: Path) -> None:
     """Have huggingface_hub, in this process, talk to the stand-in and keep all under a folder."""
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+    for name in (
+        "HF_HUB_OFFLINE",
+        "TRANSFORMERS_OFFLINE",
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")

@@ -5,9 +5,29 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
-PIECES = ("[PAD]", "[UNK]", "the", "cat", "dog", "sat", "##s", "on", "mat", ".", "un", "##known")
+PIECES = (
+    "[PAD]",
+    "[UNK]",
+    "the",
+    "cat",
+    "dog",
+    "sat",
+    "##s",
+    "on",
+    "mat",
+    ".",
+    "un",
+    "##known",
+)
 ROWS = {piece: row for row, piece in enumerate(PIECES)}
 VECTORS = np.random.default_rng(5).normal(size=(len(PIECES), 3)).astype(np.float32)
 
@@ -15,13 +35,17 @@ VECTORS = np.random.default_rng(5).normal(size=(len(PIECES), 3)).astype(np.float
 def made(folder: Path, *, unit: bool = False, shared: bool = False) -> Path:
     """A Model2Vec folder."""
     tensors = SHARED if shared else {"embeddings": VECTORS}
-    return written(folder, word_piece(), tensors, {"model_type": "model2vec", "normalize": unit})
+    return written(
+        folder, word_piece(), tensors, {"model_type": "model2vec", "normalize": unit}
+    )
 
 
 def written(folder, tokenizer, tensors, config):
     """A folder of these files; `tokenizer` is one of the library's, or the content of its file."""
     folder.mkdir()
-    content = tokenizer if isinstance(tokenizer, dict) else json.loads(tokenizer.to_str())
+    content = (
+        tokenizer if isinstance(tokenizer, dict) else json.loads(tokenizer.to_str())
+    )
     (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     save_file(tensors, folder / "model.safetensors")
@@ -46,7 +70,20 @@ def word_level(unknown="[UNK]"):
     return split(models.WordLevel(ROWS, unk_token=unknown))
 
 
-UNIGRAMS = ("<pad>", "<unk>", "▁the", "▁cat", "▁dog", "▁sat", "s", "▁on", "▁mat", ".", "▁", "c")
+UNIGRAMS = (
+    "<pad>",
+    "<unk>",
+    "▁the",
+    "▁cat",
+    "▁dog",
+    "▁sat",
+    "s",
+    "▁on",
+    "▁mat",
+    ".",
+    "▁",
+    "c",
+)
 
 
 def unigram(unknown=1, byte_fallback=False):
@@ -98,7 +135,11 @@ def edited(tokenizer, **settings):
 # Tables of every kind
 
 FACTORS = np.linspace(0.5, 2, len(PIECES)).astype(np.float32)
-SHARED = {"embeddings": VECTORS[:5], "mapping": np.arange(len(PIECES)) % 5, "weights": FACTORS}
+SHARED = {
+    "embeddings": VECTORS[:5],
+    "mapping": np.arange(len(PIECES)) % 5,
+    "weights": FACTORS,
+}
 HALF = {"embeddings": VECTORS.astype(np.float16)}
 BYTES = {"embeddings": np.rint(VECTORS * 40).astype(np.int8)}
 
@@ -114,16 +155,36 @@ VARIANTS = {
     "unigram with another unknown piece": (lambda: unigram(10), PLAIN, KIND),
     "byte pairs": (byte_pairs, PLAIN, KIND),
     "byte pairs without an unknown piece": (lambda: byte_pairs(None), PLAIN, KIND),
-    "byte pairs that fuse unknown ones": (lambda: byte_pairs(fuse_unk=True), PLAIN, KIND),
+    "byte pairs that fuse unknown ones": (
+        lambda: byte_pairs(fuse_unk=True),
+        PLAIN,
+        KIND,
+    ),
     "padding": (lambda: padded(word_piece()), PLAIN, KIND),
     "padding to a length": (lambda: padded(word_piece(), length=40), PLAIN, KIND),
-    "padding to multiples": (lambda: padded(unigram(), pad_to_multiple_of=8), PLAIN, KIND),
-    "padding on the left": (lambda: padded(byte_pairs(), direction="left"), PLAIN, KIND),
+    "padding to multiples": (
+        lambda: padded(unigram(), pad_to_multiple_of=8),
+        PLAIN,
+        KIND,
+    ),
+    "padding on the left": (
+        lambda: padded(byte_pairs(), direction="left"),
+        PLAIN,
+        KIND,
+    ),
     "truncation": (lambda: truncated(word_piece(), 3), PLAIN, KIND),
-    "truncation on the left": (lambda: truncated(word_piece(), 3, direction="left"), PLAIN, KIND),
+    "truncation on the left": (
+        lambda: truncated(word_piece(), 3, direction="left"),
+        PLAIN,
+        KIND,
+    ),
     "truncation and padding": (lambda: padded(truncated(word_level(), 2)), PLAIN, KIND),
     "special tokens": (with_special_tokens, PLAIN, KIND),
-    "an older file": (lambda: edited(word_piece(), max_input_chars_per_word=4), PLAIN, KIND),
+    "an older file": (
+        lambda: edited(word_piece(), max_input_chars_per_word=4),
+        PLAIN,
+        KIND,
+    ),
     "unit length": (word_piece, PLAIN, {**KIND, "normalize": True}),
     "unit length by a word": (word_piece, PLAIN, {**KIND, "normalize": "false"}),
     "unit length of nothing": (word_piece, PLAIN, {**KIND, "normalize": None}),
@@ -144,7 +205,11 @@ VARIANTS = {
     "no model type": (word_piece, PLAIN, {"normalize": True}),
     "another model type": (word_piece, PLAIN, {"model_type": "bert", "hidden_size": 3}),
     "weights": (word_piece, PLAIN | {"weights": FACTORS}, KIND),
-    "weights in double precision": (word_piece, HALF | {"weights": FACTORS.astype(float)}, KIND),
+    "weights in double precision": (
+        word_piece,
+        HALF | {"weights": FACTORS.astype(float)},
+        KIND,
+    ),
     "mapping": (unigram, {k: v for k, v in SHARED.items() if k != "weights"}, KIND),
     "mapping and weights": (word_piece, SHARED, {**KIND, "normalize": True}),
     "a mapping beyond the vocabulary": (
@@ -158,7 +223,11 @@ VARIANTS = {
     "bytes": (word_piece, BYTES, KIND),
     "bytes of unit length": (byte_pairs, BYTES, {**KIND, "normalize": True}),
     "bytes and weights": (word_piece, BYTES | {"weights": FACTORS}, KIND),
-    "whole numbers": (word_piece, {"embeddings": np.rint(VECTORS * 9).astype(np.int16)}, KIND),
+    "whole numbers": (
+        word_piece,
+        {"embeddings": np.rint(VECTORS * 9).astype(np.int16)},
+        KIND,
+    ),
 }
 
 

@@ -1,7 +1,8 @@
 """Tiny checkpoints of the architectures whose vectors are compared with transformers' own.
 
-Weights are drawn from a seed; each has a tokenizer that puts special tokens where those of its
-published checkpoints do. `page` writes docs/encoders.md: python tests/support/tiny_families.py
+Weights are drawn from a seed; each has a tokenizer that puts special tokens where those
+of its published checkpoints do. `page` writes docs/encoders.md: python
+tests/support/tiny_families.py
 """
 
 from pathlib import Path
@@ -121,7 +122,8 @@ def byte_level(*, bos=False, eos=False):
     made.decoder = decoders.ByteLevel()
     single = f"{'<bos> ' * bos}$A{' <eos>' * eos}"
     made.post_processor = processors.TemplateProcessing(
-        single=single, special_tokens=[(token, number) for number, token in enumerate(special)]
+        single=single,
+        special_tokens=[(token, number) for number, token in enumerate(special)],
     )
     names = dict(zip(("pad_token", "bos_token", "eos_token"), special, strict=True))
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, **names)
@@ -139,15 +141,21 @@ def make(name: str, folder: Path) -> Path:
     """A checkpoint of this architecture in the folder."""
     family = FAMILIES[name]
     tokenizer = TOKENIZERS[family.tokenizer]()
-    tokenizer.model_max_length = POSITIONS - 8  # some positions start behind the padding's
-    config = tiny_models.config(kind_of(name), len(tokenizer) + 8, POSITIONS, **family.settings)
+    tokenizer.model_max_length = (
+        POSITIONS - 8
+    )  # some positions start behind the padding's
+    config = tiny_models.config(
+        kind_of(name), len(tokenizer) + 8, POSITIONS, **family.settings
+    )
     return tiny_models.saved(folder, tokenizer, config)
 
 
 def untried():
     """The families of masked language models that are neither compared nor refused."""
     masked = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-    return sorted(masked - {kind_of(name) for name in FAMILIES} - set(REFUSED_ARCHITECTURES))
+    return sorted(
+        masked - {kind_of(name) for name in FAMILIES} - set(REFUSED_ARCHITECTURES)
+    )
 
 
 SUMMARIES = {CLS_FIRST: "the first token, CLS", LAST: "the last token", NONE: "none"}

@@ -1,7 +1,7 @@
 """Checkpoints of every architecture, with random weights and a few dozen tokens, made in a moment.
 
-The tokenizers are transformers' own classes over small vocabularies, so that special tokens,
-padding sides and subwords are the real ones.
+The tokenizers are transformers' own classes over small vocabularies, so that special
+tokens, padding sides and subwords are the real ones.
 """
 
 from dataclasses import replace
@@ -16,7 +16,8 @@ from transformers.utils import logging
 WORDS = ["the", "cat", "dog", "sat", "on", "mat"]
 LETTERS = list("abcdefghijklmnopqrstuvwxyz.,!?'0123456789")
 POSITIONS = 40
-# Whatever of these a configuration has, by any of the names that architectures have for it.
+# Whatever of these a configuration has, by any of the names that architectures have for
+# it.
 SIZES = {
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim"), 32),
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 3),
@@ -25,12 +26,15 @@ SIZES = {
     **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 2),
     **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
     **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
-    **dict.fromkeys(("intermediate_size", "d_inner", "hidden_dim", "d_ff", "ffn_dim"), 40),
+    **dict.fromkeys(
+        ("intermediate_size", "d_inner", "hidden_dim", "d_ff", "ffn_dim"), 40
+    ),
     **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "n_inner"), 40),
     **dict.fromkeys(("d_kv", "head_dim", "embedding_size"), 16),
     "sliding_window": 8,
 }
-# XLNet's and T5's positions are relative: their checkpoints need a length from the tokenizer.
+# XLNet's and T5's positions are relative: their checkpoints need a length from the
+# tokenizer.
 LENGTH = {"model_max_length": POSITIONS}
 
 
@@ -42,7 +46,8 @@ def in_batches(encoder, tokens):
 def rest_slow(names, *default):
     """Cases of which `make test` runs those of `default`, and `make test-all` every one."""
     return [
-        name if name in default else pytest.param(name, marks=pytest.mark.slow) for name in names
+        name if name in default else pytest.param(name, marks=pytest.mark.slow)
+        for name in names
     ]
 
 
@@ -76,10 +81,16 @@ TOKENIZERS = {
     "albert": lambda: hf.AlbertTokenizer(
         vocab=unigrams("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
     ),
-    **dict.fromkeys(("distilbert", "electra"), lambda: hf.BertTokenizer(vocab=pieces(*BERT))),
-    "mpnet": lambda: hf.MPNetTokenizer(vocab=pieces("<s>", "<pad>", "</s>", "[UNK]", "<mask>")),
+    **dict.fromkeys(
+        ("distilbert", "electra"), lambda: hf.BertTokenizer(vocab=pieces(*BERT))
+    ),
+    "mpnet": lambda: hf.MPNetTokenizer(
+        vocab=pieces("<s>", "<pad>", "</s>", "[UNK]", "<mask>")
+    ),
     "xlnet": lambda: hf.XLNetTokenizer(vocab=unigrams(*XLNET), **LENGTH),
-    "t5": lambda: hf.T5Tokenizer(vocab=unigrams("<pad>", "</s>", "<unk>"), extra_ids=0, **LENGTH),
+    "t5": lambda: hf.T5Tokenizer(
+        vocab=unigrams("<pad>", "</s>", "<unk>"), extra_ids=0, **LENGTH
+    ),
     "bart": lambda: hf.BartTokenizer(**byte_level(*ROBERTA)),
     "gpt2": lambda: hf.GPT2Tokenizer(**byte_level("<|endoftext|>")),
 }
@@ -95,8 +106,15 @@ def config(
         return cls(vocab_size=vocabulary, d_model=32, n_layer=3, n_head=2, d_inner=40)
     default = cls()
     sizes = SIZES | dict.fromkeys(("max_position_embeddings", "n_positions"), positions)
-    sizes = {k: v for k, v in sizes.items() if isinstance(getattr(default, k, None), int)}
-    ids = {"vocab_size": vocabulary, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    sizes = {
+        k: v for k, v in sizes.items() if isinstance(getattr(default, k, None), int)
+    }
+    ids = {
+        "vocab_size": vocabulary,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
     if getattr(default, "layer_types", None):
         ids["layer_types"] = None
     return cls(**{**sizes, **ids, **settings})
@@ -109,14 +127,17 @@ def make(kind: str, folder: Path, seed: int = 0) -> Path:
     return saved(folder, tokenizer, config(kind, len(tokenizer), **padding), seed)
 
 
-def saved(folder: Path, tokenizer: object, config: hf.PretrainedConfig, seed: int = 0) -> Path:
+def saved(
+    folder: Path, tokenizer: object, config: hf.PretrainedConfig, seed: int = 0
+) -> Path:
     """A checkpoint in the folder, whose weights are drawn from the seed."""
     logging.disable_progress_bar()
     model = hf.AutoModel.from_config(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
-            # Wide enough for positions, masks and neighbours to show in the third digit.
+            # Wide enough for positions, masks and neighbours to show in the third
+            # digit.
             weight.copy_(0.3 * torch.randn(weight.shape, generator=generator))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -1,13 +1,15 @@
 """How far apart float32 values are, in units of the largest magnitude.
 
-The instruction set and the number of threads decide the order in which a sum is added up. float32
-rounds each step by up to 6e-8 of the value, so what the order changes grows with the values. A
-small coordinate that is the difference of large terms keeps their error: hence the largest one.
+The instruction set and the number of threads decide the order in which a sum is added
+up. float32 rounds each step by up to 6e-8 of the value, so what the order changes grows
+with the values. A small coordinate that is the difference of large terms keeps their
+error: hence the largest one.
 """
 
 import numpy as np
 
-# With AVX2 and AVX-512, on 1 to 4 threads, the largest gap between two forward passes was 8e-7, and
+# With AVX2 and AVX-512, on 1 to 4 threads, the largest gap between two forward passes
+# was 8e-7, and
 # 1.5e-6 for a sum of 384 rows. A layer norm's epsilon of 1e-5 instead of 1e-12 moves 6e-6.
 ROUNDING = 3e-6
 
@@ -22,6 +24,9 @@ def relative_gap(found, wanted):
 
 def encoding_gap(found, wanted):
     """The largest relative gap of two encodings, which hold the same arrays."""
-    pairs = [(getattr(found, name), getattr(wanted, name)) for name in ("mean", "cls", "pooler")]
+    pairs = [
+        (getattr(found, name), getattr(wanted, name))
+        for name in ("mean", "cls", "pooler")
+    ]
     assert [a is None for a, _ in pairs] == [b is None for _, b in pairs]
     return np.max([relative_gap(a, b) for a, b in pairs if a is not None])

@@ -8,7 +8,12 @@ import pytest
 from harness.core.errors import DataError
 from harness.registry import load_registry
 from harness.tasks import readers, transfer
-from harness.tasks.readers import REFETCH_ADVICE, PublishedSet, published, reading_own_file
+from harness.tasks.readers import (
+    REFETCH_ADVICE,
+    PublishedSet,
+    published,
+    reading_own_file,
+)
 
 REGISTRY = load_registry()
 # A task of each family, and the split whose files are changed.
@@ -55,7 +60,9 @@ OTHER = {
     "one line": lambda content: content.partition(b"\n")[0] + b"\n",
     "the first half": first_half,
     "a row less": without_last_line,
-    "a row twice": lambda content: content + content.rstrip(b"\r\n").rpartition(b"\n")[2] + b"\n",
+    "a row twice": lambda content: (
+        content + content.rstrip(b"\r\n").rpartition(b"\n")[2] + b"\n"
+    ),
     "UTF-16": lambda content: content.decode("latin-1").encode("utf-16"),
     "bytes that are no text": lambda content: b"\xff\xfe\x00" * 9 + content,
     "a page of a web site": lambda _: b"<!DOCTYPE html>\n<html>not found</html>\n",
@@ -71,7 +78,9 @@ def files_of(task, split, data_dir):
         folder = data_dir / f"raw/STS/STS{task.load.year}-en-test"
         return sorted(folder.glob("*.deft-forum.txt"))
     return [
-        readers.locate(data_dir, task.asset, *(folder + file for folder in load.folders))
+        readers.locate(
+            data_dir, task.asset, *(folder + file for folder in load.folders)
+        )
         for file in load.files[name]
     ]
 
@@ -91,7 +100,9 @@ def copied(data_dir, tmp_path):
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", SPLITS)
-def test_a_file_with_other_line_ends_or_a_mark_reads_alike(copied, data_dir, tmp_path, name):
+def test_a_file_with_other_line_ends_or_a_mark_reads_alike(
+    copied, data_dir, tmp_path, name
+):
     task, split, paths = copied(name)
     wanted = task.load(data_dir, split)
     for change in SAME.values():
@@ -141,7 +152,9 @@ def test_the_remedy_is_that_of_the_file_that_is_read(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes(b"one\tline\n\xe9\n")
     with (
-        pytest.raises(DataError, match=rf"x\.txt:2: wanted UTF-8, found .*; {REFETCH_ADVICE}$"),
+        pytest.raises(
+            DataError, match=rf"x\.txt:2: wanted UTF-8, found .*; {REFETCH_ADVICE}$"
+        ),
         published(),
     ):
         list(readers.lines(path))

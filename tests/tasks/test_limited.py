@@ -15,7 +15,10 @@ HERE = Path("nowhere")
 @given(st.integers(2, 40))
 def test_rows_are_rows_of_the_task_in_order_and_spread_over_it(limit):
     whole, some = TOY.pairs(HERE), limited(TOY, limit).pairs(HERE)
-    assert (len(some), limited(TOY, limit).name) == (min(limit, len(whole)), f"toy.limit-{limit}")
+    assert (len(some), limited(TOY, limit).name) == (
+        min(limit, len(whole)),
+        f"toy.limit-{limit}",
+    )
     rows = [whole.a.index(text) for text in some.a]
     assert rows == sorted(set(rows))
     assert (rows[0], rows[-1]) == (0, len(whole) - 1)

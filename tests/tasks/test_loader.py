@@ -32,12 +32,19 @@ def test_a_metric_that_learns_has_its_labelled_pairs(tmp_path):
 
 @pytest.mark.parametrize(
     ("fit_on", "splits"),
-    [("target", TOY.splits), ("target-splits", TOY.splits), ("target-train", ("train",))],
+    [
+        ("target", TOY.splits),
+        ("target-splits", TOY.splits),
+        ("target-train", ("train",)),
+    ],
 )
 def test_a_fit_on_the_task_has_its_sentences_with_repetitions(tmp_path, fit_on, splits):
     inputs, own = library(tmp_path).texts(TOY, fit_on), sentences(TOY, *splits)
     assert tuple(inputs.fit_corpus.sentences()) == own
-    assert (inputs.fit_corpus.digest, inputs.fit_corpus.count) == (text_digest(own), len(own))
+    assert (inputs.fit_corpus.digest, inputs.fit_corpus.count) == (
+        text_digest(own),
+        len(own),
+    )
     assert inputs.sentences == set(own) | set(sentences(TOY, "test"))
     assert not inputs.fit_corpus.streams
 
@@ -52,13 +59,17 @@ def test_a_task_of_one_split_is_read_as_train_dev_and_test_alike(tmp_path):
 def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path):
     reads, texts = [], numbered(100, 20)
     stream = corpus("stream", texts)
-    stream = type(stream)("stream", lambda _: reads.append(1) or iter(texts), stream.asset)
+    stream = type(stream)(
+        "stream", lambda _: reads.append(1) or iter(texts), stream.asset
+    )
     loader = library(tmp_path, stream)
     one, other = (loader.texts(scored, "stream") for scored in (TOY, REGRESSION))
     assert reads == []
     assert one.fit_corpus.digest == other.fit_corpus.digest == text_digest(texts)
     assert (one.fit_corpus.count, len(reads)) == (20, 1)
-    assert tuple(one.fit_corpus.sentences()) == tuple(one.fit_corpus.sentences()) == texts
+    assert (
+        tuple(one.fit_corpus.sentences()) == tuple(one.fit_corpus.sentences()) == texts
+    )
     assert one.fit_corpus.streams
     assert one.sentences == loader.texts(TOY).sentences
 
@@ -66,7 +77,9 @@ def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path)
 def test_each_split_is_read_once(tmp_path, monkeypatch):
     reads, load = [], Sentences.__call__
     monkeypatch.setattr(
-        Sentences, "__call__", lambda self, *given: reads.append(given[1]) or load(self, *given)
+        Sentences,
+        "__call__",
+        lambda self, *given: reads.append(given[1]) or load(self, *given),
     )
     loader = library(tmp_path)
     for fit_on in (None, "target", "target-train"):

@@ -15,13 +15,34 @@ from harness.tasks.loader import TaskLoader
 
 # Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.
 ROWS = {
-    ("mini-sts", "train"): "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6",
-    ("mini-sts", "dev"): "44355dde870462566e458a2f22225487eff54aa83d512c9cab8dfa544320e34f",
-    ("mini-sts", "test"): "6c7186657f40a0e35103a8219b39587702023f9a91c78e537838f15d86738786",
-    ("mini-sick", "train"): "d6e8468bb834ee5e5085dd3889f888b7e0f6c176be6f9351b4a02349bbf0fce6",
-    ("mini-sick", "dev"): "3e733f5fe4816b387beadfd9143c15121053e61230f02870f0c7533660bb5ed0",
-    ("mini-sick", "test"): "943606774eaec541b6b5b1e30670c52c9f1ad7a6709c9cac4142f4556a6ecd5c",
-    ("mini-qnli", "dev"): "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2",
+    (
+        "mini-sts",
+        "train",
+    ): "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6",
+    (
+        "mini-sts",
+        "dev",
+    ): "44355dde870462566e458a2f22225487eff54aa83d512c9cab8dfa544320e34f",
+    (
+        "mini-sts",
+        "test",
+    ): "6c7186657f40a0e35103a8219b39587702023f9a91c78e537838f15d86738786",
+    (
+        "mini-sick",
+        "train",
+    ): "d6e8468bb834ee5e5085dd3889f888b7e0f6c176be6f9351b4a02349bbf0fce6",
+    (
+        "mini-sick",
+        "dev",
+    ): "3e733f5fe4816b387beadfd9143c15121053e61230f02870f0c7533660bb5ed0",
+    (
+        "mini-sick",
+        "test",
+    ): "943606774eaec541b6b5b1e30670c52c9f1ad7a6709c9cac4142f4556a6ecd5c",
+    (
+        "mini-qnli",
+        "dev",
+    ): "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2",
 }
 SENTENCES = {
     "mini-text": "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
@@ -40,13 +61,16 @@ def test_no_data_folder_is_needed(tmp_path):
         assert loader.texts(task, "mini-text").sentences == loader.texts(task).sentences
 
 
-@pytest.mark.parametrize(("line", "found"), [("a\tb\tc\td\n", "50f9dff0"), ("", "e3b0c442")])
+@pytest.mark.parametrize(
+    ("line", "found"), [("a\tb\tc\td\n", "50f9dff0"), ("", "e3b0c442")]
+)
 def test_a_changed_file_is_refused(tmp_path, monkeypatch, line, found):
     monkeypatch.setattr(miniature, "EMBEDDED_DATA", tmp_path)
     for name in ("qnli-dev.tsv", "text.txt"):
         (tmp_path / name).write_text(line)
     refused = (
-        rf"qnli-dev\.tsv: wanted lines with sha256 b9ed786d\w+…, found {found}\w+…: the file was"
+        r"qnli-dev\.tsv: wanted lines with sha256 b9ed786d\w+…, "
+        rf"found {found}\w+…: the file was"
     )
     with pytest.raises(DataError, match=refused):
         miniature.embedded_pairs("mini-qnli", "dev")

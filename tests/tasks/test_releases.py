@@ -30,12 +30,16 @@ FILES = {
 
 def test_each_task_in_sentevals_form_has_its_versions():
     expected = {
-        name for name, t in TASKS.items() if t.text == "senteval" and t.metric == "correlation"
+        name
+        for name, t in TASKS.items()
+        if t.text == "senteval" and t.metric == "correlation"
     }
     assert releases().keys() == expected
     for task, versions in releases().items():
         assert set(versions) <= {"senteval", "retokenised"}
-        assert all(release_of(task, digest) == name for name, digest in versions.items())
+        assert all(
+            release_of(task, digest) == name for name, digest in versions.items()
+        )
         assert release_of(task, "0" * 64) == OTHER_DATA
     assert release_of("sts-b", "0" * 64) is None
 
@@ -44,7 +48,9 @@ def test_both_versions_of_a_file_are_accepted():
     test = published_rows("sts-b")["test"]
     assert len(test.versions("senteval")) == 2
     assert test.versions("raw") == (test.sha256["raw"],)
-    assert len(published_rows("sick-r")["dev"].versions("senteval")) == 1  # equal in both
+    assert (
+        len(published_rows("sick-r")["dev"].versions("senteval")) == 1
+    )  # equal in both
 
 
 @pytest.fixture
@@ -62,11 +68,15 @@ def third(data_dir, tmp_path):
 
 
 @pytest.mark.data
-def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(data_dir, tmp_path):
+def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(
+    data_dir, tmp_path
+):
     """SICK's can be made of the version that is here; STS-B's has other points, too."""
     asset = asset_named("senteval-retokenised")
     place = "SICK/SICK_test_annotated.txt"
-    assert f"retokenised/{place}" in {path for part in asset.parts for path in part.paths}
+    assert f"retokenised/{place}" in {
+        path for part in asset.parts for path in part.paths
+    }
     file = tmp_path / "retokenised" / place
     file.parent.mkdir(parents=True)
     here = (data_dir / "senteval" / place).read_bytes()
@@ -79,24 +89,36 @@ def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(data_dir, t
 
 @pytest.mark.parametrize(
     ("task", "release"),
-    [("sts-b.senteval", "retokenised"), ("sts12.senteval", OTHER_DATA), ("sts-b", None)],
+    [
+        ("sts-b.senteval", "retokenised"),
+        ("sts12.senteval", OTHER_DATA),
+        ("sts-b", None),
+    ],
 )
 def test_a_row_says_of_which_version_its_pairs_are(task, release):
     digest = releases().get(task, {}).get(release, "0" * 64)
-    record = made_record(METHOD, task, SCORES, digests={"data": digest, "weights": "f" * 64})
+    record = made_record(
+        METHOD, task, SCORES, digests={"data": digest, "weights": "f" * 64}
+    )
     [row] = score_rows(results_of(record), (), load_registry())
     assert row.release == release
 
 
 def taken_apart(content):
-    return content.replace(b"n't", b"n ' t").replace(b" .", b" . .").replace(b"the", b"The")
+    return (
+        content.replace(b"n't", b"n ' t")
+        .replace(b" .", b" . .")
+        .replace(b"the", b"The")
+    )
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("task", FILES)
 def test_a_third_version_is_scored_as_other_data(third, caplog, task, data_dir):
     folder = third(task, taken_apart)
-    with pytest.raises(OtherData, match=r"other data: .* please report rows [0-9a-f]{64} of"):
+    with pytest.raises(
+        OtherData, match=r"other data: .* please report rows [0-9a-f]{64} of"
+    ):
         TASKS[task].load(folder, "test")
     pairs = load_split(TASKS[task], folder, "test")
     assert "state `other data`" in caplog.text
@@ -112,7 +134,9 @@ def test_a_third_version_is_scored_as_other_data(third, caplog, task, data_dir):
 @pytest.mark.data
 @pytest.mark.parametrize("task", FILES)
 def test_fewer_rows_are_no_version(third, task):
-    folder = third(task, lambda content: content[: len(content) // 2].rpartition(b"\n")[0] + b"\n")
+    folder = third(
+        task, lambda content: content[: len(content) // 2].rpartition(b"\n")[0] + b"\n"
+    )
     with pytest.raises(DataError) as refused:
         TASKS[task].load(folder, "test")
     assert not isinstance(refused.value, OtherData)
@@ -120,7 +144,9 @@ def test_fewer_rows_are_no_version(third, task):
 
 @pytest.mark.data
 def test_other_scores_are_no_version(third):
-    folder = third("sts-b.senteval", lambda content: content.replace(b"\t5.000\t", b"\t4.900\t", 1))
+    folder = third(
+        "sts-b.senteval", lambda content: content.replace(b"\t5.000\t", b"\t4.900\t", 1)
+    )
     with pytest.raises(DataError) as refused:
         TASKS["sts-b.senteval"].load(folder, "test")
     assert not isinstance(refused.value, OtherData)
@@ -142,7 +168,9 @@ SCORES = {"spearman": {"all": 70.0}}
 def test_a_cell_of_other_data_has_no_verdict(task, digest, state):
     registry = load_registry()
     described = identity_text(registry.parse(METHOD))
-    record = made_record(METHOD, task, SCORES, identity=described, digests={"data": digest})
+    record = made_record(
+        METHOD, task, SCORES, identity=described, digests={"data": digest}
+    )
     found = seed_scores(METHOD, task, ("spearman", "all"), results_of(record), registry)
     assert bool(found.scores) == (state is None)
     assert state in (None, found.state)

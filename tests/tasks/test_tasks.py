@@ -21,8 +21,8 @@ LEXICAL = lexical.TASKS
 TASKS = {task.name: task for task in (*sts.TASKS, *sick.TASKS, *qnli.TASKS, *LEXICAL)}
 CORPORA = {corpus.name: corpus for corpus in corpora.CORPORA}
 
-# Everything that a line may hold: no LF, which ends it, no CR or byte-order mark at its edges, and
-# no NUL, which no text has.
+# Everything that a line may hold: no LF, which ends it, no CR or byte-order mark at its
+# edges, and no NUL, which no text has.
 SENTENCE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff\0"))
 
 
@@ -35,7 +35,11 @@ def sts_b_row(a="A man.", b="A woman.", score="2.500", notes=""):
     return f"main-news\tMSRpar\t2012test\t0001\t{score}\t{a}\t{b}{notes}"
 
 
-@given(st.lists(SENTENCE, min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]), st.booleans())
+@given(
+    st.lists(SENTENCE, min_size=1, max_size=5),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+)
 def test_a_line_is_its_text_whatever_the_line_end_and_the_byte_order_mark(
     tmp_path_factory, sentences, end, mark
 ):
@@ -51,17 +55,25 @@ def test_undecodable_bytes_are_refused_by_line(tmp_path):
         list(files.lines(path))
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [("xz", lzma.compress), ("gz", gzip.compress)])
-def test_compressed_files_read_alike_and_a_cut_one_is_refused(tmp_path, suffix, compress):
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [("xz", lzma.compress), ("gz", gzip.compress)]
+)
+def test_compressed_files_read_alike_and_a_cut_one_is_refused(
+    tmp_path, suffix, compress
+):
     path = tmp_path / f"x.{suffix}"
     whole = compress(b"one\ntwo\n")
     path.write_bytes(whole)
     assert [line for _, line in files.lines(path)] == ["one", "two"]
     path.write_bytes(whole[:-6])
-    with pytest.raises(DataError, match=rf"x\.{suffix}:\d: wanted a whole packed file, found "):
+    with pytest.raises(
+        DataError, match=rf"x\.{suffix}:\d: wanted a whole packed file, found "
+    ):
         list(files.lines(path))
     path.write_bytes(b"not compressed at all")
-    with pytest.raises(DataError, match=rf"x\.{suffix}:1: wanted a whole packed file, found "):
+    with pytest.raises(
+        DataError, match=rf"x\.{suffix}:1: wanted a whole packed file, found "
+    ):
         list(files.lines(path))
 
 
@@ -91,7 +103,9 @@ def test_outer_blanks_are_kept_and_source_notes_are_not_text(tmp_path):
         ),
     ],
 )
-def test_a_bad_line_or_a_score_off_the_scale_is_refused_by_line(tmp_path, change, complaint):
+def test_a_bad_line_or_a_score_off_the_scale_is_refused_by_line(
+    tmp_path, change, complaint
+):
     path = write(tmp_path / "sts.csv", sts_b_row(), sts_b_row(**change))
     with pytest.raises(DataError, match=rf"sts\.csv:2: wanted {complaint}"):
         sts.parse_benchmark(path)
@@ -100,7 +114,11 @@ def test_a_bad_line_or_a_score_off_the_scale_is_refused_by_line(tmp_path, change
 def test_a_pair_with_an_empty_score_is_dropped_with_its_sentences(tmp_path):
     inputs = write(tmp_path / "input", "a\tb", "c\td", "e\tf\tsource\tnote")
     pairs = sts.parse_subset(inputs, write(tmp_path / "gs", "1", "", "2.5"), "g")
-    assert (pairs.a, pairs.b, pairs.gold.tolist()) == (("a", "e"), ("b", "f"), [1.0, 2.5])
+    assert (pairs.a, pairs.b, pairs.gold.tolist()) == (
+        ("a", "e"),
+        ("b", "f"),
+        [1.0, 2.5],
+    )
     assert pairs.group == ("g", "g")
 
 
@@ -111,7 +129,9 @@ def test_a_pair_with_an_empty_score_is_dropped_with_its_sentences(tmp_path):
         (("a\tb", "c\td"), ("1",), "gs: wanted 2 lines, as in input, found 1"),
     ],
 )
-def test_an_ill_formed_subset_is_refused_scored_or_not(tmp_path, lines, gold, complaint):
+def test_an_ill_formed_subset_is_refused_scored_or_not(
+    tmp_path, lines, gold, complaint
+):
     inputs = write(tmp_path / "input", *lines)
     with pytest.raises(DataError, match=complaint):
         sts.parse_subset(inputs, write(tmp_path / "gs", *gold), "g")
@@ -126,8 +146,14 @@ def test_an_ill_formed_subset_is_refused_scored_or_not(tmp_path, lines, gold, co
 )
 def test_a_bad_sick_row_is_refused_by_line(tmp_path, row, complaint):
     header, right = "\t".join(sick.HEADER), "6\tNo boy \tA group\t3.3\tNEUTRAL"
-    pairs = sick.parse_sick(write(tmp_path / "SICK.txt", header, right, end="\r\n", start="\ufeff"))
-    assert (pairs.a, pairs.b, pairs.gold.tolist()) == (("No boy ",), ("A group",), [3.3])
+    pairs = sick.parse_sick(
+        write(tmp_path / "SICK.txt", header, right, end="\r\n", start="\ufeff")
+    )
+    assert (pairs.a, pairs.b, pairs.gold.tolist()) == (
+        ("No boy ",),
+        ("A group",),
+        [3.3],
+    )
     path = write(tmp_path / "SICK.txt", header, right, row)
     with pytest.raises(DataError, match=rf"SICK\.txt:3: .*{complaint}"):
         sick.parse_sick(path)
@@ -135,7 +161,10 @@ def test_a_bad_sick_row_is_refused_by_line(tmp_path, row, complaint):
 
 @pytest.mark.parametrize("parse", [sick.parse_sick, qnli.parse_qnli])
 def test_a_file_without_its_header_is_refused(tmp_path, parse):
-    for path in (write(tmp_path / "x", "1\ta\tb\t3.3\tNEUTRAL"), write(tmp_path / "empty")):
+    for path in (
+        write(tmp_path / "x", "1\ta\tb\t3.3\tNEUTRAL"),
+        write(tmp_path / "empty"),
+    ):
         with pytest.raises(DataError, match=":1: wanted the header"):
             parse(path)
 
@@ -145,7 +174,9 @@ def test_entailment_is_the_positive_label_and_any_other_word_is_refused(tmp_path
     rows = ["0\tWho?\tHe.\tentailment", '1\tWhy "so?\tIt.\tnot_entailment']
     pairs = qnli.parse_qnli(write(tmp_path / "dev.tsv", header, *rows))
     assert (pairs.gold.tolist(), pairs.a[1]) == ([1.0, 0.0], 'Why "so?')
-    with pytest.raises(DataError, match=r"bad\.tsv:2: .*or entailment, found 'neutral'"):
+    with pytest.raises(
+        DataError, match=r"bad\.tsv:2: .*or entailment, found 'neutral'"
+    ):
         qnli.parse_qnli(write(tmp_path / "bad.tsv", header, "0\tWho?\tHe.\tneutral"))
 
 
@@ -187,7 +218,9 @@ def test_both_sentences_of_every_snli_pair_come_in_order(tmp_path):
 def test_nli_leaves_out_the_dev_and_test_pairs_of_multinli(tmp_path, suffix):
     kept = ["train\tSNLI", "dev\tSNLI", "test\tSNLI", "train\tMultiNLI", "train\tMNLI"]
     left_out = ["dev\tMultiNLI", "test\tMultiNLI"]
-    rows = [f'{part}\tfile\t"{k}\t {k}\tneutral' for k, part in enumerate(kept + left_out)]
+    rows = [
+        f'{part}\tfile\t"{k}\t {k}\tneutral' for k, part in enumerate(kept + left_out)
+    ]
     text = "\n".join(["\t".join(corpora.ALL_NLI_HEADER), *rows]).encode()
     path = tmp_path / f"AllNLI.{suffix}"
     path.write_bytes(gzip.compress(text) if suffix == "tsv.gz" else text)
@@ -248,7 +281,9 @@ def test_a_task_has_its_published_number_of_pairs_on_its_scale(task, real):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "value"), [("lexical", -24.54), ("lexical.raw", -22.51)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("lexical", -24.54), ("lexical.raw", -22.51)]
+)
 def test_token_edit_distance_gives_the_gold_row_of_the_lexical_table(real, name, value):
     pairs = real[name]
     found = edit_distance(pairs.gold, pairs)["gold_edit_distance"]
@@ -256,8 +291,12 @@ def test_token_edit_distance_gives_the_gold_row_of_the_lexical_table(real, name,
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("under", ["senteval", ".", "downstream", "SentEval/data/downstream"])
-def test_senteval_text_is_found_wherever_senteval_is_unpacked(data_dir, tmp_path, under):
+@pytest.mark.parametrize(
+    "under", ["senteval", ".", "downstream", "SentEval/data/downstream"]
+)
+def test_senteval_text_is_found_wherever_senteval_is_unpacked(
+    data_dir, tmp_path, under
+):
     (tmp_path / under).mkdir(parents=True, exist_ok=True)
     for family in ("STS", "SICK"):
         (tmp_path / under / family).symlink_to(data_dir / "senteval" / family)
@@ -271,7 +310,8 @@ def test_senteval_text_is_found_wherever_senteval_is_unpacked(data_dir, tmp_path
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("name", "count"), [("snli-18k", 36_000), ("enwiki-10k", 10_000), ("enwiki-100k", 100_000)]
+    ("name", "count"),
+    [("snli-18k", 36_000), ("enwiki-10k", 10_000), ("enwiki-100k", 100_000)],
 )
 def test_a_corpus_passes_its_digests(name, count, data_dir):
     assert sum(1 for _ in CORPORA[name].sentences(data_dir)) == count

@@ -37,13 +37,18 @@ def test_tokens_stand_between_single_blanks(tmp_path):
 
 
 def test_trec_is_latin_1_under_its_coarse_classes(tmp_path):
-    path = write(tmp_path / "x.label", b"LOC:city What sister\xf0city : Rome ?\nABBR:exp What ?\n")
+    path = write(
+        tmp_path / "x.label",
+        b"LOC:city What sister\xf0city : Rome ?\nABBR:exp What ?\n",
+    )
     (first, second) = transfer.parse_trec(path)
     assert first == ((["What", "sister\u00f0city", ":", "Rome", "?"],), 4)
     assert second == ((["What", "?"],), 0)
 
 
-@pytest.mark.parametrize("line", [b"no colon at all", b"LOC:city", b"PLACE:city Where ?"])
+@pytest.mark.parametrize(
+    "line", [b"no colon at all", b"LOC:city", b"PLACE:city Where ?"]
+)
 def test_a_bad_line_of_trec_is_refused(tmp_path, line):
     path = write(tmp_path / "x.label", b"NUM:dist How far ?\n" + line + b"\n")
     with pytest.raises(DataError, match=r"x\.label:2: wanted"):

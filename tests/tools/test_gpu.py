@@ -31,7 +31,11 @@ def test_what_was_measured_is_kept_when_a_step_fails_or_time_runs_out(gpu, tmp_p
     report.run("measures", 0, lambda values: values.update(speed=2))
     report.run("needs more than is left", 1000, fails)
     steps = json.loads(report.path.read_text())["steps"]
-    assert [step["state"] for step in steps.values()] == ["failed", "measured", "left out"]
+    assert [step["state"] for step in steps.values()] == [
+        "failed",
+        "measured",
+        "left out",
+    ]
     assert steps["fails"]["why"] == "ValueError: a reason"
     assert steps["fails"]["values"] == {"before": 1}
     assert steps["measures"]["values"] == {"speed": 2}
@@ -46,12 +50,16 @@ def test_texts_have_the_lengths_that_were_asked_for(gpu):
 
 def test_the_least_times_of_all_steps_leave_the_limit_alone(gpu):
     assert sum(least for _, least, _ in gpu.STEPS) <= gpu.SECONDS
-    assert list(dict.fromkeys(name for name, _, _ in gpu.STEPS)) == [s[0] for s in gpu.STEPS]
+    assert list(dict.fromkeys(name for name, _, _ in gpu.STEPS)) == [
+        s[0] for s in gpu.STEPS
+    ]
 
 
 def test_every_package_that_is_carried_has_its_version():
     def names(text):
-        return {re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in text}
+        return {
+            re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in text
+        }
 
     carried = (ROOT / ".ci/gpu-packages.txt").read_text().splitlines()
     constraints = (ROOT / ".ci/constraints.txt").read_text().splitlines()
@@ -63,7 +71,12 @@ def test_the_page_of_speed_has_a_section_for_each_card_and_none_without(gpu, tmp
     assert read_gpus(tmp_path) == []
     (tmp_path / "records").mkdir()
     case = {"harness": {"sentences_per_second": 1234.5, "share_of_matrix_rate": 0.5}}
-    steps = {"encoding": {"state": "measured", "values": {"a": case | {"times_as_fast": 1.5}}}}
+    steps = {
+        "encoding": {
+            "state": "measured",
+            "values": {"a": case | {"times_as_fast": 1.5}},
+        }
+    }
     packages = {"torch": "1", "transformers": "2"}
     content = {"tiny": True, "steps": steps}
     content["environment"] = {"device": "Some Card 80GB", "packages": packages}
@@ -85,8 +98,12 @@ def test_every_step_runs_on_a_cpu(tmp_path):
     import sys
 
     command = [sys.executable, "benchmarks/gpu.py", "--tiny", "--output", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     steps = json.loads((tmp_path / "gpu.json").read_text())["steps"]
-    assert {name: s["state"] for name, s in steps.items() if s["state"] != "measured"} == {}
+    assert {
+        name: s["state"] for name, s in steps.items() if s["state"] != "measured"
+    } == {}
     assert len(steps["encoding"]["values"]) == 8

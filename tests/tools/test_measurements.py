@@ -28,7 +28,9 @@ ATTACKS = "".join(
     for name, what in (("kill", "A kill"), ("flip", "A bit"))
 )
 MACHINE = {"processor": "A processor", "threads": 2, "packages": {"torch": "9.9"}}
-MEASURED = BenchmarkResult((1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MACHINE)
+MEASURED = BenchmarkResult(
+    (1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MACHINE
+)
 
 
 @pytest.fixture
@@ -51,11 +53,18 @@ def cells(page, what):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_none(speed):
+def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_none(
+    speed,
+):
     write_result(speed, "fast", MEASURED)
     page = speed_page(speed)
     assert read_benchmarks(speed).results["fast"] == MEASURED
-    assert cells(page, "The fast way")[3:] == ["1.3 (here 1.3)", "1.50", "1.40–1.90", "5"]
+    assert cells(page, "The fast way")[3:] == [
+        "1.3 (here 1.3)",
+        "1.50",
+        "1.40–1.90",
+        "5",
+    ]
     assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", ""]
     assert "* The fast way: A processor, 2 threads, torch 9.9; sentences 4000." in page
     write_result(speed, "fast", replace(MEASURED, wanted=1.6))
@@ -92,7 +101,9 @@ def test_what_cannot_be_written_or_read_is_refused(speed, attacks):
 
 def test_parts_of_an_attack_add_up_and_a_part_tried_again_replaces_its_counts(attacks):
     for part, right in (("one", 1), ("two", 20), ("one", 3)):
-        write_attempts(attacks, "kill", part, Attempts(right=right, silent=1, commit=part * 20))
+        write_attempts(
+            attacks, "kill", part, Attempts(right=right, silent=1, commit=part * 20)
+        )
     page = reliability_page(attacks)
     assert cells(page, "A kill")[2:] == ["25", "23", "0", "0", "2"]
     assert "* A kill. one: 4; two: 21." in page

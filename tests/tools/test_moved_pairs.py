@@ -19,13 +19,19 @@ def test_every_choice_is_measured_and_no_sentence_of_another_licence_is_printed(
         move_key(choice, task) for choice in ROWS for task in choice.tasks
     )
     for choice in ROWS:
-        assert choice.sentences == all(task.startswith("mini-") for task in choice.tasks)
+        assert choice.sentences == all(
+            task.startswith("mini-") for task in choice.tasks
+        )
         for task in choice.tasks:
             found = STORED[move_key(choice, task)]
-            assert [bool(pair.sentences) for pair in found.moved] == [choice.sentences] * COUNT
+            assert [bool(pair.sentences) for pair in found.moved] == [
+                choice.sentences
+            ] * COUNT
             moves = [abs(pair.after - pair.before) for pair in found.moved]
             assert moves == sorted(moves, reverse=True)
-            assert all(1 <= r <= found.pairs for p in found.moved for r in (p.before, p.after))
+            assert all(
+                1 <= r <= found.pairs for p in found.moved for r in (p.before, p.after)
+            )
 
 
 @pytest.mark.slow
@@ -35,8 +41,12 @@ def test_pairs_measured_anew_have_the_committed_ranks(tmp_path):
     found = measure(choice, "mini-sick", registry, RunContext(loader, Store(tmp_path)))
     stored = STORED[move_key(choice, "mini-sick")]
     assert found.pairs == stored.pairs
-    # Cosines of the last bits trade places with their neighbours: a few of a thousand ranks.
-    wanted = {pair.pair: pytest.approx((pair.before, pair.after), abs=5) for pair in stored.moved}
+    # Cosines of the last bits trade places with their neighbours: a few of a thousand
+    # ranks.
+    wanted = {
+        pair.pair: pytest.approx((pair.before, pair.after), abs=5)
+        for pair in stored.moved
+    }
     ranks = {pair.pair: (pair.before, pair.after) for pair in found.moved}
     assert len(wanted.keys() & ranks.keys()) >= COUNT - 1
     assert all(ranks[pair] == wanted[pair] for pair in wanted.keys() & ranks.keys())

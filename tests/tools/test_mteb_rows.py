@@ -48,7 +48,12 @@ E5_FOLDER = f"results/{E5.repo.replace('/', '__')}/{E5.revision}"
 
 def result(spearman, revision, version="1.12.75", **more):
     """A result file; numbers are written as they are given."""
-    scores = {"cosine_spearman": spearman, "main_score": spearman, "hf_subset": "default", **more}
+    scores = {
+        "cosine_spearman": spearman,
+        "main_score": spearman,
+        "hf_subset": "default",
+        **more,
+    }
     text = json.dumps({
         "dataset_revision": revision, "mteb_version": version, "scores": {"test": [scores]}
     })  # fmt: skip
@@ -66,7 +71,8 @@ def files(tmp_path):
         f"own/questions/{DECLARATION}": ROWS,
         f"checkout/{E5_FOLDER}/STSBenchmark.json": benchmark,
         f"checkout/{E5_FOLDER}/STS16.json": result("<8.4e-05>", "4d"),
-        f"checkout/{coded}/STSBenchmark.json": old + '{"pearson": 0.5, "spearman": 0.123400}}}',
+        f"checkout/{coded}/STSBenchmark.json": old
+        + '{"pearson": 0.5, "spearman": 0.123400}}}',
     }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +90,11 @@ def test_rows_have_every_digit_prompt_version_and_place(files):
     assert (made(files).rows, made(files).numbers) == (2, 5)
     table = load_table(files / "own" / "papers" / "mteb.9.toml")
     coded, e5 = table.rows  # by mteb's version
-    assert e5.values == {"sts-b": "0.8563930748879539", "sts16": "0.000084", "p": "0.10"}
+    assert e5.values == {
+        "sts-b": "0.8563930748879539",
+        "sts16": "0.000084",
+        "p": "0.10",
+    }
     assert (e5.group, e5.method) == ("mteb 1.12.75", "multilingual-e5-base.native:sts")
     assert e5.backbone == f"{E5.repo}@{E5.revision}"
     assert e5.pooling == "the folder's modules, after the prompt 'query: '"
@@ -97,7 +107,10 @@ WRONG = {
     "NaN": (result(float("nan"), "4d"), "found NaN is no number of JSON"),
     "points": (result(84.2, "4d"), "wanted cosine_spearman as a fraction"),
     "other data": (result(0.5, "another"), "wanted data of revision 4d, found another"),
-    "other similarity": (result(0.5, "4d", main_score=0.6), "its similarity is another"),
+    "other similarity": (
+        result(0.5, "4d", main_score=0.6),
+        "its similarity is another",
+    ),
     "two subsets": (
         '{"dataset_revision": "4d", "scores": {"test": [{"cosine_spearman": 0.5}, {}]}}',
         "wanted cosine_spearman as a fraction, found None",
@@ -130,8 +143,12 @@ def test_a_published_number_that_is_not_the_checkouts_is_refused(files):
     made(files)
     place = files / "own" / "papers" / "mteb.9.toml"
     assert compared((load_table(place),), files / "checkout") == 5
-    place.write_text(place.read_text().replace("0.8563930748879539", "0.8563930748879538"))
-    with pytest.raises(DataError, match=r"mteb\.9/multilingual-e5-base/sts-b: wanted 0\.85639"):
+    place.write_text(
+        place.read_text().replace("0.8563930748879539", "0.8563930748879538")
+    )
+    with pytest.raises(
+        DataError, match=r"mteb\.9/multilingual-e5-base/sts-b: wanted 0\.85639"
+    ):
         compared((load_table(place),), files / "checkout")
 
 
@@ -141,9 +158,14 @@ def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
         assert len(declared.rows) == len(table.rows)
         by_method = {row.method: row for row in table.rows if row.method}
         for wanted in (row for row in declared.rows if row.method):
-            row, source = by_method[wanted.method], REGISTRY.parse(wanted.method).encoder.source
+            row, source = (
+                by_method[wanted.method],
+                REGISTRY.parse(wanted.method).encoder.source,
+            )
             assert row.backbone == f"{source.repo}@{source.revision}"
-            assert set(wanted.without) == {c.id for c in table.columns} - set(row.values)
+            assert set(wanted.without) == {c.id for c in table.columns} - set(
+                row.values
+            )
             assert source.download_size
 
 
@@ -157,4 +179,6 @@ def test_one_model_has_one_number_in_tables_of_two_versions():
     twice = {key: found for key, found in values.items() if len(found) > 1}
     assert ("all-MiniLM-L6-v2", "sts12") in twice
     for key, found in twice.items():
-        assert max(found) - min(found) < Decimal("1e-5"), key  # their machines' rounding
+        assert max(found) - min(found) < Decimal("1e-5"), (
+            key
+        )  # their machines' rounding

@@ -53,17 +53,25 @@ def task(tmp_path):
         encoder = open_encoder("bert-mini", folder, tmp_path, SETUP, seed=0)
         if objective == "regression":
             settings = replace(Siamese.regression(), setup=SETUP, batch=BATCH, epochs=1)
-            whole = ScoredPairs.from_task(load_registry().tasks["mini-sts.train"], places)
+            whole = ScoredPairs.from_task(
+                load_registry().tasks["mini-sts.train"], places
+            )
             first = tuple(column[:COUNT] for column in whole.columns)
             scored = replace(whole, columns=first, scores=whole.scores[:COUNT])
             return SiameseTraining(settings, encoder, scored, 0), folder
         if objective == "softmax":
             settings = Siamese(setup=SETUP, batch=BATCH, learning_rate=2e-4)
             pairs = open_labelled_pairs("mini-nli", places).content
-            columns = (pairs.premises[:COUNT], pairs.hypotheses[:COUNT], pairs.labels[:COUNT])
+            columns = (
+                pairs.premises[:COUNT],
+                pairs.hypotheses[:COUNT],
+                pairs.labels[:COUNT],
+            )
             return SiameseTraining(settings, encoder, Labelled(*columns), 0), folder
         settings = Contrastive(setup=SETUP, batch=BATCH, learning_rate=2e-4)
-        columns = tuple(c[:COUNT] for c in open_triplets("mini-triplets", places).content)
+        columns = tuple(
+            c[:COUNT] for c in open_triplets("mini-triplets", places).content
+        )
         return ContrastiveTraining(settings, encoder, columns, 0), folder
 
     return make
@@ -81,12 +89,16 @@ def test_its_losses_and_scores_are_ours_step_by_step(objective, task, dev):
     ours, folder = task(objective)
     theirs = programs.train(ours, folder, dev)
     schedule = ours.settings.schedule(COUNT)
-    policy = CheckpointPolicy(score=partial(scored, ours.encoder, dev), score_every=1000)
+    policy = CheckpointPolicy(
+        score=partial(scored, ours.encoder, dev), score_every=1000
+    )
     curve = train(ours, schedule, 0, Told(), policy)
     assert len(curve.losses) == schedule.steps == COUNT // BATCH
     assert theirs.losses == pytest.approx(curve.losses, abs=1e-5)
     assert theirs.before == pytest.approx(curve.before, abs=1e-3)
-    assert theirs.best == pytest.approx(curve.best, abs=0.05)  # a rank of 60 pairs is 0.006
+    assert theirs.best == pytest.approx(
+        curve.best, abs=0.05
+    )  # a rank of 60 pairs is 0.006
 
 
 @pytest.mark.slow
@@ -94,7 +106,9 @@ def test_its_losses_and_scores_are_ours_step_by_step(objective, task, dev):
 @pytest.mark.parametrize("program", ["sentence-transformers", "mteb"])
 def test_a_package_gives_our_committed_score(program, tmp_path, monkeypatch):
     """On embedded sentences; 0.01: its cosines rank identical sentences by rounding noise."""
-    monkeypatch.setitem(programs.COUNTERPARTS, "mini-sts", programs.COUNTERPARTS["sts-b"])
+    monkeypatch.setitem(
+        programs.COUNTERPARTS, "mini-sts", programs.COUNTERPARTS["sts-b"]
+    )
     arguments = ["make", program, "-m", "bert-mini.mean", "-t", "mini-sts"]
     programs.main(["--out", str(tmp_path), "--cache", str(tmp_path), *arguments])
     [file] = tmp_path.glob("*.json")
@@ -102,7 +116,9 @@ def test_a_package_gives_our_committed_score(program, tmp_path, monkeypatch):
     [cell] = reference.cells
     ours = RESULTS.value("bert-mini.mean", "mini-sts", "spearman", "all").mean
     assert cell.scores["spearman.all"] == pytest.approx(ours, abs=0.01)
-    assert reference.command == " ".join(["python tools/reference_programs.py", *arguments])
+    assert reference.command == " ".join(
+        ["python tools/reference_programs.py", *arguments]
+    )
 
 
 @pytest.fixture
@@ -120,7 +136,9 @@ def published(tmp_path):
 def test_a_model_of_mteb_is_a_method_scored_in_points_without_experiments(
     published, tmp_path, capsys
 ):
-    programs.main(["--out", str(tmp_path), "results", str(tmp_path), f"{MODEL}={METHOD}"])
+    programs.main(
+        ["--out", str(tmp_path), "results", str(tmp_path), f"{MODEL}={METHOD}"]
+    )
     reference = read_reference(tmp_path / "mteb_results.json")
     [cell] = reference.cells
     assert (cell.method, cell.task) == (METHOD, "sts12.senteval")
@@ -130,7 +148,9 @@ def test_a_model_of_mteb_is_a_method_scored_in_points_without_experiments(
     assert "other hardware" in reference.reason
 
 
-def test_two_revisions_damaged_files_and_unknown_models_are_refused(published, tmp_path):
+def test_two_revisions_damaged_files_and_unknown_models_are_refused(
+    published, tmp_path
+):
     other = published.with_name("another")
     other.mkdir()
     (other / "STS12.json").write_bytes((published / "STS12.json").read_bytes())
@@ -184,7 +204,9 @@ UNDEFINED = {
 
 
 @pytest.mark.parametrize("changed", UNDEFINED.values(), ids=UNDEFINED)
-def test_a_score_that_mteb_could_not_compute_is_left_out_by_name(published, results_of, changed):
+def test_a_score_that_mteb_could_not_compute_is_left_out_by_name(
+    published, results_of, changed
+):
     taken = results_of(STSBenchmark=json.dumps(result_file(**changed)))
     assert [cell.task for cell in taken.reference.cells] == ["sts12.senteval"]
     [line] = [line for line in taken.left_out if "experiments" not in line]
@@ -196,7 +218,9 @@ def test_a_score_that_mteb_could_not_compute_is_left_out_by_name(published, resu
 def test_a_score_in_points_is_an_error(results_of, points):
     for name in ("cosine_spearman", "cosine_pearson"):
         content = json.dumps(result_file(**{name: points}))
-        with pytest.raises(DataError, match=rf"STSBenchmark\.json: wanted {name} as a fraction fr"):
+        with pytest.raises(
+            DataError, match=rf"STSBenchmark\.json: wanted {name} as a fraction fr"
+        ):
             results_of(STSBenchmark=content)
 
 
@@ -204,18 +228,28 @@ def test_one_subset_of_the_test_split_is_read_and_no_other(published, results_of
     two, none = result_file(), result_file()
     two["scores"]["test"].append({**two["scores"]["test"][0], "hf_subset": "de"})
     none["scores"] = {"dev": none["scores"]["test"]}
-    for content, found in ((two, "one subset .* found 2: default, de"), (none, "test, found dev")):
+    for content, found in (
+        (two, "one subset .* found 2: default, de"),
+        (none, "test, found dev"),
+    ):
         lines = results_of(STSBenchmark=json.dumps(content)).left_out
-        assert any(re.search(rf"STSBenchmark\.json: wanted scores of .*{found}", x) for x in lines)
+        assert any(
+            re.search(rf"STSBenchmark\.json: wanted scores of .*{found}", x)
+            for x in lines
+        )
 
 
 @pytest.mark.parametrize(
     "content", ['[{"kg": 1}]', '{"kg": 1}', "{}", "[]", "1", "null", '"x"', ""]
 )
-def test_another_json_file_beside_results_is_left_out_by_name(published, results_of, content):
+def test_another_json_file_beside_results_is_left_out_by_name(
+    published, results_of, content
+):
     taken = results_of(emissions=content)
     assert [cell.task for cell in taken.reference.cells] == ["sts12.senteval"]
     [line] = [line for line in taken.left_out if "experiments" not in line]
     assert re.search(r"emissions\.json is no result file of mteb \(.+\)$", line)
-    with pytest.raises(DataError, match=r"STSBenchmark\.json is no result file of mteb"):
+    with pytest.raises(
+        DataError, match=r"STSBenchmark\.json is no result file of mteb"
+    ):
         results_of(STSBenchmark=content)

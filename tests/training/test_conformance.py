@@ -1,7 +1,8 @@
 """SimCSE's training equals the authors' own model code, step by step.
 
-The series in `references/simcse_losses.json` are losses that the authors' `simcse/models.py` gave
-in a plain loop with the same first weights, batches and learning rates, without dropout.
+The series in `references/simcse_losses.json` are losses that the authors'
+`simcse/models.py` gave in a plain loop with the same first weights, batches and
+learning rates, without dropout.
 """
 
 import json
@@ -20,11 +21,17 @@ from harness.training.datasets import open_text, open_triplets
 from harness.training.encoder import open_encoder
 from harness.training.loop import train
 
-AUTHORS = json.loads((Path(__file__).parent / "references/simcse_losses.json").read_text("utf-8"))
-STEPS, ROWS = 50, 3_200  # of the schedule; the authors' code was run for its first 20 steps
+AUTHORS = json.loads(
+    (Path(__file__).parent / "references/simcse_losses.json").read_text("utf-8")
+)
+STEPS, ROWS = (
+    50,
+    3_200,
+)  # of the schedule; the authors' code was run for its first 20 steps
 
-# Losses are of size 0.1 to 4. Two float32 programs were 1e-6 apart at most on one processor; other
-# instruction sets add up in other orders, and 20 steps of AdamW carry that on.
+# Losses are of size 0.1 to 4. Two float32 programs were 1e-6 apart at most on one
+# processor; other instruction sets add up in other orders, and 20 steps of AdamW carry
+# that on.
 TOLERANCE = 2e-5
 
 
@@ -51,7 +58,9 @@ class FirstSteps:
 
 def unsupervised(places):
     corpora = load_registry().corpora
-    return Contrastive.unsupervised({}), (tuple(open_text("enwiki-1m", corpora, places, ROWS)),)
+    return Contrastive.unsupervised({}), (
+        tuple(open_text("enwiki-1m", corpora, places, ROWS)),
+    )
 
 
 def supervised(places):
@@ -61,8 +70,12 @@ def supervised(places):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "opened"), [("unsup", unsupervised), ("sup", supervised)])
-def test_losses_of_twenty_steps_are_those_of_the_authors_code(name, opened, data_dir, cache_dir):
+@pytest.mark.parametrize(
+    ("name", "opened"), [("unsup", unsupervised), ("sup", supervised)]
+)
+def test_losses_of_twenty_steps_are_those_of_the_authors_code(
+    name, opened, data_dir, cache_dir
+):
     authors = AUTHORS["trainings"][name]
     places = Places(cache=cache_dir, data_dir=data_dir)
     settings, columns = opened(places)

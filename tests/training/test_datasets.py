@@ -48,7 +48,9 @@ def test_carried_pairs_have_their_labels(tmp_path):
 
 
 def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_path):
-    with pytest.raises(AssetMissing, match=r"put snli_triplets_for_simcse\.csv into DATA_DIR/nli"):
+    with pytest.raises(
+        AssetMissing, match=r"put snli_triplets_for_simcse\.csv into DATA_DIR/nli"
+    ):
         open_triplets("snli-triplets", Places(tmp_path, tmp_path))
     file = tmp_path / asset_named("snli-triplets").probe[0]
     file.parent.mkdir(parents=True)
@@ -72,7 +74,8 @@ def test_the_real_triplets_are_those_of_the_catalogue(data_dir):
     assert [len(column) for column in triplets] == [16_971] * 3
     pairs = open_labelled_pairs("snli-18k", Places(data_dir, data_dir)).content
     assert len(pairs.labels) == 18_000
-    # Labels that were read wrongly would not agree with the triplets made from the same source.
+    # Labels that were read wrongly would not agree with the triplets made from the same
+    # source.
     rows = list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True))
     for column, label in ((1, "entailment"), (2, "contradiction")):
         of_label = set(zip(triplets[0], triplets[column], strict=True))
@@ -86,7 +89,9 @@ def test_gold_is_brought_to_0_to_1(tmp_path):
     assert scored.columns == (pairs.a, pairs.b)
     assert scored.scores == pytest.approx(pairs.gold / 5)  # from 0 to 5
     assert scored.digest == pairs_digest(pairs)
-    with pytest.raises(UsageError, match="--task mini-qnli: wanted pairs with graded gold"):
+    with pytest.raises(
+        UsageError, match="--task mini-qnli: wanted pairs with graded gold"
+    ):
         ScoredPairs.from_task(load_registry().tasks["mini-qnli"], Places(tmp_path))
 
 
@@ -109,7 +114,11 @@ HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
         (read_labelled, "", "wanted labelled pairs"),
         (read_labelled, "4\t4\ta\tb\n", ":1: wanted a label from 1 to 3, found '4'"),
         (read_labelled, "1\ta\tb\n", ":1: wanted 4 fields, found 3"),
-        (read_labelled, HEADER + "train\tSNLI\tx\ta\tb\t-\n", ":2: wanted one of contradiction"),
+        (
+            read_labelled,
+            HEADER + "train\tSNLI\tx\ta\tb\t-\n",
+            ":2: wanted one of contradiction",
+        ),
         (read_labelled, HEADER, "wanted labelled pairs"),
     ],
 )
@@ -122,7 +131,9 @@ def test_other_files_are_refused_by_line(read, text, why, tmp_path):
 def test_labelled_pairs_are_read_from_both_forms(tmp_path):
     numbered, all_nli = tmp_path / "train.csv", tmp_path / "AllNLI.tsv"
     numbered.write_text('1\t1\ta\t"b\n2\t2\tc\td\n3\t3\te\tf\n')
-    assert read_labelled(numbered) == Labelled(("a", "c", "e"), ('"b', "d", "f"), (2, 0, 1))
+    assert read_labelled(numbered) == Labelled(
+        ("a", "c", "e"), ('"b', "d", "f"), (2, 0, 1)
+    )
     all_nli.write_text(
         HEADER
         + "train\tSNLI\tx\ta\tb\tneutral\ndev\tSNLI\tx\tq\tr\tneutral\n"
@@ -131,7 +142,9 @@ def test_labelled_pairs_are_read_from_both_forms(tmp_path):
     assert read_labelled(all_nli) == Labelled(("a", "c"), ("b", "d"), (2, 0))
     whole = Labelled(("a", "q", "c"), ("b", "r", "d"), (2, 2, 0))
     assert read_labelled(all_nli, held_out=True) == whole
-    with pytest.raises(UsageError, match="wanted AllNLI, which names splits, found train"):
+    with pytest.raises(
+        UsageError, match="wanted AllNLI, which names splits, found train"
+    ):
         read_labelled(numbered, held_out=True)
 
 
@@ -140,7 +153,9 @@ def test_pairs_of_one_label_are_told_from_the_others():
     assert labelled.pairs_of_kind("entailment") == (("a", "e"), ("b", "f"))
     assert labelled.pairs_of_kind("contradiction") == (("c",), ("d",))
     assert labelled.pairs_of_kind("all") == labelled.columns
-    with pytest.raises(UsageError, match="wanted one of contradiction, entailment, neutral, all"):
+    with pytest.raises(
+        UsageError, match="wanted one of contradiction, entailment, neutral, all"
+    ):
         labelled.pairs_of_kind("neutrall")
     with pytest.raises(DataError, match="labelled pairs of neutral, found none"):
         Labelled(("a",), ("b",), (1,)).pairs_of_kind("neutral")
@@ -155,14 +170,18 @@ def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
     assert drawn[1] == tuple(f"to {n}" for n in numbers)
     assert sample(columns, 20, seed=0) == drawn != sample(columns, 20, seed=1)
     assert sample(columns, 50, seed=0) == columns
-    with pytest.raises(DataError, match="--sample 51: wanted so many examples, found 50"):
+    with pytest.raises(
+        DataError, match="--sample 51: wanted so many examples, found 50"
+    ):
         sample(columns, 51, seed=0)
 
 
 def test_triplets_of_labelled_pairs_join_what_one_premise_has():
     yes, perhaps, no = map(NLI_LABELS.index, ("entailment", "neutral", "contradiction"))
     b = ("yes", "perhaps", "alone", "no", "never", "not", "indeed")
-    found = Labelled(tuple("ppqpprp"), b, (yes, perhaps, yes, no, no, no, yes)).triplets()
+    found = Labelled(
+        tuple("ppqpprp"), b, (yes, perhaps, yes, no, no, no, yes)
+    ).triplets()
     assert found == (("p", "p"), ("yes", "indeed"), ("no", "never"))
     with pytest.raises(DataError, match="an entailment and a contradiction"):
         Labelled(("p",), ("yes",), (1,)).triplets()
@@ -195,7 +214,9 @@ OTHER_ENCODINGS = {
 
 @pytest.mark.parametrize("content", OTHER_ENCODINGS.values(), ids=OTHER_ENCODINGS)
 @pytest.mark.parametrize("open_file", ["text", "triplets", "labelled"])
-def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(tmp_path, content, open_file):
+def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(
+    tmp_path, content, open_file
+):
     """The remedy is not that of a published file, whatever the file is opened for."""
     path = tmp_path / "mine.txt"
     if open_file == "text":

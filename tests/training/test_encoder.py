@@ -28,7 +28,15 @@ from harness.training.encoder import (
 from harness.training.loop import seeded
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
 
-TEXTS = ["the cat sat on the mat.", "a", "dogs!", "the dog sat, the cat sat", "mat", "a cat?", "a"]
+TEXTS = [
+    "the cat sat on the mat.",
+    "a",
+    "dogs!",
+    "the dog sat, the cat sat",
+    "mat",
+    "a cat?",
+    "a",
+]
 
 
 @pytest.fixture
@@ -50,7 +58,11 @@ def moved(z):
 
 @pytest.mark.parametrize("kind", rest_slow(tiny_models.KINDS, "bert", "mpnet", "t5"))
 def test_in_evaluation_the_vectors_are_those_of_the_encoder(kind, opened, checkpoint):
-    encoding = TransformerConfig(kind, kind).load(checkpoint(kind), checkpoint(kind)).encode(TEXTS)
+    encoding = (
+        TransformerConfig(kind, kind)
+        .load(checkpoint(kind), checkpoint(kind))
+        .encode(TEXTS)
+    )
     for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2):
         if pooling is CLS and encoding.cls is None:
             with pytest.raises(UsageError, match="use mean"):
@@ -64,7 +76,10 @@ def test_texts_are_cut_in_training_alone(opened):
     encoder = opened(max_length=6)
     long = "the cat sat on the mat and the dog sat on the cat"
     assert len(encoder.tokenizer([long])[0]) == 6
-    assert np.abs(encoder.embed([long]) - encoder.embed(["the cat sat on the"])).max() > 1e-3
+    assert (
+        np.abs(encoder.embed([long]) - encoder.embed(["the cat sat on the"])).max()
+        > 1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +103,10 @@ def test_packed_and_padded_have_one_gradient(kind, pooling, opened):
 
 @pytest.mark.parametrize("kind", rest_slow(tiny_models.KINDS, "bert", "t5"))
 def test_the_switch_reaches_every_dropout(kind, opened):
-    silent, loud = opened(kind, pooling=MEAN, dropout=0.0), opened(kind, pooling=MEAN, dropout=0.5)
+    silent, loud = (
+        opened(kind, pooling=MEAN, dropout=0.0),
+        opened(kind, pooling=MEAN, dropout=0.5),
+    )
     rows = silent.tokenizer(TEXTS)
     with torch.no_grad():
         evaluated = silent.eval()(rows)
@@ -170,7 +188,9 @@ def test_16_bits_are_close_and_weights_stay_in_32(opened):
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert"])
 @pytest.mark.parametrize("at_once", [1, 12])
-def test_the_gradient_of_a_whole_batch_does_not_need_it_in_memory(kind, at_once, opened):
+def test_the_gradient_of_a_whole_batch_does_not_need_it_in_memory(
+    kind, at_once, opened
+):
     """Against all portions held at once, under the same dropout."""
     encoder = opened(kind).train()
     rows = encoder.tokenizer(TEXTS)
@@ -212,7 +232,9 @@ def test_an_overflow_repeats_the_pass_with_a_smaller_factor_and_the_same_dropout
     with seeded(0):
         assert with_loss_scaling(run, [weight], half=True) == 2.0
     assert weight.grad.tolist() == [0.5] * 3
-    assert [scale for scale, _ in seen] == list(LOSS_SCALES[: LOSS_SCALES.index(limit) + 1])
+    assert [scale for scale, _ in seen] == list(
+        LOSS_SCALES[: LOSS_SCALES.index(limit) + 1]
+    )
     assert len({drawn for _, drawn in seen}) == 1
 
 
@@ -223,7 +245,9 @@ def test_an_overflow_at_any_factor_is_said():
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_training_states_the_weights_that_it_read(checkpoint, tmp_path, monkeypatch, moment):
+def test_a_training_states_the_weights_that_it_read(
+    checkpoint, tmp_path, monkeypatch, moment
+):
     """Others take their place while they are read, or while it trains."""
     folder = tmp_path / "start"
     shutil.copytree(checkpoint("bert"), folder)
@@ -232,7 +256,10 @@ def test_a_training_states_the_weights_that_it_read(checkpoint, tmp_path, monkey
 
     def replaced(*arguments):
         tensors = read(*arguments) if moment == "after" else None
-        save_file({n: x + 1 for n, x in load_file(weights).items()}, weights.with_suffix(".new"))
+        save_file(
+            {n: x + 1 for n, x in load_file(weights).items()},
+            weights.with_suffix(".new"),
+        )
         weights.with_suffix(".new").rename(weights)
         return read(*arguments) if tensors is None else tensors
 

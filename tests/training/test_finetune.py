@@ -23,7 +23,9 @@ def files(tmp_path):
     rows = zip(TEXTS[:6], TEXTS[6:12], TEXTS[12:18], strict=True)
     triplets = ["sent0,sent1,hard_neg", *(",".join(row) for row in rows)]
     (tmp_path / "triplets.csv").write_text("".join(f"{row}\n" for row in triplets))
-    labelled = (f"{1 + n % 3}\t0\t{a}\t{b}\n" for n, (a, b) in enumerate(pairwise(TEXTS)))
+    labelled = (
+        f"{1 + n % 3}\t0\t{a}\t{b}\n" for n, (a, b) in enumerate(pairwise(TEXTS))
+    )
     (tmp_path / "labelled.csv").write_text("".join(labelled))
     return tmp_path
 
@@ -42,7 +44,16 @@ def trained(checkpoint, files, monkeypatch):
     monkeypatch.chdir(files)
 
     def run(command, out, *more):
-        line = ["train", command, "--from", str(checkpoint("bert")), "--out", out, "--dev", "none"]
+        line = [
+            "train",
+            command,
+            "--from",
+            str(checkpoint("bert")),
+            "--out",
+            out,
+            "--dev",
+            "none",
+        ]
         return CliRunner().invoke(
             app, [*line, "--learning-rate", "0.01", *COMMANDS[command].split(), *more]
         )
@@ -51,7 +62,9 @@ def trained(checkpoint, files, monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, checkpoint, files, trained):
+def test_a_command_makes_a_checkpoint_that_the_harness_reads(
+    command, checkpoint, files, trained
+):
     start, done = checkpoint("bert"), trained(command, "out")
     assert done.exit_code == 0, (done.output, done.exception)
     assert "steps" in done.output
@@ -70,7 +83,9 @@ def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, checkpoint
         assert after.pooler is None
 
 
-def test_an_interrupted_training_writes_the_same_checkpoint(files, trained, monkeypatch):
+def test_an_interrupted_training_writes_the_same_checkpoint(
+    files, trained, monkeypatch
+):
     monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
     monkeypatch.setattr("harness.training.loop.SAVE_SHARE", math.inf)
     backward, steps = ContrastiveTraining.backward, []
@@ -84,8 +99,12 @@ def test_an_interrupted_training_writes_the_same_checkpoint(files, trained, monk
     trained("simcse-unsup", "whole")
     monkeypatch.setattr(ContrastiveTraining, "backward", backward_until_the_third)
     assert trained("simcse-unsup", "cut").exit_code != 0
-    assert "(recipe)" in str(trained("simcse-unsup", "cut", "--dev-every", "9").exception)
+    assert "(recipe)" in str(
+        trained("simcse-unsup", "cut", "--dev-every", "9").exception
+    )
     assert trained("simcse-unsup", "cut").exit_code == 0
     assert steps == [0, 1, 2, 2, 3]
-    whole, cut = ((files / n / "model.safetensors").read_bytes() for n in ("whole", "cut"))
+    whole, cut = (
+        (files / n / "model.safetensors").read_bytes() for n in ("whole", "cut")
+    )
     assert whole == cut

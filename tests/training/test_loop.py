@@ -23,14 +23,18 @@ class Line:
         self.model = nn.Sequential(nn.Dropout(0.3), nn.Linear(4, 4), nn.Linear(4, 1))
         rng = np.random.default_rng(seed)
         for parameter in self.model.parameters():
-            parameter.data = torch.from_numpy(rng.normal(size=tuple(parameter.shape))).float()
+            parameter.data = torch.from_numpy(
+                rng.normal(size=tuple(parameter.shape))
+            ).float()
         self.stop_at, self.trained = stop_at, []
 
     def backward(self, step: int) -> float:
         if step == self.stop_at:
             raise KeyboardInterrupt
         self.trained.append(self.model.training)
-        x = torch.from_numpy(np.random.default_rng((7, step)).normal(size=(16, 4))).float()
+        x = torch.from_numpy(
+            np.random.default_rng((7, step)).normal(size=(16, 4))
+        ).float()
         loss = ((self.model(x) - 3 * x.sum(1, keepdim=True)) ** 2).mean()
         torch.autograd.backward(loss)
         return loss.item()
@@ -62,7 +66,9 @@ def test_a_linear_decay_is_that_of_the_papers():
     assert rates == pytest.approx([(10 - n) / 10 for n in range(10)])
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"decay": 1.5}, {"warmup": 21}, {"warmup": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"steps": 0}, {"decay": 1.5}, {"warmup": 21}, {"warmup": -1}]
+)
 def test_an_impossible_schedule_is_refused(wrong):
     with pytest.raises(UsageError, match="decay"):
         Schedule(**{"steps": 20, "learning_rate": 0.1} | wrong)
@@ -115,12 +121,30 @@ def test_an_interrupted_training_ends_with_the_same_bits(
 def test_a_state_of_other_settings_is_refused(tmp_path, saved_each_step):
     cut = Line(stop_at=9)
     with pytest.raises(KeyboardInterrupt):
-        train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, settings={"corpus": "a"}))
+        train(
+            cut,
+            SCHEDULE,
+            3,
+            Told(),
+            CheckpointPolicy(tmp_path, settings={"corpus": "a"}),
+        )
     with pytest.raises(DataError, match="corpus"):
-        train(Line(), SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, settings={"corpus": "b"}))
+        train(
+            Line(),
+            SCHEDULE,
+            3,
+            Told(),
+            CheckpointPolicy(tmp_path, settings={"corpus": "b"}),
+        )
     other = Schedule(20, 0.01)
     with pytest.raises(DataError, match="schedule"):
-        train(Line(), other, 3, Told(), CheckpointPolicy(tmp_path, settings={"corpus": "a"}))
+        train(
+            Line(),
+            other,
+            3,
+            Told(),
+            CheckpointPolicy(tmp_path, settings={"corpus": "a"}),
+        )
 
 
 def test_the_weights_that_score_best_are_kept():
@@ -133,8 +157,13 @@ def test_the_weights_that_score_best_are_kept():
         seen.append(weights(line).clone())
         return {0: 7.0, 1: 1.0, 2: 5.0, 3: 2.0}.get(len(seen) - 1, 0.0)
 
-    curve = train(line, SCHEDULE, 0, Told(), CheckpointPolicy(score=score, score_every=5))
-    assert (curve.before, curve.best) == (7.0, (10, 5.0))  # the start is told and never kept
+    curve = train(
+        line, SCHEDULE, 0, Told(), CheckpointPolicy(score=score, score_every=5)
+    )
+    assert (curve.before, curve.best) == (
+        7.0,
+        (10, 5.0),
+    )  # the start is told and never kept
     assert [step for step, _ in curve.scores] == [5, 10, 15, 20]
     assert torch.equal(weights(line), seen[2])
     plain = Line()
@@ -162,7 +191,9 @@ def test_a_loss_that_is_no_number_ends_the_training():
 def test_biases_do_not_decay():
     still, before = Given(0.0), Line()
     train(still, SCHEDULE, 0, Told())
-    for after, first in zip(still.model.parameters(), before.model.parameters(), strict=True):
+    for after, first in zip(
+        still.model.parameters(), before.model.parameters(), strict=True
+    ):
         assert torch.equal(after, first) == (first.ndim == 1)
 
 
@@ -171,7 +202,9 @@ def test_a_gradient_is_bounded_unless_the_bound_is_0(clip, norm):
     """With an epsilon and a rate far above each of the 25 gradients, AdamW takes their own step."""
     steep = Given(100.0)
     train(steep, Schedule(1, 1e6, epsilon=1e6, clip=clip), 0, Told())
-    assert (weights(steep) - weights(Line())).norm().item() == pytest.approx(norm, rel=1e-3)
+    assert (weights(steep) - weights(Line())).norm().item() == pytest.approx(
+        norm, rel=1e-3
+    )
 
 
 # Masking
@@ -199,9 +232,16 @@ def test_a_text_is_a_corpus_or_a_file(tmp_path):
     file = tmp_path / "some.txt"
     file.write_text("one\n\ntwo\nthree\n")
     text = open_text(str(file), {}, NOWHERE)
-    assert (text.name, list(text), list(text)) == ("some.txt", ["one", "two", "three"], [*text])
+    assert (text.name, list(text), list(text)) == (
+        "some.txt",
+        ["one", "two", "three"],
+        [*text],
+    )
     assert list(open_text(str(file), {}, NOWHERE, first=2)) == ["one", "two"]
-    assert open_text(str(file), {}, NOWHERE, 2).digest() == Text("x", ("one", "two")).digest()
+    assert (
+        open_text(str(file), {}, NOWHERE, 2).digest()
+        == Text("x", ("one", "two")).digest()
+    )
     with pytest.raises(DataError, match="wanted 5 sentences, found 3"):
         Text("some.txt", OneALine(file), 5).digest()
     with pytest.raises(UsageError, match="found neither"):

@@ -34,11 +34,14 @@ def softmax(logits):
 def equation_5(rows, temperature, log_alpha):
     """-log e^(s_ii/t) / sum_j (e^(s_ij/t) + alpha^[i=j] e^(h_ij/t)), and its gradients.
 
-    Rows are of the sentences and the positives; with the hard negatives, which equation 1 has not.
+    Rows are of the sentences and the positives; with the hard negatives, which equation
+    1 has not.
     """
     count, (x, *others) = len(rows[0]), map(normalised, rows)
     logits = x @ np.concatenate(others).T / temperature
-    logits += log_alpha * np.eye(*logits.shape, k=count)  # on the diagonal of the negatives
+    logits += log_alpha * np.eye(
+        *logits.shape, k=count
+    )  # on the diagonal of the negatives
     shares = softmax(logits)
     pull = (shares - np.eye(*shares.shape)) / temperature / count
     gradients = [pull @ np.concatenate(others), *np.split(pull.T @ x, len(others))]
@@ -54,7 +57,9 @@ def test_info_nce_and_its_gradient_are_the_papers_equations_1_and_5(
 ):
     rows = drawn(count, n=3 if alpha else 2, dtype=dtype)
     log_alpha = np.log(alpha or 1)
-    loss = info_nce(rows[0], rows[1], temperature, *rows[2:], hard_weight=float(log_alpha))
+    loss = info_nce(
+        rows[0], rows[1], temperature, *rows[2:], hard_weight=float(log_alpha)
+    )
     loss.backward()
     in_numpy = [x.detach().double().numpy() for x in rows]
     expected, gradients = equation_5(in_numpy, temperature, log_alpha)
@@ -71,7 +76,9 @@ def test_nt_xent_is_that_of_the_keras_version(count):
     a, b = drawn(count)
     loss = nt_xent(a, b, 0.05)
     loss.backward()
-    rows = np.stack([a.detach().numpy(), b.detach().numpy()], axis=1).reshape(2 * count, -1)
+    rows = np.stack([a.detach().numpy(), b.detach().numpy()], axis=1).reshape(
+        2 * count, -1
+    )
     y_pred = normalised(rows)
     idxs = np.arange(2 * count)
     y_true = idxs[None, :] == (idxs + 1 - idxs % 2 * 2)[:, None]
@@ -94,7 +101,9 @@ def test_softmax_and_its_gradient_are_the_papers_formula(count):
     a, b, W = (x.detach().numpy() for x in (u, v, weight))
     x = np.concatenate([a, b, np.abs(a - b)], axis=1)
     shares = softmax(x @ W.T + bias.detach().numpy())
-    assert loss.item() == pytest.approx(-np.log(shares[range(count), labels]).mean(), abs=1e-6)
+    assert loss.item() == pytest.approx(
+        -np.log(shares[range(count), labels]).mean(), abs=1e-6
+    )
     pull = (shares - np.eye(3)[labels]) / count
     into = pull @ W
     apart = np.sign(a - b) * into[:, 8:]

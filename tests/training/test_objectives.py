@@ -55,11 +55,18 @@ SCORED = ScoredPairs(PAIRS, (0.0, 0.2, 1.0, 0.5, 0.75) * 2, "")
         ({"model_type": "bert", "hidden_size": 256}, (3e-5, 64), 5e-5),
     ],
 )
-def test_simcses_defaults_are_the_papers_for_each_size(config, unsupervised, supervised):
+def test_simcses_defaults_are_the_papers_for_each_size(
+    config, unsupervised, supervised
+):
     one, other = Contrastive.unsupervised(config), Contrastive.supervised(config)
     assert (one.learning_rate, one.batch) == unsupervised
     assert (other.learning_rate, other.batch) == (supervised, 512)
-    assert (one.epochs, one.setup.head, other.epochs, other.setup.head) == (1, "train", 3, "keep")
+    assert (one.epochs, one.setup.head, other.epochs, other.setup.head) == (
+        1,
+        "train",
+        3,
+        "keep",
+    )
     assert one.temperature == other.temperature == 0.05
     assert one.setup.max_length == other.setup.max_length == 32
     assert {one.setup.pooling, other.setup.pooling} == {CLS}
@@ -70,13 +77,27 @@ def test_sberts_defaults_are_the_papers():
     assert (softmax.batch, softmax.epochs, softmax.learning_rate) == (16, 1, 2e-5)
     assert (softmax.setup.pooling, softmax.setup.head) == (MEAN, "none")
     schedule = softmax.schedule(942_069)  # the pairs of AllNLI's train splits
-    assert (schedule.steps, schedule.warmup, schedule.weight_decay) == (58_880, 5_888, 0.01)
-    assert (ranking.objective, ranking.batch, ranking.setup.max_length) == ("ranking", 128, 75)
-    assert (regression.objective, regression.batch, regression.epochs) == ("regression", 16, 4)
+    assert (schedule.steps, schedule.warmup, schedule.weight_decay) == (
+        58_880,
+        5_888,
+        0.01,
+    )
+    assert (ranking.objective, ranking.batch, ranking.setup.max_length) == (
+        "ranking",
+        128,
+        75,
+    )
+    assert (regression.objective, regression.batch, regression.epochs) == (
+        "regression",
+        16,
+        4,
+    )
     schedule = regression.schedule(5_749)  # the pairs of STS-B's train split
     assert (schedule.steps, schedule.warmup) == (4 * 360, 144)
     rates = [schedule.rate(step) for step in (143, 144, 792, 1439)]
-    assert rates == pytest.approx([2e-5, 2e-5, 1e-5, 2e-5 / 1296])  # transformers' linear schedule
+    assert rates == pytest.approx(
+        [2e-5, 2e-5, 1e-5, 2e-5 / 1296]
+    )  # transformers' linear schedule
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +108,9 @@ def folder(tmp_path_factory):
     with seeded(3):
         model = transformers.BertForMaskedLM(config)
         for matrix in (p for p in model.parameters() if p.ndim > 1):
-            matrix.data.normal_(std=0.3)  # norms as they are, so that sentences are told apart
+            matrix.data.normal_(
+                std=0.3
+            )  # norms as they are, so that sentences are told apart
     model.save_pretrained(place)
     return place
 
@@ -112,7 +135,11 @@ def training(opened, folder):
         encoder = opened(settings.setup)
         if kind is Siamese:
             return SiameseTraining(settings, encoder, data, 0)
-        masked = open_mlm_head("tiny", folder, folder, encoder) if settings.masked_words else None
+        masked = (
+            open_mlm_head("tiny", folder, folder, encoder)
+            if settings.masked_words
+            else None
+        )
         return ContrastiveTraining(settings, encoder, data, 0, masked)
 
     return make
@@ -122,12 +149,37 @@ def training(opened, folder):
     ("kind", "data", "settings", "why"),
     [
         (Contrastive, PAIRS, {"temperature": 0.0}, "wanted a temperature above 0"),
-        (Contrastive, PAIRS, {"masked_words": -1.0}, "a weight of masked words of 0 or more"),
-        (Contrastive, TRIPLETS, {"objective": "nt-xent"}, "no place for hard negatives"),
+        (
+            Contrastive,
+            PAIRS,
+            {"masked_words": -1.0},
+            "a weight of masked words of 0 or more",
+        ),
+        (
+            Contrastive,
+            TRIPLETS,
+            {"objective": "nt-xent"},
+            "no place for hard negatives",
+        ),
         (Contrastive, PAIRS, {"same_mask": True}, "found pairs"),
-        (Contrastive, PAIRS, {"augmentation": "crop:10"}, "an augmentation needs one sentence"),
-        (Contrastive, PAIRS[:1], {"augmentation": "crop:10", "same_mask": True}, "under two masks"),
-        (Contrastive, PAIRS[:1], {"augmentation": "crop"}, "wanted crop:P or deletion:P"),
+        (
+            Contrastive,
+            PAIRS,
+            {"augmentation": "crop:10"},
+            "an augmentation needs one sentence",
+        ),
+        (
+            Contrastive,
+            PAIRS[:1],
+            {"augmentation": "crop:10", "same_mask": True},
+            "under two masks",
+        ),
+        (
+            Contrastive,
+            PAIRS[:1],
+            {"augmentation": "crop"},
+            "wanted crop:P or deletion:P",
+        ),
         (Siamese, LABELLED, {"temperature": 0.0}, "a temperature above 0"),
         (Siamese, LABELLED, {"warmup": 1.5}, "a share of warm-up"),
         (Siamese, PAIRS, {}, "softmax learns from labelled pairs"),
@@ -141,7 +193,9 @@ def test_impossible_settings_are_refused(kind, data, settings, why, training):
 def test_masked_words_need_a_weight_and_a_head(opened):
     setup = Setup()
     with pytest.raises(UsageError, match="a weight above 0 and a head"):
-        ContrastiveTraining(Contrastive(setup, masked_words=0.1), opened(setup), PAIRS, 0)
+        ContrastiveTraining(
+            Contrastive(setup, masked_words=0.1), opened(setup), PAIRS, 0
+        )
 
 
 # A step
@@ -171,7 +225,9 @@ def of_softmax(task, rows, u, v):
 
 def of_regression(task, rows, u, v):
     cosines = (u * v).sum(dim=1) / u.norm(dim=1) / v.norm(dim=1)
-    return (cosines - torch.tensor([SCORED.scores[row] for row in rows])).square().mean()
+    return (
+        (cosines - torch.tensor([SCORED.scores[row] for row in rows])).square().mean()
+    )
 
 
 LOSSES = {
@@ -179,7 +235,12 @@ LOSSES = {
     "itself, one mask": (Contrastive, PAIRS[:1], {"same_mask": True}, of_info_nce),
     "pairs": (Contrastive, PAIRS, {}, of_info_nce),
     "triplets": (Contrastive, TRIPLETS, {"hard_weight": 0.3}, of_info_nce),
-    "without hard negatives": (Contrastive, TRIPLETS, {"hard_negatives": False}, of_info_nce),
+    "without hard negatives": (
+        Contrastive,
+        TRIPLETS,
+        {"hard_negatives": False},
+        of_info_nce,
+    ),
     "nt-xent": (Contrastive, PAIRS, {"objective": "nt-xent"}, of_nt_xent),
     "softmax": (Siamese, LABELLED, {}, of_softmax),
     "regression": (Siamese, SCORED, {"objective": "regression"}, of_regression),
@@ -189,7 +250,9 @@ LOSSES = {
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("at_once", [10_000, 40, 1])
-def test_a_step_is_the_loss_over_its_batch_whatever_the_portions(name, at_once, training):
+def test_a_step_is_the_loss_over_its_batch_whatever_the_portions(
+    name, at_once, training
+):
     kind, data, settings, loss_of = LOSSES[name]
     task = training(kind, data, tokens_at_once=at_once, **settings)
     rows, views = views_of(task, 1)
@@ -232,23 +295,31 @@ def test_an_augmentation_changes_the_words_of_the_second_view_alone(training):
     texts = [SENTENCES[row] for row in task.batches(1)]
     fewer = [Augmentation("deletion:50")(text, rng) for text in texts]
     assert fewer != texts
-    first, second = (task.encoder(task.encoder.tokenizer(view)) for view in (texts, fewer))
+    first, second = (
+        task.encoder(task.encoder.tokenizer(view)) for view in (texts, fewer)
+    )
     expected = info_nce(first, second, 0.05).item()
     assert task.backward(1) == task.backward(1) == pytest.approx(expected, rel=1e-4)
 
 
-def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_head(training, folder):
+def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_head(
+    training, folder
+):
     without = training(Contrastive, PAIRS[:1]).backward(0)
     task = training(Contrastive, PAIRS[:1], masked_words=0.1)
     texts = [SENTENCES[row] for row in task.batches(0)]
     rows = sorted(2 * task.encoder.tokenizer(texts), key=len)  # both views
     ids, rng = np.concatenate(rows)[None], np.random.default_rng((task.seed, 3, 0, 0))
     head = task.masked
-    changed, places = mask(ids, MASKED_SHARE, head.vocabulary, head.special, head.mask_id, rng)
+    changed, places = mask(
+        ids, MASKED_SHARE, head.vocabulary, head.special, head.mask_id, rng
+    )
     assert len(places) == round(0.15 * (ids.size - 2 * len(rows)))
     model, losses = transformers.BertForMaskedLM.from_pretrained(folder).eval(), []
     for start, end in pairwise(np.cumsum([0, *map(len, rows)])):
-        logits = model(torch.from_numpy(changed[:, start:end])).logits[0].log_softmax(dim=1)
+        logits = (
+            model(torch.from_numpy(changed[:, start:end])).logits[0].log_softmax(dim=1)
+        )
         inside = [place for place in places if start <= place < end]
         losses += [-logits[place - start, ids[0, place]].item() for place in inside]
     assert len(losses) == len(places)

@@ -11,10 +11,16 @@ from hypothesis.extra.numpy import arrays
 from harness.contracts.samples import rows, with_constants
 from harness.core.errors import ScoreError
 from harness.transforms import pooling
-from harness.transforms.affine import LEAST_VARIANCE, Affine, Moments, principal_directions
+from harness.transforms.affine import (
+    LEAST_VARIANCE,
+    Affine,
+    Moments,
+    principal_directions,
+)
 
 WIDTH = 3
-# A grid of eighths, so that hypothesis finds equal rows and constant columns, and shrinks well.
+# A grid of eighths, so that hypothesis finds equal rows and constant columns, and
+# shrinks well.
 GRID = st.integers(-800, 800).map(lambda eighths: np.float32(eighths / 8))
 ROWS = arrays(np.float32, st.tuples(st.integers(1, 12), st.just(WIDTH)), elements=GRID)
 
@@ -32,9 +38,13 @@ def assert_same(one: Moments, other: Moments) -> None:
 @given(ROWS)
 def test_moments_are_the_mean_and_the_population_covariance(x):
     moments = Moments.of(x)
-    np.testing.assert_allclose(moments.mean, x.mean(axis=0, dtype=np.float64), atol=1e-10)
+    np.testing.assert_allclose(
+        moments.mean, x.mean(axis=0, dtype=np.float64), atol=1e-10
+    )
     np.testing.assert_allclose(moments.covariance, np.cov(x.T, ddof=0), atol=1e-8)
-    np.testing.assert_allclose(moments.uncentred, x.T.astype(float) @ x / len(x), atol=1e-8)
+    np.testing.assert_allclose(
+        moments.uncentred, x.T.astype(float) @ x / len(x), atol=1e-8
+    )
 
 
 @given(st.lists(ROWS, min_size=1, max_size=5), st.randoms(use_true_random=False))
@@ -72,7 +82,11 @@ def test_a_constant_coordinate_has_no_variance_at_all(count):
     """Not even the ulp by which a sum of equal float64 numbers misses their multiple."""
     x = with_constants(rows(count, 4)).astype(np.float64) * np.pi
     parts = (Moments.of(part) for part in np.split(x, [1, count // 2 + 1]) if len(part))
-    for moments in (Moments.of(x), Moments.of(x, np.arange(3, 3 + count)), Moments.merged(parts)):
+    for moments in (
+        Moments.of(x),
+        Moments.of(x, np.arange(3, 3 + count)),
+        Moments.merged(parts),
+    ):
         assert not moments.scatter[-3:].any()
 
 
@@ -107,8 +121,12 @@ def test_principal_directions_take_the_matrix_apart(width, seed):
     found = principal_directions(matrix)
     assert found.rank == width
     assert (np.diff(found.values) <= 0).all()
-    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(width), atol=1e-12)
-    np.testing.assert_allclose((found.vectors * found.values) @ found.vectors.T, matrix, atol=1e-12)
+    np.testing.assert_allclose(
+        found.vectors.T @ found.vectors, np.eye(width), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        (found.vectors * found.values) @ found.vectors.T, matrix, atol=1e-12
+    )
 
 
 @given(st.integers(1, 8), st.integers(0, 1000))

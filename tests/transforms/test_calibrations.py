@@ -95,7 +95,10 @@ CHAINS = [
     ((Natsv(2), SN()), lambda x: plain_sn(plain_natsv(x, 2))),
     ((SN(), Whitening(4)), lambda x: plain_whitening(plain_sn(x), 4)),
     ((Natsv(2), Whitening(3)), lambda x: plain_whitening(plain_natsv(x, 2), 3)),
-    ((Natsv(1, True), SN(), Natsv(2)), lambda x: plain_natsv(plain_sn(plain_natsv(x, 1, True)), 2)),
+    (
+        (Natsv(1, True), SN(), Natsv(2)),
+        lambda x: plain_natsv(plain_sn(plain_natsv(x, 1, True)), 2),
+    ),
 ]
 
 
@@ -104,7 +107,9 @@ CHAINS = [
 def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streamed):
     view, pairs = view_of(rows(30, 6))
     moments, _ = view.moments("target", pairs.sentences)
-    data = FitCorpusVectors(moments if streamed else view.matrix[view.rows(pairs.sentences)])
+    data = FitCorpusVectors(
+        moments if streamed else view.matrix[view.rows(pairs.sentences)]
+    )
     found = view.matrix
     for transform in fit(Method(BERT_MINI, MEAN, posts, "target"), data, NEVER_DRAWN):
         found = transform(found)
@@ -129,7 +134,11 @@ def test_whitening_gives_the_identity_as_covariance(seed):
 @pytest.mark.parametrize(
     ("post", "shape", "span"),
     [(post, (30, 6), 6) for post in (Natsv(6), Natsv(7), Natsv(6, True), Whitening(7))]
-    + [(Natsv(5), (5, 20), 5), (Natsv(4, True), (5, 20), 4), (Whitening(5), (5, 20), 4)],
+    + [
+        (Natsv(5), (5, 20), 5),
+        (Natsv(4, True), (5, 20), 4),
+        (Whitening(5), (5, 20), 4),
+    ],
 )
 def test_more_directions_than_there_are_is_refused(post, shape, span):
     why = rf"span only {span} of {shape[1]} dimensions \({shape[0]} rows\).*smaller k$"
@@ -146,7 +155,9 @@ OF_A_RUN = {
     "+natsv:10@target": lambda x: plain_natsv(x, 10),
     "+natsv-c:1@target": lambda x: plain_natsv(x, 1, centred=True),
     "+sn+natsv:6@target": lambda x: plain_natsv(plain_sn(x), 6),
-    "+whitening@target": lambda x: plain_whitening(x, 255),  # a layer norm takes one away
+    "+whitening@target": lambda x: plain_whitening(
+        x, 255
+    ),  # a layer norm takes one away
     "+whitening:128@target": lambda x: plain_whitening(x, 128),
 }
 
@@ -154,18 +165,28 @@ OF_A_RUN = {
 @pytest.mark.slow
 def test_scores_of_a_run_are_those_of_the_formulas_on_the_same_vectors(tmp_path):
     library = TaskLoader(Places(tmp_path / "cache"), {})
-    task = replace(load_registry().tasks["mini-sts"], splits=("test",))  # which is all of @target
+    task = replace(
+        load_registry().tasks["mini-sts"], splits=("test",)
+    )  # which is all of @target
     methods = [load_registry().parse(f"bert-mini.mean{post}") for post in OF_A_RUN]
     outcomes = execute(
         planned_cells(methods, [task], seeds=1), RunContext(library, Store(tmp_path))
     )
-    scores = {done.cell.method: done.record.scores["spearman"]["all"] for done in outcomes}
+    scores = {
+        done.cell.method: done.record.scores["spearman"]["all"] for done in outcomes
+    }
     key = BERT_MINI.identify(library.places.encoder(BERT_MINI)).key
     pairs = library.texts(task).pairs
-    x = MEAN(EncoderCache.open(tmp_path / "cache", key).read(pairs.sentences, layers=(4,)))
+    x = MEAN(
+        EncoderCache.open(tmp_path / "cache", key).read(pairs.sentences, layers=(4,))
+    )
     for post, plain in OF_A_RUN.items():
         a, b = np.split(plain(x), 2)  # fitted on both columns, with repetitions
-        cosine = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+        cosine = (
+            (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+        )
         # In points: another rounding of cosines swaps a few neighbouring ranks.
-        expected = pytest.approx(100 * spearmanr(cosine, pairs.gold).statistic, abs=1e-3)
+        expected = pytest.approx(
+            100 * spearmanr(cosine, pairs.gold).statistic, abs=1e-3
+        )
         assert scores[f"bert-mini.mean{post}"] == expected, post

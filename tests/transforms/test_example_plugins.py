@@ -27,7 +27,9 @@ def test_all_but_the_top_is_algorithm_1(directions):
     centred = x - x.mean(axis=0)
     _, _, components = np.linalg.svd(centred, full_matrices=False)
     wanted = centred - sum(np.outer(centred @ u, u) for u in components[:directions])
-    np.testing.assert_allclose(fitted(x), wanted, rtol=0, atol=1e-10 * np.abs(centred).max())
+    np.testing.assert_allclose(
+        fitted(x), wanted, rtol=0, atol=1e-10 * np.abs(centred).max()
+    )
 
 
 def test_all_but_the_top_nulls_a_hundredth_of_the_dimensions():
@@ -48,7 +50,9 @@ def test_soft_zca_is_its_formula(epsilon):
     weight = vectors @ np.diag((values + float(epsilon)) ** -0.5) @ vectors.T
     wanted = (x - x.mean(axis=0)) @ weight
     fitted = post.fit(x, np.random.default_rng(0))
-    np.testing.assert_allclose(fitted(x), wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+    np.testing.assert_allclose(
+        fitted(x), wanted, rtol=0, atol=1e-10 * np.abs(wanted).max()
+    )
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "inf", "nan", "small"])

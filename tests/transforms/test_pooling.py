@@ -25,7 +25,10 @@ from harness.transforms.pooling import (
     ("pooling", "layers"),
     [
         (MEAN, [4]),
-        (FIRST_LAST, [1, 4]),  # BERT-flow's "last2avg", BERT-whitening's "first-last-avg"
+        (
+            FIRST_LAST,
+            [1, 4],
+        ),  # BERT-flow's "last2avg", BERT-whitening's "first-last-avg"
         (STATIC_LAST, [0, 4]),  # "first-last avg." as printed in SimCSE's Table 5
         (LAST2, [3, 4]),
         (SECOND_LAST, [3]),  # bert-as-service
@@ -33,7 +36,9 @@ from harness.transforms.pooling import (
 )
 def test_a_mean_is_over_the_hidden_states_that_its_name_stands_for(pooling, layers):
     whole = encoding(depth=4)
-    plain = sum(whole.mean[:, layer].astype(np.float64) for layer in layers) / len(layers)
+    plain = sum(whole.mean[:, layer].astype(np.float64) for layer in layers) / len(
+        layers
+    )
     assert relative_gap(pooling(whole), plain) <= ROUNDING
     assert pooling.hidden_states(4) == tuple(layers)
 

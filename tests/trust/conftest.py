@@ -12,15 +12,22 @@ from measurements import write_attempts
 from harness.core.environment import commit
 from harness.report.measured import Attempts
 
-SECONDS_TO_SAY = 10.0  # between two lines of progress, after each of which the counts are stored
+SECONDS_TO_SAY = (
+    10.0  # between two lines of progress, after each of which the counts are stored
+)
 
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--soak", metavar="TOML", help="Try the long form, and write the counts beside this file."
+        "--soak",
+        metavar="TOML",
+        help="Try the long form, and write the counts beside this file.",
     )
     parser.addoption(
-        "--tries", metavar="N", type=int, help="How often --soak tries each part of an attack."
+        "--tries",
+        metavar="N",
+        type=int,
+        help="How often --soak tries each part of an attack.",
     )
 
 
@@ -62,7 +69,9 @@ class Attacked:
 @pytest.fixture
 def attacked(request):
     """The counts of one test, a part of the attack of its module; stored also where it is cut."""
-    rows, tries = (request.config.getoption(name, default=None) for name in ("--soak", "--tries"))
+    rows, tries = (
+        request.config.getoption(name, default=None) for name in ("--soak", "--tries")
+    )
     part = request.node.name.removeprefix("test_").replace("_", " ")
     made = Attacked(request.module.ATTACK, part, Path(rows) if rows else None, tries)
     yield made

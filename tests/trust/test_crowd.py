@@ -33,7 +33,9 @@ LOCKS = {"with locks": "", "without locks": WITHOUT_LOCKS}
 @pytest.mark.parametrize("locks", LOCKS)
 def test_no_note_of_a_crowd_is_lost(attacked, tmp_path, locks):
     each = attacked.times(20, 200)
-    noting = [start(n, each, cwd=tmp_path, code=LOCKS[locks] + NOTING) for n in range(8)]
+    noting = [
+        start(n, each, cwd=tmp_path, code=LOCKS[locks] + NOTING) for n in range(8)
+    ]
     for process in noting:
         _, err = process.communicate(timeout=600)
         assert process.returncode == 0, err
@@ -58,7 +60,17 @@ def test_a_crowd_measures_what_one_process_measures_alone(attacked, tmp_path, lo
         cleaner = start(cwd=crowd, code=code + CLEARING)
         # Two processes a method: they write the same record, and the same note.
         processes = [
-            start("run", "-m", m, "-t", "mini-sts", "-t", "sts-b", cwd=crowd, code=code + MAIN)
+            start(
+                "run",
+                "-m",
+                m,
+                "-t",
+                "mini-sts",
+                "-t",
+                "sts-b",
+                cwd=crowd,
+                code=code + MAIN,
+            )
             for m in (*METHODS, *METHODS)
         ]
         for process in processes:

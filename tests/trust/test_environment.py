@@ -15,7 +15,8 @@ from harness.cli import main
 
 ATTACK = "environment"
 RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--overwrite")
-# Of each circumstance: a line of the shell around "$@", and the status that is right there.
+# Of each circumstance: a line of the shell around "$@", and the status that is right
+# there.
 CIRCUMSTANCES = {
     "closed stdout": ('"$@" >&-', 0),
     "closed stderr": ('"$@" 2>&-', 0),
@@ -49,7 +50,11 @@ def here(filled, tmp_path):
 
 def shell(line, folder, *arguments, code=MAIN):
     dropped = ("HARNESS", "PYTHONUNBUFFERED")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(dropped)
+    }
     own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(folder / "cache")}
     return subprocess.run(
         ["bash", "-c", line, "bash", sys.executable, "-c", code, *(arguments or RUN)],
@@ -61,7 +66,9 @@ def shell(line, folder, *arguments, code=MAIN):
     )
 
 
-@pytest.mark.parametrize("name", rest_slow(CIRCUMSTANCES, "a full stdout", "plain ASCII"))
+@pytest.mark.parametrize(
+    "name", rest_slow(CIRCUMSTANCES, "a full stdout", "plain ASCII")
+)
 def test_the_score_or_one_line(attacked, filled, here, name):
     line, status = CIRCUMSTANCES[name]
     done = shell(line, here)
@@ -80,7 +87,8 @@ SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
 RECORD = r"harness: runs/records/.*/mini-sts/seed-0\.\w+: "
 WRITING_ERRORS, FULL = "Read-only file system", "No space left on device"
 NO_SHARD = rf"{SHARD}{WRITING_ERRORS}; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
-# Of each mount: its commands, the command of the harness, its status, and what is said then.
+# Of each mount: its commands, the command of the harness, its status, and what is said
+# then.
 MOUNTS = {
     "a cache that may only be read": (CACHE, RUN, 0, ""),
     "results that may only be read, all done": (RUNS, RUN[:-1], 0, ""),
@@ -88,18 +96,32 @@ MOUNTS = {
     "both may only be read, all done": (f"{RUNS} && {CACHE}", RUN[:-1], 0, ""),
     "a cache that may only be read and lacks a task": (CACHE, TWO_TASKS, 1, NO_SHARD),
     "a full disk": (TMPFS.format("64k", "cache"), RUN, 1, rf"{SHARD}{FULL} \(1 cell\)"),
-    "a disk that fills": (TMPFS.format("700k", "cache"), THREE_TASKS, 1, f"{SHARD}{FULL}"),
+    "a disk that fills": (
+        TMPFS.format("700k", "cache"),
+        THREE_TASKS,
+        1,
+        f"{SHARD}{FULL}",
+    ),
     "results on a full disk": (TMPFS.format("8k", "runs"), RUN, 1, f"{RECORD}{FULL}"),
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(MOUNTS, "a full disk", "results on a full disk"))
-def test_a_disk_that_takes_nothing_costs_no_number(attacked, filled, here, tmp_path, name):
+@pytest.mark.parametrize(
+    "name", rest_slow(MOUNTS, "a full disk", "results on a full disk")
+)
+def test_a_disk_that_takes_nothing_costs_no_number(
+    attacked, filled, here, tmp_path, name
+):
     mounts, command, status, complaint = MOUNTS[name]
     inside = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c"]
-    if subprocess.run([*inside, mounts], cwd=here, capture_output=True, check=False).returncode:
-        pytest.skip("this system lets nobody mount a folder in a name space of their own")
-    # What was measured lies on what was mounted, so the last command copies it from there.
+    if subprocess.run(
+        [*inside, mounts], cwd=here, capture_output=True, check=False
+    ).returncode:
+        pytest.skip(
+            "this system lets nobody mount a folder in a name space of their own"
+        )
+    # What was measured lies on what was mounted, so the last command copies it from
+    # there.
     kept = tmp_path / "kept"
     line = f'{mounts} && "$@"; status=$?; cp -r runs {kept}; exit $status'
     done = shell(f'{" ".join(inside)} {shlex.quote(line)} bash "$@"', here, *command)
@@ -134,8 +156,24 @@ def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, here):
 
 
 UNMADE = {
-    "--output": ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--limit", "4", "-o"),
-    "--cache or HARNESS_CACHE_DIR": ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--cache"),
+    "--output": (
+        "run",
+        "-m",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "--limit",
+        "4",
+        "-o",
+    ),
+    "--cache or HARNESS_CACHE_DIR": (
+        "run",
+        "-m",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "--cache",
+    ),
     "another path": ("export", "bert-mini"),
     "--out": ("train", "simcse-unsup", "--from", "bert-mini", "--dev", "none", "--out"),
     "--data-dir or HARNESS_DATA_DIR": ("fetch", "sts-raw", "--data-dir"),
@@ -170,7 +208,15 @@ LONG = (
     ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--limit", DIGITS),
     ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--jobs", DIGITS),
     ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--shard", f"1/{DIGITS}"),
-    ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--scheduler", f"local:{DIGITS}"),
+    (
+        "run",
+        "-m",
+        "glove-mini.mean",
+        "-t",
+        "mini-sts",
+        "--scheduler",
+        f"local:{DIGITS}",
+    ),
     ("run", "-m", "bert-mini.mean", "-t", "mini-sts", "--batch-tokens", DIGITS),
     ("cache", "gc", "--max-size", f"{DIGITS}GB"),
     ("explain", f"sif.t1/{DIGITS}/x"),
@@ -179,7 +225,9 @@ LONG = (
 
 
 @pytest.mark.parametrize("command", LONG, ids=range(len(LONG)))
-def test_a_word_of_5000_digits_is_wrong_usage(attacked, command, tmp_path, monkeypatch, capfd):
+def test_a_word_of_5000_digits_is_wrong_usage(
+    attacked, command, tmp_path, monkeypatch, capfd
+):
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
@@ -187,5 +235,14 @@ def test_a_word_of_5000_digits_is_wrong_usage(attacked, command, tmp_path, monke
     err = capfd.readouterr().err
     assert ended.value.code == 2, err
     assert "unexpected" not in err
-    assert len([line for line in err.splitlines() if line.startswith(("harness:", "Error:"))]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in err.splitlines()
+                if line.startswith(("harness:", "Error:"))
+            ]
+        )
+        == 1
+    )
     attacked.count("refused")

@@ -17,7 +17,15 @@ from harness.results.records import read_committed
 ATTACK = "flip"
 CORPORA = load_registry().corpora
 RUN = (
-    *("run", "-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@mini-text", "-t", "mini-sts"),
+    *(
+        "run",
+        "-m",
+        "glove-mini.mean",
+        "-m",
+        "glove-mini.mean+sn@mini-text",
+        "-t",
+        "mini-sts",
+    ),
     *("-m", "words.mean", "--encoder", "words=words.txt"),
 )
 # Kinds of files by their places, and what is removed for them to be read again.
@@ -38,7 +46,9 @@ def filled(tmp_path_factory):
     words = dict.fromkeys(
         " ".join(islice(CORPORA["mini-text"].sentences(EMBEDDED_DATA), 200)).split()
     )
-    lines = (f"{word} {' '.join(f'{x:.4f}' for x in dice.normal(size=8))}" for word in words)
+    lines = (
+        f"{word} {' '.join(f'{x:.4f}' for x in dice.normal(size=8))}" for word in words
+    )
     (folder / "words.txt").write_text("\n".join(lines) + "\n")
     assert run(*RUN, cwd=folder).status == 0
     return folder
@@ -66,14 +76,24 @@ def change_a_type(content, _):
     content[:] = content.replace(b"F32", b"I32").replace(b"F64", b"I64")
 
 
-READ_ERRORS = (flip_a_bit, change_a_byte_of_the_head, cut, change_a_digit, change_a_type)
+READ_ERRORS = (
+    flip_a_bit,
+    change_a_byte_of_the_head,
+    cut,
+    change_a_digit,
+    change_a_type,
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
     pattern, removed = KINDS[kind]
-    files = [path.relative_to(filled) for path in sorted(filled.glob(pattern)) if path.is_file()]
+    files = [
+        path.relative_to(filled)
+        for path in sorted(filled.glob(pattern))
+        if path.is_file()
+    ]
     assert files
     dice, true = random.Random(kind), scores(filled / "runs")
     for number in range(attacked.times(1, 100)):

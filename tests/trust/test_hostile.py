@@ -23,8 +23,33 @@ from harness.report.latex import latex_escape, spelt
 ATTACK = "hostile"
 COMMIT = "1" * 40
 PARTS = (
-    *("..", ".", "", "/", "~", "C:", "\\", "..\\..", "\0", "\n", "%2e%2e", "a" * 300, "\u202e"),
-    *("data", "texts", "models", "me", "pinned", COMMIT, "refs", "main", ".harness", "pins.json"),
+    *(
+        "..",
+        ".",
+        "",
+        "/",
+        "~",
+        "C:",
+        "\\",
+        "..\\..",
+        "\0",
+        "\n",
+        "%2e%2e",
+        "a" * 300,
+        "\u202e",
+    ),
+    *(
+        "data",
+        "texts",
+        "models",
+        "me",
+        "pinned",
+        COMMIT,
+        "refs",
+        "main",
+        ".harness",
+        "pins.json",
+    ),
     *("datasets", "a.txt", "b.txt", "con", "index.json", "-rf", "$HOME"),
 )
 ANY = Download("https://host/any", r"texts/\1", keep=r"(.*)", unpacked=500)
@@ -36,7 +61,9 @@ def names(dice):
 
 def packed(dice, path):
     """An archive of some members, each of them a file, a link, a device or a folder."""
-    members = [(names(dice), dice.randbytes(dice.choice([0, 9, 300]))) for _ in range(3)]
+    members = [
+        (names(dice), dice.randbytes(dice.choice([0, 9, 300]))) for _ in range(3)
+    ]
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w") as archive:
             for name, content in members:
@@ -48,9 +75,17 @@ def packed(dice, path):
         for name, content in members:
             info = tarfile.TarInfo(name)
             info.type = dice.choice(
-                [*[tarfile.REGTYPE] * 6, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE]
+                [
+                    *[tarfile.REGTYPE] * 6,
+                    tarfile.SYMTYPE,
+                    tarfile.LNKTYPE,
+                    tarfile.FIFOTYPE,
+                ]
             )
-            info.linkname, info.size = "/etc/passwd", len(content) if info.isreg() else 0
+            info.linkname, info.size = (
+                "/etc/passwd",
+                len(content) if info.isreg() else 0,
+            )
             archive.addfile(info, io.BytesIO(content))
 
 
@@ -70,9 +105,15 @@ def test_an_archive_stays_in_its_folder_or_leaves_nothing(attacked, suffix, tmp_
         complaint = None
         try:
             placed = unpack_archive(archive, ANY, here / "into")
-        except (DataError, OSError) as error:  # also a name that this file system does not take
+        except (
+            DataError,
+            OSError,
+        ) as error:  # also a name that this file system does not take
             complaint, placed = error, {}
-        assert {*snapshot(here)} == {archive.name, *(f"into/{name}" for name in placed)}, complaint
+        assert {*snapshot(here)} == {
+            archive.name,
+            *(f"into/{name}" for name in placed),
+        }, complaint
         assert not any(path.is_symlink() for path in here.rglob("*"))
         shutil.rmtree(here)
         attacked.count("refused" if complaint else "right")
@@ -94,16 +135,64 @@ def test_a_pin_names_files_below_the_folder_and_digests_alone(attacked):
 
 
 PIECES = (
-    *("<script>", "</td>", "<img src=x onerror=alert(1)>", "<!--", "-->", "<!-- /leaderboard -->"),
-    *("[a](javascript:b)", "![", "](", "`", "``", "|", "\n", "\n\n# ", "\n---\n", "\n- ", "1. "),
-    *("\\", "\\input{x}", "{", "}", "$", "%", "&", "#", "_", "^", "~", "*", "**", "&lt;", "&#60;"),
-    *("\x00", "\x85", "\u2028", "=1+1", "word", " ", "http://example.org", "<http://a.b>"),
+    *(
+        "<script>",
+        "</td>",
+        "<img src=x onerror=alert(1)>",
+        "<!--",
+        "-->",
+        "<!-- /leaderboard -->",
+    ),
+    *(
+        "[a](javascript:b)",
+        "![",
+        "](",
+        "`",
+        "``",
+        "|",
+        "\n",
+        "\n\n# ",
+        "\n---\n",
+        "\n- ",
+        "1. ",
+    ),
+    *(
+        "\\",
+        "\\input{x}",
+        "{",
+        "}",
+        "$",
+        "%",
+        "&",
+        "#",
+        "_",
+        "^",
+        "~",
+        "*",
+        "**",
+        "&lt;",
+        "&#60;",
+    ),
+    *(
+        "\x00",
+        "\x85",
+        "\u2028",
+        "=1+1",
+        "word",
+        " ",
+        "http://example.org",
+        "<http://a.b>",
+    ),
 )
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 TAGS = ("paragraph", "table", "thead", "tbody", "tr", "th", "td")
 ALLOWED = {"inline", "text", "code_inline", "text_special"}
 ALLOWED |= {f"{tag}_{side}" for tag in TAGS for side in ("open", "close")}
-COMMANDS = {command for shown in spelt().values() for command in re.findall(r"\\([a-z]+)", shown)}
+COMMANDS = {
+    command
+    for shown in spelt().values()
+    for command in re.findall(r"\\([a-z]+)", shown)
+}
 
 
 def test_a_text_of_a_table_is_no_markup_and_no_command(attacked):
@@ -111,11 +200,15 @@ def test_a_text_of_a_table_is_no_markup_and_no_command(attacked):
     for _ in range(attacked.times(500, 50_000)):
         text = "".join(dice.choices(PIECES, k=dice.randint(1, 8)))
         cell = markdown.table(["a", "b"], [[markdown.escape(text), "c"]])
-        tokens = [t for token in PARSER.parse(cell) for t in (token, *(token.children or ()))]
+        tokens = [
+            t for token in PARSER.parse(cell) for t in (token, *(token.children or ()))
+        ]
         assert {token.type for token in tokens} <= ALLOWED, repr(text)
         assert len([token for token in tokens if token.type == "td_open"]) == 2
         line = latex_escape(text)
         assert "\n" not in line
-        assert set(re.findall(r"\\([a-zA-Z]+)", line)) <= COMMANDS | {"texttt"}, repr(text)
+        assert set(re.findall(r"\\([a-zA-Z]+)", line)) <= COMMANDS | {"texttt"}, repr(
+            text
+        )
         assert not re.search(r"(?<!\\)[%#&_]", line.replace("\\\\", ""))
         attacked.count("right")

@@ -31,7 +31,10 @@ def drawn(dice):
         case 1:
             x, y = np.tanh(x), dice.integers(0, 6, size).astype(np.float64)
         case 2:
-            x, y = x * 10.0 ** dice.integers(-200, 200), y * 10.0 ** dice.integers(-200, 200)
+            x, y = (
+                x * 10.0 ** dice.integers(-200, 200),
+                y * 10.0 ** dice.integers(-200, 200),
+            )
     return x, y
 
 
@@ -52,7 +55,8 @@ def test_correlations_and_areas_are_those_of_scipy_and_scikit_learn(attacked):
         attacked.count("right")
 
 
-# Of each encoding that has no score: what becomes of its rows, and what the run says of it.
+# Of each encoding that has no score: what becomes of its rows, and what the run says of
+# it.
 BROKEN = {
     "no number": (lambda rows: rows * np.nan, "not finite"),
     "infinite": (lambda rows: rows + np.inf, "not finite"),
@@ -62,10 +66,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_vectors_without_a_score_are_refused_or_undefined(attacked, kind, tmp_path, monkeypatch):
+def test_vectors_without_a_score_are_refused_or_undefined(
+    attacked, kind, tmp_path, monkeypatch
+):
     harm, complaint = BROKEN[kind]
     rows = FakeEncoder._rows
-    monkeypatch.setattr(FakeEncoder, "_rows", lambda encoder, text: harm(rows(encoder, text)))
+    monkeypatch.setattr(
+        FakeEncoder, "_rows", lambda encoder, text: harm(rows(encoder, text))
+    )
     planned = planned_cells([method("mean", encoder=FakeConfig())], [TOY], seeds=1)
     store = Store(tmp_path / "runs")
     [outcome] = execute(planned, RunContext(library(tmp_path), store))
@@ -83,7 +91,9 @@ def test_vectors_without_a_score_are_refused_or_undefined(attacked, kind, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bert-mini", pytest.param("minilm", marks=pytest.mark.weights)])
+@pytest.mark.parametrize(
+    "name", ["bert-mini", pytest.param("minilm", marks=pytest.mark.weights)]
+)
 def test_neither_threads_nor_batches_move_a_score(attacked, name, tmp_path):
     methods = ("-m", f"{name}.mean", "-m", f"{name}.mean+whitening:64@target")
     command = ("run", *methods, "-t", "mini-sts")
@@ -94,7 +104,14 @@ def test_neither_threads_nor_batches_move_a_score(attacked, name, tmp_path):
     assert len(true) == 2
 
     def measured(output, *options, threads):
-        again = run(*command, "--output", output, *options, cwd=tmp_path, OMP_NUM_THREADS=threads)
+        again = run(
+            *command,
+            "--output",
+            output,
+            *options,
+            cwd=tmp_path,
+            OMP_NUM_THREADS=threads,
+        )
         assert again.status == 0, again.err
         [found] = [scores(path) for path in tmp_path.glob(f"{output}*")]
         attacked.count("right")
@@ -105,4 +122,7 @@ def test_neither_threads_nor_batches_move_a_score(attacked, name, tmp_path):
         assert largest_move(true, again) <= CACHED
     for tokens in ("1", "64"):
         other = ("--cache", tmp_path / f"tokens-{tokens}", "--batch-tokens", tokens)
-        assert largest_move(true, measured(f"batch-{tokens}", *other, threads="2")) <= ENCODED
+        assert (
+            largest_move(true, measured(f"batch-{tokens}", *other, threads="2"))
+            <= ENCODED
+        )

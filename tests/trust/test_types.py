@@ -40,7 +40,9 @@ def trials(path):
     """The trials of a search, beside that search."""
     searches = path.parents[2] / "questions" / "searches"
     searches.mkdir(parents=True, exist_ok=True)
-    shutil.copy(RESULTS / "questions" / "searches" / path.with_suffix(".toml").name, searches)
+    shutil.copy(
+        RESULTS / "questions" / "searches" / path.with_suffix(".toml").name, searches
+    )
     return read_searches(searches)
 
 
@@ -50,7 +52,10 @@ FILES = {
     "table": ("papers/sif.t1.toml", load_table),
     "claims": ("questions/claims.toml", lambda path: read_claims(path, published())),
     "traps": ("questions/traps.toml", lambda path: read_rows(Trap, path, "trap")),
-    "reference": ("references/mteb.json", lambda path: read_references(path.parents[1])),
+    "reference": (
+        "references/mteb.json",
+        lambda path: read_references(path.parents[1]),
+    ),
     "record": ("seed-0.json", read_record),
     "records": (GLOVE, read_committed),
     "notes": ("not-run.json", lambda path: read_failures(path.parent)),
@@ -59,7 +64,10 @@ FILES = {
         lambda path: read_comparisons(path.parents[2]),
     ),
     "intervals": ("records/claims.json", lambda path: read_intervals(path.parents[1])),
-    "search": ("questions/searches/2-dropout.toml", lambda path: read_searches(path.parent)),
+    "search": (
+        "questions/searches/2-dropout.toml",
+        lambda path: read_searches(path.parent),
+    ),
     "trials": ("records/searches/2-dropout.json", trials),
     "pins": ("pins.json", lambda path: Pins(path).read()),
 }
@@ -89,7 +97,8 @@ JUNK = st.recursive(
     | st.text(max_size=8)
     | st.sampled_from(["1e999", "", "../x", "a" * 300, 10**400, -1, 0, 1 << 63]),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
     ),
     max_leaves=5,
 )
@@ -124,7 +133,13 @@ def toml(value):
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return "nan" if math.isnan(value) else repr(value) if math.isfinite(value) else "inf"
+        return (
+            "nan"
+            if math.isnan(value)
+            else repr(value)
+            if math.isfinite(value)
+            else "inf"
+        )
     if isinstance(value, dict):
         inner = ", ".join(f"{json.dumps(str(k))} = {toml(v)}" for k, v in value.items())
         return f"{{{inner}}}"
@@ -133,7 +148,11 @@ def toml(value):
     return json.dumps("null" if value is None else value)
 
 
-SEALED = {"comparisons", "intervals", "trials"}  # whose seal is made to fit what they say
+SEALED = {
+    "comparisons",
+    "intervals",
+    "trials",
+}  # whose seal is made to fit what they say
 
 
 def written(path, tree):
@@ -158,8 +177,24 @@ def read_or_refuse(attacked, parser, path):
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(
     "text",
-    [DEEP, f"a = {DEEP}", f'{{"a": {DEEP}', f"a = {DIGITS}", f'{{"a": {DIGITS}}}', "\0", "\udcff"],
-    ids=["deep", "deep table", "deep object", "digits", "digits in JSON", "NUL", "no UTF-8"],
+    [
+        DEEP,
+        f"a = {DEEP}",
+        f'{{"a": {DEEP}',
+        f"a = {DIGITS}",
+        f'{{"a": {DIGITS}}}',
+        "\0",
+        "\udcff",
+    ],
+    ids=[
+        "deep",
+        "deep table",
+        "deep object",
+        "digits",
+        "digits in JSON",
+        "NUL",
+        "no UTF-8",
+    ],
 )
 def test_what_no_parser_takes_is_refused(attacked, name, text, tmp_path):
     path, parser = good_file(name, tmp_path)

@@ -17,5 +17,6 @@ def embed(texts: list[str]) -> np.ndarray:
     return np.array(counts, np.float32).reshape(len(texts), len(LETTERS)) + 1e-3
 
 
-# A folder of Hugging Face or sentence-transformers needs no plug-in: --encoder NAME=PATH.
+# A folder of Hugging Face or sentence-transformers needs no plug-in: --encoder
+# NAME=PATH.
 ENCODERS = (FunctionConfig("mine", embed, trained_on="nothing", licence="CC0-1.0"),)

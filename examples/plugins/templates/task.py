@@ -11,7 +11,8 @@ import numpy as np
 
 from harness import Asset, Pairs, Task, UsageError
 
-# Read a file here: one beside this module, or one below the data folder that `load` is given.
+# Read a file here: one beside this module, or one below the data folder that `load` is
+# given.
 ROWS = {
     "test": (
         ("A man is eating.", "Someone eats.", 4.2),
@@ -33,8 +34,11 @@ class Mine:
         return Pairs(a, b, np.array([row[2] for row in rows]), ("mine",) * len(rows))
 
 
-# Where the files lie: paths below the data folder, or none for what lies beside this module.
-ASSETS = (Asset("mine", "three pairs", (), "their author", "CC BY 4.0", "comes with FILE"),)
+# Where the files lie: paths below the data folder, or none for what lies beside this
+# module.
+ASSETS = (
+    Asset("mine", "three pairs", (), "their author", "CC BY 4.0", "comes with FILE"),
+)
 TASKS = (
     Task(
         name="mine",

@@ -1,7 +1,7 @@
 """The addresses that a fetch would ask, in order: listed without a network, or looked at.
 
-`harness fetch --dry-run` lists them for somebody with a browser; `--check` asks for each by HEAD
-and says which of them are there.
+`harness fetch --dry-run` lists them for somebody with a browser; `--check` asks for
+each by HEAD and says which of them are there.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def addresses_of(thing: Asset | EncoderConfig) -> tuple[Address, ...]:
     if not isinstance(source, Hub):
         return ()
     repository = Address(
-        asset=thing.name, part="model", source=f"hub {source.repo}", url=hub.model_address(source)
+        asset=thing.name,
+        part="model",
+        source=f"hub {source.repo}",
+        url=hub.model_address(source),
     )
     return (repository,)
 
@@ -74,7 +77,11 @@ def _of_source(asset: Asset, part: AssetPart, source: Source) -> Iterator[Addres
             continue
         asked.add(url)
         yield Address(
-            asset=asset.name, part=part.name, source=source.name, url=url, sha256=download.sha256
+            asset=asset.name,
+            part=part.name,
+            source=source.name,
+            url=url,
+            sha256=download.sha256,
         )
 
 
@@ -106,14 +113,18 @@ def parts_without(looked: Iterable[Looked]) -> list[tuple[str, str]]:
     for one in looked:
         address = one.address
         alive_by_source = sources.setdefault((address.asset, address.part), {})
-        alive_by_source[address.source] = alive_by_source.get(address.source, True) and one.alive
+        alive_by_source[address.source] = (
+            alive_by_source.get(address.source, True) and one.alive
+        )
     return [part for part, alive in sources.items() if not any(alive.values())]
 
 
 def listing(thing: Asset | EncoderConfig) -> list[str]:
     """What would be asked for a thing, and the files that come of it, in lines for people."""
     if not isinstance(thing, Asset):
-        lines = [f"  1. {address.source}: {address.url}" for address in addresses_of(thing)]
+        lines = [
+            f"  1. {address.source}: {address.url}" for address in addresses_of(thing)
+        ]
         return [f"{thing.name}: {thing.source}", *lines]
     if not thing.every_part:
         return [f"{thing.name}: no address; {thing.source}: {thing.get}"]

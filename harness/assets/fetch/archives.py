@@ -22,15 +22,20 @@ COPIED_BYTES = 2**18
 # What the readers of archives raise; RuntimeError for one that is encrypted.
 UNPACKING_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
-    *(EOFError, RuntimeError, ValueError, LookupError),  # the last for a member without a name
+    *(
+        EOFError,
+        RuntimeError,
+        ValueError,
+        LookupError,
+    ),  # the last for a member without a name
 )
 
 
 def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
     """The wanted members into the folder, all of them or none: their paths in it and sha256.
 
-    They wait next to the archive until it was read to its end. Names fit in any case of letters, as
-    some systems change it; a path in the folder has that of the archive.
+    They wait next to the archive until it was read to its end. Names fit in any case of
+    letters, as some systems change it; a path in the folder has that of the archive.
     """
     pattern, left = re.compile(str(wanted.keep), re.IGNORECASE), wanted.unpacked
     digests: dict[str, str] = {}
@@ -42,17 +47,23 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
             digest, size = copy_limited(content, waiting / into, left)
             left -= size
             if digests.setdefault(str(into), digest) != digest:
-                raise DataError(f"{wanted.address}: two members are {into}, and they differ")
+                raise DataError(
+                    f"{wanted.address}: two members are {into}, and they differ"
+                )
         for name in digests:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (waiting / name).replace(folder / name)
     except UNPACKING_ERRORS as error:
         why = reason_of(error).rstrip(":")
-        raise DataError(f"{wanted.address}: wanted an archive, found otherwise: {why}") from None
+        raise DataError(
+            f"{wanted.address}: wanted an archive, found otherwise: {why}"
+        ) from None
     finally:
         shutil.rmtree(waiting, ignore_errors=True)
     if not digests:
-        raise DataError(f"{wanted.address}: wanted {wanted.keep} in the archive, found none")
+        raise DataError(
+            f"{wanted.address}: wanted {wanted.keep} in the archive, found none"
+        )
     return digests
 
 

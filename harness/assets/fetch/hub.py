@@ -1,8 +1,8 @@
 """Files of hub repositories, each compared with its digest there.
 
-What a hub says of names, commits and digests is checked before any path is made of it: a hub is
-whatever HF_ENDPOINT names. Models therefore do not come through huggingface_hub's own cache, which
-takes the headers of an answer as names of files.
+What a hub says of names, commits and digests is checked before any path is made of it:
+a hub is whatever HF_ENDPOINT names. Models therefore do not come through
+huggingface_hub's own cache, which takes the headers of an answer as names of files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from harness.assets.fetch.http import (
     errors_in_a_line,
     in_time,
 )
-from harness.assets.snapshots import COMMIT, SHA256, Snapshot, note_main, repository_folder
+from harness.assets.snapshots import (
+    COMMIT,
+    SHA256,
+    Snapshot,
+    note_main,
+    repository_folder,
+)
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import safe
@@ -32,7 +38,11 @@ WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 MODULE_PATTERNS = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
 VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
 MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
-CLAIM_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")  # numbers it claims
+CLAIM_FILES = (
+    "README.md",
+    ".eval_results/*.yaml",
+    ".eval_results/*.yml",
+)  # numbers it claims
 
 GIT_SHA1 = COMMIT  # of a small file, over a header and its bytes
 
@@ -52,7 +62,11 @@ class HubFile:
     def __post_init__(self) -> None:
         if not _stays_inside(self.path):
             raise ValueError("a file whose name leaves its folder")
-        if not (GIT_SHA1.fullmatch(self.git) if self.sha256 is None else _is_sha256(self.sha256)):
+        if not (
+            GIT_SHA1.fullmatch(self.git)
+            if self.sha256 is None
+            else _is_sha256(self.sha256)
+        ):
             raise ValueError("a file without a digest")
 
     def sha256_at(self, place: Path) -> str | None:
@@ -112,14 +126,18 @@ def headers() -> dict[str, str]:
     return build_hf_headers()
 
 
-def download_file(wanted: Download, revision: str | None, target: Path) -> tuple[str, str]:
+def download_file(
+    wanted: Download, revision: str | None, target: Path
+) -> tuple[str, str]:
     """Bring a file that no commit fixes to its place, and return its sha256 and its commit."""
     from huggingface_hub import constants, get_hf_file_metadata
 
     page = f"{constants.ENDPOINT}/{'' if wanted.model else 'datasets/'}{wanted.repo}"
     with errors_in_a_line(wanted.at, page):
         url = address_of(replace(wanted, revision=revision))
-        metadata = in_time(LISTING_SECONDS, lambda: get_hf_file_metadata(url), lambda _: None)
+        metadata = in_time(
+            LISTING_SECONDS, lambda: get_hf_file_metadata(url), lambda _: None
+        )
     commit = commit_answered(wanted.at, page, metadata.commit_hash, revision)
     url = address_of(replace(wanted, revision=commit))
     # A small file has the digest of git as its tag.
@@ -145,7 +163,8 @@ def commit_answered(name: str, page: str, found: object, wanted: str | None) -> 
 class Fetched:
     """A snapshot whose files have all come and been compared; `seal` declares it complete.
 
-    `files` holds the sha256 of each; `head` says that its commit is the repository's newest.
+    `files` holds the sha256 of each; `head` says that its commit is the repository's
+    newest.
     """
 
     snapshot: Snapshot
@@ -166,9 +185,9 @@ class Fetched:
 def model_snapshot(name: str, repo: str, revision: str | None) -> Fetched:
     """Bring a model's files into the hub's cache, each once it has its digest.
 
-    The snapshot is not complete before it is sealed. Raises AssetMissing where a file does not
-    come, DataError for one that is not what the hub lists; those that came before serve the next
-    fetch.
+    The snapshot is not complete before it is sealed. Raises AssetMissing where a file
+    does not come, DataError for one that is not what the hub lists; those that came
+    before serve the next fetch.
     """
     from huggingface_hub import constants, hf_hub_url
 
@@ -215,7 +234,9 @@ def _listing(
                 lambda: [*hub.list_repo_tree(repo, revision=commit, recursive=True)],
                 lambda _: None,
             )
-            listed = {entry.path: entry for entry in tree if isinstance(entry, RepoFile)}
+            listed = {
+                entry.path: entry for entry in tree if isinstance(entry, RepoFile)
+            }
         files = []
         for path in model_files(listed):
             entry = listed[path]
@@ -235,8 +256,14 @@ def _listing(
 def model_files(names: Iterable[str]) -> list[str]:
     """A model's files in a repository, and its claims; no pickle where there is better."""
     matching = [name for name in names if _matches(name, (*MODEL_FILES, *CLAIM_FILES))]
-    better = {name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")}
-    return [n for n in matching if not (n.endswith(".bin") and n.rpartition("/")[0] in better)]
+    better = {
+        name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")
+    }
+    return [
+        n
+        for n in matching
+        if not (n.endswith(".bin") and n.rpartition("/")[0] in better)
+    ]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

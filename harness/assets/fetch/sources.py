@@ -1,8 +1,8 @@
 """Sources of data: each file from the first source that has it, checked before it takes its place.
 
-What a source sends waits in a folder of its own, laid out as the data folder is. It is moved to its
-place once it has been read and found to be what is wanted; a source that sends anything else, or
-nothing, is passed over.
+What a source sends waits in a folder of its own, laid out as the data folder is. It is
+moved to its place once it has been read and found to be what is wanted; a source that
+sends anything else, or nothing, is passed over.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ UNCHECKED_FOLDER = ".harness/waiting"
 RETRY = "; check the network and run the same command again"
 LARGE_DOWNLOAD = 20_000_000  # bytes of one download
 
-Check = Callable[[Path], None]  # of a folder that holds a part; raises DataError, AssetMissing
+Check = Callable[
+    [Path], None
+]  # of a folder that holds a part; raises DataError, AssetMissing
 
 
 @dataclass
 class Arrivals:
     """The files that arrive in one run; what several assets are taken from is asked for once.
 
-    `unreachable` are the hosts that could not be reached, which are not asked again; `silent` those
-    that did not answer: their sources are asked last. With `small_first`, so are sources that have
-    the files in one large download.
+    `unreachable` are the hosts that could not be reached, which are not asked again;
+    `silent` those that did not answer: their sources are asked last. With
+    `small_first`, so are sources that have the files in one large download.
     """
 
     data_dir: Path
@@ -47,7 +49,9 @@ class Arrivals:
     silent: set[str] = field(default_factory=set)
     digests: dict[Path, Pin] = field(default_factory=dict)
 
-    def bring(self, wanted: Download, *, by_rows: bool, commit: str | None) -> tuple[Path, Pin]:
+    def bring(
+        self, wanted: Download, *, by_rows: bool, commit: str | None
+    ) -> tuple[Path, Pin]:
         """A download as it came: the file, its digest, and the commit of the hub if it is loose."""
         known_file = KNOWN_FILES.get(wanted.into)
         pinned = known_file.sha256 if known_file and _is_the_file(wanted) else None
@@ -61,9 +65,13 @@ class Arrivals:
                 return target, self.digests[target]
         host = http.host_of(hub.address_of(wanted))
         if host in self.unreachable:
-            raise AssetMissing(f"{target.name}: {wanted.address} (its host cannot be reached)")
+            raise AssetMissing(
+                f"{target.name}: {wanted.address} (its host cannot be reached)"
+            )
         try:
-            self.digests[target] = self._download(wanted, target, sha256, commit, by_rows)
+            self.digests[target] = self._download(
+                wanted, target, sha256, commit, by_rows
+            )
             return target, self.digests[target]
         except http.Unreachable as error:
             self.silent.add(host)
@@ -74,15 +82,23 @@ class Arrivals:
 
     @staticmethod
     def _download(
-        wanted: Download, target: Path, sha256: str | None, commit: str | None, by_rows: bool
+        wanted: Download,
+        target: Path,
+        sha256: str | None,
+        commit: str | None,
+        by_rows: bool,
     ) -> Pin:
         size = None if by_rows else wanted.size
         if wanted.repo is None:
-            digest = http.download(wanted.at, target, sha256, size, must_match=not by_rows)
+            digest = http.download(
+                wanted.at, target, sha256, size, must_match=not by_rows
+            )
             return {target.name: digest}
         if wanted.revision or sha256:
             url, headers = hub.address_of(wanted), hub.headers()
-            digest = http.download(url, target, sha256, size, headers, must_match=not by_rows)
+            digest = http.download(
+                url, target, sha256, size, headers, must_match=not by_rows
+            )
             return {target.name: digest}
         digest, commit = hub.download_file(wanted, commit, target)
         return {target.name: digest, "revision": commit}
@@ -95,7 +111,9 @@ class Arrivals:
             return http.host_of(hub.address_of(first)) in self.silent
 
         def is_large(source: Source) -> bool:
-            return any((download.size or 0) > LARGE_DOWNLOAD for download in source.downloads)
+            return any(
+                (download.size or 0) > LARGE_DOWNLOAD for download in source.downloads
+            )
 
         by_size = sorted(sources, key=is_large) if self.small_first else sources
         return sorted(by_size, key=is_silent)
@@ -117,7 +135,9 @@ class Arrivals:
     def _remove(self, key: str) -> None:
         folder = self.data_dir / DOWNLOADS_FOLDER / key[:16]
         for file in folder.glob("*") if folder.is_dir() else ():
-            if not file.name.endswith(".part"):  # a beginning, from which a later fetch goes on
+            if not file.name.endswith(
+                ".part"
+            ):  # a beginning, from which a later fetch goes on
                 file.unlink()
         _remove_empty(folder)
 
@@ -149,10 +169,11 @@ def bring_part(
 ) -> tuple[str, Pin]:
     """Bring a part of an asset into its place from the first source that has it.
 
-    Where no source has a known version of the data, the first with other data serves, after
-    `check_other`. Returns what is to be told of it, and the digests that were seen. Raises
-    DataError where a source had something else and none had it, AssetMissing where none had
-    anything; the message names every source that was asked and how to place the files by hand.
+    Where no source has a known version of the data, the first with other data serves,
+    after `check_other`. Returns what is to be told of it, and the digests that were
+    seen. Raises DataError where a source had something else and none had it,
+    AssetMissing where none had anything; the message names every source that was asked
+    and how to place the files by hand.
     """
     refused: dict[str, HarnessError] = {}
     others: list[Source] = []
@@ -164,10 +185,16 @@ def bring_part(
             others += [source] if isinstance(error, OtherData) else []
         else:
             before = (f"{name} ({_short(error)})" for name, error in refused.items())
-            line = f"{part.name} from {source.name}, after {', '.join(before)}" if refused else ""
+            line = (
+                f"{part.name} from {source.name}, after {', '.join(before)}"
+                if refused
+                else ""
+            )
             return line, seen
     if others:  # no source has a known version
-        seen = _bring_from(others[0], asset, part, arrivals, check_other, check_pins, commit)
+        seen = _bring_from(
+            others[0], asset, part, arrivals, check_other, check_pins, commit
+        )
         return f"{part.name} from {others[0].name}", seen
     tried = "; ".join(f"{name}: {_short(error)}" for name, error in refused.items())
     if len(refused) == 1:
@@ -226,7 +253,9 @@ def _bring_from(
 
 def _restore_case(folder: Path, paths: Sequence[str]) -> None:
     """Give the files of a folder their own names, where an archive has them in another case."""
-    own_names = {path.casefold(): path for path in paths if not (folder / path).is_file()}
+    own_names = {
+        path.casefold(): path for path in paths if not (folder / path).is_file()
+    }
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         own_name = own_names.pop(file.relative_to(folder).as_posix().casefold(), None)
         if own_name is not None:
@@ -237,7 +266,10 @@ def _restore_case(folder: Path, paths: Sequence[str]) -> None:
 def _named(digests: Pin, arrived: Path, wanted: Download) -> Pin:
     """Digests by the name that a pin has: a file's place, an archive's own name."""
     place = arrived.name if wanted.keep else wanted.into
-    return {place if name == arrived.name else name: digest for name, digest in digests.items()}
+    return {
+        place if name == arrived.name else name: digest
+        for name, digest in digests.items()
+    }
 
 
 def _unpack(arrived: Path, wanted: Download, folder: Path) -> Pin:
@@ -299,5 +331,7 @@ def _start(path: Path, name: str) -> bytes:
             while content.read(2**20):
                 pass
     except (*UNPACKING_ERRORS, OSError) as error:
-        raise DataError(f"{name}: wanted a .gz, found otherwise: {http.reason_of(error)}") from None
+        raise DataError(
+            f"{name}: wanted a .gz, found otherwise: {http.reason_of(error)}"
+        ) from None
     return start

@@ -1,7 +1,8 @@
 """Tables of the hub as files: rows of parquet or JSON lines become the lines that a task reads.
 
-`datasets` reads the rows, from a file that was downloaded at its pinned commit; nothing of the
-repository is run. Whether they are the published rows is checked afterwards, as for any other copy.
+`datasets` reads the rows, from a file that was downloaded at its pinned commit; nothing
+of the repository is run. Whether they are the published rows is checked afterwards, as
+for any other copy.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def _rows(table_file: Path, wanted: Download, scratch: Path) -> Any:
     except Exception as error:  # whatever pyarrow and datasets raise of bad bytes
         if isinstance(error, (*UNPACKING_ERRORS, OSError)) or _of_a_reader(error):
             why = reason_of(error)
-            raise DataError(f"{wanted.address}: wanted a table, found otherwise: {why}") from None
+            raise DataError(
+                f"{wanted.address}: wanted a table, found otherwise: {why}"
+            ) from None
         raise
 
 

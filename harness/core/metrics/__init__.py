@@ -1,7 +1,7 @@
 """Metrics, from vectors of pairs to scores in points (x100).
 
-A module in this folder registers a metric by a constant, METRIC. Every score of a metric is
-computed at once, since that is free; a published number then picks its own.
+A module in this folder registers a metric by a constant, METRIC. Every score of a
+metric is computed at once, since that is free; a published number then picks its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.scores import ScorePath
 from harness.core.types import Pairs, Task
 
-# Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194 repeated pairs.
+# Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194
+# repeated pairs.
 TIE_DECIMALS = 10
 
 PRODUCT_ROWS = 512  # rows of a product of all pairs at a time
@@ -47,8 +48,8 @@ def cosine(
 ) -> tuple[Float64[np.ndarray, " P"], int]:
     """Cosine of each pair, in float64, and how many pairs hold a zero vector.
 
-    A zero vector has no direction; its cosine counts as 0, as in SentEval, and is reported.
-    Raises ScoreError for a value that is not finite.
+    A zero vector has no direction; its cosine counts as 0, as in SentEval, and is
+    reported. Raises ScoreError for a value that is not finite.
     """
     a, b = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):  # refused below, by number
@@ -77,19 +78,22 @@ def cosines(
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
     """The cosine of each pair, and the number of pairs with a zero vector."""
     if len(scored.b) != len(scored.a):
-        raise ScoreError("wanted pairs to compare, found single sentences; these are classified")
+        raise ScoreError(
+            "wanted pairs to compare, found single sentences; these are classified"
+        )
     values, zero_vector_pairs = cosine(vectors[scored.a], vectors[scored.b])
     return values, {"zero_vector_pairs": zero_vector_pairs}
 
 
-# Vectors, the scored pairs and the labelled ones -> a value for each scored pair, and facts worth
-# recording.
+# Vectors, the scored pairs and the labelled ones -> a value for each scored pair, and
+# facts worth recording.
 Compare = Callable[
     [Float[np.ndarray, "N K"], PairRows, Sequence[PairRows]],
     tuple[Float64[np.ndarray, " P"], dict[str, Any]],
 ]
 
-# Vectors, the rows of the scored pairs, and the pairs -> scores by name, as a record holds them.
+# Vectors, the rows of the scored pairs, and the pairs -> scores by name, as a record
+# holds them.
 VectorScore = Callable[[Float[np.ndarray, "N K"], PairRows, Pairs], dict[str, Any]]
 
 
@@ -99,17 +103,19 @@ class Metric:
 
     Attributes:
         name: The name that `Task.metric` holds.
-        score: The scores, in points, of one value a pair (P,) and the pairs with their gold; None
-            where a score is undefined. Neither can be written into.
+        score: The scores, in points, of one value a pair (P,) and the pairs with their
+            gold; None where a score is undefined. Neither can be written into.
         main_score: Where the scores hold the one by which a cell is known.
-        words: Of each score that a page names, how it is called; `{}` stands for `compared`.
+        words: Of each score that a page names, how it is called; `{}` stands for
+            `compared`.
         compared: The name of the values that are scored.
         compare: The values, from vectors.
         further_scores: Facts of `compare` that are scores, besides those of the values.
         of_vectors: Further scores, of the vectors and the rows of the scored pairs.
-        learns: Whether `compare` learns from the labels of the splits that are not scored.
-        rounded: Whether `score` is given the values rounded to ten decimals, so that equal pairs
-            tie in ranks; without it, it rounds them itself where it ranks.
+        learns: Whether `compare` learns from the labels of the splits that are not
+            scored.
+        rounded: Whether `score` is given the values rounded to ten decimals, so that
+            equal pairs tie in ranks; without it, it rounds them itself where it ranks.
         direction: Which way is better; `toward gold` where gold's own score is the aim.
     """
 
@@ -144,7 +150,9 @@ def metrics() -> Mapping[str, Metric]:
 def add_metric(metric: Metric) -> None:
     """Register the metric of a plug-in. Raises HarnessError for a name that another has."""
     if metrics().get(metric.name, metric) != metric:
-        raise HarnessError(f"another file registers the metric {metric.name!r}: rename one of them")
+        raise HarnessError(
+            f"another file registers the metric {metric.name!r}: rename one of them"
+        )
     cast(dict[str, Metric], metrics())[metric.name] = metric
 
 
@@ -166,13 +174,16 @@ def labelled_splits(task: Task) -> tuple[str, ...]:
 def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
     """All scores of one task; a score that is undefined (a constant column) is None.
 
-    Raises ScoreError unless `values`, as a metric compares them, are a finite number a pair.
+    Raises ScoreError unless `values`, as a metric compares them, are a finite number a
+    pair.
     """
     if not (isinstance(values, np.ndarray) and values.dtype.kind in "fiub"):
         kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
         raise ScoreError(f"wanted an array of real numbers to score, found {kind}")
     if values.shape != (len(pairs),):
-        raise ScoreError(f"wanted a value for each of {len(pairs)} pairs, found {values.shape}")
+        raise ScoreError(
+            f"wanted a value for each of {len(pairs)} pairs, found {values.shape}"
+        )
     if not np.isfinite(values).all():
         raise ScoreError("a similarity to score is not finite")
     metric = metric_of(task)
@@ -181,7 +192,10 @@ def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
 
 
 def why_undefined(
-    task: Task, scores: Mapping[str, Any], values: Float64[np.ndarray, " P"], pairs: Pairs
+    task: Task,
+    scores: Mapping[str, Any],
+    values: Float64[np.ndarray, " P"],
+    pairs: Pairs,
 ) -> str | None:
     """The reason why a task's main score is undefined; None where it is defined."""
     main: Any = scores
@@ -193,4 +207,8 @@ def why_undefined(
         return "fewer than two pairs"
     if np.ptp(np.round(values, TIE_DECIMALS)) == 0:
         return "all similarities are equal"
-    return "all gold scores are equal" if np.ptp(pairs.gold) == 0 else "a subset has no score"
+    return (
+        "all gold scores are equal"
+        if np.ptp(pairs.gold) == 0
+        else "a subset has no score"
+    )

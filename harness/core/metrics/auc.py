@@ -10,7 +10,9 @@ from harness.core.metrics import Metric
 from harness.core.types import Pairs
 
 
-def roc_auc(x: Float64[np.ndarray, " P"], positive: Float64[np.ndarray, " P"]) -> float | None:
+def roc_auc(
+    x: Float64[np.ndarray, " P"], positive: Float64[np.ndarray, " P"]
+) -> float | None:
     """Area under the ROC curve of x for gold 1 against 0, x100 (Mann-Whitney, ties count half)."""
     from scipy.stats import rankdata
 
@@ -26,7 +28,9 @@ def area(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | N
     other = ~np.isin(pairs.gold, (0, 1))
     if other.any():
         pair = int(other.argmax())
-        raise ScoreError(f"pair {pair + 1}: wanted gold 0 or 1, found {pairs.gold[pair]}")
+        raise ScoreError(
+            f"pair {pair + 1}: wanted gold 0 or 1, found {pairs.gold[pair]}"
+        )
     return {"auc": roc_auc(values, pairs.gold)}
 
 

@@ -1,9 +1,10 @@
 """Logistic regression on vectors by Adam, with early stopping: the classifier of SentEval.
 
-It is the released classifier without a hidden layer, number for number up to rounding: torch's
-initial weights, its Adam with weight decay on weights and bias, the mean cross-entropy of each
-batch. Regressions that differ in their penalty alone see the same batches, so that they are trained
-together: one matrix product a batch serves all of them.
+It is the released classifier without a hidden layer, number for number up to rounding:
+torch's initial weights, its Adam with weight decay on weights and bias, the mean
+cross-entropy of each batch. Regressions that differ in their penalty alone see the same
+batches, so that they are trained together: one matrix product a batch serves all of
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from harness.core.types import Pairs
 SEED = 1111
 FOLDS = 10
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
-HELD_OUT = 0.05  # share of the training data that decides when to stop, without a dev split
+HELD_OUT = (
+    0.05  # share of the training data that decides when to stop, without a dev split
+)
 BATCH = 64
 EPOCHS = 4  # between two evaluations on the held-out data
 TENACITY = 5  # evaluations without a gain after which the next one is the last
@@ -43,7 +46,8 @@ class LabelledRows:
         return LabelledRows(self.x[rows], self.y[rows], self.classes)
 
 
-# Predicted classes, the accuracy on held-out data in points, and the penalty that was best there.
+# Predicted classes, the accuracy on held-out data in points, and the penalty that was
+# best there.
 Prediction = tuple[Int[np.ndarray, " n"], float, float]
 
 
@@ -62,7 +66,10 @@ def predicted_classes(
         train, *dev = learned
         prediction = by_dev(train, dev[0], test) if dev else by_folds(train, test)
         classes, accuracy, penalty = prediction
-        return classes.astype(np.float64), {"dev_accuracy": accuracy, "penalties": [penalty]}
+        return classes.astype(np.float64), {
+            "dev_accuracy": accuracy,
+            "penalties": [penalty],
+        }
     values = np.empty(len(test.y))
     accuracies, penalties = [], []
     for learned_rows, fold in folds(test.y):
@@ -70,7 +77,10 @@ def predicted_classes(
         values[fold], accuracy, penalty = by_folds(learned_part, fold_part)
         accuracies.append(accuracy)
         penalties.append(penalty)
-    return values, {"dev_accuracy": round(float(np.mean(accuracies)), 2), "penalties": penalties}
+    return values, {
+        "dev_accuracy": round(float(np.mean(accuracies)), 2),
+        "penalties": penalties,
+    }
 
 
 def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> LabelledRows:
@@ -98,7 +108,9 @@ def folds(
     _, class_sizes = np.unique(y, return_counts=True)
     smallest = int(class_sizes.min(initial=len(y)))
     if smallest < FOLDS:
-        raise ScoreError(f"wanted {FOLDS} of every class to learn from, found {smallest} of one")
+        raise ScoreError(
+            f"wanted {FOLDS} of every class to learn from, found {smallest} of one"
+        )
     yield from StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(y, y)
 
 
@@ -137,7 +149,9 @@ def predict(
     weights: Float32[np.ndarray, "R C D"], x: Float32[np.ndarray, "n D"]
 ) -> Int[np.ndarray, "R n"]:
     """The class of every row, by each regression."""
-    return np.stack([np.argmax(x @ class_weights.T, axis=1) for class_weights in weights])
+    return np.stack(
+        [np.argmax(x @ class_weights.T, axis=1) for class_weights in weights]
+    )
 
 
 def train_regressions(
@@ -148,8 +162,8 @@ def train_regressions(
 ) -> tuple[Float32[np.ndarray, "R C D"], Float64[np.ndarray, " R"]]:
     """Train a regression for each penalty, and keep each where its held-out accuracy was best.
 
-    `order` draws the order of the rows in every epoch. Returns the weights, and the accuracies on
-    the held-out data (0 to 1).
+    `order` draws the order of the rows in every epoch. Returns the weights, and the
+    accuracies on the held-out data (0 to 1).
     """
     optimiser = _Adam(initial_weights(data.classes, data.x.shape[1]), penalties)
     best = optimiser.weights.copy()
@@ -172,11 +186,13 @@ def train_regressions(
 def initial_weights(classes: int, width: int) -> Float32[np.ndarray, "C D"]:
     """The weights of torch's new linear layer under SentEval's seed; the last column is the bias.
 
-    Uniform between plus and minus one over the root of the number of inputs: 24 bits of each draw
-    of a Mersenne Twister, weights before biases.
+    Uniform between plus and minus one over the root of the number of inputs: 24 bits of
+    each draw of a Mersenne Twister, weights before biases.
     """
     bound = np.float32(1 / np.sqrt(width - 1))
-    draws = np.random.RandomState(SEED).randint(0, 2**32, classes * width, dtype=np.uint32)
+    draws = np.random.RandomState(SEED).randint(
+        0, 2**32, classes * width, dtype=np.uint32
+    )
     unit = (draws & (2**24 - 1)) / 2**24
     values = (unit * np.float64(bound + bound) - np.float64(bound)).astype(np.float32)
     weights = values[: classes * (width - 1)].reshape(classes, width - 1)
@@ -186,18 +202,26 @@ def initial_weights(classes: int, width: int) -> Float32[np.ndarray, "C D"]:
 class _Adam:
     """Regressions in training: weights (R, C, D) and the two moments of their gradients."""
 
-    def __init__(self, start: Float32[np.ndarray, "C D"], penalties: tuple[float, ...]) -> None:
+    def __init__(
+        self, start: Float32[np.ndarray, "C D"], penalties: tuple[float, ...]
+    ) -> None:
         self.weights = np.repeat(start[None], len(penalties), axis=0)
         self.penalties = np.array(penalties, np.float32)[:, None, None]
-        self.first, self.second = np.zeros_like(self.weights), np.zeros_like(self.weights)
+        self.first, self.second = (
+            np.zeros_like(self.weights),
+            np.zeros_like(self.weights),
+        )
         self.steps = 0
 
     def step(self, batch: LabelledRows) -> None:
         """One step of Adam on the mean cross-entropy of a batch, the penalty in the gradient."""
         regressions, classes, width = self.weights.shape
         rows = len(batch.y)
-        # Rows last: maxima and sums over a few classes are then made for many rows at a time.
-        scores = (self.weights.reshape(-1, width) @ batch.x.T).reshape(regressions, classes, rows)
+        # Rows last: maxima and sums over a few classes are then made for many rows at a
+        # time.
+        scores = (self.weights.reshape(-1, width) @ batch.x.T).reshape(
+            regressions, classes, rows
+        )
         scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=1, keepdims=True)
@@ -215,7 +239,9 @@ class _Adam:
         self.weights -= np.float32(RATE / (1 - FIRST**self.steps)) * self.first / spread
 
 
-def shares_right(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
+def shares_right(
+    values: Float64[np.ndarray, " P"], pairs: Pairs
+) -> dict[str, float | None]:
     """The share of right predictions, x100, and of two classes F1 of class 1, x100.
 
     F1 is None where class 1 is neither predicted nor there.

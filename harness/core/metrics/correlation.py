@@ -1,10 +1,11 @@
 """Correlation of similarity and graded gold: Spearman's and Pearson's, under every aggregation.
 
-The similarity by which a cell is known is the cosine. Dot product, Euclidean and Manhattan distance
-have their correlations as well, without those of single groups.
+The similarity by which a cell is known is the cosine. Dot product, Euclidean and
+Manhattan distance have their correlations as well, without those of single groups.
 
-`all` correlates the concatenated subsets of a year (SBERT, SimCSE), `mean` averages the subsets'
-correlations, `wmean` weighs them by their number of pairs (BERT-flow, BERT-whitening).
+`all` correlates the concatenated subsets of a year (SBERT, SimCSE), `mean` averages the
+subsets' correlations, `wmean` weighs them by their number of pairs (BERT-flow,
+BERT-whitening).
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import numpy as np
 
 from harness.core.arrays import Float, Float64
 from harness.core.metrics import TIE_DECIMALS, Metric, PairRows
-from harness.core.metrics.similarity import SIMILARITIES, scaled_similarities, score_name
+from harness.core.metrics.similarity import (
+    SIMILARITIES,
+    scaled_similarities,
+    score_name,
+)
 from harness.core.types import AGGREGATIONS, Pairs
 
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]
@@ -31,7 +36,10 @@ def aggregations(
     """
     labels = np.array(pairs.group)
     subsets = {name: labels == name for name in dict.fromkeys(pairs.group)}
-    groups = {name: correlation(values[rows], pairs.gold[rows]) for name, rows in subsets.items()}
+    groups = {
+        name: correlation(values[rows], pairs.gold[rows])
+        for name, rows in subsets.items()
+    }
     sizes = [rows.sum() for rows in subsets.values()]
     defined = [score for score in groups.values() if score is not None]
     all_defined = 0 < len(defined) == len(groups)
@@ -43,7 +51,9 @@ def aggregations(
     }
 
 
-def spearman(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float | None:
+def spearman(
+    x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]
+) -> float | None:
     """Spearman's rank correlation with mid-ranks for ties, x100; None if a column is constant."""
     from scipy.stats import rankdata
 
@@ -67,8 +77,8 @@ def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
 def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
     """Both correlations of similarities and gold, under every aggregation.
 
-    Ranks are those of similarities rounded to ten decimals, so that equal pairs tie. Pearson's
-    takes them as they are: of nearly equal ones, rounding would move it.
+    Ranks are those of similarities rounded to ten decimals, so that equal pairs tie.
+    Pearson's takes them as they are: of nearly equal ones, rounding would move it.
     """
     ranked = np.round(values, TIE_DECIMALS)
     return {
@@ -93,7 +103,9 @@ def of_other_similarities(
     for similarity in SIMILARITIES:
         values = scaled_similarities(similarity, vectors[scored.a], vectors[scored.b])
         for correlation, score in correlations(values, pairs).items():
-            aggregated = {aggregation: score[aggregation] for aggregation in AGGREGATIONS}
+            aggregated = {
+                aggregation: score[aggregation] for aggregation in AGGREGATIONS
+            }
             scores[score_name(similarity, correlation)] = aggregated
     return scores
 

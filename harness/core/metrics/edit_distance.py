@@ -13,7 +13,9 @@ from harness.core.types import Pairs
 NEAR_EDITS = 4  # edits: the paper makes its point on pairs at most this far apart
 
 
-def edit_distance(cosines: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
+def edit_distance(
+    cosines: Float64[np.ndarray, " P"], pairs: Pairs
+) -> dict[str, float | None]:
     """Spearman of similarity with un-normalised Levenshtein distance over whitespace tokens, x100.
 
     The gold row needs no model; `near` keeps the pairs at distance 4 or less.
@@ -32,7 +34,10 @@ def edit_distance(cosines: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str,
 def token_distances(pairs: Pairs) -> Float64[np.ndarray, " P"]:
     """Levenshtein distance between the whitespace tokens of each pair: insert, delete, replace."""
     return np.array(
-        [Levenshtein.distance(a.split(), b.split()) for a, b in zip(pairs.a, pairs.b, strict=True)],
+        [
+            Levenshtein.distance(a.split(), b.split())
+            for a, b in zip(pairs.a, pairs.b, strict=True)
+        ],
         dtype=np.float64,
     )
 

@@ -18,9 +18,10 @@ def alignment_uniformity(
 ) -> dict[str, float | None]:
     """Alignment and uniformity on the unit sphere, as SimCSE uses them.
 
-    `vectors` are the distinct sentences', `a` and `b` each pair's rows in them. Alignment is the
-    mean squared distance of the positive pairs, uniformity the log of the mean of exp(-2 d^2) over
-    all pairs of sentences, repetitions included. Lower is better. None where undefined.
+    `vectors` are the distinct sentences', `a` and `b` each pair's rows in them.
+    Alignment is the mean squared distance of the positive pairs, uniformity the log of
+    the mean of exp(-2 d^2) over all pairs of sentences, repetitions included. Lower is
+    better. None where undefined.
     """
     vectors = vectors.astype(np.float64, copy=False)
     norms = np.sqrt(np.einsum("nk,nk->n", vectors, vectors))[:, None]
@@ -29,8 +30,13 @@ def alignment_uniformity(
     unit = vectors / norms
     gap = unit[a[positive]] - unit[b[positive]]
     alignment = float(np.einsum("pk,pk->p", gap, gap).mean()) if len(gap) else None
-    repeats = np.bincount(np.concatenate([a, b]), minlength=len(unit)).astype(np.float64)
-    return {"alignment": alignment, "uniformity": _uniformity(unit.astype(np.float32), repeats)}
+    repeats = np.bincount(np.concatenate([a, b]), minlength=len(unit)).astype(
+        np.float64
+    )
+    return {
+        "alignment": alignment,
+        "uniformity": _uniformity(unit.astype(np.float32), repeats),
+    }
 
 
 def _uniformity(
@@ -41,8 +47,8 @@ def _uniformity(
     weights = repeats.astype(np.float32)
     for start in range(0, len(unit), PRODUCT_ROWS):
         rows = unit[start : start + PRODUCT_ROWS]
-        # exp(-2 |u - v|^2) = exp(4 u.v) / exp(4) on the sphere; later blocks only, since the matrix
-        # is symmetric.
+        # exp(-2 |u - v|^2) = exp(4 u.v) / exp(4) on the sphere; later blocks only,
+        # since the matrix is symmetric.
         kernel = (4 * rows) @ unit[start:].T
         np.exp(kernel, out=kernel)
         row_weights = weights[start : start + PRODUCT_ROWS]

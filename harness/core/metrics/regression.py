@@ -1,9 +1,10 @@
 """Relatedness as a supervised regression, as SentEval scores STS-B and SICK-R by default.
 
-None of the papers of the matrix uses it (they take the raw cosine), but numbers made with it are
-compared with theirs. SentEval trains a small network on [|u - v|, u * v]; here a ridge regression
-on the same features, its penalty chosen on the development split, makes the point without
-randomness: labels were seen, so the score is another thing than a cosine's.
+None of the papers of the matrix uses it (they take the raw cosine), but numbers made
+with it are compared with theirs. SentEval trains a small network on [|u - v|, u * v];
+here a ridge regression on the same features, its penalty chosen on the development
+split, makes the point without randomness: labels were seen, so the score is another
+thing than a cosine's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from harness.core.metrics.correlation import pearson
 
 RIDGE_PENALTIES = tuple(10.0**power for power in range(-1, 6))
 
-# Features whose spread is below this share of the largest hold rounding noise of float32 alone.
+# Features whose spread is below this share of the largest hold rounding noise of
+# float32 alone.
 LEAST_SPREAD = 1e-6
 
 
@@ -31,11 +33,13 @@ def predicted_gold(
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
     """The predicted gold of each pair, and the penalty with the best Pearson on dev.
 
-    Features are standardised on the training split. Raises ScoreError if no penalty gives a
-    prediction that varies.
+    Features are standardised on the training split. Raises ScoreError if no penalty
+    gives a prediction that varies.
     """
     if len(labelled) != 2:
-        raise ScoreError("regression: wanted a train and a dev split beside the scored one")
+        raise ScoreError(
+            "regression: wanted a train and a dev split beside the scored one"
+        )
     train, dev, test = (
         _features(vectors[pairs.a], vectors[pairs.b]) for pairs in (*labelled, scored)
     )
@@ -51,7 +55,9 @@ def predicted_gold(
         if correlation is not None and (best is None or correlation > best[0]):
             best = correlation, penalty, weight
     if best is None:
-        raise ScoreError("regression: no penalty gives a prediction that varies over dev")
+        raise ScoreError(
+            "regression: no penalty gives a prediction that varies over dev"
+        )
     _, penalty, weight = best
     return (test - mean) / spread @ weight + train_gold.mean(), {"penalty": penalty}
 

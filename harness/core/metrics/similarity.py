@@ -1,8 +1,9 @@
 """Similarity functions other than the cosine: dot product, negative distances.
 
-A record holds the correlations of gold with each of them, under mteb's names (`dot_spearman`,
-`euclidean_pearson`); correlations of cosines are `spearman` and `pearson` alone. Distances
-are negative, as in SentEval and mteb, so that a higher value means more similar.
+A record holds the correlations of gold with each of them, under mteb's names
+(`dot_spearman`, `euclidean_pearson`); correlations of cosines are `spearman` and
+`pearson` alone. Distances are negative, as in SentEval and mteb, so that a higher value
+means more similar.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from harness.core.arrays import Float, Float64
 COSINE = "cosine"
 CORRELATIONS = ("spearman", "pearson")
 
-PAIRS_AT_A_TIME = 512  # pairs at a time: the differences of all of them may not fit in memory
+PAIRS_AT_A_TIME = (
+    512  # pairs at a time: the differences of all of them may not fit in memory
+)
 
 Vectors = Float[np.ndarray, "P K"]
 Similarity = Callable[[Vectors, Vectors], Float64[np.ndarray, " P"]]
 
 
-def dot(a: Float[np.ndarray, "P K"], b: Float[np.ndarray, "P K"]) -> Float64[np.ndarray, " P"]:
+def dot(
+    a: Float[np.ndarray, "P K"], b: Float[np.ndarray, "P K"]
+) -> Float64[np.ndarray, " P"]:
     """The dot product of each pair."""
     return np.einsum("pk,pk->p", a, b)
 
@@ -53,7 +58,8 @@ def score_name(similarity: str, correlation: str) -> str:
     return correlation if similarity == COSINE else f"{similarity}_{correlation}"
 
 
-# Every correlation of a record by its name: its similarity function and its correlation.
+# Every correlation of a record by its name: its similarity function and its
+# correlation.
 CORRELATION_SCORES: Mapping[str, tuple[str, str]] = {
     score_name(similarity, correlation): (similarity, correlation)
     for similarity in (COSINE, *SIMILARITIES)
@@ -68,8 +74,8 @@ def scaled_similarities(
 ) -> Float64[np.ndarray, " P"]:
     """The similarity of each pair in float64, over the power of two that brings it into [-1, 1].
 
-    No correlation changes by that. It makes rounding to decimals, by which equal pairs tie,
-    relative to the largest value.
+    No correlation changes by that. It makes rounding to decimals, by which equal pairs
+    tie, relative to the largest value.
     """
     function = SIMILARITIES[name]
     starts = range(0, len(a), PAIRS_AT_A_TIME)

@@ -1,12 +1,13 @@
 """Embeddings on disk: each distinct sentence goes through each encoder once, ever.
 
-A folder an encoder key, named by everything that changes an encoding (weights, tokenizer, length;
-see `Encoder.key`), so that two encoders never serve each other's vectors. In it, shards: one
-safetensors file a batch of sentences, one tensor a layer, so that a pooling reads only its layers.
-A shard is complete or absent (temporary file, flush, rename). It carries the key of its encoder,
-the digest of each tensor, the seconds it cost, how it was made, and by which versions of the
-libraries. A damaged one, and one of another encoder, is set aside and its sentences are encoded
-again. Two processes may fill one folder: at worst a sentence is encoded twice; while one has it
+A folder an encoder key, named by everything that changes an encoding (weights,
+tokenizer, length; see `Encoder.key`), so that two encoders never serve each other's
+vectors. In it, shards: one safetensors file a batch of sentences, one tensor a layer,
+so that a pooling reads only its layers. A shard is complete or absent (temporary file,
+flush, rename). It carries the key of its encoder, the digest of each tensor, the
+seconds it cost, how it was made, and by which versions of the libraries. A damaged one,
+and one of another encoder, is set aside and its sentences are encoded again. Two
+processes may fill one folder: at worst a sentence is encoded twice; while one has it
 open, nobody clears it.
 """
 
@@ -38,7 +39,9 @@ from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import KEY_BYTES, sentence_key
 
 SENTENCE_VECTORS = ("cls", "pooler", "native")  # of an encoding, besides its layers
-COUNTS_TENSOR = "tokens"  # how many there are of each sentence, and how many have a vector
+COUNTS_TENSOR = (
+    "tokens"  # how many there are of each sentence, and how many have a vector
+)
 SENTENCE_CHARACTERS = 60  # letters of a sentence, about
 
 
@@ -67,8 +70,9 @@ class CacheShard(TensorFile):
 class EncodingCost:
     """The cost of encoding distinct sentences, in this run or an earlier one.
 
-    `how` holds the distinct ways in which they were encoded (kernel, device, precision), none where
-    the encoder has but one; `versions` those of each library that encoded them.
+    `how` holds the distinct ways in which they were encoded (kernel, device,
+    precision), none where the encoder has but one; `versions` those of each library
+    that encoded them.
     """
 
     sentences: int
@@ -120,7 +124,9 @@ class EncoderCache:
             return
         number = len(self.shards)
         self.shards.append(shard)
-        self.place.update(zip(keys_in(keys), zip(repeat(number), range(len(keys))), strict=True))
+        self.place.update(
+            zip(keys_in(keys), zip(repeat(number), range(len(keys))), strict=True)
+        )
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The distinct texts that are not cached, in first-seen order."""
@@ -136,15 +142,25 @@ class EncoderCache:
         """Store one shard, complete or not at all, its seconds, and the encoder's facts."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.hold()
-        tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
+        tensors = {
+            "keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)
+        }
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = encoding.mean[:, i]
-        tensors |= {name: array for name, array in encoding.arrays.items() if name != "mean"}
+        tensors |= {
+            name: array for name, array in encoding.arrays.items() if name != "mean"
+        }
         letters = str(sum(map(len, texts)))
-        about = {"depth": str(encoding.depth), "seconds": repr(seconds), "letters": letters}
+        about = {
+            "depth": str(encoding.depth),
+            "seconds": repr(seconds),
+            "letters": letters,
+        }
         about |= {"key": self.folder.name, "versions": json.dumps(packages())}
         about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
-        path = self.folder / f"{uuid4().hex}.safetensors"  # another process may write such a shard
+        path = (
+            self.folder / f"{uuid4().hex}.safetensors"
+        )  # another process may write such a shard
         write_tensors(path, tensors, about)
         self._admit(path)
 
@@ -156,8 +172,12 @@ class EncoderCache:
     def paid(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts."""
         counts = Counter(self.place[sentence_key(text)][0] for text in texts)
-        shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
-        seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
+        shares = [
+            (self.shards[index], count) for index, count in sorted(counts.items())
+        ]
+        seconds = sum(
+            count * (shard.seconds / max(1, shard.rows)) for shard, count in shares
+        )
         stated_facts = {shard.metadata.get("how") for shard, _ in shares}
         how = tuple(parse_json(facts) for facts in sorted(filter(None, stated_facts)))
         versions: dict[str, set[str]] = {}
@@ -172,7 +192,8 @@ class EncoderCache:
         """Letters a second that this encoder took here; None if it never ran."""
         seconds = sum(shard.seconds for shard in self.shards)
         letters = (
-            int(s.metadata.get("letters", s.rows * SENTENCE_CHARACTERS)) for s in self.shards
+            int(s.metadata.get("letters", s.rows * SENTENCE_CHARACTERS))
+            for s in self.shards
         )
         return sum(letters) / seconds if seconds else None
 
@@ -182,7 +203,9 @@ class EncoderCache:
         shards = [self.shards[index] for index in np.unique(places[:, 0])]
         if any(COUNTS_TENSOR not in shard.tensors for shard in shards):
             return None
-        tokens, with_vector = self._gather(COUNTS_TENSOR, places).sum(axis=0, dtype=np.float64)
+        tokens, with_vector = self._gather(COUNTS_TENSOR, places).sum(
+            axis=0, dtype=np.float64
+        )
         return float(with_vector / tokens) if tokens else None
 
     def read(
@@ -206,16 +229,22 @@ class EncoderCache:
         return Encoding(layers, self.depth, mean, **rest)
 
     def _places(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
-        return np.array([self.place[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
+        return np.array([self.place[sentence_key(t)] for t in texts], np.int64).reshape(
+            -1, 2
+        )
 
-    def _gather(self, name: str, places: Int[np.ndarray, "N 2"]) -> Float32[np.ndarray, "N D"]:
+    def _gather(
+        self, name: str, places: Int[np.ndarray, "N 2"]
+    ) -> Float32[np.ndarray, "N D"]:
         width = self.shards[places[0, 0]].tensors[name]["shape"][1]
         out = np.empty((len(places), width), dtype=np.float32)
         for index in np.unique(places[:, 0]):
             shard = self.shards[index]
             tensor = shard.read(name)
             if tensor is None:
-                with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                with contextlib.suppress(
+                    FileNotFoundError
+                ):  # another process was quicker
                     shard.path.rename(shard.path.with_suffix(".damaged"))
                 raise HarnessError(
                     f"{shard.path.name}: cached vectors are damaged and were set aside; run again "
@@ -254,7 +283,8 @@ def read_label(folder: Path) -> Label:
 def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
     """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
     cache = EncoderCache.open(root, identity.key)
-    # A cache that may only be read still serves what it holds; filling it fails where it must.
+    # A cache that may only be read still serves what it holds; filling it fails where
+    # it must.
     with contextlib.suppress(OSError):
         cache.folder.mkdir(parents=True, exist_ok=True)
         cache.hold()

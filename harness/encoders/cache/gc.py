@@ -1,8 +1,9 @@
 """The cache folder: what is in it, when it was last used, and clearing it.
 
-Only what has the name and the form of something cached is ever touched: folders and files named by
-hex digests in the cache folder's own four parts. Links are ignored, as they may lead elsewhere.
-Pins and trained encoders are in the same folder; they are no cache, and stay.
+Only what has the name and the form of something cached is ever touched: folders and
+files named by hex digests in the cache folder's own four parts. Links are ignored, as
+they may lead elsewhere. Pins and trained encoders are in the same folder; they are no
+cache, and stay.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from harness.encoders.cache.encodings import LABEL_FILE, CacheShard, read_label
 KEY_PATTERN = re.compile(r"[0-9a-f]{32,}")
 FOLDERS_BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
 # What runs put there, and what killed runs and damage left.
-STORED_FILES = re.compile(rf".*\.(safetensors|damaged)|{re.escape(LABEL_FILE)}|\..*\.(tmp|block)")
+STORED_FILES = re.compile(
+    rf".*\.(safetensors|damaged)|{re.escape(LABEL_FILE)}|\..*\.(tmp|block)"
+)
 CONVERTED_FILES = re.compile(
     rf"{KEY_PATTERN.pattern}\.(safetensors|sha256)"
 )  # weights, and their own digest
@@ -34,8 +37,9 @@ LEAST_KEY_DIGITS = 6  # digits by which a key may be called
 class CacheEntry:
     """One thing that can be cleared: what is kept of an encoder, or converted weights.
 
-    `last_used` is in seconds since 1970. An encoder's encodings, moments and rows go together;
-    `seconds` were paid for its sentences, `weights` is the digest of its weights.
+    `last_used` is in seconds since 1970. An encoder's encodings, moments and rows go
+    together; `seconds` were paid for its sentences, `weights` is the digest of its
+    weights.
     """
 
     kind: Literal["encoder", "converted"]
@@ -58,7 +62,11 @@ class CacheEntry:
 
 def cached_entries(root: Path) -> list[CacheEntry]:
     """Everything cached, the longest unused first."""
-    keys = {folder.name for part in FOLDERS_BY_KEY for folder in _inside(root / part, KEY_PATTERN)}
+    keys = {
+        folder.name
+        for part in FOLDERS_BY_KEY
+        for folder in _inside(root / part, KEY_PATTERN)
+    }
     encoders = [_encoder(root, key) for key in keys]
     converted = []
     for weights in {file.stem for file in _inside(root / "converted", CONVERTED_FILES)}:
@@ -68,13 +76,22 @@ def cached_entries(root: Path) -> list[CacheEntry]:
         size, written = _size_and_time(_converted(root, weights))
         used = max([written, *(user.last_used for user in users)])
         converted.append(CacheEntry("converted", weights, names, size, used))
-    return sorted([*encoders, *converted], key=lambda entry: (entry.last_used, entry.key))
+    return sorted(
+        [*encoders, *converted], key=lambda entry: (entry.last_used, entry.key)
+    )
 
 
 def _encoder(root: Path, key: str) -> CacheEntry:
     size, written = _size_and_time(_stored(root, key))
-    place, label = root / FOLDERS_BY_KEY[0] / key, read_label(root / FOLDERS_BY_KEY[0] / key)
-    shards = [shard for f in sorted(place.glob("*.safetensors")) if (shard := CacheShard.parse(f))]
+    place, label = (
+        root / FOLDERS_BY_KEY[0] / key,
+        read_label(root / FOLDERS_BY_KEY[0] / key),
+    )
+    shards = [
+        shard
+        for f in sorted(place.glob("*.safetensors"))
+        if (shard := CacheShard.parse(f))
+    ]
     return CacheEntry(
         kind="encoder",
         key=key,
@@ -110,7 +127,9 @@ def clear(root: Path, entry: CacheEntry) -> bool:
     else:
         labelled = _inside(root / FOLDERS_BY_KEY[0], KEY_PATTERN)
         users = [
-            folder for folder in labelled if read_label(folder).digests.get("weights") == entry.key
+            folder
+            for folder in labelled
+            if read_label(folder).digests.get("weights") == entry.key
         ]
         files = _converted(root, entry.key)
     with ExitStack() as held:
@@ -124,7 +143,9 @@ def clear(root: Path, entry: CacheEntry) -> bool:
     return free
 
 
-def entries_named(entries: Sequence[CacheEntry], words: Sequence[str]) -> list[CacheEntry]:
+def entries_named(
+    entries: Sequence[CacheEntry], words: Sequence[str]
+) -> list[CacheEntry]:
     """The entries that names of encoders or beginnings of keys mean. Raises UsageError."""
     chosen: dict[str, CacheEntry] = {}
     for word in words:

@@ -1,8 +1,9 @@
 """Which forward pass encodes with a model, and how texts are spread over batches and cores.
 
-A fixed rule over device, precision and architecture decides and no measurement does, so that a
-machine gives the same bits today and tomorrow. The plain padded pass is the reference: another is
-taken only where it gives the same encodings. Importing this module costs no torch.
+A fixed rule over device, precision and architecture decides and no measurement does, so
+that a machine gives the same bits today and tomorrow. The plain padded pass is the
+reference: another is taken only where it gives the same encodings. Importing this
+module costs no torch.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ from harness.core.interfaces import Encoding
 X86_MACHINES = frozenset(
     {"x86_64", "AMD64", "amd64", "i386", "i686"}
 )  # as `platform.machine` names them
-# Tokens of a batch whose states stay near a core. MiniLM on two AMD cores takes 3 % more time with
-# 1024 and 8 % with 512; the bits of 4,000 sentences were the same, on one worker or two.
+# Tokens of a batch whose states stay near a core. MiniLM on two AMD cores takes 3 %
+# more time with 1024 and 8 % with 512; the bits of 4,000 sentences were the same, on
+# one worker or two.
 CPU_TOKENS = 2048
 GPU_TOKENS = 16_384
 PLAIN_TOKENS = 8192
-# Of the largest coordinate: sums in another order, and what half a mantissa makes of them.
+# Of the largest coordinate: sums in another order, and what half a mantissa makes of
+# them.
 TOLERANCE = {"float32": 1e-5, "float16": 0.02, "bfloat16": 0.1}
 
-Kernel = Callable[[Sequence[Sequence[int]]], Encoding]  # unpadded token ids to pooled states
+Kernel = Callable[
+    [Sequence[Sequence[int]]], Encoding
+]  # unpadded token ids to pooled states
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -38,9 +43,10 @@ Result = TypeVar("Result")
 class Choice:
     """A forward pass, the library of its matrix products, and how much of it runs at a time.
 
-    `plain` is the model itself on padded batches, `swapped` the model with other linear layers,
-    `packed` its layers alone, without padding. Each of the `workers` takes a batch of about
-    `tokens` tokens on `threads` threads (0: the calling thread, and as many as torch takes).
+    `plain` is the model itself on padded batches, `swapped` the model with other linear
+    layers, `packed` its layers alone, without padding. Each of the `workers` takes a
+    batch of about `tokens` tokens on `threads` threads (0: the calling thread, and as
+    many as torch takes).
     """
 
     route: Literal["plain", "swapped", "packed"] = "plain"
@@ -60,10 +66,13 @@ def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
     another processor        torch's products, packed or else plain; one worker a core
     GPU                      torch's products, packed or else plain; one worker feeds it
 
-    The packed pass reads a `packable` architecture; oneDNN multiplies an `onednn` model.
+    The packed pass reads a `packable` architecture; oneDNN multiplies an `onednn`
+    model.
     """
     if device == "cpu" and onednn and platform.machine() in X86_MACHINES:
-        return Choice("packed" if packable else "swapped", "onednn", threads, 1, CPU_TOKENS)
+        return Choice(
+            "packed" if packable else "swapped", "onednn", threads, 1, CPU_TOKENS
+        )
     if not packable:
         return PLAIN
     if device == "cpu":
@@ -83,7 +92,10 @@ def choose_pass(plain: Any, ids: Sequence[int], dtype: str) -> tuple[Kernel, Cho
         device=plain.model.device.type,
         threads=torch.get_num_threads(),
     )
-    kernel, batch = kernel_of(plain, choice), [ids[:n] for n in (10, 15, 15, 20, len(ids), 3)]
+    kernel, batch = (
+        kernel_of(plain, choice),
+        [ids[:n] for n in (10, 15, 15, 20, len(ids), 3)],
+    )
     if kernel is plain or _agree(plain(batch), kernel(batch), TOLERANCE[dtype]):
         return kernel, choice
     return plain, PLAIN
@@ -95,7 +107,11 @@ def kernel_of(plain: Any, choice: Choice) -> Kernel:
 
     if choice.route == "packed":
         return PackedKernel(plain, choice.library)
-    return replace(plain, model=swapped(plain.model)) if choice.route == "swapped" else plain
+    return (
+        replace(plain, model=swapped(plain.model))
+        if choice.route == "swapped"
+        else plain
+    )
 
 
 def _agree(reference: Encoding, other: Encoding, tolerance: float) -> bool:
@@ -104,10 +120,13 @@ def _agree(reference: Encoding, other: Encoding, tolerance: float) -> bool:
     return bool(np.max(gaps) <= tolerance)
 
 
-def batches(lengths: Sequence[int], budget: int, equal: bool = False) -> Iterator[list[int]]:
+def batches(
+    lengths: Sequence[int], budget: int, equal: bool = False
+) -> Iterator[list[int]]:
     """Row numbers, so many at a time as fit the budget of padded tokens; or of `equal` lengths.
 
-    Longest first: what does not fit in memory fails at once, and an estimate errs on the safe side.
+    Longest first: what does not fit in memory fails at once, and an estimate errs on
+    the safe side.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     start = 0
@@ -142,7 +161,9 @@ def run_batches(
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)  # a worker's number is also that of threads to come
+        torch.set_num_threads(
+            before
+        )  # a worker's number is also that of threads to come
 
 
 def multiplications(depth: int, width: int) -> int:

@@ -18,7 +18,14 @@ from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_settings, read_tensors
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import Batch, PaddedKernel, to_numpy
-from harness.encoders.modules import DENSE, LAYER_NORM, TANH, WEIGHTED_LAYERS, Module, Modules
+from harness.encoders.modules import (
+    DENSE,
+    LAYER_NORM,
+    TANH,
+    WEIGHTED_LAYERS,
+    Module,
+    Modules,
+)
 from harness.encoders.transformer import TransformerEncoder
 
 Map = Callable[[torch.Tensor], torch.Tensor]
@@ -29,7 +36,8 @@ def under_modules(
 ) -> TransformerEncoder:
     """An encoder whose only layer is its tokens pooled as the modules say.
 
-    What the pooled states of its own pass give is taken from these, since that pass is the quicker.
+    What the pooled states of its own pass give is taken from these, since that pass is
+    the quicker.
     """
     config = encoder.plain.model.config
     if config.is_encoder_decoder and not config.model_type.endswith("t5"):
@@ -50,12 +58,16 @@ def under_modules(
         kernel = pooled_tokens(encoder.plain, modules.modes, skipped, weights)
         choice = replace(PLAIN, tokens=encoder.hardware.batch_tokens or PLAIN.tokens)
     shape = kernel(tokenizer(["one sentence"]))
-    return replace(encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice)
+    return replace(
+        encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice
+    )
 
 
 def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
     """The share of each hidden state in the tokens; None takes the last."""
-    module = next((module for module in modules.chain if module.kind == WEIGHTED_LAYERS), None)
+    module = next(
+        (module for module in modules.chain if module.kind == WEIGHTED_LAYERS), None
+    )
     if module is None:
         return None
     config = modules.first.folder / "config.json"
@@ -94,7 +106,9 @@ def pooled_tokens(
             tokens = states[-1].float()
             if layers is not None:
                 shares = zip(layers.tolist(), states, strict=True)
-                tokens = sum((w * s.float() for w, s in shares if w), torch.zeros_like(tokens))
+                tokens = sum(
+                    (w * s.float() for w, s in shares if w), torch.zeros_like(tokens)
+                )
             mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= skipped)
             parts = [pool_tokens(mode, tokens, mask) for mode in modes]
             return _only(to_numpy(torch.cat(parts, dim=1)))
@@ -164,7 +178,9 @@ def _dense(module: Module, cache: Path) -> Map:
         mapped = activation(functional.linear(x, weight, bias))
         if not module.settings.get("use_residual"):
             return mapped
-        return mapped + (x if residual is None else functional.linear(x, residual.float()))
+        return mapped + (
+            x if residual is None else functional.linear(x, residual.float())
+        )
 
     return dense
 

@@ -1,12 +1,14 @@
 """The forward pass of BERT and its kin over sentences end to end: no padding, no mask.
 
-A batch is one matrix of tokens, sentence after sentence. Matrix products, norms and activations go
-through it whole; attention goes through runs of sentences of equal length. It needs the layers of
-the model, not its code, so it is read from architectures that are known to be these layers in this
-order, and a pass that does not give what the model itself gives is not used (`choose.py`).
+A batch is one matrix of tokens, sentence after sentence. Matrix products, norms and
+activations go through it whole; attention goes through runs of sentences of equal
+length. It needs the layers of the model, not its code, so it is read from architectures
+that are known to be these layers in this order, and a pass that does not give what the
+model itself gives is not used (`choose.py`).
 
-Matrices are multiplied by torch, or by oneDNN over weights packed once, which is several times as
-fast on some processors; a row of oneDNN's product does not depend on how many rows there are.
+Matrices are multiplied by torch, or by oneDNN over weights packed once, which is
+several times as fast on some processors; a row of oneDNN's product does not depend on
+how many rows there are.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from harness.core.arrays import Float, Int64
 from harness.core.interfaces import Encoding
 from harness.encoders.kernels.padded import PaddedKernel, to_numpy
 
-# oneDNN keeps code for every number of rows that it has seen, by default for 1024: some hundred
-# megabytes, of which a batch uses four and hardly ever finds those of another. Read at its first
-# product, and left as it is where somebody has set it.
+# oneDNN keeps code for every number of rows that it has seen, by default for 1024: some
+# hundred megabytes, of which a batch uses four and hardly ever finds those of another.
+# Read at its first product, and left as it is where somebody has set it.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 # Where the modules of a layer are inside a model.
@@ -72,7 +74,9 @@ States = Float[Tensor, "T D"]
 def is_packable(model: Any) -> bool:
     """Whether a model's layers can be read."""
     config = model.config
-    return config.model_type in ARCHITECTURES and not getattr(config, "is_decoder", False)
+    return config.model_type in ARCHITECTURES and not getattr(
+        config, "is_decoder", False
+    )
 
 
 class Linear:
@@ -81,7 +85,9 @@ class Linear:
     def __init__(self, library: str, *layers: Any) -> None:
         self.weight = torch.cat([layer.weight.detach() for layer in layers])
         biases = [layer.bias for layer in layers]
-        self.bias = None if None in biases else torch.cat([bias.detach() for bias in biases])
+        self.bias = (
+            None if None in biases else torch.cat([bias.detach() for bias in biases])
+        )
         self.onednn: Any = None
         if library == "onednn":
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
@@ -98,7 +104,9 @@ class Linear:
             return self.onednn(x, self.weight, self.bias, "gelu", [], "none")
         return F.gelu(self(x))
 
-    def plus(self, x: Float[Tensor, "T I"], other: Float[Tensor, "T O"]) -> Float[Tensor, "T O"]:
+    def plus(
+        self, x: Float[Tensor, "T I"], other: Float[Tensor, "T O"]
+    ) -> Float[Tensor, "T O"]:
         """The product with another matrix added."""
         if self.onednn:
             return self.onednn.binary(x, other, self.weight, self.bias, "add")
@@ -108,7 +116,9 @@ class Linear:
 class Layer:
     """One layer, its norms behind what they normalise. `act` None is GELU by the error function."""
 
-    def __init__(self, layer: Any, names: dict[str, str], library: str, gelu: bool) -> None:
+    def __init__(
+        self, layer: Any, names: dict[str, str], library: str, gelu: bool
+    ) -> None:
         at = layer.get_submodule
         self.qkv = Linear(library, *map(at, names["qkv"].split()))
         self.out, self.attention_norm = (
@@ -116,7 +126,10 @@ class Layer:
             at(names["attention_norm"]),
         )
         self.act = None if gelu else attrgetter(names["act"])(layer)
-        self.up, self.down = Linear(library, at(names["up"])), Linear(library, at(names["down"]))
+        self.up, self.down = (
+            Linear(library, at(names["up"])),
+            Linear(library, at(names["down"])),
+        )
         self.norm: Callable[[States], States] = at(names["norm"])
 
 
@@ -133,10 +146,15 @@ class PackedKernel:
 
     def __init__(self, plain: PaddedKernel, library: str) -> None:
         self.plain, self.model = plain, plain.model
-        config, self.names = self.model.config, ARCHITECTURES[self.model.config.model_type]
+        config, self.names = (
+            self.model.config,
+            ARCHITECTURES[self.model.config.model_type],
+        )
         act = config.activation if self.names is DISTILBERT else config.hidden_act
         layers = self.model.get_submodule(self.names["layers"])
-        self.layers = [Layer(layer, self.names, library, act == "gelu") for layer in layers]
+        self.layers = [
+            Layer(layer, self.names, library, act == "gelu") for layer in layers
+        ]
         self.heads: int = config.num_attention_heads
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
@@ -155,7 +173,9 @@ class PackedKernel:
                 _keep_means(x, runs, mean[:, number])
             first, last = x[(ends - lengths).to(x.device)], x[(ends - 1).to(x.device)]
             cls = last if self.plain.summary == -1 else first
-            pooler = self.model.pooler(first[:, None]) if self.plain.has_pooler else None
+            pooler = (
+                self.model.pooler(first[:, None]) if self.plain.has_pooler else None
+            )
         back = np.argsort(order)
         return Encoding(
             layers=tuple(range(mean.shape[1])),
@@ -166,26 +186,35 @@ class PackedKernel:
         )
 
     def _embed(
-        self, rows: Sequence[Sequence[int]], lengths: Int64[Tensor, " N"], ends: Int64[Tensor, " N"]
+        self,
+        rows: Sequence[Sequence[int]],
+        lengths: Int64[Tensor, " N"],
+        ends: Int64[Tensor, " N"],
     ) -> States:
         """The embedding layer's output, positions counted in each sentence as the model does."""
         ids = torch.tensor(list(chain.from_iterable(rows)))
         starts = (ends - lengths).repeat_interleave(lengths)
         positions = torch.arange(len(ids)) - starts
-        # RoBERTa's and MPNet's positions start behind the padding's id, the others' at 0.
+        # RoBERTa's and MPNet's positions start behind the padding's id, the others' at
+        # 0.
         padding = getattr(self.model.embeddings, "padding_idx", None)
         if padding is not None:
-            # Counted up to each token; a padding token in a text has no position of its own.
+            # Counted up to each token; a padding token in a text has no position of its
+            # own.
             real = (ids != padding).long()
             counted = real.cumsum(0)
             before = (counted - real)[starts]
             positions = (counted - before) * real + padding
         device = self.model.device
-        if device.type != "cpu":  # which reads pinned memory by itself, and nobody waits for it
+        if (
+            device.type != "cpu"
+        ):  # which reads pinned memory by itself, and nobody waits for it
             ids = ids.pin_memory().to(device, non_blocking=True)
             positions = positions.pin_memory().to(device, non_blocking=True)
         x = self.model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
-        project = getattr(self.model, "embeddings_project", None)  # ELECTRA's, narrower ones
+        project = getattr(
+            self.model, "embeddings_project", None
+        )  # ELECTRA's, narrower ones
         return x if project is None else project(x)
 
     def _layer(self, layer: Layer, x: States, runs: Sequence[Run]) -> States:
@@ -197,16 +226,22 @@ class PackedKernel:
         wide = layer.up.gelu(x) if layer.act is None else layer.act(layer.up(x))
         return layer.norm(layer.down.plus(wide, x))
 
-    def _attend(self, qkv: Float[Tensor, "t E"], run: Run, out: Float[Tensor, "t D"]) -> None:
+    def _attend(
+        self, qkv: Float[Tensor, "t E"], run: Run, out: Float[Tensor, "t D"]
+    ) -> None:
         """Self-attention inside each sentence of a run, written to `out`."""
         bias = None
-        if self.names is MPNET:  # by the distance of two places, which are passed for their shape
+        if (
+            self.names is MPNET
+        ):  # by the distance of two places, which are passed for their shape
             places = torch.empty((1, run.length, 0), device=self.model.device)
             bias = self.model.encoder.compute_position_bias(places)
         split = qkv.view(run.sentences, run.length, 3, self.heads, -1)
         q, k, v = split.permute(2, 0, 3, 1, 4)  # each (sentences, heads, tokens, d)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        out.view(run.sentences, run.length, self.heads, -1).copy_(attended.transpose(1, 2))
+        out.view(run.sentences, run.length, self.heads, -1).copy_(
+            attended.transpose(1, 2)
+        )
 
 
 def _runs(lengths: Sequence[int]) -> list[Run]:
@@ -230,8 +265,8 @@ def _keep_means(x: States, runs: Sequence[Run], mean: Float[Tensor, "N D"]) -> N
 def has_onednn(model: Any) -> bool:
     """Whether oneDNN can multiply a model's matrices: float32 or bfloat16 ones in main memory.
 
-    The operations are not part of torch's stable interface, and a build may lack them; a
-    processor may lack products of bfloat16.
+    The operations are not part of torch's stable interface, and a build may lack them;
+    a processor may lack products of bfloat16.
     """
     weights, operations = next(model.parameters()), torch.ops.mkldnn
     names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
@@ -250,7 +285,8 @@ def has_onednn(model: Any) -> bool:
 def swapped(model: Any) -> Any:
     """A copy of a model over the same weights, its linear layers multiplied by oneDNN.
 
-    They keep their own form of the weights, which some architectures read past the layer's call.
+    They keep their own form of the weights, which some architectures read past the
+    layer's call.
     """
     tensors = (*model.parameters(), *model.buffers())
     copy = deepcopy(model, {id(tensor): tensor for tensor in tensors})

@@ -1,8 +1,9 @@
 """A checkpoint folder opened with transformers: its tokenizer, and its forward pass in PyTorch.
 
-The weights come in as tensors whose digest is known, so nothing is looked up by name: no adapter,
-no other weights file, no remote code. Everything is opened in float32 and evaluation mode, and
-what would give wrong vectors without an error is refused once, here.
+The weights come in as tensors whose digest is known, so nothing is looked up by name:
+no adapter, no other weights file, no remote code. Everything is opened in float32 and
+evaluation mode, and what would give wrong vectors without an error is refused once,
+here.
 """
 
 from __future__ import annotations
@@ -28,8 +29,16 @@ from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
-from harness.encoders.architectures import FULL_ATTENTION, REFUSED_ARCHITECTURES, WITHOUT_PADDING
-from harness.encoders.checkpoint import GOLDEN_SENTENCE, require_no_sampling, settings_and_tokenizer
+from harness.encoders.architectures import (
+    FULL_ATTENTION,
+    REFUSED_ARCHITECTURES,
+    WITHOUT_PADDING,
+)
+from harness.encoders.checkpoint import (
+    GOLDEN_SENTENCE,
+    require_no_sampling,
+    settings_and_tokenizer,
+)
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 LOADING_ERRORS = (
@@ -37,8 +46,9 @@ LOADING_ERRORS = (
     StrictDataclassError,
 )  # fmt: skip
 
-# Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers that every
-# model makes anew. Any other is a part of the encoder that its configuration has no place for.
+# Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
+# that every model makes anew. Any other is a part of the encoder that its configuration
+# has no place for.
 UNUSED_TENSORS = re.compile(
     r"(^|\.)(position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias)$"
     r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
@@ -46,11 +56,23 @@ UNUSED_TENSORS = re.compile(
     r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
 )
 
-# Of several scripts, so that every tokenizer with a vocabulary distinguishes two of them.
-PROBE_WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
+# Of several scripts, so that every tokenizer with a vocabulary distinguishes two of
+# them.
+PROBE_WORDS = (
+    "man",
+    "guitar",
+    "the",
+    "Haus",
+    "maison",
+    "человек",
+    "東京",
+    "إنسان",
+    "1",
+    "?",
+)
 
-# Of the largest coordinate: sums in another order differ by 1e-6 in deep models, tokens that are
-# seen where none are by a hundred times as much.
+# Of the largest coordinate: sums in another order differ by 1e-6 in deep models, tokens
+# that are seen where none are by a hundred times as much.
 LEAST_EFFECT = 1e-4
 LARGEST_ROUNDING = 1e-6
 
@@ -64,7 +86,8 @@ class CuttingTokenizer:
     max_length: int
 
     def __post_init__(self) -> None:
-        # A fast tokenizer that has no room for a word leaves the text uncut, without a word.
+        # A fast tokenizer that has no room for a word leaves the text uncut, without a
+        # word.
         special = self.tokenizer.num_special_tokens_to_add()
         if self.max_length <= special:
             raise UsageError(
@@ -109,10 +132,11 @@ Batch = Sequence[Sequence[int]]
 class PaddedKernel:
     """The plain forward pass: one padded batch, every hidden state pooled over its real tokens.
 
-    Padding is on the right whatever the tokenizer prefers: positions then count from the
-    first real token in every architecture. `summary` is where CLS is among a text's tokens
-    (0 first, -1 last, None nowhere); `has_pooler` says that the checkpoint holds the pooler. Where
-    `alone` is set the model sees padding: a batch must hold sentences of one length.
+    Padding is on the right whatever the tokenizer prefers: positions then count from
+    the first real token in every architecture. `summary` is where CLS is among a text's
+    tokens (0 first, -1 last, None nowhere); `has_pooler` says that the checkpoint holds
+    the pooler. Where `alone` is set the model sees padding: a batch must hold sentences
+    of one length.
     """
 
     model: Any
@@ -124,9 +148,13 @@ class PaddedKernel:
     def on(self, hardware: Hardware) -> PaddedKernel:
         """The pass on a device and in a precision."""
         device = device_of(hardware.device)
-        return replace(self, model=self.model.to(device, getattr(torch, hardware.dtype)))
+        return replace(
+            self, model=self.model.to(device, getattr(torch, hardware.dtype))
+        )
 
-    def states(self, batch: Batch) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, Any]:
+    def states(
+        self, batch: Batch
+    ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, Any]:
         """What `padded_states` gives, without a graph."""
         with torch.inference_mode():
             return padded_states(self.model, batch, self.padding)
@@ -135,7 +163,9 @@ class PaddedKernel:
         states, mask, out = self.states(batch)
         lengths = mask.sum(dim=1)
         with torch.inference_mode():
-            sums = [mask[:, None].float() @ state.float() for state in states]  # L x (B, 1, D)
+            sums = [
+                mask[:, None].float() @ state.float() for state in states
+            ]  # L x (B, 1, D)
             mean = torch.cat(sums, dim=1) / lengths[:, None, None]  # (B, L, D)
         at = lengths - 1 if self.summary == -1 else torch.zeros_like(lengths)
         cls = states[-1][torch.arange(len(batch), device=at.device), at]
@@ -164,13 +194,16 @@ def padded_states(
 
 def device_of(name: str) -> torch.device:
     """A torch device that multiplies whole float32 numbers. Raises UsageError for an unknown."""
-    # TF32 keeps 19 bits of each factor: another precision than the one that records name.
+    # TF32 keeps 19 bits of each factor: another precision than the one that records
+    # name.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise UsageError(f"wanted a device that torch has, found {name!r}: {reason}") from error
+        raise UsageError(
+            f"wanted a device that torch has, found {name!r}: {reason}"
+        ) from error
 
 
 def to_numpy(output: torch.Tensor) -> Float32[np.ndarray, "..."]:
@@ -184,10 +217,14 @@ def open_checkpoint(
     """The folder's tokenizer, its forward pass, and what that makes of the golden sentence."""
     with settings_and_tokenizer(folder) as copy, _readable(name, folder, copy):
         model, missing = _model(name, folder, copy, tensors)
-        raw = AutoTokenizer.from_pretrained(copy, local_files_only=True, trust_remote_code=False)
+        raw = AutoTokenizer.from_pretrained(
+            copy, local_files_only=True, trust_remote_code=False
+        )
         if raw.is_fast:
             require_no_sampling(folder / "tokenizer.json", raw.backend_tokenizer)
-        half = any(name.endswith("EncoderModel") for name in model.config.architectures or ())
+        half = any(
+            name.endswith("EncoderModel") for name in model.config.architectures or ()
+        )
         only_half = model.config.is_encoder_decoder or half
         encoder = model.get_encoder() if only_half else model
         tokenizer = CuttingTokenizer(name, raw, max_length)
@@ -229,7 +266,9 @@ def _model(
 
     `copy` holds the folder's settings.
     """
-    config = AutoConfig.from_pretrained(copy, local_files_only=True, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(
+        copy, local_files_only=True, trust_remote_code=False
+    )
     if (reason := REFUSED_ARCHITECTURES.get(config.model_type)) is not None:
         raise DataError(f"{name}: {folder} holds a {config.model_type} model: {reason}")
     if getattr(config, "attention_type", None) == "block_sparse":  # BigBird's
@@ -239,8 +278,12 @@ def _model(
     config.use_cache = False  # for generating: a decoder would keep every key and value
     model, report = filled(MODEL_MAPPING[type(config)], config, tensors)
     if report["mismatched_keys"] or report["error_msgs"]:
-        raise ValueError(f"weights do not fit: {report['mismatched_keys'] or report['error_msgs']}")
-    unplaced = sorted(key for key in report["unexpected_keys"] if not UNUSED_TENSORS.search(key))
+        raise ValueError(
+            f"weights do not fit: {report['mismatched_keys'] or report['error_msgs']}"
+        )
+    unplaced = sorted(
+        key for key in report["unexpected_keys"] if not UNUSED_TENSORS.search(key)
+    )
     if unplaced:
         raise ValueError(
             f"{len(unplaced)} weights that its configuration has no place for, first {unplaced[0]}"
@@ -248,7 +291,9 @@ def _model(
     return model.eval(), report["missing_keys"]
 
 
-def filled(architecture: Any, config: Any, tensors: Mapping[str, Any]) -> tuple[Any, Any]:
+def filled(
+    architecture: Any, config: Any, tensors: Mapping[str, Any]
+) -> tuple[Any, Any]:
     """A model in float32 with these weights, and what of them was missing or did not fit."""
     return architecture.from_pretrained(
         None,
@@ -263,8 +308,8 @@ def filled(architecture: Any, config: Any, tensors: Mapping[str, Any]) -> tuple[
 def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -> bool:
     """Whether the checkpoint holds the pooler; refuses one that lacks any other encoder weight.
 
-    Every architecture with such a head over CLS calls it `pooler`. A decoder that is not run may
-    be absent, as from the encoder half of T5.
+    Every architecture with such a head over CLS calls it `pooler`. A decoder that is
+    not run may be absent, as from the encoder half of T5.
     """
     used = {id(weight) for weight in encoder.parameters()}
     named = model.named_parameters(remove_duplicate=False)
@@ -282,7 +327,10 @@ def _verify(
     name: str, tokenizer: CuttingTokenizer, kernel: PaddedKernel, ids: Sequence[int]
 ) -> None:
     """Refuse a tokenizer and a model that do not give one vector for each token of a text."""
-    tokens, vectors = len(tokenizer.tokenizer), len(kernel.model.get_input_embeddings().weight)
+    tokens, vectors = (
+        len(tokenizer.tokenizer),
+        len(kernel.model.get_input_embeddings().weight),
+    )
     if tokens > vectors:
         raise DataError(
             f"{name}: the tokenizer has {tokens} tokens, the checkpoint vectors for {vectors}; "
@@ -304,16 +352,23 @@ def _verify(
         )
 
 
-def _summary(kernel: PaddedKernel, ids: Sequence[int], cls_id: int | None) -> int | None:
+def _summary(
+    kernel: PaddedKernel, ids: Sequence[int], cls_id: int | None
+) -> int | None:
     """The place of a text's summary token: 0, or -1 for the last, or None where there is none.
 
-    In a causal model it is the last token, the one that has seen all, and in any other the CLS
-    that the tokenizer puts. Causal is a model whose states of a prefix are those of it alone.
+    In a causal model it is the last token, the one that has seen all, and in any other
+    the CLS that the tokenizer puts. Causal is a model whose states of a prefix are
+    those of it alone.
     """
     prefix = ids[: max(1, len(ids) // 2)]
     last = len(prefix) - 1  # in the text, this token has neighbours behind it
-    in_text, in_prefix = (kernel.states([row])[0][-1][0, last].float() for row in (ids, prefix))
-    if (in_text - in_prefix).abs().max() <= LARGEST_ROUNDING * max(1.0, float(in_text.abs().max())):
+    in_text, in_prefix = (
+        kernel.states([row])[0][-1][0, last].float() for row in (ids, prefix)
+    )
+    if (in_text - in_prefix).abs().max() <= LARGEST_ROUNDING * max(
+        1.0, float(in_text.abs().max())
+    ):
         return -1
     return 0 if ids[0] == cls_id else -1 if ids[-1] == cls_id else None
 
@@ -336,7 +391,9 @@ class DroppingKernel:
 
     def __init__(self, name: str, plain: PaddedKernel, seed: int) -> None:
         modules = plain.model.modules()
-        if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in modules):
+        if not any(
+            isinstance(module, nn.Dropout) and module.p > 0 for module in modules
+        ):
             raise UsageError(
                 f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
                 "configuration; its encodings with and without are the same"
@@ -345,7 +402,8 @@ class DroppingKernel:
 
     def __call__(self, batch: Batch) -> Encoding:
         model = self.plain.model
-        # Dropout draws from the global generators alone, and these are put back behind it.
+        # Dropout draws from the global generators alone, and these are put back behind
+        # it.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.random.manual_seed(self.draw())
             model.train()

@@ -1,7 +1,7 @@
 """What the page shows of a number that is opened: its protocol, origin and citation, as data.
 
-The data is JSON for `page.js`. Its fields are named; one that is empty is left out. Each text is in
-`texts` once, and a field holds its number there.
+The data is JSON for `page.js`. Its fields are named; one that is empty is left out.
+Each text is in `texts` once, and a field holds its number there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class Dialogs:
             "cells": cells,
             "scores": scores,
             "methods": methods,
-            "sources": {name: str(encoder.source) for name, encoder in encoders.items()},
+            "sources": {
+                name: str(encoder.source) for name, encoder in encoders.items()
+            },
             "by_hand": list(self.registry.by_hand),
             "harness": HARNESS_KEY,
             "bibtex": entries,
@@ -91,7 +93,9 @@ class Dialogs:
         return _without_empty(
             {
                 "label": self._text(row.name),
-                "trained": None if row.model_free else self._text(trained_on(row, method)),
+                "trained": None
+                if row.model_free
+                else self._text(trained_on(row, method)),
                 "fitted": self._text(fitted_on(row, method)),
                 "evidence": self._text(evidence_of(cell, reference)),
                 "cites": self._citations(keys),
@@ -165,7 +169,8 @@ class Dialogs:
         """The number of what a record was measured with: environment and digests."""
         environment = self._text(environment_in_words(record))
         digests = sorted(
-            f"{name} {digest[:DIGEST_DIGITS_SHOWN]}" for name, digest in record.digests.items()
+            f"{name} {digest[:DIGEST_DIGITS_SHOWN]}"
+            for name, digest in record.digests.items()
         )
         origin = environment, tuple(self._texts(digests))
         return self.origins.setdefault(origin, len(self.origins))
@@ -202,7 +207,9 @@ class Dialogs:
 
 
 def _without_empty(fields: JsonFields) -> JsonFields:
-    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+    return {
+        name: value for name, value in fields.items() if value not in (None, [], {})
+    }
 
 
 def _rounded(difference: float | None) -> float | None:
@@ -224,7 +231,9 @@ def environment_in_words(record: Record) -> str:
     environment = record.environment
     packages = environment.get("packages", {})
     versions = [f"Python {environment.get('python')}"]
-    versions += [f"{name} {packages[name]}" for name in SHOWN_PACKAGES if name in packages]
+    versions += [
+        f"{name} {packages[name]}" for name in SHOWN_PACKAGES if name in packages
+    ]
     commit = str(environment.get("commit") or "unknown")[:DIGEST_DIGITS_SHOWN]
     machine = f"{environment.get('processor')}, {environment.get('device')}"
     return f"commit {commit}; {', '.join(versions)}; {machine}"

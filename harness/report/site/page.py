@@ -16,7 +16,13 @@ from harness.core.digests import digest_of_repr
 from harness.report.bibtex import entries_with, software
 from harness.report.figures import Picture
 from harness.report.first_table import first_table
-from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
+from harness.report.leaderboard import (
+    SECTIONS,
+    Board,
+    BoardColumn,
+    section_board,
+    sts_board,
+)
 from harness.report.markdown import tolerances
 from harness.report.next_steps import recorded, waiting_for
 from harness.report.pages import counts_by_paper, tallies
@@ -35,7 +41,9 @@ TEMPLATE_FILE = Path(__file__).with_suffix(".html")
 STYLE_FILE = Path(__file__).with_suffix(".css")
 SCRIPT_FILE = Path(__file__).with_suffix(".js")
 DATA_TABLES = Path(__file__).parent / "vendor" / "dataTables.min.js"
-UNQUOTED = ' !"$()*+,-./:;<=>?@[]_{|}~'  # characters that the address of a picture may hold
+UNQUOTED = (
+    ' !"$()*+,-./:;<=>?@[]_{|}~'  # characters that the address of a picture may hold
+)
 # What shows nothing of a picture: metadata, comments, the names of groups, line breaks.
 INVISIBLE = (
     re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL),
@@ -77,9 +85,18 @@ class ShownPaper:
 def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     """The digests of the records, and of all else that the page holds, its template among it."""
     pictures = [picture.made_from for picture in drawn.values()]
-    measured = folder.tables, folder.claims, folder.intervals, folder.references, folder.trials
+    measured = (
+        folder.tables,
+        folder.claims,
+        folder.intervals,
+        folder.references,
+        folder.trials,
+    )
     sources = folder.registry.by_hand, entries_with(folder.papers), folder.traps
-    files = [file.read_bytes() for file in (TEMPLATE_FILE, STYLE_FILE, SCRIPT_FILE, DATA_TABLES)]
+    files = [
+        file.read_bytes()
+        for file in (TEMPLATE_FILE, STYLE_FILE, SCRIPT_FILE, DATA_TABLES)
+    ]
     everything_else = digest_of_repr((pictures, measured, sources, files))
     return f"Records: sha256 {folder.records.digest()}. Other files: sha256 {everything_else}"
 
@@ -91,8 +108,15 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals |= {"encoders_of": encoders_of, "outcomes_in_words": outcomes_in_words}
-    environment.filters |= {"anchor": anchor, "code": in_code, "address": picture_address}
+    environment.globals |= {
+        "encoders_of": encoders_of,
+        "outcomes_in_words": outcomes_in_words,
+    }
+    environment.filters |= {
+        "anchor": anchor,
+        "code": in_code,
+        "address": picture_address,
+    }
     cells = folder.reproduced
     total = count(cells)
     exact = (CellState.EXACT, CellState.CONSISTENT)
@@ -128,23 +152,31 @@ def papers(folder: ResultsFolder) -> list[ShownPaper]:
     shown = []
     for name, counts in counts_by_paper(folder).items():
         tables = [table for table in folder.tables if table.paper == name]
-        cells = [cell for table in tables for cell in folder.reproductions(table).values()]
+        cells = [
+            cell for table in tables for cell in folder.reproductions(table).values()
+        ]
         shown.append(
             ShownPaper(
                 name=name,
                 counts=counts,
                 tables=[shown_table(table, folder) for table in tables],
-                waiting={} if counts["run"] else waiting_for(cells, folder.registry, present),
+                waiting={}
+                if counts["run"]
+                else waiting_for(cells, folder.registry, present),
             )
         )
-    return sorted(shown, key=lambda paper: (-paper.counts["run"], -paper.counts["runnable"]))
+    return sorted(
+        shown, key=lambda paper: (-paper.counts["run"], -paper.counts["runnable"])
+    )
 
 
 def shown_table(table: Table, folder: ResultsFolder) -> ShownTable:
     """A published table, compared with the records of a folder."""
     cells = folder.reproductions(table)
     return ShownTable(
-        table=table, counts=count(cells.values()), sheet=sheet(table, cells, folder.registry)
+        table=table,
+        counts=count(cells.values()),
+        sheet=sheet(table, cells, folder.registry),
     )
 
 
@@ -190,7 +222,9 @@ def facts_of_method(results: Results, method: str) -> list[str]:
 
     The last only where some records are.
     """
-    records = next(records for (name, _), records in results.by_cell.items() if name == method)
+    records = next(
+        records for (name, _), records in results.by_cell.items() if name == method
+    )
     facts = records[0].facts
     parameters = facts.get("parameters")
     texts = [
@@ -221,11 +255,16 @@ def anchor(name: str) -> str:
 
 def in_code(text: str) -> Markup:
     """A text as HTML, with code where it has backticks."""
-    # `re` joins with the methods of what it is given: Markup would escape the tags, too.
+    # `re` joins with the methods of what it is given: Markup would escape the tags,
+    # too.
     return Markup(CODE_IN_TEXT.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
 def in_script(data: Any) -> str:
     """JSON that ends no script element and begins no comment, whatever text it holds."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return (
+        text.replace("<", "\\u003c")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )
