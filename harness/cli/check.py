@@ -21,7 +21,7 @@ from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoders
 from harness.gate.outcome import Checked, Report, State
 from harness.plugins import plugins_in_use
-from harness.results.cards import claim_files_of, claims_of_files
+from harness.results.cards import claim_files, claims_of_files
 
 
 def check_command(
@@ -86,7 +86,7 @@ def _card_report(
     """The check against a card's claims; those that nothing here measures are counted in a note."""
     if not card.exists():
         raise AssetMissing(f"--card {card}: there is no such file or folder")
-    claims, faults = claims_of_files(claim_files_of(card), patterns.registry)
+    claims, faults = claims_of_files(claim_files(card), patterns.registry)
     if faults:
         raise DataError(faults[0])
     compared = [

@@ -37,8 +37,8 @@ from harness.results.cards import (
     CardClaim,
     Statement,
     claims_of_model,
-    of_model,
-    readings_of,
+    parse_points,
+    set_other_models_apart,
 )
 from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
@@ -182,7 +182,7 @@ def _verified(
         return Verification(name, name, faults=(str(error),))
     found, faults = claims_of_model(folder, resolver.registry, claims)
     source = getattr(method.encoder.source, "repo", "")
-    stated = of_model(found, (name, folder.name, source))
+    stated = set_other_models_apart(found, (name, folder.name, source))
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
         model = MeasuredModel(method, loader, bar)
@@ -245,7 +245,7 @@ def search_command(
     resolver = Resolver.from_options(folders.places(), encoder or [])
     [name] = resolver.task_patterns([task])
     chosen = look_up("task", name, resolver.registry.tasks)
-    readings = readings_of(target)
+    readings = parse_points(target)
     if not readings:
         raise UsageError(
             f"--target {target}: wanted a number such as 75.46, found {target!r}"

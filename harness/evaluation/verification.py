@@ -136,7 +136,7 @@ class FollowUp:
 
 
 def _source(run: ClaimRun) -> str:
-    return run[0].claim.stated.source
+    return run[0].claim.statement.source
 
 
 def _holds(run: ClaimRun) -> bool:
@@ -148,7 +148,7 @@ def _runs(checked: Sequence[CheckedClaim]) -> list[ClaimRun]:
     """The judged claims by source, task, split and revision."""
     runs: dict[tuple[str, ...], ClaimRun] = {}
     for item in checked:
-        stated = item.claim.stated
+        stated = item.claim.statement
         if item.verdict is not None:
             name = (
                 stated.source,
@@ -171,7 +171,7 @@ def _another_row(
             and other.claim.score == item.claim.score
         )
         if is_of_other and item.is_fine and gives(item.claim, other.measured):
-            stated = other.claim.stated
+            stated = other.claim.statement
             row = f"{stated.data_set} {stated.split} {stated.metric}"
             words = f"the number of {' '.join(row.split())} in its place"
             return FoundChoices((words,), other.measured, len(checked))

@@ -45,7 +45,7 @@ def check_card(
     if claims and not checks:
         raise AssetMissing(
             f"wanted numbers that a run can be compared with, found {len(claims)} that differ and "
-            f"may be of other pairs: {claims[0].is_doubtful}; harness verify says why"
+            f"may be of other pairs: {claims[0].doubt}; harness verify says why"
         )
     return Report(encoders=(), cells=tuple(checks))
 
@@ -62,7 +62,7 @@ def _checks(
             f"{', '.join(methods)}; name one: -m METHOD"
         )
     if not found:
-        name = f"{claim.task} {claim.stated.metric}"
+        name = f"{claim.task} {claim.statement.metric}"
         why = f"{gate.runs.path} holds no record of it; harness run -t {claim.task} measures"
         yield Checked(name=name, state=State.COULD_NOT_RUN, why=why)
     for cell in found:
@@ -73,7 +73,7 @@ def _checks(
 
 
 def _check(gate: Gate, claim: CardClaim, cell: Cell) -> Checked | None:
-    name = f"{cell}, {claim.stated.metric}"
+    name = f"{cell}, {claim.statement.metric}"
     if change := gate.change_since(cell):
         return Checked(name=name, state=State.NOT_MEASURED_AGAIN, why=change)
     points = score_of(claim, gate.records[cell].scores)

@@ -66,7 +66,7 @@ def claim_row(item: CheckedClaim) -> list[str]:
     difference = item.verdict.difference if item.verdict else None
     return [
         _task(item),
-        item.claim.stated.metric,
+        item.claim.statement.metric,
         _shortened(item.reading),
         "" if item.measured is None else f"{item.measured:.4f}",
         "" if difference is None else f"{difference:+.4f}",
@@ -80,7 +80,7 @@ def _shortened(reading: str) -> str:
 
 
 def _task(item: CheckedClaim) -> str:
-    stated = item.claim.stated
+    stated = item.claim.statement
     return f"{stated.data_set or stated.data_set_id} {stated.split}".strip()
 
 
@@ -88,9 +88,7 @@ def _followed_up(found: Verification) -> Iterator[str]:
     """A sentence for each difference that was followed up."""
     for item in found.claims:
         if item.explanation is not None:
-            what = (
-                f"{_task(item)} {item.claim.stated.metric} {_shortened(item.reading)}"
-            )
+            what = f"{_task(item)} {item.claim.statement.metric} {_shortened(item.reading)}"
             sentence = explanation_in_words(what, item.explanation)
             yield (
                 f"{sentence} The card does not say so."
@@ -117,7 +115,7 @@ def _unchecked(found: Verification) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for item in found.claims:
         if item.verdict is None:
-            name = _task(item) or item.claim.stated.source
+            name = _task(item) or item.claim.statement.source
             reasons.setdefault(item.why_not, []).append(name)
     yield "Not checked:"
     for reason, names in reasons.items():
@@ -163,7 +161,7 @@ def verification_facts(found: Verification) -> dict[str, Any]:
 
 def claim_facts(item: CheckedClaim) -> dict[str, Any]:
     """A claim as JSON: what is stated, what was measured, and the verdict or why there is none."""
-    stated, explanation = item.claim.stated, item.explanation
+    stated, explanation = item.claim.statement, item.explanation
     value = stated.value
     return {
         "data_set": stated.data_set,

@@ -130,10 +130,8 @@ def checked_claim(claim: CardClaim, measured: float | None) -> CheckedClaim:
         )
     reading, found = judged(claim, measured)
     checked = CheckedClaim(claim, measured=measured, verdict=found, reading=reading)
-    if checked.differs and claim.is_doubtful:
-        return replace(
-            checked, verdict=None, why_not=f"{claim.is_doubtful}, and it differs"
-        )
+    if checked.differs and claim.doubt:
+        return replace(checked, verdict=None, why_not=f"{claim.doubt}, and it differs")
     return checked
 
 

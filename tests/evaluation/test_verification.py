@@ -19,7 +19,7 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.cards import Statement, understood
+from harness.results.cards import Statement, interpret
 from harness.results.checked_claims import Verification, checked_claim
 from harness.tasks.loader import TaskLoader, limited
 
@@ -48,7 +48,7 @@ def model(tmp_path_factory):
 
 
 def claimed(value, metric="cosine_spearman", **names):
-    return understood(Statement(value, metric, data_set=TASK.name, **names), REGISTRY)
+    return interpret(Statement(value, metric, data_set=TASK.name, **names), REGISTRY)
 
 
 def score(model, choice=OWN_CHOICE, name="spearman"):
@@ -139,8 +139,8 @@ def test_a_number_of_another_row_is_told_without_a_search(model):
 
 
 def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
-    stated = replace(claimed(f"{score(model):.2f}"), is_doubtful="other pairs")
-    wrong = replace(claimed("1.5"), is_doubtful="other pairs")
+    stated = replace(claimed(f"{score(model):.2f}"), doubt="other pairs")
+    wrong = replace(claimed("1.5"), doubt="other pairs")
     found = verified(model, stated, wrong)
     assert [item.holds for item in found.claims] == [True, False]
     assert [item.differs for item in found.claims] == [False, False]
@@ -148,7 +148,7 @@ def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
 
 
 def test_what_is_missing_is_status_3(model):
-    claim = understood(
+    claim = interpret(
         Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY
     )
     found = verified(model, claim)

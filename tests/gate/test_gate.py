@@ -957,7 +957,7 @@ def test_a_card_is_compared_with_one_method(runs):
 
 
 def test_a_number_on_other_pairs_can_agree_and_never_fails(runs):
-    doubtful = {"is_doubtful": "its pairs are not known"}
+    doubtful = {"doubt": "its pairs are not known"}
     assert (
         against_card(runs, claimed(points_of(runs), **doubtful)).cells[0].state
         is AGREES
@@ -970,7 +970,7 @@ def test_a_card_of_which_no_number_is_compared_is_no_pass(runs):
     with pytest.raises(
         AssetMissing, match="other pairs: other data; harness verify says why"
     ):
-        against_card(runs, claimed("1.00", is_doubtful="other data"))
+        against_card(runs, claimed("1.00", doubt="other data"))
 
 
 def test_a_record_of_other_code_is_no_answer_to_a_card(run):

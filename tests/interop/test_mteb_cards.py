@@ -191,6 +191,6 @@ def test_a_number_that_was_moved_is_told_from_the_others(copy, cache, run_of):
     write_all_metrics(run_of(as_it_is), copy, moved)
     found = verified(copy, cache)
     [item] = [item for item in found.checked if item.differs]
-    assert item.claim.stated.metric == "cosine_spearman"
+    assert item.claim.statement.metric == "cosine_spearman"
     assert item.explanation.measured is None
     assert "this one was changed" in item.explanation.reason

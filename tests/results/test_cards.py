@@ -8,11 +8,11 @@ import yaml
 from harness.core.errors import AssetMissing
 from harness.registry import load_registry
 from harness.results.cards import (
-    MOST_CLAIMS,
+    MAX_CLAIMS,
     claims_of_model,
-    correlation_of,
-    of_model,
-    readings_of,
+    parse_metric,
+    parse_points,
+    set_other_models_apart,
 )
 
 REGISTRY = load_registry()
@@ -64,7 +64,7 @@ def claims_of(folder, *further):
     }.items(),
 )
 def test_metrics_have_their_names_of_every_library(metric, meaning):
-    assert correlation_of(metric) == meaning
+    assert parse_metric(metric) == meaning
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_metrics_have_their_names_of_every_library(metric, meaning):
     ],
 )
 def test_a_number_is_points_or_a_fraction_with_its_digits(value, readings):
-    assert readings_of(value) == readings
+    assert parse_points(value) == readings
 
 
 def test_a_card_keeps_the_digits_of_its_numbers(tmp_path):
@@ -122,7 +122,7 @@ def test_a_card_of_many_tasks_says_of_each_number_why_it_is_not_checked(tmp_path
     claims, faults = claims_of(tmp_path)
     assert not faults
     assert [claim.why_not == "" for claim in claims[:8]] == [True] * 3 + [False] * 5
-    assert [bool(claim.is_doubtful) for claim in claims[:3]] == [False, False, True]
+    assert [bool(claim.doubt) for claim in claims[:3]] == [False, False, True]
     assert {claim.why_not for claim in claims[8:]} == {"no task here (Classification)"}
 
 
@@ -149,7 +149,7 @@ def test_one_malformed_result_leaves_the_others(tmp_path):
         "model-index:\n- results: none",
         "model-index: [&a {name: x, results: *a}]",
         "a: !!python/object/apply:os.system [ls]",
-        f"model-index:\n- name: x\n  results: [{', '.join(['{}'] * (MOST_CLAIMS + 1))}]",
+        f"model-index:\n- name: x\n  results: [{', '.join(['{}'] * (MAX_CLAIMS + 1))}]",
     ],
     ids=lambda text: text[:30],
 )
@@ -236,13 +236,13 @@ def test_numbers_of_another_model_of_the_card_are_not_this_models(tmp_path):
     index = [{"name": f"me/{name}", "results": [result()]} for name in ("one", "two")]
     write_card(tmp_path, text=yaml.safe_dump({"model-index": index}))
     claims, _ = claims_of(tmp_path)
-    assert [claim.why_not for claim in of_model(claims, ["two"])] == [
+    assert [claim.why_not for claim in set_other_models_apart(claims, ["two"])] == [
         "of another model, me/one",
         "",
     ]
-    doubtful = of_model(claims, ["other"])
+    doubtful = set_other_models_apart(claims, ["other"])
     assert [claim.why_not for claim in doubtful] == ["", ""]
-    assert all("none by this name" in claim.is_doubtful for claim in doubtful)
+    assert all("none by this name" in claim.doubt for claim in doubtful)
 
 
 def test_every_data_set_names_tasks_that_there_are():
@@ -270,7 +270,7 @@ def test_two_revisions_of_a_data_set_are_two_claims(tmp_path):
     write_card(tmp_path, *(result(revision=revision) for revision in revisions))
     claims, _ = claims_of(tmp_path)
     assert [claim.task for claim in claims] == ["sts12.senteval"] * 3
-    assert [bool(claim.is_doubtful) for claim in claims] == [False, False, True]
+    assert [bool(claim.doubt) for claim in claims] == [False, False, True]
 
 
 def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
@@ -280,8 +280,8 @@ def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
         tmp_path, result(type="me/my-sts12", revision=None), result(type="STS12")
     )
     other, same = claims_of(tmp_path)[0]
-    assert "'me/my-sts12' are not known here" in other.is_doubtful
-    assert not same.is_doubtful
+    assert "'me/my-sts12' are not known here" in other.doubt
+    assert not same.doubt
 
 
 # The front matter of all-mpnet-base-v2: it states no number.
