@@ -148,9 +148,7 @@ def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
 
 
 def test_what_is_missing_is_status_3(model):
-    claim = interpret(
-        Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY
-    )
+    claim = interpret(Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY)
     found = verified(model, claim)
     assert (found.exit_status, found.claims[0].is_missing) == (3, True)
     assert Verification("made", "made.native").exit_status == 3
