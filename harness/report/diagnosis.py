@@ -11,7 +11,12 @@ from harness.registry import Registry
 from harness.report.next_steps import command_of
 from harness.report.sentences import signed
 from harness.results.causes import Causes
-from harness.results.diagnosis import Diagnosis, SeedSpread, Suggestion
+from harness.results.diagnosis import (
+    Diagnosis,
+    PublishedNeighbour,
+    SeedSpread,
+    Suggestion,
+)
 from harness.results.published import PublishedCell
 from harness.results.reproduction import composed
 from harness.results.settings import PublishedNumber, ReportedNumber, Setting
@@ -44,7 +49,10 @@ def answer_lines(
     )
     notes = [f"note: {' '.join(diagnosis.notes)}"] if diagnosis.notes else []
     verdict = _verdict(diagnosis)
-    shown = (*diagnosis.suggestions, *(diagnosis.further if verbose else ()))
+    shown = (
+        *diagnosis.suggestions,
+        *(diagnosis.further_suggestions if verbose else ()),
+    )
     explanations = [
         _explanation(number, suggestion, diagnosis, causes, registry, verbose=verbose)
         for number, suggestion in enumerate(shown, start=1)
@@ -123,8 +131,8 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
     """What holds of the difference as a whole; nothing where the explanations say it."""
     if diagnosis.is_rounding:
         return ["Most likely nothing is wrong: rounding, or another processor."]
-    if diagnosis.outside is not None:
-        return [_outside_in_words(diagnosis.numbers, diagnosis.outside)]
+    if diagnosis.distant_spread is not None:
+        return [_outside_in_words(diagnosis.numbers, diagnosis.distant_spread)]
     if diagnosis.nothing_is_wrong:
         return ["Most likely nothing is wrong:"]
     if diagnosis.is_unknown:
@@ -182,13 +190,13 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
     if suggestion.spread is not None:
         return _spread_in_words(suggestion.spread, diagnosis.numbers)
     changes = _changes_in_words(suggestion.changes, diagnosis.setting)
-    if suggestion.printed is not None and not suggestion.leaves:
-        place = _place(suggestion.printed)
-        return f"Your number is printed in {place}: {changes or 'same protocol'}"
-    if suggestion.printed is not None:
+    cell = suggestion.published_cell
+    if cell is not None and not suggestion.unexplained:
+        return f"Your number is printed in {_place(cell)}: {changes or 'same protocol'}"
+    if cell is not None:
         return (
-            f"{changes}: {suggestion.printed.value} in {_place(suggestion.printed)}, which leaves "
-            f"{suggestion.leaves:.2f}"
+            f"{changes}: {cell.value} in {_place(cell)}, which leaves "
+            f"{suggestion.unexplained:.2f}"
         )
     effects = sorted(suggestion.effects.items(), key=lambda item: -abs(item[1]))[:2]
     words = ", ".join(f"{signed(effect)} on {encoder}" for encoder, effect in effects)
@@ -204,8 +212,7 @@ def _changes_in_words(changes: Mapping[str, str], asked: Setting) -> str:
 
 
 def neighbours_in_words(
-    number: PublishedNumber,
-    neighbours: Iterable[tuple[Mapping[str, str], PublishedNumber]],
+    number: PublishedNumber, neighbours: Iterable[PublishedNeighbour]
 ) -> Iterator[str]:
     """Published numbers of one encoder that differ in one choice, each with that choice."""
     for changes, other in neighbours:
@@ -227,7 +234,7 @@ def _spread_in_words(spread: SeedSpread, numbers: Sequence[ReportedNumber]) -> s
     [number] = [n for n in numbers if n.cell.column.id == spread.cell.column.id]
     mine, theirs = (
         spread.deviations(number.points),
-        spread.deviations(number.cell.points or 0.0),
+        spread.deviations(number.cell.score),
     )
     return (
         f"Another seed: {spread.seeds} trainings gave {spread.mean:.2f} ± {spread.sd:.2f} "
@@ -257,15 +264,15 @@ def _check(suggestion: Suggestion, registry: Registry) -> Iterator[str]:
             yield f"check: harness train family {source.family}"
         else:
             yield "check: train with five seeds, and report mean and standard deviation"
-    elif suggestion.printed is not None and suggestion.printed.method:
-        yield f"check: {command_of(suggestion.printed, registry)}"
+    elif suggestion.published_cell is not None and suggestion.published_cell.method:
+        yield f"check: {command_of(suggestion.published_cell, registry)}"
 
 
 def _source(suggestion: Suggestion) -> Iterator[str]:
     """The table or the public thread that the explanation rests on."""
     if suggestion.cause is not None:
         yield f"source: {suggestion.cause.source}"
-    printed = suggestion.printed or (
+    printed = suggestion.published_cell or (
         suggestion.spread.cell if suggestion.spread else None
     )
     if printed is not None:
@@ -277,14 +284,14 @@ def diagnosis_facts(
 ) -> dict[str, Any]:
     """The answer as JSON: the numbers, the notes, and every explanation with its evidence."""
     explanations = []
-    for suggestion in (*diagnosis.suggestions, *diagnosis.further):
-        printed = suggestion.printed
+    for suggestion in (*diagnosis.suggestions, *diagnosis.further_suggestions):
+        printed = suggestion.published_cell
         explanations.append(
             {
                 "about": list(suggestion.about),
                 "certainty": suggestion.certainty,
                 "explanation": _title(suggestion, diagnosis),
-                "leaves": suggestion.leaves,
+                "leaves": suggestion.unexplained,
                 "printed": printed.id if printed is not None else None,
                 "details": [
                     *_change(suggestion, causes),

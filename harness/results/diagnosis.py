@@ -18,20 +18,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import NamedTuple
 
-from harness.results.causes import Cause, Causes
+from harness.results.causes import CERTAINTIES, Cause, Causes
 from harness.results.choices import NEGLIGIBLE, OtherChoice
 from harness.results.published import PublishedCell
 from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 
 SUGGESTIONS_SHOWN = 3  # suggestions of a diagnosis
-UNEXPLAINED_SHARE = 0.5  # of the difference: a choice that leaves more explains little
-MISSED_SHARE = (
-    0.25  # of the difference, by which an effect on another encoder may miss it
-)
-FAR_DEVIATIONS = (
-    5.0  # standard deviations from the mean of the seeds: no seed gives that
-)
+# The share of the difference that a choice may leave unexplained to be suggested.
+UNEXPLAINED_SHARE = 0.5
+# The share of the difference by which an effect may miss it to be a likely cause.
+MISSED_SHARE = 0.25
+# Standard deviations from the mean of the seeds at which no seed gives a score.
+FAR_DEVIATIONS = 5.0
+SEED_DEVIATIONS = 2.0  # standard deviations within which a seed gives a score
 
 # Choices that are made by accident, the most frequent first. `fit_on` counts where the
 # row is fitted on something.
@@ -71,9 +72,9 @@ class SeedSpread:
         return (points - self.mean) / self.sd
 
     def holds(self, points: float) -> bool:
-        """Whether a seed gave that, or less and another seed more."""
+        """Whether a score is between the lowest and the highest of the seeds."""
         if self.low is None or self.high is None:
-            return abs(self.deviations(points)) <= 2
+            return abs(self.deviations(points)) <= SEED_DEVIATIONS
         return self.low <= points <= self.high
 
 
@@ -85,8 +86,9 @@ class Suggestion:
         about: What differs: names of choices of a protocol, or the id of a curated
             cause.
         certainty: `certain`, `likely` or `possible`.
-        leaves: The points that it does not explain; None where it explains no amount.
-        printed: The published number under the other choices.
+        unexplained: The points of the difference that it does not explain; None where
+            it explains no amount.
+        published_cell: The published number under the other choices.
         changes: The other choices by name.
         spread: The spread of the seeds that the number is one of.
         cause: The curated cause.
@@ -95,8 +97,8 @@ class Suggestion:
 
     about: tuple[str, ...]
     certainty: str
-    leaves: float | None = None
-    printed: PublishedCell | None = None
+    unexplained: float | None = None
+    published_cell: PublishedCell | None = None
     changes: Mapping[str, str] = field(default_factory=dict)
     spread: SeedSpread | None = None
     cause: Cause | None = None
@@ -112,9 +114,9 @@ class Diagnosis:
         setting: What the published numbers depend on.
         notes: What the row and the columns say of themselves.
         suggestions: The explanations, the surest first.
-        further: Those beyond the first three.
+        further_suggestions: The explanations after the first three.
         is_rounding: Whether the numbers are the published ones up to rounding.
-        outside: The spread of seeds that the numbers are far outside of, so that
+        distant_spread: The spread of seeds that the numbers are far outside of, so that
             another seed does not explain them.
     """
 
@@ -122,9 +124,9 @@ class Diagnosis:
     setting: Setting
     notes: tuple[str, ...]
     suggestions: tuple[Suggestion, ...] = ()
-    further: tuple[Suggestion, ...] = ()
+    further_suggestions: tuple[Suggestion, ...] = ()
     is_rounding: bool = False
-    outside: SeedSpread | None = None
+    distant_spread: SeedSpread | None = None
 
     @property
     def is_unknown(self) -> bool:
@@ -134,16 +136,19 @@ class Diagnosis:
     @property
     def is_sure(self) -> bool:
         """Whether one of the explanations is certain or likely."""
-        return any(
-            suggestion.certainty != "possible" for suggestion in self.suggestions
-        )
+        return _has_sure_one(self.suggestions)
 
     @property
     def nothing_is_wrong(self) -> bool:
         """Whether the first explanation is chance: rounding, or another seed."""
-        return self.is_rounding or any(
-            s.spread is not None for s in self.suggestions[:1]
-        )
+        if self.is_rounding:
+            return True
+        return bool(self.suggestions) and self.suggestions[0].spread is not None
+
+
+def _has_sure_one(suggestions: Iterable[Suggestion]) -> bool:
+    """Whether a suggestion is certain or likely."""
+    return any(suggestion.certainty != "possible" for suggestion in suggestions)
 
 
 def diagnose(
@@ -161,326 +166,359 @@ def diagnose(
         measured: What other choices were measured to do to the first number's protocol;
             looked at where nothing surer is known.
     """
-    asked = published[numbers[0].cell.id]
-    others = [
-        other
-        for other in published.values()
-        if not (
-            other.cell.row is asked.cell.row and other.cell.table is asked.cell.table
-        )
-    ]
-    own_rows = _by_row(other for other in others if other.is_of_encoder(asked))
-    trainings = _by_row(
-        other for other in published.values() if other.is_of_recipe(asked)
-    )
-    spreads = _spreads(numbers, trainings)
-    printed = [*_printed_elsewhere(numbers, own_rows, published)]
+    asked_number = published[numbers[0].cell.id]
+    numbers_of_encoder, numbers_of_recipe = [], []
+    for number in published.values():
+        is_of_asked_row = _row_name(number) == _row_name(asked_number)
+        if number.is_of_encoder(asked_number) and not is_of_asked_row:
+            numbers_of_encoder.append(number)
+        if number.is_of_recipe(asked_number):
+            numbers_of_recipe.append(number)
+    rows = _by_row(numbers_of_encoder)
+    spreads = _spreads(numbers, _by_row(numbers_of_recipe))
     is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
-    known_causes = [
-        suggestion
-        for suggestion in _known_causes(numbers, causes)
-        if suggestion.certainty == "certain" or not is_rounding
-    ]
-    suggestions = [
-        *(
-            suggestion
-            for suggestion in known_causes
-            if suggestion.certainty == "certain"
-        ),
-        *printed,
-        *_another_seed(spreads),
-        *([] if printed else _published_effects(numbers, own_rows, published)),
-        *(
-            suggestion
-            for suggestion in known_causes
-            if suggestion.certainty == "likely"
-        ),
-        *(
-            suggestion
-            for suggestion in known_causes
-            if suggestion.certainty == "possible"
-        ),
-    ]
-    is_sure = any(suggestion.certainty != "possible" for suggestion in suggestions)
-    if not is_sure and not is_rounding:
+    found_causes = _known_causes(numbers, causes, certain_alone=is_rounding)
+
+    suggestions = [*found_causes["certain"]]
+    elsewhere = _printed_elsewhere(numbers, rows, published)
+    suggestions += elsewhere
+    suggestions += _another_seed(spreads)
+    if not elsewhere:
+        suggestions += _published_effects(numbers, rows, published)
+    suggestions += found_causes["likely"]
+    suggestions += found_causes["possible"]
+    if not is_rounding and not _has_sure_one(suggestions):
         suggestions += _measured_effects(numbers[0], measured)
-    distinct = _without_repetitions(suggestions)
+    suggestions = _without_repetitions(suggestions)
+
+    notes: dict[str, None] = {}  # in their order, each once
+    for reported in numbers:
+        notes |= dict.fromkeys(reported.cell.notes)
     return Diagnosis(
         numbers=tuple(numbers),
-        setting=asked.setting,
-        notes=tuple(
-            dict.fromkeys(note for number in numbers for note in number.cell.notes)
-        ),
-        suggestions=distinct[:SUGGESTIONS_SHOWN],
-        further=distinct[SUGGESTIONS_SHOWN:],
+        setting=asked_number.setting,
+        notes=tuple(notes),
+        suggestions=tuple(suggestions[:SUGGESTIONS_SHOWN]),
+        further_suggestions=tuple(suggestions[SUGGESTIONS_SHOWN:]),
         is_rounding=is_rounding,
-        outside=_far_outside(spreads),
+        distant_spread=_distant_spread(spreads),
     )
 
 
-def _without_repetitions(suggestions: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
-    """The suggestions without those about the same as an earlier one."""
+def _without_repetitions(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
+    """The suggestions, but for one about the same choices or cause as an earlier one."""
     by_subject: dict[tuple[str, ...], Suggestion] = {}
     for suggestion in suggestions:
         by_subject.setdefault(suggestion.about, suggestion)
-    return tuple(by_subject.values())
+    return [*by_subject.values()]
 
 
-# Other published rows
+# Published rows, column by column
 
-# Of one row, the numbers of one metric and split by the tasks that they are of.
+# The numbers of one row, all of one metric and split, by the tasks that each is of: one
+# task, or the tasks of an average.
 RowNumbers = Mapping[tuple[str, ...], PublishedNumber]
+
+
+def _row_name(number: PublishedNumber) -> tuple[str, str]:
+    """The ids of a number's table and row."""
+    return number.cell.table.id, number.cell.row.id
 
 
 def _by_row(numbers: Iterable[PublishedNumber]) -> list[RowNumbers]:
     """Published numbers by row, metric and split."""
     rows: dict[tuple[str, ...], dict[tuple[str, ...], PublishedNumber]] = {}
     for number in numbers:
-        cell, setting = number.cell, number.setting
-        split = setting.choices.get("split", "") if len(setting.tasks) == 1 else ""
-        name = (cell.table.id, cell.row.id, cell.metric, split)
+        setting = number.setting
+        is_average = len(setting.tasks) != 1
+        split = "" if is_average else setting.choices.get("split", "")
+        name = (*_row_name(number), number.cell.metric, split)
         rows.setdefault(name, {})[setting.tasks] = number
     return [*rows.values()]
 
 
-Pair = tuple[ReportedNumber, PublishedNumber]
+@dataclass(frozen=True)
+class NumberPair:
+    """A reader's number, and the number of another row on the same tasks.
+
+    Attributes:
+        reported: The reader's number.
+        asked: The published number that the reader compares it with.
+        other: The number of the other row.
+    """
+
+    reported: ReportedNumber
+    asked: PublishedNumber
+    other: PublishedNumber
 
 
 def _pairs(
     numbers: Sequence[ReportedNumber],
     row: RowNumbers,
     published: Mapping[str, PublishedNumber],
-) -> list[Pair]:
-    """The reader's numbers with a row's on the same tasks; none if the row has under half."""
+) -> list[NumberPair]:
+    """The reader's numbers with those of a row; none if the row has fewer than half of them."""
     pairs = []
     for number in numbers:
-        tasks = published[number.cell.id].setting.tasks
+        asked = published[number.cell.id]
+        tasks = asked.setting.tasks
         if tasks in row:
-            pairs.append((number, row[tasks]))
+            pairs.append(NumberPair(reported=number, asked=asked, other=row[tasks]))
     return pairs if 2 * len(pairs) >= len(numbers) else []
 
 
-def _changes(
-    pairs: Sequence[Pair], published: Mapping[str, PublishedNumber]
-) -> dict[str, str]:
-    """The choices in which a row's numbers differ from those that the reader asks about."""
+def _changes(pairs: Iterable[NumberPair]) -> dict[str, str]:
+    """The choices of a row that differ from those of the row that the reader asks about."""
     changes: dict[str, str] = {}
-    for number, other in pairs:
-        changes |= published[number.cell.id].setting.differences(other.setting)
+    for pair in pairs:
+        changes |= pair.asked.setting.differences(pair.other.setting)
     return changes
+
+
+# 1. The number is printed elsewhere
 
 
 def _printed_elsewhere(
     numbers: Sequence[ReportedNumber],
     rows: Iterable[RowNumbers],
     published: Mapping[str, PublishedNumber],
-) -> Iterator[Suggestion]:
+) -> list[Suggestion]:
     """Rows of the same encoder that print the reader's numbers, those with few changes first."""
-    found: list[tuple[int, Suggestion]] = []
+    suggestions = []
     for row in rows:
         pairs = _pairs(numbers, row, published)
-        if not pairs or not all(
-            _is_printed(number, other.cell) for number, other in pairs
-        ):
-            continue
-        changes = _changes(pairs, published)
-        is_coarse = min(_decimals(other.cell) for _, other in pairs) < 2
-        certainty = (
-            "certain" if len(pairs) > 1 else "possible" if is_coarse else "likely"
-        )
-        suggestion = Suggestion(
-            about=tuple(changes) or ("the same protocol",),
-            certainty=certainty,
-            leaves=0.0,
-            printed=pairs[0][1].cell,
-            changes=changes,
-        )
-        found.append((len(changes), suggestion))
-    found.sort(key=lambda pair: pair[0])
-    yield from (suggestion for _, suggestion in found)
+        if pairs and all(_prints(pair.other.cell, pair.reported) for pair in pairs):
+            changes = _changes(pairs)
+            suggestion = Suggestion(
+                about=tuple(changes) or ("the same protocol",),
+                certainty=_certainty_of_equality(pairs),
+                unexplained=0.0,
+                published_cell=pairs[0].other.cell,
+                changes=changes,
+            )
+            suggestions.append(suggestion)
+    return sorted(suggestions, key=lambda suggestion: len(suggestion.changes))
 
 
-def _is_printed(number: ReportedNumber, cell: PublishedCell) -> bool:
+def _prints(cell: PublishedCell, number: ReportedNumber) -> bool:
     """Whether a cell prints the reader's number as one run's score."""
-    is_score = cell.row.statistic == "score" and cell.points is not None
-    return is_score and number.equals(cell.points or 0.0, _decimals(cell))
+    is_score = cell.row.statistic == "score"
+    return is_score and number.equals(cell.score, _decimals(cell))
+
+
+def _certainty_of_equality(pairs: Sequence[NumberPair]) -> str:
+    """How sure equal numbers are of one protocol: one coarse number may agree by chance."""
+    if len(pairs) > 1:
+        return "certain"
+    return "likely" if _decimals(pairs[0].other.cell) >= 2 else "possible"
 
 
 def _decimals(cell: PublishedCell) -> int:
+    """How many decimals of a point a cell prints."""
     return len(str(cell.in_points).partition(".")[2])
+
+
+# 2. Another seed
+
+
+@dataclass(frozen=True)
+class NumberAndSpread:
+    """A reader's number, and the published spread of its column over seeds."""
+
+    number: ReportedNumber
+    spread: SeedSpread
+
+
+def _spreads(
+    numbers: Sequence[ReportedNumber], rows: Iterable[RowNumbers]
+) -> list[NumberAndSpread]:
+    """The reader's numbers whose spread over seeds is published, the average first."""
+    # A table has the mean, the lowest and the highest score in rows of their own.
+    cells_by_column: dict[tuple[str, str, str], dict[str, PublishedCell]] = {}
+    for row in rows:
+        for number in row.values():
+            cell = number.cell
+            name = (cell.table.id, cell.column.id, str(cell.row.n))
+            cells_by_column.setdefault(name, {})[cell.row.statistic] = cell
+    spreads = []
+    for reported in numbers:
+        for cell_by_statistic in cells_by_column.values():
+            spread = _spread(cell_by_statistic)
+            if spread and spread.cell.column.id == reported.cell.column.id:
+                spreads.append(NumberAndSpread(number=reported, spread=spread))
+    return sorted(spreads, key=lambda item: not item.number.cell.average_of)
+
+
+def _spread(cell_by_statistic: Mapping[str, PublishedCell]) -> SeedSpread | None:
+    """The spread of a column, from its mean, minimum and maximum; None without a mean and sd."""
+    mean = cell_by_statistic.get("mean")
+    if mean is None or mean.sd is None:
+        return None
+    low, high = cell_by_statistic.get("min"), cell_by_statistic.get("max")
+    return SeedSpread(
+        cell=mean,
+        seeds=mean.row.n or 0,
+        mean=mean.score,
+        sd=mean.sd,
+        low=low.points if low else None,
+        high=high.points if high else None,
+    )
+
+
+def _another_seed(spreads: Sequence[NumberAndSpread]) -> list[Suggestion]:
+    """That the training had another seed, where a seed gives the number.
+
+    Of several columns the average decides, or where there is none most of them.
+    """
+    averages = [item for item in spreads if item.number.cell.average_of]
+    deciding = averages or spreads
+    inside = [item for item in deciding if item.spread.holds(item.number.points)]
+    if 2 * len(inside) <= len(deciding):
+        return []
+    spread = inside[0].spread
+    return [
+        Suggestion(about=("seed",), certainty="likely", unexplained=0.0, spread=spread)
+    ]
+
+
+def _distant_spread(spreads: Iterable[NumberAndSpread]) -> SeedSpread | None:
+    """The spread that a number is so far outside of that another seed does not explain it.
+
+    A spread is that of another training if the published number is further outside of
+    it than the reader's: it says nothing.
+    """
+    for item in spreads:
+        reported = abs(item.spread.deviations(item.number.points))
+        published = abs(item.spread.deviations(item.number.cell.score))
+        if reported > max(FAR_DEVIATIONS, published):
+            return item.spread
+    return None
+
+
+# 3. Causes that no protocol holds
+
+
+def _known_causes(
+    numbers: Sequence[ReportedNumber], causes: Causes, *, certain_alone: bool
+) -> dict[str, list[Suggestion]]:
+    """The curated causes that fit row, columns and differences, by their certainty."""
+    cell = numbers[0].cell
+    gaps = {number.cell.column.id: number.gap for number in numbers}
+    suggestions: dict[str, list[Suggestion]] = {name: [] for name in CERTAINTIES}
+    for cause in causes.causes:
+        is_certain = cause.certainty == "certain"
+        if certain_alone and not is_certain:
+            continue
+        if cause.fits(f"{cell.table.id}/{cell.row.id}", cell.method or "", gaps):
+            suggestion = Suggestion(
+                about=(cause.id,), certainty=cause.certainty, cause=cause
+            )
+            suggestions[cause.certainty].append(suggestion)
+    return suggestions
+
+
+# 4. Choices that move the score by about the difference
+
+
+def _accident_rank(choice: str) -> int:
+    """The place of a choice among those that are made by accident; others come last."""
+    if choice in ACCIDENTAL_CHOICES:
+        return ACCIDENTAL_CHOICES.index(choice)
+    return len(ACCIDENTAL_CHOICES)
 
 
 def _published_effects(
     numbers: Sequence[ReportedNumber],
     rows: Iterable[RowNumbers],
     published: Mapping[str, PublishedNumber],
-) -> Iterator[Suggestion]:
+) -> list[Suggestion]:
     """Single choices by which a published row of this encoder explains most of the difference."""
-    found: list[tuple[int, float, Suggestion]] = []
+    suggestions: list[tuple[int, float, Suggestion]] = []
     gap = fmean(abs(number.gap) for number in numbers)
     for row in rows:
         pairs = _pairs(numbers, row, published)
-        changes = _changes(pairs, published)
-        if len(changes) != 1 or pairs[0][1].cell.row.statistic != "score":
-            continue
-        [choice] = changes
-        is_accident = choice in ACCIDENTAL_CHOICES or (
-            choice == "fit_on" and changes[choice] != "none"
-        )
-        leaves = fmean(
-            abs(number.points - (other.cell.points or 0.0)) for number, other in pairs
-        )
-        if not is_accident or leaves > UNEXPLAINED_SHARE * gap:
-            continue
-        order = (
-            ACCIDENTAL_CHOICES.index(choice)
-            if choice in ACCIDENTAL_CHOICES
-            else len(ACCIDENTAL_CHOICES)
-        )
-        suggestion = Suggestion(
-            about=(choice,),
-            certainty="likely" if leaves <= MISSED_SHARE * gap else "possible",
-            leaves=leaves,
-            printed=pairs[0][1].cell,
-            changes=changes,
-        )
-        found.append((order, leaves, suggestion))
-    found.sort(key=lambda item: item[:2])
-    yield from (suggestion for *_, suggestion in found)
-
-
-NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
-
-
-def neighbours_of(
-    number: PublishedNumber, published: Mapping[str, PublishedNumber]
-) -> list[tuple[Mapping[str, str], PublishedNumber]]:
-    """Other published numbers of an encoder on the same tasks that differ in one choice.
-
-    Those of `ACCIDENTAL_CHOICES` are first, in that order; of equal numbers there is
-    one.
-    """
-    found: dict[object, tuple[int, Mapping[str, str], PublishedNumber]] = {}
-    for other in published.values():
-        is_score = other.cell.row.statistic == "score"
-        same_tasks = other.setting.tasks == number.setting.tasks
-        if other is number or not (
-            is_score and same_tasks and other.is_of_encoder(number)
-        ):
-            continue
-        changes = number.setting.differences(other.setting)
-        if len(changes) != 1:
+        changes = _changes(pairs)
+        if len(changes) != 1 or pairs[0].other.cell.row.statistic != "score":
             continue
         [(choice, value)] = changes.items()
-        order = (
-            ACCIDENTAL_CHOICES.index(choice)
-            if choice in ACCIDENTAL_CHOICES
-            else len(ACCIDENTAL_CHOICES)
+        is_other_corpus = choice == "fit_on" and value != "none"
+        if choice not in ACCIDENTAL_CHOICES and not is_other_corpus:
+            continue
+        unexplained = fmean(
+            abs(pair.reported.points - pair.other.cell.score) for pair in pairs
         )
-        found.setdefault((choice, value, other.cell.points), (order, changes, other))
-    in_order = sorted(found.values(), key=lambda item: item[0])
-    return [(changes, other) for _, changes, other in in_order[:NEIGHBOURS_SHOWN]]
-
-
-# Another seed
-
-
-def _spreads(
-    numbers: Sequence[ReportedNumber], rows: Iterable[RowNumbers]
-) -> list[tuple[ReportedNumber, SeedSpread]]:
-    """The reader's numbers whose spread over seeds is published, the average first."""
-    statistics: dict[tuple[str, str, str], dict[str, PublishedCell]] = {}
-    for row in rows:
-        for published in row.values():
-            cell = published.cell
-            name = (cell.table.id, cell.column.id, str(cell.row.n))
-            statistics.setdefault(name, {})[cell.row.statistic] = cell
-    spreads = []
-    for number in numbers:
-        for by_statistic in statistics.values():
-            mean = by_statistic.get("mean")
-            if (
-                mean is None
-                or mean.sd is None
-                or mean.column.id != number.cell.column.id
-            ):
-                continue
-            low, high = by_statistic.get("min"), by_statistic.get("max")
-            spread = SeedSpread(
-                cell=mean,
-                seeds=mean.row.n or 0,
-                mean=mean.points or 0.0,
-                sd=mean.sd,
-                low=low.points if low else None,
-                high=high.points if high else None,
-            )
-            spreads.append((number, spread))
-    spreads.sort(key=lambda pair: not pair[0].cell.average_of)
-    return spreads
-
-
-def _another_seed(
-    spreads: Sequence[tuple[ReportedNumber, SeedSpread]],
-) -> Iterator[Suggestion]:
-    """That the training had another seed: of the average if there is one, else of most columns."""
-    averages = [pair for pair in spreads if pair[0].cell.average_of]
-    asked = averages or spreads
-    inside = [pair for pair in asked if pair[1].holds(pair[0].points)]
-    if inside and 2 * len(inside) > len(asked):
-        yield Suggestion(
-            about=("seed",), certainty="likely", leaves=0.0, spread=inside[0][1]
+        if unexplained > UNEXPLAINED_SHARE * gap:
+            continue
+        is_likely = unexplained <= MISSED_SHARE * gap
+        suggestion = Suggestion(
+            about=(choice,),
+            certainty="likely" if is_likely else "possible",
+            unexplained=unexplained,
+            published_cell=pairs[0].other.cell,
+            changes=changes,
         )
-
-
-def _far_outside(
-    spreads: Sequence[tuple[ReportedNumber, SeedSpread]],
-) -> SeedSpread | None:
-    """The spread that a number is so far outside that another seed does not explain it.
-
-    Where the published number is further outside, the spread is of another training
-    than it.
-    """
-    for number, spread in spreads:
-        published = abs(spread.deviations(number.cell.points or 0.0))
-        if abs(spread.deviations(number.points)) > max(FAR_DEVIATIONS, published):
-            return spread
-    return None
-
-
-# Causes that no protocol holds, and effects on other encoders
-
-
-def _known_causes(
-    numbers: Sequence[ReportedNumber], causes: Causes
-) -> Iterator[Suggestion]:
-    """The curated causes at whose rows, columns and differences the numbers are."""
-    cell = numbers[0].cell
-    gaps = {number.cell.column.id: number.gap for number in numbers}
-    for cause in causes.causes:
-        if cause.fits(f"{cell.table.id}/{cell.row.id}", cell.method or "", gaps):
-            yield Suggestion(about=(cause.id,), certainty=cause.certainty, cause=cause)
+        suggestions.append((_accident_rank(choice), unexplained, suggestion))
+    suggestions.sort(key=lambda item: item[:2])
+    return [suggestion for _, _, suggestion in suggestions]
 
 
 def _measured_effects(
     number: ReportedNumber, measured: Iterable[OtherChoice]
 ) -> Iterator[Suggestion]:
     """Single accidental choices that move other encoders by about the difference."""
+    allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
     for choice in measured:
         names = tuple(choice.changes)
-        misses = {
-            name: abs(effect - number.gap) for name, effect in choice.effects.items()
-        }
-        allowed = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
-        if (
-            len(names) != 1
-            or names[0] not in ACCIDENTAL_CHOICES
-            or min(misses.values()) > allowed
-        ):
+        if len(names) != 1 or names[0] not in ACCIDENTAL_CHOICES:
             continue
-        yield Suggestion(
-            about=names,
-            certainty="possible",
-            leaves=min(misses.values()),
-            changes=choice.changes,
-            effects=choice.effects,
+        smallest_miss = min(
+            abs(effect - number.gap) for effect in choice.effects.values()
         )
+        if smallest_miss <= allowed_miss:
+            yield Suggestion(
+                about=names,
+                certainty="possible",
+                unexplained=smallest_miss,
+                changes=choice.changes,
+                effects=choice.effects,
+            )
+
+
+# Published numbers next to one, for a page
+
+NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
+
+
+class PublishedNeighbour(NamedTuple):
+    """Another published number, and the one choice in which it differs."""
+
+    changes: Mapping[str, str]
+    number: PublishedNumber
+
+
+def published_neighbours(
+    number: PublishedNumber, published: Mapping[str, PublishedNumber]
+) -> list[PublishedNeighbour]:
+    """Other published numbers of an encoder on the same tasks that differ in one choice.
+
+    Those of `ACCIDENTAL_CHOICES` are first, in that order; of equal numbers there is
+    one.
+    """
+    # By the choice, its value and the number.
+    neighbours: dict[tuple[str, str, float], PublishedNeighbour] = {}
+    for other in published.values():
+        is_score = other.cell.row.statistic == "score"
+        same_tasks = other.setting.tasks == number.setting.tasks
+        if other is number or not is_score or not same_tasks:
+            continue
+        if not other.is_of_encoder(number):
+            continue
+        changes = number.setting.differences(other.setting)
+        if len(changes) != 1:
+            continue
+        [(choice, value)] = changes.items()
+        neighbours.setdefault(
+            (choice, value, other.cell.score), PublishedNeighbour(changes, other)
+        )
+    in_order = sorted(neighbours, key=lambda name: _accident_rank(name[0]))
+    return [neighbours[name] for name in in_order[:NEIGHBOURS_SHOWN]]

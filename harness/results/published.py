@@ -210,12 +210,7 @@ class Table:
 
     def score(self, row: Row, column: Column) -> float:
         """A printed score in points. Raises DataError where the column prints no score."""
-        points = self.cell(row, column).points
-        if points is None:
-            raise DataError(
-                f"{self.id}/{row.id}/{column.id}: wanted a score, found a statistic"
-            )
-        return points
+        return self.cell(row, column).score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +261,13 @@ class PublishedCell:
     def points(self) -> float | None:
         """The number in points (x100), whatever the table's own scale; None: no score."""
         return None if self.in_points is None else float(self.in_points)
+
+    @property
+    def score(self) -> float:
+        """The number in points. Raises DataError for a number that is no score."""
+        if self.points is None:
+            raise DataError(f"{self.id}: wanted a score, found a statistic")
+        return self.points
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -167,7 +167,7 @@ class ReportedNumber:
     @property
     def gap(self) -> float:
         """By how many points the reader's number is above the published one."""
-        return self.points - (self.cell.points or 0.0)
+        return self.points - self.cell.score
 
     def equals(self, points: float, decimals: int) -> bool:
         """Whether a printed number is this one, to the digits of the coarser of the two."""

@@ -53,9 +53,9 @@ def test_what_is_no_number_of_a_published_row_is_refused(place, mine, told):
 def test_a_number_that_another_table_prints_is_found_with_the_choice_that_differs():
     diagnosis = FOLDER.diagnose(FIRST_LAST, "sts12=45.09,sts-b=59.05,avg=60.73")
     [first] = diagnosis.suggestions
-    assert (first.certainty, first.leaves) == ("certain", 0.0)
+    assert (first.certainty, first.unexplained) == ("certain", 0.0)
     assert first.changes == {"pooling": "first-last"}
-    assert first.printed.table.id == "simcse.issue-285"
+    assert first.published_cell.table.id == "simcse.issue-285"
 
 
 def test_columns_that_another_row_does_not_print_all_are_not_that_row():
@@ -78,7 +78,7 @@ def test_an_average_between_the_lowest_and_the_highest_seed_is_another_seed(
 
 def test_twenty_points_below_all_seeds_are_a_fault_and_no_seed():
     diagnosis = FOLDER.diagnose(f"{UNSUPERVISED}/avg", "56.87")
-    assert diagnosis.outside.seeds == 50
+    assert diagnosis.distant_spread.seeds == 50
     assert diagnosis.suggestions[0].about == ("new-heads",)
 
 
@@ -87,7 +87,7 @@ def test_a_single_choice_explains_a_part_and_says_what_it_leaves():
         "sbert.t1/sbert-nli-base/sts13", "71.64"
     ).suggestions
     assert (partly.about, partly.certainty) == (("aggregation",), "possible")
-    assert partly.leaves == pytest.approx(73.76 - 71.64)
+    assert partly.unexplained == pytest.approx(73.76 - 71.64)
     assert known.about == ("retrained",)
 
 
@@ -116,8 +116,10 @@ def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
             and cell.points + gap < 100
         ):
             diagnosis = FOLDER.diagnose(cell.id, f"{cell.points + gap:.2f}")
-            for suggestion in (*diagnosis.suggestions, *diagnosis.further):
-                is_printed = suggestion.printed is not None and not suggestion.leaves
+            for suggestion in (*diagnosis.suggestions, *diagnosis.further_suggestions):
+                is_printed = (
+                    suggestion.published_cell is not None and not suggestion.unexplained
+                )
                 assert is_printed or {*suggestion.changes} <= {*ACCIDENTAL_CHOICES}, (
                     cell.id
                 )
@@ -175,7 +177,7 @@ def test_columns_are_known_by_the_names_of_other_programs(column):
 
 def test_a_spread_that_the_published_number_is_further_from_refutes_nothing():
     diagnosis = FOLDER.diagnose("simcse.t5/simcse-roberta-base-unsup", "sts12=68.39")
-    assert diagnosis.outside is None
+    assert diagnosis.distant_spread is None
 
 
 def test_the_published_mean_over_seeds_has_the_spread_of_its_own_seeds():

@@ -24,7 +24,7 @@ from harness.report.sentences import (
     trained_on,
 )
 from harness.results.conformance import confirmed_by
-from harness.results.diagnosis import neighbours_of
+from harness.results.diagnosis import published_neighbours
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN
 from harness.results.published import PublishedCell
@@ -138,7 +138,9 @@ class Dialogs:
         if cell.id not in numbers:
             return []
         number = numbers[cell.id]
-        return self._texts(neighbours_in_words(number, neighbours_of(number, numbers)))
+        return self._texts(
+            neighbours_in_words(number, published_neighbours(number, numbers))
+        )
 
     # Measured scores
 
