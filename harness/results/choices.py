@@ -1,7 +1,9 @@
 """What each choice of a protocol does to a score, by the rows that were measured both ways.
 
 A row is a measured score under its protocol. The effect of a choice is the difference
-between two rows that differ in this choice alone.
+between two rows that differ in this choice alone. The wanted protocol, that of a
+published number, is often not among the rows; the effect is then that between the rows
+that are nearest to it.
 """
 
 from __future__ import annotations
@@ -29,11 +31,19 @@ SCORE_CHOICES = ("metric", "aggregation")
 # too.
 SINGLE_CHOICES = (
     ("max_length",),
-    *((name,) for name in (*METHOD_CHOICES, *TASK_CHOICES, *SCORE_CHOICES)),
+    ("pooling",),
+    ("post",),
+    ("fit_on",),
+    ("text",),
+    ("split",),
+    ("scored_by",),
+    ("metric",),
+    ("aggregation",),
     ("post", "fit_on"),
 )
-# All choices but the encoder and its maximum length, as a tuple.
-choices_of = attrgetter("task", *METHOD_CHOICES, *TASK_CHOICES, *SCORE_CHOICES)
+# The task and all choices of a protocol but the encoder and its maximum length, as a
+# tuple: rows that agree in them differ in the encoder alone.
+all_but_encoder = attrgetter("task", *METHOD_CHOICES, *TASK_CHOICES, *SCORE_CHOICES)
 
 NEGLIGIBLE = 0.05  # points: as much as another processor or a half precision moves
 ALLOWED_MISS = 0.25  # points by which an effect may miss a gap, or half of the gap
@@ -96,9 +106,8 @@ def measured_scores(results: Results, registry: Registry, wanted: Protocol) -> S
         task = registry.tasks.get(task_name)
         if task is None or task_name.partition(".")[0] != wanted.task:
             continue
-        for metric, aggregation in product(
-            metrics, _aggregations(wanted, task, results)
-        ):
+        aggregations = _aggregations(wanted, task, results)
+        for metric, aggregation in product(metrics, aggregations):
             path = (metric, aggregation) if aggregation else (metric,)
             score = results.value(method, task_name, *path).mean
             protocol = Protocol.from_score(method, task, metric, aggregation)
@@ -108,51 +117,77 @@ def measured_scores(results: Results, registry: Registry, wanted: Protocol) -> S
 
 
 def _aggregations(wanted: Protocol, task: Task, results: Results) -> Sequence[str]:
-    """The aggregations of a task's scores; of a single set all are one."""
+    """The aggregations that tell a task's scores apart: one for a task without subsets."""
     if not wanted.aggregation:
         return ("",)
     return AGGREGATIONS if len(results.subsets(task.name)) > 1 else ("all",)
 
 
 def nearest_rows(wanted: Protocol, measured: Scores) -> Scores:
-    """The nearest measured row to one that was not, and the nearest with a corpus of its kind."""
+    """The measured rows that are nearest to a protocol; none where it was measured itself.
+
+    They are the nearest of all, and the nearest that is fitted on a corpus of the
+    wanted kind, if there is one.
+    """
     if wanted in measured:
         return {}
-    rows_by_encoder = Counter(protocol.encoder for protocol in measured)
+    rows_by_encoder = Counter(row.encoder for row in measured)
 
-    def order(row: Protocol) -> tuple[tuple[int, bool, bool, int], bool, int]:
+    def order(row: Protocol) -> tuple[Distance, bool, int]:
+        """Nearest first; of these the wanted encoder, and then that with most rows."""
         is_other_encoder = row.encoder != wanted.encoder
         return distance(row, wanted), is_other_encoder, -rows_by_encoder[row.encoder]
 
-    rows = sorted((row for row in measured if row.metric == wanted.metric), key=order)
+    rows = [row for row in measured if row.metric == wanted.metric]
     with_corpus = [row for row in rows if is_corpus_of_kind(row.fit_on, wanted.fit_on)]
-    return {row: measured[row] for row in (*rows[:1], *with_corpus[:1])}
+    nearest: dict[Protocol, float] = {}
+    for candidates in (rows, with_corpus):
+        if candidates:
+            row = min(candidates, key=order)
+            nearest[row] = measured[row]
+    return nearest
 
 
 def other_choices(wanted: Protocol, row: Protocol) -> dict[str, str]:
-    """What a row has in place of the wanted choices, whatever its encoder."""
-    names = wanted.differences(row)
-    return {
-        name: getattr(row, name)
-        for name in names
-        if name not in ("encoder", "max_length")
-    }
+    """The choices of a row that differ from the wanted ones, whatever its encoder."""
+    choices: dict[str, str] = {}
+    for name in wanted.differences(row):
+        if name not in ("encoder", "max_length"):
+            choices[name] = getattr(row, name)
+    return choices
 
 
-def distance(row: Protocol, wanted: Protocol) -> tuple[int, bool, bool, int]:
-    """How far a row is from a protocol, to be ordered by.
+@dataclass(frozen=True, order=True)
+class Distance:
+    """How far a row is from a protocol: the first field decides, then the second, and so on.
 
-    First in how many choices it differs: a post-processor with its fit corpus is one,
-    and a corpus of the wanted kind is none. Then whether the corpus is of another kind,
-    then whether the post-processor is another one.
+    Attributes:
+        choices: In how many choices it differs. A post-processor with its fit corpus is
+            one choice, and a corpus of the wanted kind is none.
+        is_other_corpus: Whether its corpus is not of the wanted kind.
+        is_other_post: Whether its post-processor is another one.
+        fields: In how many fields it differs.
     """
+
+    choices: int
+    is_other_corpus: bool
+    is_other_post: bool
+    fields: int
+
+
+def distance(row: Protocol, wanted: Protocol) -> Distance:
+    """How far a row is from a protocol."""
     differences = other_choices(wanted, row)
-    same_kind = is_corpus_of_kind(row.fit_on, wanted.fit_on)
+    is_same_kind = is_corpus_of_kind(row.fit_on, wanted.fit_on)
     choices = len(differences)
-    if same_kind or {"post", "fit_on"} <= differences.keys():
+    if is_same_kind or {"post", "fit_on"} <= differences.keys():
         choices -= 1
-    other_post = row.post.partition(":")[0] != wanted.post.partition(":")[0]
-    return choices, not same_kind, other_post, len(differences)
+    return Distance(
+        choices=choices,
+        is_other_corpus=not is_same_kind,
+        is_other_post=row.post.partition(":")[0] != wanted.post.partition(":")[0],
+        fields=len(differences),
+    )
 
 
 def is_corpus_of_kind(corpus: str, wanted: str) -> bool:
@@ -190,7 +225,7 @@ def single_choices(
     Where an effect was measured on the wanted encoder, it is the effect on this encoder
     alone.
     """
-    trap_rows = [_rows_by_choice(trap, registry) for trap in traps]
+    rows_of_traps = [_rows_by_choice(trap, registry) for trap in traps]
     choices = []
     for names in SINGLE_CHOICES:
         steps_by_values: dict[tuple[str, ...], list[Step]] = defaultdict(list)
@@ -199,8 +234,9 @@ def single_choices(
             steps_by_values[values].append(step)
         for values, steps in steps_by_values.items():
             changes = dict(zip(names, values, strict=True))
-            choices.append(_single_choice(wanted, changes, steps, registry, trap_rows))
-    return sorted(choices, key=lambda choice: -abs(choice.effect))
+            choice = _single_choice(wanted, changes, steps, registry, rows_of_traps)
+            choices.append(choice)
+    return sorted(choices, key=lambda choice: abs(choice.effect), reverse=True)
 
 
 def _single_choice(
@@ -208,18 +244,23 @@ def _single_choice(
     changes: Mapping[str, str],
     steps: Sequence[Step],
     registry: Registry,
-    trap_rows: Sequence[RowsByChoice],
+    rows_of_traps: Sequence[RowsByChoice],
 ) -> OtherChoice:
     """A choice by all steps that were measured of it."""
     nearest = min(steps, key=lambda step: distance(step.start, wanted)).start
-    effects: dict[str, float] = {}
-    # Of one encoder with several maximum lengths, the wanted length is the last and
-    # counts.
-    for step in sorted(
+    # The rows of one encoder may differ in maximum length. The wanted length is put
+    # last, so that its effect is the one that is kept.
+    steps_in_order = sorted(
         steps, key=lambda step: step.start.max_length == wanted.max_length
-    ):
-        if choices_of(step.start) == choices_of(nearest):
+    )
+    effects: dict[str, float] = {}
+    for step in steps_in_order:
+        if all_but_encoder(step.start) == all_but_encoder(nearest):
             effects[step.start.encoder] = step.effect
+    traps = []
+    for number, rows_of_trap in enumerate(rows_of_traps, start=1):
+        if _shows(rows_of_trap, wanted, changes):
+            traps.append(number)
     return OtherChoice(
         changes=changes,
         effects=_preferring(wanted.encoder, effects),
@@ -228,11 +269,7 @@ def _single_choice(
         highest=max(step.effect for step in steps),
         rows=len(steps),
         names=_changed_names(wanted, changes, registry),
-        traps=tuple(
-            number
-            for number, rows in enumerate(trap_rows, start=1)
-            if _shows(rows, wanted, changes)
-        ),
+        traps=tuple(traps),
     )
 
 
@@ -242,13 +279,18 @@ def _preferring(encoder: str, effects: Mapping[str, float]) -> Mapping[str, floa
 
 
 def _steps(wanted: Protocol, measured: Scores, names: Sequence[str]) -> Iterator[Step]:
-    """Each two rows that differ in the choices of these names, all of them and no others."""
-    fixed = attrgetter("task", *(name for name in SCORE_CHOICES if name not in names))
-    other_fields = attrgetter(*(name for name in vars(wanted) if name not in names))
-    wanted_values = fixed(wanted)
+    """Each two rows that differ in the choices of these names, all of them and no others.
+
+    Both have the wanted task and, where these are not the choices, the wanted metric
+    and aggregation. The first row has the wanted choices.
+    """
+    score_names = [name for name in SCORE_CHOICES if name not in names]
+    score_fields = attrgetter("task", *score_names)
+    other_names = [name for name in vars(wanted) if name not in names]
+    other_fields = attrgetter(*other_names)
     groups: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
     for row in measured:
-        if fixed(row) == wanted_values:
+        if score_fields(row) == score_fields(wanted):
             groups[other_fields(row)].append(row)
     for rows in groups.values():
         starts = [row for row in rows if _has_choices(row, wanted, names)]
@@ -270,18 +312,23 @@ def pairs_of_choices(
     measured: Scores,
     registry: Registry,
 ) -> Iterator[OtherChoice]:
-    """Every two choices, measured together or, where they were not, as the sum of two effects."""
+    """Every two choices, measured together or, where they were not, as the sum of two effects.
+
+    Choices without an effect are left out, and two choices about the same subject.
+    """
     rows_by_choices: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
     for row in measured:
-        rows_by_choices[choices_of(row)].append(row)
+        rows_by_choices[all_but_encoder(row)].append(row)
     moving = [choice for choice in single if abs(choice.effect) >= NEGLIGIBLE]
     for first, second in combinations(moving, 2):
-        if _subjects(first) & _subjects(second):
+        if not _subjects(first).isdisjoint(_subjects(second)):
             continue
         changes = {**first.changes, **second.changes}
-        # Together they were measured at the row that is nearer to the protocol.
+        # If they were measured together, then from the row that is nearer to the
+        # protocol.
         differences = min(first.differences, second.differences, key=len)
-        starts = rows_by_choices[choices_of(replace(wanted, **differences))]
+        start = replace(wanted, **differences)
+        starts = rows_by_choices[all_but_encoder(start)]
         effects = _effects_together(wanted, changes, starts, measured)
         is_sum = not effects
         if is_sum:
@@ -313,7 +360,7 @@ def _effects_together(
     starts: Iterable[Protocol],
     measured: Scores,
 ) -> Mapping[str, float]:
-    """The effects of several changes at once, by encoder."""
+    """The effects of several changes at once from each of some rows, by encoder."""
     effects: dict[str, float] = {}
     for start in starts:
         end = replace(start, **changes)
@@ -332,15 +379,18 @@ def _summed_effects(first: OtherChoice, second: OtherChoice) -> Mapping[str, flo
 
 
 def choices_near(gap: float, choices: Iterable[OtherChoice]) -> list[OtherChoice]:
-    """The choices that move a score by about the gap on some encoder, measured ones first."""
-    allowed = max(ALLOWED_MISS, abs(gap) / 2)
-    near: list[tuple[bool, float, OtherChoice]] = []
+    """The choices that move a score by about the gap on some encoder, measured ones first.
+
+    Among those that were measured, and among sums, the nearest to the gap come first.
+    """
+    allowed_miss = max(ALLOWED_MISS, abs(gap) / 2)
+    near_choices: list[tuple[bool, float, OtherChoice]] = []
     for choice in choices:
         misses = [abs(effect - gap) for effect in choice.effects.values()]
-        if min(misses) <= allowed:
-            near.append((choice.is_sum, fmean(misses), choice))
-    near.sort(key=lambda item: item[:2])
-    return [choice for *_, choice in near[:CHOICES_NEAR_GAP]]
+        if min(misses) <= allowed_miss:
+            near_choices.append((choice.is_sum, fmean(misses), choice))
+    near_choices.sort(key=lambda item: item[:2])
+    return [choice for _, _, choice in near_choices[:CHOICES_NEAR_GAP]]
 
 
 # How a choice is made, and which traps show it
@@ -351,30 +401,39 @@ def _changed_names(
 ) -> ChangedNames:
     """The names of method, task and score under the changed protocol, where they differ."""
     changed = replace(wanted, **changes)
-    encoder = (
-        f"{changed.encoder}:{changed.max_length}"
-        if changed.max_length
-        else changed.encoder
-    )
-    posts = tuple(changed.post.split("+")[1:])
-    method = str(MethodId(encoder, changed.pooling, posts, changed.fit_on or None))
-    # A similarity function is a choice among the scores of one record; a regression is
-    # a task.
-    score_choices = {*SCORE_CHOICES}
+    # A similarity function other than the cosine is a choice among the scores of a
+    # record; a regression is another task.
+    score_choices = [*SCORE_CHOICES]
     if changed.has_similarity:
-        score_choices.add("scored_by")
-    changes_method = not changes.keys().isdisjoint(("max_length", *METHOD_CHOICES))
-    changes_score = not changes.keys().isdisjoint(score_choices)
-    task_changes = [
-        name for name in TASK_CHOICES if name in changes.keys() - score_choices
-    ]
+        score_choices.append("scored_by")
+    task_choices = [name for name in TASK_CHOICES if name not in score_choices]
+    method_changes = _changes_among(("max_length", *METHOD_CHOICES), changes)
+    task_changes = _changes_among(task_choices, changes)
+    score_changes = _changes_among(score_choices, changes)
+
+    method = _method_id(changed)
+    task, score = None, None
+    if task_changes:
+        task = _nearest_task(changed, method, task_changes, registry)
+    if score_changes:
+        score = (changed.score, changed.aggregation)
     return ChangedNames(
-        method=method if changes_method else None,
-        task=_nearest_task(changed, method, task_changes, registry)
-        if task_changes
-        else None,
-        score=(changed.score, changed.aggregation) if changes_score else None,
+        method=method if method_changes else None, task=task, score=score
     )
+
+
+def _changes_among(names: Iterable[str], changes: Mapping[str, str]) -> list[str]:
+    """The names of choices that are changed."""
+    return [name for name in names if name in changes]
+
+
+def _method_id(protocol: Protocol) -> str:
+    """The id of the method of a protocol."""
+    encoder = protocol.encoder
+    if protocol.max_length:
+        encoder = f"{encoder}:{protocol.max_length}"
+    posts = tuple(protocol.post.split("+")[1:])
+    return str(MethodId(encoder, protocol.pooling, posts, protocol.fit_on or None))
 
 
 def _nearest_task(
@@ -382,37 +441,37 @@ def _nearest_task(
 ) -> str | None:
     """The task with the changed choices of these names that differs least in others."""
     wanted_choices = attrgetter("task", *names)
-    differences: dict[str, int] = {}
+    differences_by_task: dict[str, int] = {}
     for task in registry.tasks.values():
         protocol = Protocol.from_score(method, task, changed.metric)
         if protocol is not None and wanted_choices(protocol) == wanted_choices(changed):
-            differences[task.name] = len(changed.differences(protocol))
-    return min(differences, key=differences.__getitem__, default=None)
+            differences_by_task[task.name] = len(changed.differences(protocol))
+    return min(differences_by_task, key=differences_by_task.__getitem__, default=None)
 
 
-# Of a trap, the protocols of its rows by the choices that it is about.
+# The rows of a trap as protocols, for each choice that the trap is about.
 RowsByChoice = Mapping[str, Sequence[Protocol]]
 
 
 def _rows_by_choice(trap: Trap, registry: Registry) -> RowsByChoice:
-    """The protocols of a trap's rows, for each choice that the trap is about."""
+    """The rows of a trap as protocols, for each choice that the trap is about."""
     protocols = []
     for row in trap.rows:
         task = registry.tasks.get(row.task)
-        protocol = (
-            Protocol.from_score(row.method, task, *row.score[:2]) if task else None
-        )
+        if task is None:
+            continue
+        protocol = Protocol.from_score(row.method, task, *row.score[:2])
         if protocol is not None:
             protocols.append(protocol)
     return dict.fromkeys(trap.about, protocols)
 
 
 def _shows(
-    trap_rows: RowsByChoice, wanted: Protocol, changes: Mapping[str, str]
+    rows_of_trap: RowsByChoice, wanted: Protocol, changes: Mapping[str, str]
 ) -> bool:
     """Whether a trap is about all that changes, with rows of the wanted and of the other value."""
     for name, value in changes.items():
-        rows = trap_rows.get(name, ())
+        rows = rows_of_trap.get(name, ())
         has_other = any(getattr(row, name) == value for row in rows)
         has_wanted = any(_has_choices(row, wanted, [name]) for row in rows)
         if not (has_other and has_wanted):
