@@ -181,7 +181,7 @@ def _outcome_if_done(
 ) -> Outcome | None:
     """The outcome of a cell that was measured before; None if it is to be measured."""
     identity = identity_of(cell, texts, encoder.identity.key)
-    if context.overwrite or not context.store.done(cell.address, identity):
+    if context.overwrite or not context.store.is_done(cell.address, identity):
         return None
     record = context.store.read(cell.address)
     coverage = record.facts.get("coverage") if record else None

@@ -12,10 +12,13 @@ that tells a whole file from a cut one.
     {"end": "minilm.mean"}
 
 A record depends on no other line, and its last field is the sha256 of all others. So
-the records of two branches merge line by line. Git takes changes for one change where
-three lines or fewer are between them, which is what headings and empty lines are for.
-Where both branches add records in one place, it keeps the lines of both, as
-`.gitattributes` says. A reader takes lines in any order.
+the records of two branches merge line by line. Git takes two changes for one if three
+lines or fewer are between them: headings and empty lines keep records apart. Where both
+branches add records in one place, it keeps the lines of both, as `.gitattributes` says.
+A reader takes lines in any order.
+
+The module begins with what others use: `Cell` and `Store`. The format of a run's file
+follows, then that of a committed file, and last the comparison of two records.
 """
 
 from __future__ import annotations
@@ -53,13 +56,14 @@ ENCODERS = "encoders.json"  # of a run: where the files of encoders given by han
 
 SEAL = "sha256"  # the last field of a record on disk: the digest of all other fields
 LINE_SEAL = f', "{SEAL}": "'  # between the other fields and the digest, in a line
-CELL = "cell"  # of a sidecar: the cell that its similarities are of
+CELL = "cell"  # in a sidecar: the name of the cell whose similarities it holds
 
 HEADING = '{"cell": '  # how the line before a committed record begins
 EMPTY_LINES = 3
 GIT_ATTRIBUTES = ".gitattributes"  # in the folder of the records
 MERGE_RULES = "*.jsonl merge=union\n"  # a merge keeps the lines of both sides
-CONFLICT_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")  # of a merge by git
+# Lines that git puts around the two sides of a merge that it could not make.
+CONFLICT_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 
 RESTORE = "restore the file, or delete the line and measure its cell again"
 
@@ -85,9 +89,9 @@ class Cell:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Folders and file of a run's record; records are in their order."""
-        names = (file_name(name) for name in (self.encoder, self.method, self.task))
-        return (*names, f"seed-{self.seed}.json")
+        """The folders and the file of a run's record; records are sorted by them."""
+        folders = [file_name(name) for name in (self.encoder, self.method, self.task)]
+        return (*folders, f"seed-{self.seed}.json")
 
 
 def cell_of(record: Record) -> Cell:
@@ -95,9 +99,16 @@ def cell_of(record: Record) -> Cell:
     return Cell(record.method, record.task, record.seed)
 
 
+# Reading and writing records
+
+
 @dataclass(frozen=True)
 class Store:
-    """The records of a results folder. Reading never writes."""
+    """The records of a results folder: those of runs, and those that are committed.
+
+    A record of a run has a sidecar, a file next to it that holds the similarities of
+    the pairs. Reading never writes.
+    """
 
     folder: Path
 
@@ -159,35 +170,37 @@ class Store:
     ) -> bool:
         """Store a record and its sidecar; True if the record is new or its scores moved.
 
-        A record whose scores agree with the stored one's leaves that file
-        byte-identical, but for a run's own file that lacks scores which are computed
-        since.
+        If the stored record has the same scores, its file is left as it is, byte for
+        byte. Only a run's own file is written again if it lacks scores that were not
+        computed when it was written.
         """
         cell = cell_of(record)
         path, stored = self.path(cell), self.read(cell)
-        moved = stored is None or not same_measurement(stored, record)
+        is_committed = stored is not None and not path.exists()
+        has_moved = stored is None or not same_measurement(stored, record)
         lacks_scores = (
             stored is not None and stored.scores.keys() < record.scores.keys()
         )
-        if moved and stored is not None and not path.exists():
-            self.commit([record])  # a cell stays in its file
-        elif moved or (lacks_scores and path.exists()):
+        if is_committed:
+            if has_moved:
+                self.commit([record])
+        elif has_moved or lacks_scores:
             write_atomically(path, seal(record))
         sidecar = path.with_suffix(".safetensors")
         metadata = {**identity, CELL: str(cell)}
         write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, metadata)
-        return moved
+        return has_moved
 
     def promote(self, records: Iterable[Record]) -> int:
-        """Commit records; how many were new or moved. Those that agree stay as they are."""
-        stored = {cell_of(old): old for old in self.records()}
-        moved = []
+        """Commit records that are new or whose scores moved; how many these are."""
+        stored = {cell_of(record): record for record in self.records()}
+        changed = []
         for record in records:
             cell = cell_of(record)
             if cell not in stored or not same_measurement(stored[cell], record):
-                moved.append(record)
-        self.commit(moved)
-        return len(moved)
+                changed.append(record)
+        self.commit(changed)
+        return len(changed)
 
     def commit(self, records: Iterable[Record]) -> None:
         """Put records into the files of their methods, in the place of those that are there."""
@@ -203,14 +216,17 @@ class Store:
     def _commit_method(self, method: str, new: dict[Cell, Record]) -> None:
         """Put records into their method's file, while nobody else writes one."""
         path = self.committed_path(method)
-        rewrite(
-            path,
-            lambda: encode_committed(method, (read_committed(path) | new).values()),
-        )
+
+        def content() -> bytes:
+            """The file with the new records in the place of those of their cells."""
+            records = {**read_committed(path), **new}
+            return encode_committed(method, records.values())
+
+        rewrite(path, content)
         for cell in new:
             self.path(cell).unlink(missing_ok=True)
 
-    def done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
+    def is_done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
         """Whether this very identity (data, weights, configuration, code) was measured here.
 
         A cell whose similarities were changed or cut, or are not those of its record,
@@ -218,58 +234,56 @@ class Store:
         another cell's record.
         """
         path = self.path(cell)
-        record = self._own_record(path) if path.exists() else None
-        file = TensorFile.parse(path.with_suffix(".safetensors"))
-        if (
-            record is None
-            or file is None
-            or file.metadata != {**identity, CELL: str(cell)}
-        ):
+        if not path.exists():
             return False
-        # A record that agreed with a later measurement was left as it is, with the code
-        # before.
-        inputs = {
-            name: identity[name] for name in identity if name not in ("method", "code")
-        }
+        record = self._own_record(path)
+        sidecar = TensorFile.parse(path.with_suffix(".safetensors"))
+        if sidecar is None or sidecar.metadata != {**identity, CELL: str(cell)}:
+            return False
+        # The record may be that of older code: it is left as it is where a later
+        # measurement has the same scores.
+        inputs = {**identity}
+        inputs.pop("method", None)
+        inputs.pop("code", None)
         return (
-            inputs.items() <= record.digests.items() and file.read("cosine") is not None
+            inputs.items() <= record.digests.items()
+            and sidecar.read("cosine") is not None
         )
 
     def note_encoder(self, name: str, path: Path) -> None:
         """Remember where an encoder given by hand is, for a later check of its files.
 
-        By its path from this folder if both are in one folder, which may be moved; else
-        by its absolute path.
+        If it is next to this folder, its path is noted relative to this folder, so that
+        both can be moved together; otherwise its absolute path is.
         """
         folder = self.folder.absolute()
         is_neighbour = path.is_relative_to(folder.parent)
-        place = os.path.relpath(path, folder) if is_neighbour else str(path)
+        noted_path = os.path.relpath(path, folder) if is_neighbour else str(path)
 
-        def with_place() -> bytes:
-            """The places that are noted now, and this one."""
-            places = dict(sorted({**self._encoders, name: place}.items()))
-            return f"{json.dumps(places, indent=1)}\n".encode()
+        def content() -> bytes:
+            """The paths that are noted when the file is written, and this one."""
+            paths = {**self._noted_paths(), name: noted_path}
+            text = json.dumps(dict(sorted(paths.items())), indent=1)
+            return f"{text}\n".encode()
 
-        if self._encoders.get(name) != place:
-            rewrite(self.folder / ENCODERS, with_place)
+        if self._noted_paths().get(name) != noted_path:
+            rewrite(self.folder / ENCODERS, content)
 
     def encoders(self) -> Mapping[str, Path]:
         """Where encoders given by hand were in the last run with them. DataError for other text."""
-        places = self._encoders.items()
-        return {
-            name: Path(os.path.normpath(self.folder / place)) for name, place in places
-        }
+        paths = {}
+        for name, noted_path in self._noted_paths().items():
+            paths[name] = Path(os.path.normpath(self.folder / noted_path))
+        return paths
 
-    @property
-    def _encoders(self) -> Mapping[str, str]:
+    def _noted_paths(self) -> dict[str, str]:
+        """The paths of encoders as they are noted: absolute, or relative to this folder."""
         path = self.folder / ENCODERS
         if not path.exists():
             return {}
         try:
-            return {
-                name: str(Path(place))
-                for name, place in parse_json(path.read_text()).items()
-            }
+            paths = parse_json(path.read_text())
+            return {name: str(Path(noted)) for name, noted in paths.items()}
         except PARSE_ERRORS as error:
             raise DataError(
                 f"{path} is no list of folders ({error}); delete it"
@@ -278,14 +292,10 @@ class Store:
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell, of a run or of the quick set; None without any."""
         sidecar = self.path(cell).with_suffix(".safetensors")
-        return next(
-            (
-                read_similarities(path, cell)
-                for path in (sidecar, self.quick_path(cell))
-                if path.exists()
-            ),
-            None,
-        )
+        for path in (sidecar, self.quick_path(cell)):
+            if path.exists():
+                return read_similarities(path, cell)
+        return None
 
 
 def read_similarities(path: Path, cell: Cell) -> Float[np.ndarray, " P"]:
@@ -304,9 +314,12 @@ def read_similarities(path: Path, cell: Cell) -> Float[np.ndarray, " P"]:
 
 
 def sidecar_metadata(path: Path) -> Mapping[str, str]:
-    """The identity in a sidecar's header; empty if there is no whole one."""
+    """The identity in a sidecar's header; empty if there is no sidecar, or a damaged one."""
     file = TensorFile.parse(path)
     return {} if file is None else file.metadata
+
+
+# A run's record: a file of its own
 
 
 def encode(record: Record) -> bytes:
@@ -336,44 +349,90 @@ def read_record(path: Path) -> Record:
     return record
 
 
-# Committed records: a file of lines a method.
+def _stored(record: Record) -> dict[str, Any]:
+    """The fields of a record by the names that its schema has for them."""
+    fields = dict(vars(record))
+    if record.schema == FIRST_SCHEMA:
+        return _renamed(fields, "identity", FORMER_IDENTITY)
+    return fields
+
+
+def record_of_fields(place: object, fields: Any, remedy: str) -> Record:
+    """The record of fields as they are stored. Raises DataError, naming the place."""
+    if isinstance(fields, dict) and fields.get("schema") == FIRST_SCHEMA:
+        fields = _renamed(fields, FORMER_IDENTITY, "identity")
+    try:
+        record = Record(**fields)
+    except TypeError as error:
+        first_line = str(error).splitlines()[0]
+        raise DataError(f"{place} is no record ({first_line}); {remedy}") from None
+    if record.schema not in (FIRST_SCHEMA, SCHEMA):
+        raise DataError(
+            f"{place}: wanted schema {FIRST_SCHEMA} or {SCHEMA}, found {record.schema}; run it "
+            "again, or read it with the version that wrote it"
+        )
+    return record
+
+
+def _renamed(fields: Mapping[str, Any], name: str, new_name: str) -> dict[str, Any]:
+    """Fields in their order, one of them under another name."""
+    renamed = {}
+    for field_name, value in fields.items():
+        renamed[new_name if field_name == name else field_name] = value
+    return renamed
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+# Committed records: a file of lines for each method
 
 
 def encode_committed(method: str, records: Iterable[Record]) -> bytes:
     """The committed file of a method, whatever order its records come in."""
     lines = []
     for record in sorted(records, key=lambda record: cell_of(record).names):
-        lines += [_heading(cell_of(record)), _line(record), *[""] * EMPTY_LINES]
+        lines.append(_heading(cell_of(record)))
+        lines.append(_line(record))
+        lines += [""] * EMPTY_LINES
     lines.append(_end(method))
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+@dataclass(frozen=True)
+class NumberedRecord:
+    """A record of a committed file, and the number of its line, from 1."""
+
+    record: Record
+    line_number: int
 
 
 def read_committed(path: Path) -> dict[Cell, Record]:
     """The records of a committed file, none without one. DataError names a bad line."""
     if not path.exists():
         return {}
-    records: dict[Cell, Record] = {}
-    numbers: dict[Cell, int] = {}  # of the lines of records
-    headings: dict[str, int] = {}  # the numbers of their lines
+    numbered_records: dict[Cell, NumberedRecord] = {}
+    numbers_of_headings: dict[str, int] = {}  # the number of the line of each heading
     lines = path.read_bytes().splitlines()
     end = _end(unquote(path.stem)).encode()
     for number, line in enumerate(lines, start=1):
         if line.startswith(HEADING.encode()):
-            headings[line.decode(errors="replace")] = number
+            numbers_of_headings[line.decode(errors="replace")] = number
         elif line not in (b"", end):
             record = _read_line(f"{path}:{number}", line)
             cell = cell_of(record)
-            if cell in records:
-                record = _either(path, (numbers[cell], number), (records[cell], record))
-            records[cell] = record
-            numbers[cell] = number
-    _require_cells(path, numbers, headings)
+            numbered = NumberedRecord(record, number)
+            if cell in numbered_records:
+                numbered = _one_of_two(path, numbered_records[cell], numbered)
+            numbered_records[cell] = numbered
+    _require_cells(path, numbered_records, numbers_of_headings)
     if lines[-1:] != [end]:
         raise DataError(
             f"{path}:{len(lines)}: wanted {end.decode()} as the last line, found another; the file "
             f"was cut or a line appended: {RESTORE}"
         )
-    return records
+    return {cell: numbered.record for cell, numbered in numbered_records.items()}
 
 
 def _require_no_former(path: Path) -> None:
@@ -420,79 +479,50 @@ def _read_line(place: str, line: bytes) -> Record:
     return record_of_fields(place, content, RESTORE)
 
 
-def _either(
-    path: Path, numbers: tuple[int, int], records: tuple[Record, Record]
-) -> Record:
+def _one_of_two(
+    path: Path, first: NumberedRecord, second: NumberedRecord
+) -> NumberedRecord:
     """One of two records of a cell that say the same. DataError for two that differ.
 
     Both sides of a merge may have measured a cell. The records then differ in their
     timings, and the one that is taken does not depend on the order of the lines.
     """
-    first, second = records
-    if _inputs(first) != _inputs(second) or first.scores != second.scores:
+    same_inputs = _inputs(first.record) == _inputs(second.record)
+    if not same_inputs or first.record.scores != second.record.scores:
         raise DataError(
-            f"{path}:{numbers[1]}: {cell_of(second)} has another record in line {numbers[0]}, as "
-            "after a merge of two branches that both measured it; delete one of the two lines"
+            f"{path}:{second.line_number}: {cell_of(second.record)} has another record in line "
+            f"{first.line_number}, as after a merge of two branches that both measured it; "
+            "delete one of the two lines"
         )
-    return min(records, key=encode)
+    return min(first, second, key=lambda numbered: encode(numbered.record))
 
 
 def _require_cells(
-    path: Path, numbers: Mapping[Cell, int], headings: Mapping[str, int]
+    path: Path,
+    numbered_records: Mapping[Cell, NumberedRecord],
+    numbers_of_headings: Mapping[str, int],
 ) -> None:
     """Raise DataError for a cell of another method, or without its heading or its record."""
-    missing = dict(headings)  # headings without a record
-    for cell, number in numbers.items():
-        if (
-            file_name(cell.method) != path.stem
-            or file_name(cell.encoder) != path.parent.name
-        ):
+    headings_without_record = dict(numbers_of_headings)
+    for cell, numbered in numbered_records.items():
+        place, heading = f"{path}:{numbered.line_number}", _heading(cell)
+        is_of_method = file_name(cell.method) == path.stem
+        is_of_encoder = file_name(cell.encoder) == path.parent.name
+        if not (is_of_method and is_of_encoder):
+            raise DataError(f"{place}: {cell} belongs to another file; {RESTORE}")
+        if heading not in numbers_of_headings:
             raise DataError(
-                f"{path}:{number}: {cell} belongs to another file; {RESTORE}"
+                f"{place}: wanted the line {heading} before this record, found none; add it, or "
+                f"{RESTORE}"
             )
-        if _heading(cell) not in headings:
-            raise DataError(
-                f"{path}:{number}: wanted the line {_heading(cell)} before this record, found "
-                f"none; add it, or {RESTORE}"
-            )
-        del missing[_heading(cell)]
-    for heading, number in missing.items():
+        del headings_without_record[heading]
+    for heading, number in headings_without_record.items():
         raise DataError(
             f"{path}:{number}: wanted a record of {heading}, found none; {RESTORE}"
         )
 
 
-def _stored(record: Record) -> dict[str, Any]:
-    """The fields of a record by the names that its schema has for them."""
-    fields = vars(record)
-    if record.schema != FIRST_SCHEMA:
-        return fields
-    return {
-        FORMER_IDENTITY if n == "identity" else n: value for n, value in fields.items()
-    }
-
-
-def record_of_fields(place: object, fields: Any, remedy: str) -> Record:
-    """The record of fields as they are stored. Raises DataError, naming the place."""
-    if isinstance(fields, dict) and fields.get("schema") == FIRST_SCHEMA:
-        fields = {
-            "identity" if n == FORMER_IDENTITY else n: v for n, v in fields.items()
-        }
-    try:
-        record = Record(**fields)
-    except TypeError as error:
-        [why, *_] = str(error).splitlines()
-        raise DataError(f"{place} is no record ({why}); {remedy}") from None
-    if record.schema not in (FIRST_SCHEMA, SCHEMA):
-        raise DataError(
-            f"{place}: wanted schema {FIRST_SCHEMA} or {SCHEMA}, found {record.schema}; run it "
-            "again, or read it with the version that wrote it"
-        )
-    return record
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
+# Two records of a cell
 
 
 def same_measurement(old: Record, new: Record) -> bool:
@@ -504,19 +534,21 @@ def same_measurement(old: Record, new: Record) -> bool:
 
 
 def _inputs(record: Record) -> tuple[Any, ...]:
-    """What a record was measured from, whatever the code that measured it."""
+    """What a record was measured from: identity, pairs and digests, but for that of the code."""
     return record.identity, record.pairs, {**record.digests, "code": ""}
 
 
 def largest_move_of_scores(old: Record, new: Record) -> float:
     """The largest difference between the scores of two records; infinite where one lacks a score.
 
-    A record of before the correlations of other similarities than the cosine were
-    computed lacks them, which moves nothing.
+    An old record may lack the correlations of similarities other than the cosine, which
+    were not computed then. That moves nothing.
     """
-    later = [name for name in OTHER_SCORES if name not in old.scores]
-    known = {name: score for name, score in new.scores.items() if name not in later}
-    return largest_move(old.scores, known)
+    new_scores = dict(new.scores)
+    for name in OTHER_SCORES:
+        if name not in old.scores:
+            new_scores.pop(name, None)
+    return largest_move(old.scores, new_scores)
 
 
 def largest_move(old: Any, new: Any) -> float:
@@ -527,4 +559,6 @@ def largest_move(old: Any, new: Any) -> float:
         return max((largest_move(old[key], new[key]) for key in old), default=0.0)
     if isinstance(old, int | float) and isinstance(new, int | float):
         return float(abs(old - new))
-    return 0.0 if old is None and new is None else float("inf")
+    if old is None and new is None:
+        return 0.0
+    return float("inf")

@@ -147,13 +147,13 @@ def test_a_number_that_is_none_is_never_written(store):
 
 
 def test_done_means_the_same_identity(store):
-    assert not store.done(CELL, IDENTITY)
+    assert not store.is_done(CELL, IDENTITY)
     written(store)
-    assert store.done(CELL, IDENTITY)
+    assert store.is_done(CELL, IDENTITY)
     for name in IDENTITY:
-        assert not store.done(CELL, {**IDENTITY, name: "other"})
-        assert not store.done(CELL, {k: v for k, v in IDENTITY.items() if k != name})
-    assert not store.done(replace(CELL, seed=4), IDENTITY)
+        assert not store.is_done(CELL, {**IDENTITY, name: "other"})
+        assert not store.is_done(CELL, {k: v for k, v in IDENTITY.items() if k != name})
+    assert not store.is_done(replace(CELL, seed=4), IDENTITY)
 
 
 def test_a_record_whose_similarities_are_gone_or_damaged_is_not_done(store):
@@ -163,13 +163,13 @@ def test_a_record_whose_similarities_are_gone_or_damaged_is_not_done(store):
     flipped = whole[:-1] + bytes([whole[-1] ^ 1])
     for content in (whole[:-1], b"", b"\x05\0\0\0\0\0\0\0[1,2]", flipped):
         sidecar.write_bytes(content)
-        assert not store.done(CELL, IDENTITY)
+        assert not store.is_done(CELL, IDENTITY)
         with pytest.raises(
             DataError, match=r"seed-3\.safetensors was changed or cut; .*run again"
         ):
             store.cosines(CELL)
     sidecar.unlink()
-    assert not store.done(CELL, IDENTITY)
+    assert not store.is_done(CELL, IDENTITY)
     assert store.cosines(CELL) is None
     assert store.read(CELL) == record()
 
@@ -192,7 +192,7 @@ def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
         uses = [
             lambda: store.read(CELL),
             lambda: list(store.records()),
-            lambda: store.done(CELL, IDENTITY),
+            lambda: store.is_done(CELL, IDENTITY),
             lambda: store.write(record(scores=scores(1.0)), COSINES, IDENTITY),
         ]
         for use in uses:
@@ -204,7 +204,7 @@ def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
         target.write_bytes(before)
         sidecar = target.with_suffix(".safetensors")
         sidecar.write_bytes(store.path(cell).with_suffix(".safetensors").read_bytes())
-        assert not store.done(CELL, IDENTITY)
+        assert not store.is_done(CELL, IDENTITY)
         with pytest.raises(
             DataError, match=rf"seed-3\.safetensors: wanted .* {re.escape(str(cell))};"
         ):
@@ -223,13 +223,13 @@ def test_a_record_of_another_run_is_not_done(store):
     older = record(
         digests={"data": "older", "weights": "w", "encoding": "e", "code": "c"}
     )
-    assert store.done(CELL, IDENTITY)
+    assert store.is_done(CELL, IDENTITY)
     path.write_bytes(seal(older))
-    assert not store.done(CELL, IDENTITY)
+    assert not store.is_done(CELL, IDENTITY)
     path.write_bytes(
         seal(record(digests={**older.digests, "data": "d", "code": "older"}))
     )
-    assert store.done(CELL, IDENTITY)
+    assert store.is_done(CELL, IDENTITY)
 
 
 # Damage
