@@ -34,7 +34,7 @@ FORMS_OF_A_PAIR = {
     "harness/evaluation/embeddings.py:CachedEncoder.pooled",
     "harness/encoders/cache/encodings.py:EncoderCache.read",
     "harness/transforms/pooling.py:Mean.__call__",
-    "harness/evaluation/fit_corpus.py:FitCorpusVectors.from_embeddings",
+    "harness/evaluation/fit_vectors.py:FitCorpusVectors.from_embeddings",
     "harness/evaluation/cell.py:fit",
     "baselines/whitening.py:Whitening.fit",
     "harness/evaluation/cell.py:measure",

@@ -14,12 +14,8 @@ from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.progress import progress_on
 from harness.core.types import Task
-from harness.evaluation.compare import (
-    PairedTest,
-    Resampler,
-    compare_methods,
-    measuring_command,
-)
+from harness.evaluation.compare import PairedTest, compare_methods, measuring_command
+from harness.evaluation.resampler import Resampler
 from harness.gate.drift import most_moved
 from harness.results.folder import ResultsFolder
 from harness.results.layout import RUNS, reading_order

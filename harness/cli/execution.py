@@ -19,7 +19,9 @@ from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import progress_on
 from harness.core.types import Progress
-from harness.evaluation.parallel import Part, TrainingJob, execute_on, units
+from harness.evaluation.encoder_jobs import TrainingJob
+from harness.evaluation.parallel import execute_on
+from harness.evaluation.plan_parts import Part, units
 from harness.evaluation.run import Outcome, RunContext
 from harness.evaluation.select import PlannedCell
 from harness.gate.failures import note_outcomes

@@ -21,7 +21,8 @@ from harness.cli.summary import claims_tested, run_summary
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.progress import progress_on
 from harness.core.types import Record
-from harness.evaluation.compare import Resampler, compare_claims, compare_tables
+from harness.evaluation.compare import compare_claims, compare_tables
+from harness.evaluation.resampler import Resampler
 from harness.evaluation.run import Outcome
 from harness.gate.drift import compare_record
 from harness.gate.rules import read_rules

@@ -16,7 +16,8 @@ from harness.cli.selection import record_patterns
 from harness.core.errors import UsageError
 from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS
-from harness.evaluation.compare import Resampler, Scored, against_best
+from harness.evaluation.compare import against_best
+from harness.evaluation.resampler import MethodGroup, Resampler
 from harness.registry import Registry, look_up
 from harness.report.method_table import (
     MethodTable,
@@ -109,7 +110,7 @@ def table_command(
         )
 
     scored = {
-        name: Scored(methods, scores) for name, scores in columns.items() if scores
+        name: MethodGroup(methods, scores) for name, scores in columns.items() if scores
     }
     loader = TaskLoader(folders.places(), registry.corpora)
     with progress_on(sys.stderr) as progress:

@@ -28,7 +28,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Pooling, PostProcessor
 from harness.core.types import Method, Task
 from harness.evaluation.cell import fit, measure
-from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.transforms.affine import Affine, Moments
 
 # Fits of one map on the same rows in another order differ by rounding (1e-16 a number),

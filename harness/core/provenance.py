@@ -37,7 +37,12 @@ COMPUTING = (
 )
 # Modules of these rooms that decide none: what is to be measured, and what is made of
 # scores.
-NOT_COMPUTING = ("evaluation/compare.py", "evaluation/plan.py", "evaluation/select.py")
+NOT_COMPUTING = (
+    "evaluation/compare.py",
+    "evaluation/plan.py",
+    "evaluation/resampler.py",
+    "evaluation/select.py",
+)
 
 
 @cache

@@ -31,12 +31,11 @@ from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.types import Clock, Method, Pairs, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.fit_corpus import (
-    FitCorpusSample,
+from harness.evaluation.fit_corpus import FitCorpusSample, fit_corpus_passes
+from harness.evaluation.fit_vectors import (
     FitCorpusVectors,
     applied,
     apply_in_chunks,
-    fit_corpus_passes,
     row_chunks,
 )
 from harness.evaluation.identity import plugins_of_cell

@@ -1,39 +1,37 @@
 """Method against method: is the difference more than the choice of test items and seeds?
 
-The paired bootstrap answers for claims, for neighbouring rows of the leaderboard, and
-for `harness compare`: all methods are scored on the same resamples of a task's items.
-Of a method that was measured with several seeds each seed is scored, and their mean is
-drawn too. A mean over tasks is that of each resample's scores.
+The paired bootstrap (`resampler`) answers for the claims of papers, for neighbouring
+rows of the leaderboard, for the columns of `harness table`, and for `harness compare`.
+A difference is the first method's score minus the second's, in points.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64
-from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.errors import DataError, UsageError
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
-from harness.core.metrics.edit_distance import token_distances
-from harness.core.scores import ScorePath, score_at
-from harness.core.types import Pairs, Progress, Record, Task
-from harness.evaluation.engines import Engine, InProcess, Job, run_jobs
-from harness.registry import nearest
+from harness.core.scores import score_at
+from harness.core.types import Record, Task
+from harness.evaluation.resampler import (
+    RESAMPLED,
+    RESAMPLES,
+    RESAMPLING_SEED,
+    MethodGroup,
+    Resampler,
+    ScoreOfTask,
+)
+from harness.registry import Registry, nearest
 from harness.results.bootstrap import (
     SIGNIFICANCE_LEVEL,
-    ResampledMetric,
-    bootstrap_scores,
+    PairedComparison,
     compare_resamples,
-    draw_counts,
-    generator_of,
     holm,
-    seed_weights,
 )
 from harness.results.claim_tests import BASES_WITHOUT_INTERVAL, ClaimTests, Finding
 from harness.results.claims import Claims
@@ -43,161 +41,8 @@ from harness.results.index import Results, column_value, methods_by_encoder
 from harness.results.intervals import ITEMS_ALONE, SEEDS_AND_ITEMS, Interval, Intervals
 from harness.results.records import Cell
 from harness.results.scorings import COMPARED_SCORINGS, SEVEN, Scoring, averages
-from harness.tasks.loader import TaskLoader
 
-RESAMPLES = 10_000
-RESAMPLING_SEED = 0
-THIS_ENGINE = InProcess()
-
-# The scores that a resample can compute again, and what similarities (or classes) are
-# scored by.
-RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
-    ("accuracy",): "accuracy",
-    ("auc",): "auc",
-    ("edit_distance",): "spearman",
-    ("gold_similarity",): "spearman",
-    ("spearman", "all"): "spearman",
-    ("spearman", "wmean"): "spearman",
-    ("pearson", "all"): "pearson",
-    ("pearson", "wmean"): "pearson",
-}
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Methods, the seeds of each, and the scores by whose mean they are compared.
-
-    A score is a task and a path. Without `seeds`, seed 0 of each method is compared.
-    """
-
-    methods: tuple[str, ...]
-    scores: tuple[tuple[Task, ScorePath], ...]
-    seeds: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def sides(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """Each method with its seeds."""
-        return tuple(
-            zip(self.methods, self.seeds or ((0,),) * len(self.methods), strict=True)
-        )
-
-    @property
-    def cells(self) -> tuple[tuple[str, int], ...]:
-        """Every method and seed."""
-        return tuple((method, seed) for method, seeds in self.sides for seed in seeds)
-
-
-@dataclass(frozen=True)
-class ResampledScore:
-    """One score of several cells, method and seed, with the similarities of each cell's items."""
-
-    task: Task
-    path: ScorePath
-    cells: tuple[tuple[str, int], ...]
-    similarities: tuple[Float[np.ndarray, " P"], ...]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ResamplingJob(Job):
-    """A job that computes a score of several cells on all resamples."""
-
-    part: ResampledScore
-
-
-# The scores of one method and seed on every resample.
-ScoresByCell = Mapping[tuple[str, int], Float64[np.ndarray, " R"]]
-
-
-@dataclass(frozen=True)
-class Resampler:
-    """Scores of methods on resamples of test items, from the similarities in a results folder."""
-
-    results: ResultsFolder
-    loader: TaskLoader
-    progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
-    engine: Engine = THIS_ENGINE
-
-    def has_similarities(self, item: Scored) -> bool:
-        """Whether resamples can compute the scores again from similarities that are stored."""
-        if not all(seeds for _, seeds in item.sides):
-            return False
-        return all(
-            path in RESAMPLED
-            and self.results.similarities(Cell(method, task.name, seed)) is not None
-            for task, path in item.scores
-            for method, seed in item.cells
-        )
-
-    def scores(
-        self, what: str, items: Collection[Scored]
-    ) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
-        """Each item with the mean score of its methods, in points, on every resample.
-
-        A score that several items have is computed once; `what` names the phase of the
-        progress.
-        """
-        parts = self._parts(items)
-        if parts:
-            self.progress.phase(what, len(parts))
-        # The texts that a loader has read are not sent to other processes.
-        loader = self.loader
-        if self.engine != THIS_ENGINE:
-            loader = TaskLoader(loader.places, loader.corpora)
-        on_resamples: dict[
-            tuple[Task, ScorePath], dict[tuple[str, int], Float64[np.ndarray, " R"]]
-        ] = {}
-        jobs = [
-            ResamplingJob(call=partial(_resampled, loader, part), part=part)
-            for part in parts
-        ]
-        for job, scores in run_jobs(self.engine, jobs):
-            part = job.part
-            if isinstance(scores, HarnessError):
-                raise scores
-            self.progress.step(1)
-            on_resamples[part.task, part.path] = dict(
-                zip(part.cells, scores, strict=True)
-            )
-        for item in items:
-            rows = []
-            for method, seeds in item.sides:
-                generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
-                weights = seed_weights(len(seeds), RESAMPLES, generator)
-                by_score = [
-                    np.stack([on_resamples[score][method, seed] for seed in seeds])
-                    for score in item.scores
-                ]
-                rows.append((weights * np.mean(by_score, axis=0)).sum(axis=0))
-            yield item, np.stack(rows)
-
-    def _parts(self, items: Iterable[Scored]) -> list[ResampledScore]:
-        """The scores of all items, each once, with every cell that needs it."""
-        cells_by_score: dict[tuple[Task, ScorePath], dict[tuple[str, int], None]] = {}
-        for item in items:
-            for score in item.scores:
-                cells_by_score.setdefault(score, {}).update(dict.fromkeys(item.cells))
-        parts = []
-        for (task, path), cells in cells_by_score.items():
-            similarities = [
-                self.results.similarities(Cell(method, task.name, seed))
-                for method, seed in cells
-            ]
-            stored = tuple(column for column in similarities if column is not None)
-            parts.append(ResampledScore(task, path, tuple(cells), stored))
-        return parts
-
-
-def _resampled(loader: TaskLoader, part: ResampledScore) -> Float64[np.ndarray, "M R"]:
-    """The score of every cell on every resample of the task's items."""
-    pairs = loader.texts(part.task).pairs
-    return bootstrap_scores(
-        np.stack(part.similarities),
-        token_distances(pairs) if part.path == ("edit_distance",) else pairs.gold,
-        pairs.group,
-        draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED),
-        metric=RESAMPLED[part.path],
-        aggregate="wmean" if part.path[1:] == ("wmean",) else "all",
-    )
+# Claims
 
 
 def compare_claims(
@@ -205,47 +50,78 @@ def compare_claims(
 ) -> Intervals:
     """The claims' stored intervals, and one for each finding of a run that has none.
 
-    None is made where a score is none that a resample can compute again, or where the
-    similarities of a method are not stored with its record, for each of its seeds.
+    No interval is made for scores that resamples cannot compute again, nor where the
+    similarities of a method are not stored with its records, for each of its seeds.
     """
     registry = resampler.results.registry
     tests = ClaimTests(resampler.results.records, registry, stored)
-    findings = [
-        finding
-        for claim in claims.resolved
-        for finding in tests.test(claim).all_findings
-    ]
+    findings: list[Finding] = []
+    for claim in claims.resolved:
+        findings += tests.test(claim).all_findings
     intervals = {
-        f.contrast: stored[f.contrast] for f in findings if f.contrast in stored
+        finding.contrast: stored[finding.contrast]
+        for finding in findings
+        if finding.contrast in stored
     }
-    due: dict[Scored, Finding] = {}
+    finding_by_group: dict[MethodGroup, Finding] = {}
     for finding in findings:
-        contrast = finding.contrast
-        if finding.decision.basis not in BASES_WITHOUT_INTERVAL or any(
-            task not in registry.tasks for task, _ in contrast.scores
-        ):
-            continue
-        scores = tuple((registry.tasks[task], path) for task, path in contrast.scores)
-        seeds = tuple(tuple(sorted(side.scores)) for side in finding.sides)
-        item = Scored((contrast.better, contrast.worse), scores, seeds)
-        if resampler.has_similarities(item):
-            due[item] = finding
-    for item, matrix in resampler.scores("comparing the methods of claims", due):
-        finding, test = due[item], compare_resamples(*matrix)
-        above, below = (side.value.mean or 0.0 for side in finding.sides)
-        intervals[finding.contrast] = Interval(
-            contrast=finding.contrast,
-            difference=round(above - below, 4),
-            low=round(test.low, 4),
-            high=round(test.high, 4),
-            p=test.p,
-            by=SEEDS_AND_ITEMS
-            if any(side.seeded for side in finding.sides)
-            else ITEMS_ALONE,
-            resamples=RESAMPLES,
-            seed=RESAMPLING_SEED,
-        )
+        group = _group_of_finding(finding, registry)
+        if group is not None and resampler.has_similarities(group):
+            finding_by_group[group] = finding
+    phase = "comparing the methods of claims"
+    for group, scores in resampler.scores(phase, finding_by_group):
+        finding = finding_by_group[group]
+        comparison = compare_resamples(*scores)
+        intervals[finding.contrast] = _interval(finding, comparison)
     return intervals
+
+
+def _group_of_finding(finding: Finding, registry: Registry) -> MethodGroup | None:
+    """The methods of a finding that needs an interval; None if it has one or can have none."""
+    contrast = finding.contrast
+    needs_interval = finding.decision.basis in BASES_WITHOUT_INTERVAL
+    tasks_are_known = all(task in registry.tasks for task, _ in contrast.scores)
+    if not needs_interval or not tasks_are_known:
+        return None
+    return MethodGroup(
+        methods=(contrast.better, contrast.worse),
+        scores=tuple((registry.tasks[task], path) for task, path in contrast.scores),
+        seeds=tuple(tuple(sorted(side.scores)) for side in finding.sides),
+    )
+
+
+def _interval(finding: Finding, comparison: PairedComparison) -> Interval:
+    """The interval of a finding's difference."""
+    first, second = (side.value.mean or 0.0 for side in finding.sides)
+    is_seeded = any(side.seeded for side in finding.sides)
+    return Interval(
+        contrast=finding.contrast,
+        difference=round(first - second, 4),
+        low=round(comparison.low, 4),
+        high=round(comparison.high, 4),
+        p=comparison.p,
+        by=SEEDS_AND_ITEMS if is_seeded else ITEMS_ALONE,
+        resamples=RESAMPLES,
+        seed=RESAMPLING_SEED,
+    )
+
+
+# Tables of the leaderboard
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedTable:
+    """A table of the leaderboard whose rows are compared.
+
+    Attributes:
+        encoder: The encoder of all rows.
+        scoring: How the seven tasks are scored.
+        averages: The average of each row over these tasks, by method, best first.
+    """
+
+    encoder: str
+    scoring: Scoring
+    averages: Mapping[str, float]
 
 
 def compare_tables(
@@ -256,64 +132,86 @@ def compare_tables(
     A stored comparison that holds for a table's averages is yielded as it is.
     """
     registry, results = resampler.results.registry, resampler.results.records
-    due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
+    table_by_group: dict[MethodGroup, ComparedTable] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         for scoring in COMPARED_SCORINGS:
-            if not {*map(scoring.task, SEVEN)} <= registry.tasks.keys():
+            task_names = [scoring.task(task) for task in SEVEN]
+            if not registry.tasks.keys() >= set(task_names):
                 continue
-            scores = tuple(
-                (registry.tasks[task], scoring.path)
-                for task in map(scoring.task, SEVEN)
-            )
-            # A committed record without its per-pair similarities cannot be resampled.
-            here = [
-                m
-                for m in methods
-                if resampler.has_similarities(over_seeds((m,), scores, results))
+            scores = tuple((registry.tasks[name], scoring.path) for name in task_names)
+            # A committed record without its similarities cannot be resampled.
+            resampled_methods = [
+                method
+                for method in methods
+                if resampler.has_similarities(over_seeds((method,), scores, results))
             ]
-            order = averages(results, here, scoring)
+            table = ComparedTable(
+                encoder=encoder,
+                scoring=scoring,
+                averages=averages(results, resampled_methods, scoring),
+            )
             comparisons = stored.get(f"{encoder}.{scoring.id}")
-            if comparisons and comparisons.hold_for(order):
+            if comparisons is not None and comparisons.hold_for(table.averages):
                 yield comparisons
-            elif len(order) > 1:
-                due[over_seeds((*order,), scores, results)] = (encoder, scoring, order)
-    for item, matrix in resampler.scores("comparing rows", due):
-        encoder, scoring, order = due[item]
+            elif len(table.averages) > 1:
+                group = over_seeds(tuple(table.averages), scores, results)
+                table_by_group[group] = table
+    for group, matrix in resampler.scores("comparing rows", table_by_group):
+        table = table_by_group[group]
         tests = [compare_resamples(above, below) for above, below in pairwise(matrix)]
-        adjusted = holm([test.p for test in tests])
-        rows = tuple(
-            Neighbours(
-                above, below, round(test.low, 4), round(test.high, 4), test.p, p_holm
-            )
-            for (above, below), test, p_holm in zip(
-                pairwise(item.methods), tests, adjusted, strict=True
-            )
-        )
         yield Comparisons(
-            encoder,
-            scoring.id,
-            RESAMPLES,
-            RESAMPLING_SEED,
-            rounded(order),
-            rows,
+            encoder=table.encoder,
+            protocol=table.scoring.id,
+            resamples=RESAMPLES,
+            seed=RESAMPLING_SEED,
+            averages=rounded(table.averages),
+            rows=_neighbours(group.methods, tests),
             over_seeds=True,
         )
 
 
-def over_seeds(
-    methods: tuple[str, ...],
-    scores: tuple[tuple[Task, ScorePath], ...],
-    results: Results,
-) -> Scored:
-    """The methods with the seeds that each of them has on all of the tasks."""
-
-    def seeds_of(method: str) -> tuple[int, ...]:
-        on_tasks = (
-            {r.seed for r in results.records(method, task.name)} for task, _ in scores
+def _neighbours(
+    methods: Sequence[str], tests: Sequence[PairedComparison]
+) -> tuple[Neighbours, ...]:
+    """Each row with the row above it and their test, by Holm corrected for all of the rows."""
+    adjusted = holm([test.p for test in tests])
+    rows = []
+    for (above, below), test, p_holm in zip(
+        pairwise(methods), tests, adjusted, strict=True
+    ):
+        rows.append(
+            Neighbours(
+                above=above,
+                below=below,
+                low=round(test.low, 4),
+                high=round(test.high, 4),
+                p=test.p,
+                p_holm=p_holm,
+            )
         )
-        return tuple(sorted(set.intersection(*on_tasks)))
+    return tuple(rows)
 
-    return Scored(methods, scores, tuple(map(seeds_of, methods)))
+
+def over_seeds(
+    methods: tuple[str, ...], scores: tuple[ScoreOfTask, ...], results: Results
+) -> MethodGroup:
+    """The methods with the seeds that each of them has on all of the tasks."""
+    seeds = tuple(_common_seeds(method, scores, results) for method in methods)
+    return MethodGroup(methods=methods, scores=scores, seeds=seeds)
+
+
+def _common_seeds(
+    method: str, scores: Iterable[ScoreOfTask], results: Results
+) -> tuple[int, ...]:
+    """The seeds that a method was measured with on all of the tasks."""
+    seeds_by_task = [
+        {record.seed for record in results.records(method, task.name)}
+        for task, _ in scores
+    ]
+    return tuple(sorted(set.intersection(*seeds_by_task)))
+
+
+# Two methods
 
 
 @dataclass(frozen=True)
@@ -342,6 +240,45 @@ class PairedTest:
         return None if self.p_holm is None else self.p_holm <= SIGNIFICANCE_LEVEL
 
 
+@dataclass(frozen=True, kw_only=True)
+class SharedTask:
+    """A task that two methods can be compared on.
+
+    Attributes:
+        task: The task.
+        methods: The methods.
+        records: The record of each method's seed 0.
+        missing: The methods whose similarities are not stored; their difference has no
+            test.
+    """
+
+    task: Task
+    methods: tuple[str, str]
+    records: tuple[Record, Record]
+    missing: tuple[str, ...]
+
+    @property
+    def group(self) -> MethodGroup:
+        """The methods, compared by the main score of the task."""
+        score = (self.task, metric_of(self.task).main_score)
+        return MethodGroup(methods=self.methods, scores=(score,))
+
+    def without_test(self) -> PairedTest:
+        """Both scores and their difference."""
+        path = metric_of(self.task).main_score
+        first, second = (
+            score_at(record.scores, path) or 0.0 for record in self.records
+        )
+        return PairedTest(
+            task=self.task.name,
+            metric=path[0],
+            first=first,
+            second=second,
+            difference=first - second,
+            missing=self.missing,
+        )
+
+
 def compare_methods(
     first: str, second: str, tasks: Sequence[Task], resampler: Resampler
 ) -> list[PairedTest]:
@@ -355,66 +292,107 @@ def compare_methods(
     folder, methods = resampler.results, (first, second)
     for method in methods:
         _require_recorded_or_known(method, tasks, folder)
-    faults = {
-        task: _fault(methods, task, folder)
-        for task in tasks or folder.registry.tasks.values()
-    }
-    if tasks and any(faults.values()):
-        raise UsageError(next(filter(None, faults.values())))
-    lacking = {
-        task: tuple(
-            m for m in methods if folder.similarities(Cell(m, task.name)) is None
-        )
-        for task, fault in faults.items()
-        if not fault
-    }
-    comparable = [task for task, lack in lacking.items() if tasks or lack != methods]
-    if not comparable:
+    shared_tasks = _shared_tasks(methods, tasks, folder)
+    if not shared_tasks:
         raise UsageError(
             f"found no task that {first} and {second} can be compared on; "
             f"{measuring_command(methods, ['TASK'], folder)}"
         )
-    items: dict[Scored, list[Record]] = {}
-    for task in comparable:
-        records = [folder.records.records(method, task.name)[0] for method in methods]
-        items[Scored(methods, ((task, metric_of(task).main_score),))] = records
-        wanted = (
-            records[0].digests
-            if lacking[task]
-            else resampler.loader.texts(task).digests
-        )
-        _require_data(records, wanted)
-    what = f"comparing {first} with {second}"
-    tested = [item for item in items if not lacking[item.scores[0][0]]]
-    resampled = dict(resampler.scores(what, tested))
-    tests = {item: compare_resamples(*matrix) for item, matrix in resampled.items()}
-    p_holm = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    for shared in shared_tasks:
+        if shared.missing:
+            digests = shared.records[0].digests
+        else:
+            digests = resampler.loader.texts(shared.task).digests
+        _require_data(shared.records, digests)
+    groups = [shared.group for shared in shared_tasks if not shared.missing]
+    phase = f"comparing {first} with {second}"
+    tests = {
+        group: compare_resamples(*scores)
+        for group, scores in resampler.scores(phase, groups)
+    }
+    adjusted = holm([test.p for test in tests.values()])
+    p_holm = dict(zip(tests, adjusted, strict=True))
     rows = []
-    for item, records in items.items():
-        [(task, path)] = item.scores
-        above, below = (score_at(record.scores, path) or 0.0 for record in records)
-        row = PairedTest(
-            task.name, path[0], above, below, above - below, missing=lacking[task]
-        )
-        if test := tests.get(item):
+    for shared in shared_tasks:
+        row = shared.without_test()
+        if shared.group in tests:
+            test = tests[shared.group]
             row = replace(
-                row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[item]
+                row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[shared.group]
             )
         rows.append(row)
     return rows
 
 
+def _shared_tasks(
+    methods: tuple[str, str], chosen_tasks: Sequence[Task], folder: ResultsFolder
+) -> list[SharedTask]:
+    """The tasks that both methods can be compared on: all that are chosen, or all there are.
+
+    Raises UsageError for a chosen task that they cannot be compared on.
+    """
+    first, second = methods
+    shared_tasks = []
+    for task in chosen_tasks or folder.registry.tasks.values():
+        fault = _fault(methods, task, folder)
+        if fault and chosen_tasks:
+            raise UsageError(fault)
+        if fault:
+            continue
+        missing = tuple(
+            method
+            for method in methods
+            if folder.similarities(Cell(method, task.name)) is None
+        )
+        if missing == methods and not chosen_tasks:
+            continue
+        records = (
+            folder.records.records(first, task.name)[0],
+            folder.records.records(second, task.name)[0],
+        )
+        shared_tasks.append(
+            SharedTask(task=task, methods=methods, records=records, missing=missing)
+        )
+    return shared_tasks
+
+
+def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
+    """Why the methods cannot be compared on a task, and what to do; empty if they can."""
+    record_by_method: dict[str, Record] = {}
+    for method in methods:
+        records = folder.records.records(method, task.name)
+        if records and records[0].seed == 0:
+            record_by_method[method] = records[0]
+    lacking = [method for method in methods if method not in record_by_method]
+    if lacking:
+        return (
+            f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
+            f"{measuring_command(lacking, [task.name], folder)}"
+        )
+    path = metric_of(task).main_score
+    scores = [score_at(record.scores, path) for record in record_by_method.values()]
+    if None in scores:
+        return f"{task.name}: a score is undefined"
+    if path not in RESAMPLED:
+        return (
+            f"{task.name}: wanted a score that resamples compute again, found {path[0]}"
+        )
+    return ""
+
+
 def measuring_command(
     methods: Sequence[str], tasks: Sequence[str], folder: ResultsFolder
 ) -> str:
-    """The command that measures methods. One of an encoder that is not registered is given PATH."""
-    names = dict.fromkeys(_encoder_of(method) for method in methods)
-    unknown = [name for name in names if name not in folder.registry.encoders]
-    encoders = "".join(f"--encoder {name}=PATH " for name in unknown)
-    return f"harness run {encoders}-m {' '.join(methods)} -t {' '.join(tasks)} -o {folder.path}"
+    """The command that measures methods, with PATH for an encoder that is not registered."""
+    words = ["harness run"]
+    for name in dict.fromkeys(_encoder_name(method) for method in methods):
+        if name not in folder.registry.encoders:
+            words.append(f"--encoder {name}=PATH")
+    words += ["-m", *methods, "-t", *tasks, f"-o {folder.path}"]
+    return " ".join(words)
 
 
-def _encoder_of(method: str) -> str:
+def _encoder_name(method: str) -> str:
     """The name of a method's encoder, without length and precision."""
     return base_name(method.partition(".")[0])
 
@@ -423,49 +401,72 @@ def _require_recorded_or_known(
     method: str, tasks: Sequence[Task], folder: ResultsFolder
 ) -> None:
     """Raise UsageError for a method without a record whose encoder is not registered."""
-    name, encoders = _encoder_of(method), folder.registry.encoders
+    name, encoders = _encoder_name(method), folder.registry.encoders
     if method in folder.records.methods or name in encoders:
         return
     offered = nearest(name, encoders) or "see harness list encoders."
-    names = [task.name for task in tasks] or ["TASK"]
+    task_names = [task.name for task in tasks] or ["TASK"]
     raise UsageError(
         f"{method}: found no record of it and no encoder {name!r}; {offered} If it is your own: "
-        f"{measuring_command([method], names, folder)}"
+        f"{measuring_command([method], task_names, folder)}"
     )
 
 
-def against_best(
-    columns: Mapping[str, Scored], resampler: Resampler
-) -> dict[str, dict[str, float]]:
-    """Of each column of a table the methods that can be tested against its best, with Holm's p.
+# Columns of a table
 
-    The best has the highest mean over seeds and p = 1. A column is left out where a
-    score is not one that resamples compute again, or where the similarities of a method
-    are not stored with its record. Seeds are resampled as items are; the family is the
-    column.
+
+def against_best(
+    columns: Mapping[str, MethodGroup], resampler: Resampler
+) -> dict[str, dict[str, float]]:
+    """Test the methods of each column of a table against the best one, with Holm's correction.
+
+    Seeds are resampled as items are. A column is left out where resamples cannot
+    compute a score again, or where the similarities of a method are not stored.
+
+    Args:
+        columns: The methods and scores of each column, by its name.
+        resampler: Computes their scores on resamples.
+
+    Returns:
+        By column and method, the p of no difference from the best, corrected for the
+        methods of the column. The best has the highest mean over seeds, and p = 1.
     """
     results = resampler.results.records
-    names: dict[Scored, str] = {}
+    name_by_group: dict[MethodGroup, str] = {}
     for name, column in columns.items():
-        item = over_seeds(column.methods, column.scores, results)
-        if len(item.methods) > 1 and resampler.has_similarities(item):
-            names[item] = name
-            for task, _ in item.scores:
+        group = over_seeds(column.methods, column.scores, results)
+        if len(group.methods) > 1 and resampler.has_similarities(group):
+            name_by_group[group] = name
+            for task, _ in group.scores:
                 records = [
-                    results.records(method, task.name)[0] for method in item.methods
+                    results.records(method, task.name)[0] for method in group.methods
                 ]
                 _require_data(records, resampler.loader.texts(task).digests)
-    tested = {}
-    for item, matrix in resampler.scores("comparing methods", names):
+    p_by_column: dict[str, dict[str, float]] = {}
+    for group, scores in resampler.scores("comparing methods", name_by_group):
         means = [
-            column_value(results, m, item.scores).mean or -np.inf for m in item.methods
+            _mean_or_lowest(results, method, group.scores) for method in group.methods
         ]
         best = int(np.argmax(means))
-        others = [n for n in range(len(means)) if n != best]
-        adjusted = holm([compare_resamples(matrix[best], matrix[n]).p for n in others])
-        p_holm = {item.methods[n]: p for n, p in zip(others, adjusted, strict=True)}
-        tested[names[item]] = {item.methods[best]: 1.0, **p_holm}
-    return tested
+        others = [number for number in range(len(means)) if number != best]
+        tests = [compare_resamples(scores[best], scores[other]) for other in others]
+        adjusted = holm([test.p for test in tests])
+        p_holm = {group.methods[best]: 1.0}
+        for other, p in zip(others, adjusted, strict=True):
+            p_holm[group.methods[other]] = p
+        p_by_column[name_by_group[group]] = p_holm
+    return p_by_column
+
+
+def _mean_or_lowest(
+    results: Results, method: str, scores: Sequence[ScoreOfTask]
+) -> float:
+    """The mean over seeds of a method's value in a column; -inf if it is undefined."""
+    mean = column_value(results, method, scores).mean
+    return -np.inf if mean is None else mean
+
+
+# The data of records
 
 
 def _require_data(records: Iterable[Record], wanted: Mapping[str, str]) -> None:
@@ -476,43 +477,3 @@ def _require_data(records: Iterable[Record], wanted: Mapping[str, str]) -> None:
                 f"{record.method} was scored on other pairs of {record.task} than those that "
                 "it is compared on; run it again"
             )
-
-
-def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
-    """Why the methods cannot be compared on a task, and what to do; empty where they can."""
-    records = [
-        record for m in methods for record in folder.records.records(m, task.name)[:1]
-    ]
-    lacking = [
-        m for m in methods if m not in {r.method for r in records if r.seed == 0}
-    ]
-    if lacking:
-        return (
-            f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"{measuring_command(lacking, [task.name], folder)}"
-        )
-    path = metric_of(task).main_score
-    if any(score_at(record.scores, path) is None for record in records):
-        return f"{task.name}: a score is undefined"
-    if path not in RESAMPLED:
-        return (
-            f"{task.name}: wanted a score that resamples compute again, found {path[0]}"
-        )
-    return ""
-
-
-def item_texts(pairs: Pairs) -> list[str]:
-    """The text of each item: alike for a pair in either order and in any text form.
-
-    STS-B took 1,007 of its 1,379 test pairs from STS12 to STS16, and SST-2 most of its
-    sentences from MR; raw and tokenised text differ in spaces and punctuation.
-    """
-    return [
-        " ".join(sorted(map(_letters, sentences)))
-        for sentences in zip(*pairs.columns, strict=True)
-    ]
-
-
-def _letters(text: str) -> str:
-    """The letters and digits of a text, without case."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))

@@ -35,7 +35,8 @@ from harness.evaluation.embeddings import (
     pooled_rows,
     with_dropout,
 )
-from harness.evaluation.fit_corpus import FitCorpusVectors, applied, needs_dropout
+from harness.evaluation.fit_corpus import needs_dropout
+from harness.evaluation.fit_vectors import FitCorpusVectors, applied
 from harness.evaluation.run import RunContext, execute, require_coverage
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import Registry, load_registry

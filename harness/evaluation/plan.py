@@ -165,8 +165,8 @@ def _plan_encoder(
         if runs is None or not _is_measured(cell, texts, files.key, runs)
     }
     passes = _passes_to_make(remaining, files.key, loader)
-    counts_are_known = all(sample.count for sample in passes)
-    in_passes = sum(sample.taken for sample in passes)
+    counts_are_known = all(sample.corpus_size for sample in passes)
+    in_passes = sum(sample.size for sample in passes)
     fits = {
         (cell.method, cell.seed, texts.fit_corpus)
         for cell, texts in remaining.items()
@@ -241,7 +241,11 @@ def _passes_to_make(
         else:
             count, digest = fit_corpus.count, fit_corpus.digest
         sample = FitCorpusSample.for_method(
-            method, cell.seed, corpus=fit_corpus.name, text=digest, count=count
+            method,
+            cell.seed,
+            corpus=fit_corpus.name,
+            corpus_digest=digest,
+            corpus_size=count,
         )
         if not _is_made(sample, key, cell, loader.places):
             passes[sample] = fit_corpus
@@ -259,7 +263,7 @@ def _is_made(
     """
     pattern = replace(sample, seed=None).file(places.cache, key, cell.method)
     files = list(pattern.parent.glob(pattern.name))
-    if sample.seed is None or sample.dropout is not None:
+    if sample.seed is None or sample.dropout_seed is not None:
         return len(files) > 0
     return len(files) > sample.seed
 
@@ -274,13 +278,13 @@ def _seconds(
     characters = float(sum(map(len, missing)))
     seconds = 0.0
     for sample, fit_corpus in passes.items():
-        if sample.dropout is None:
-            characters += sample.taken * _mean_length(fit_corpus)
+        if sample.dropout_seed is None:
+            characters += sample.size * _mean_length(fit_corpus)
         else:
             rate = sample.dropout_rate(places.cache, files.key)
             if rate is None:
                 return None
-            seconds += sample.taken / rate
+            seconds += sample.size / rate
     if characters:
         if not files.cache.rate:
             return None

@@ -33,11 +33,8 @@ from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import EncoderFacts, fit, measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.fit_corpus import (
-    FitCorpusPass,
-    FitCorpusVectors,
-    fit_corpus_passes,
-)
+from harness.evaluation.fit_corpus import FitCorpusPass, fit_corpus_passes
+from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.evaluation.identity import identity_of, plugins_of_cell
 from harness.evaluation.select import PlannedCell
 from harness.plugins import require_digested_code

@@ -17,7 +17,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import fit
-from harness.evaluation.fit_corpus import FitCorpusVectors, applied
+from harness.evaluation.fit_vectors import FitCorpusVectors, applied
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 

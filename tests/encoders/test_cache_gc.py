@@ -22,7 +22,7 @@ from harness.encoders.cache.gc import (
     entries_named,
     shrink,
 )
-from harness.evaluation.fit_corpus import write_fit_corpus
+from harness.evaluation.fit_vectors import write_fit_corpus
 from harness.transforms.affine import Moments
 
 NOW = 2e9

@@ -14,7 +14,7 @@ from harness.contracts.samples import rows, view_of
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.cell import fit, measure
-from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.transforms.pooling import MEAN
 
 

@@ -36,11 +36,15 @@ from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import CountedConfig, StaticConfig, write_vectors
-from harness.evaluation import parallel
 from harness.evaluation.embeddings import CachedEncoder
-from harness.evaluation.parallel import WorkerContext
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
+from harness.evaluation.workers import (
+    WorkerContext,
+    encode_block_in_worker,
+    encode_in_worker,
+    measure_in_worker,
+)
 from harness.registry import load_registry
 from harness.results.records import Store
 
@@ -101,13 +105,13 @@ def test_a_worker_keeps_nothing_of_other_weights_than_those_of_its_run(
     context = RunContext(library(tmp_path), Store(tmp_path / "runs"))
     context.store.folder.mkdir()
     worker = WorkerContext.for_run(context, workers=2)
-    parallel._encode(worker, identity, config, ["a sentence", "another"])
+    encode_in_worker(worker, identity, config, ["a sentence", "another"])
     unit = planned_cells([method(encoder=config)], [TOY], seeds=1)
     fitted = planned_cells(
         [method("mean", "centre", on="target", encoder=config)], [TOY], seeds=1
     )
-    parallel._encode_block(worker, identity, fitted, range(2))
-    [outcome] = parallel._measure(worker, identity, unit)
+    encode_block_in_worker(worker, identity, fitted, range(2))
+    [outcome] = measure_in_worker(worker, identity, unit)
     assert outcome.status == "failed"
     assert "its files changed during the run" in outcome.message
     assert not [*(tmp_path / "cache").rglob("*.safetensors")]

@@ -10,15 +10,13 @@ from fakes import registry as fake_registry
 from harness.core.errors import DataError, UsageError
 from harness.core.json_text import LAST_KEY, sealed
 from harness.core.types import Pairs
-from harness.evaluation.compare import (
+from harness.evaluation.compare import against_best, compare_claims, compare_methods
+from harness.evaluation.resampler import (
     RESAMPLED,
     RESAMPLES,
     RESAMPLING_SEED,
+    MethodGroup,
     Resampler,
-    Scored,
-    against_best,
-    compare_claims,
-    compare_methods,
     item_texts,
 )
 from harness.results.bootstrap import (
@@ -195,10 +193,10 @@ def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correcti
         runs, "fake.mean+centre@target", TOY, values, digest
     )  # its score is the highest
     methods = (*METHODS, "fake.mean+centre@target")
-    column = Scored(methods, ((TOY, ALL),))
+    column = MethodGroup(methods, ((TOY, ALL),))
     columns = {
         "TOY": column,
-        "no column": Scored(("fake.last", "fake.cls"), column.scores),
+        "no column": MethodGroup(("fake.last", "fake.cls"), column.scores),
     }
     tested = against_best(columns, resampler(runs, loader))
     first, second, best = resampled(runs, loader, TOY, methods)
@@ -295,7 +293,7 @@ def test_rows_of_a_table_are_compared_over_their_seeds(runs, loader):
     write_seeds(runs, loader)
     pairs, digest = loader.texts(TOY).pairs, loader.texts(TOY).digests["data"]
     write(runs, SEEDED, TOY, -pairs.gold, digest, {"spearman": {"all": 70.0}})
-    column = {"TOY": Scored((SEEDED, "fake.cls"), ((TOY, ALL),))}
+    column = {"TOY": MethodGroup((SEEDED, "fake.cls"), ((TOY, ALL),))}
     [tested] = against_best(column, resampler(runs, loader)).values()
     weights = seed_weights(
         5, RESAMPLES, generator_of(f"seeds of {SEEDED}", RESAMPLING_SEED)

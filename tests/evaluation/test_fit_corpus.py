@@ -38,8 +38,8 @@ from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.engines import Cluster
 from harness.evaluation.evaluate import fit_method
-from harness.evaluation.fit_corpus import (
-    FitCorpusSample,
+from harness.evaluation.fit_corpus import FitCorpusSample
+from harness.evaluation.fit_vectors import (
     FitCorpusVectors,
     read_fit_corpus,
     write_fit_corpus,
@@ -167,7 +167,7 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     tmp_path, monkeypatch, name
 ):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 11)
+    monkeypatch.setattr("harness.evaluation.fit_vectors.ROWS_IN_MEMORY", 11)
     chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
     one, other = run(tmp_path, planned_cells(chains, [TOY], seeds=1), SAME).values()
     for correlation in ("spearman", "pearson"):
@@ -228,7 +228,7 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
 def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
     def sample(method):
         return FitCorpusSample.for_method(
-            method, 0, corpus="c", text="text", count=10**5
+            method, 0, corpus="c", corpus_digest="text", corpus_size=10**5
         )
 
     def name(pooling, *post):
@@ -247,7 +247,7 @@ def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
 def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
     taken = max(1, int(part * count))
     source = FitCorpusSample(
-        corpus="c", text="text", count=count, taken=taken, seed=seed
+        corpus="c", corpus_digest="text", corpus_size=count, size=taken, seed=seed
     )
     found = list(source.drawn(map(str, range(count))))
     assert len(found) == taken
@@ -258,7 +258,9 @@ def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
 def test_every_sentence_is_as_likely_to_be_drawn():
     times = np.zeros(20)
     for seed in range(400):
-        source = FitCorpusSample(corpus="c", text="text", count=20, taken=5, seed=seed)
+        source = FitCorpusSample(
+            corpus="c", corpus_digest="text", corpus_size=20, size=5, seed=seed
+        )
         times[[int(t) for t in source.drawn(map(str, range(20)))]] += 1
     # 100 expected, deviation 8.7: five of them is one case in two million
     assert np.abs(times - 100).max() < 44
@@ -538,7 +540,7 @@ def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
 
 def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     """A chain whose maps are fitted from moments and from rows, on 20 MB of them."""
-    monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 1024)
+    monkeypatch.setattr("harness.evaluation.fit_vectors.ROWS_IN_MEMORY", 1024)
     monkeypatch.setattr("harness.transforms.flows.CHECKED_ROWS", 1024)
     rng = np.random.default_rng(0)
     write_fit_corpus(

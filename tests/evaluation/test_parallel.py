@@ -26,7 +26,7 @@ from tiny_models import rest_slow
 from harness.assets.places import Places
 from harness.core.environment import packages
 from harness.core.errors import HarnessError, UsageError
-from harness.evaluation import parallel
+from harness.evaluation import workers
 from harness.evaluation.engines import (
     QUIET_TRACKER,
     Cluster,
@@ -36,16 +36,10 @@ from harness.evaluation.engines import (
     WorkersLost,
     run_jobs,
 )
-from harness.evaluation.parallel import (
-    WHOLE_PLAN,
-    Part,
-    TrainingJob,
-    WorkerContext,
-    execute_on,
-    units,
-)
+from harness.evaluation.parallel import WHOLE_PLAN, Part, TrainingJob, execute_on, units
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
+from harness.evaluation.workers import WorkerContext
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 
@@ -194,7 +188,7 @@ def test_a_worker_of_another_version_or_without_a_folder_is_refused(
 
 def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        parallel, "code_digest", lambda: "0" * 64
+        workers, "code_digest", lambda: "0" * 64
     )  # a worker has its own
     trainings = [
         TrainingJob(call=partial((tmp_path / "trained").touch), encoder=FakeConfig())

@@ -12,7 +12,8 @@ from fakes import OTHER, TOY, FakeConfig, Stretch, corpus, library, method
 from harness.cli.plan_text import plan_text, short_plan_text
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
-from harness.evaluation.fit_corpus import FitCorpusSample, write_fit_corpus
+from harness.evaluation.fit_corpus import FitCorpusSample
+from harness.evaluation.fit_vectors import write_fit_corpus
 from harness.evaluation.plan import EncoderPlan, MissingAsset, make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
@@ -136,7 +137,11 @@ def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_
     key = texts.places.identify(config, tmp_path).key
     for seed, rows in ((7, 30), (8, 10)):
         made = FitCorpusSample(
-            corpus="target", text="0" * 64, count=60, taken=60, dropout=seed
+            corpus="target",
+            corpus_digest="0" * 64,
+            corpus_size=60,
+            size=60,
+            dropout_seed=seed,
         )
         file = made.file(texts.places.cache, key, planned[0].method)
         write_fit_corpus(file, np.zeros((rows, 4), np.float32), 2.0)

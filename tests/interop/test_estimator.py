@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.evaluation.cell import fit
-from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.interop.estimator import Calibration
 from harness.registry import load_registry
 

@@ -29,7 +29,7 @@ from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.cell import FittedTransforms, fit, fit_cell
 from harness.evaluation.evaluate import Embedder
-from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.interop.exported import write_card, write_model

@@ -18,7 +18,7 @@ from harness.core.errors import ScoreError
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.cell import fit
-from harness.evaluation.fit_corpus import FitCorpusVectors
+from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
