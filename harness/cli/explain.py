@@ -12,9 +12,9 @@ import typer
 from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.registry import look_up
-from harness.report.cite import answer as citation
+from harness.report.cite import cite
 from harness.report.diagnosis import answer_lines, diagnosis_facts
-from harness.report.next_steps import search_of
+from harness.report.next_steps import command_to_search
 from harness.report.sentences import choice_facts, choice_tables, render_explanation
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
@@ -101,7 +101,7 @@ def _explain_difference(
 ) -> None:
     """Why a reader's numbers differ from published ones."""
     diagnosis = folder.diagnose(place, mine)
-    search = search_of(diagnosis.numbers[0], folder.registry, places)
+    search = command_to_search(diagnosis.numbers[0], folder.registry, places)
     lines = answer_lines(
         diagnosis, folder.causes, folder.registry, search=search, verbose=verbose
     )
@@ -153,6 +153,5 @@ def cite_command(
     ] = None,
 ) -> None:
     """Print BibTeX and a sentence that states the protocol of a number."""
-    subject = {"table": table, "cell": cell, "method": method}
-    for text in citation(subject, sources.folder):
+    for text in cite(sources.folder, table=table, cell=cell, method=method):
         opt.say(text)

@@ -22,7 +22,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
 from harness.report.next_steps import NextStep, best_next_step
-from harness.report.paper_tables import printed
+from harness.report.paper_tables import printed_number
 from harness.results.folder import ResultsFolder
 from harness.results.reproduction import Reproduction
 from harness.results.verdict import CellState
@@ -217,11 +217,11 @@ def _sentences(task: str, committed: ResultsFolder) -> int:
 def _row(one: Reproduction) -> tuple[str, ...]:
     cell, score = one.cell, one.measured
     metric = " ".join(word for word in (cell.metric, cell.aggregation) if word)
-    decimals = max(2, len(printed(cell).partition(".")[2]))
+    decimals = max(2, len(printed_number(cell).partition(".")[2]))
     return (
         cell.task or f"average of {len(cell.tasks)}",
         metric,
-        printed(cell),
+        printed_number(cell),
         "–" if score is None else f"{score:.{decimals}f}",
         str(one.state),
         cell.id.partition("/")[0],

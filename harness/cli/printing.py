@@ -16,7 +16,7 @@ from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.registry import Registry
 from harness.report.coverage import percentage
-from harness.report.paper_tables import printed
+from harness.report.paper_tables import printed_number
 from harness.results.index import Results, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.records import Store
@@ -98,9 +98,7 @@ class Printer:
         judged.sort(key=lambda number: _other_score(record, number) != "")
         words = []
         for number in judged[:NUMBERS_SHOWN]:
-            verdict = (
-                f"published {printed(number.cell)}, {number.state} ({number.cell.id})"
-            )
+            verdict = f"published {printed_number(number.cell)}, {number.state} ({number.cell.id})"
             words.append(f"{_other_score(record, number)}{verdict}")
         if len(judged) > NUMBERS_SHOWN:
             words.append(f"{len(judged) - NUMBERS_SHOWN} more below")
@@ -155,7 +153,7 @@ class Printer:
             cell.task or f"average of {len(cell.tasks)}",
             _metric(cell),
             "–" if score is None else f"{score:.2f}{_remarks(records)}",
-            printed(cell),
+            printed_number(cell),
             str(reproduction.state),
             cell.id,
         )

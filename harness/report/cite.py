@@ -1,53 +1,85 @@
-"""Citations: BibTeX, and the sentence that pins a number's protocol, seeds, code and records.
+"""Citations: BibTeX entries, and sentences with protocol, seeds, code and records of a number.
 
-The digest in a sentence is sha256 over the records behind the number, each as JSON, in
-the order of their paths. For a single record it is the `sha256` that ends a run's file.
+The digest in a sentence is sha256 over the records that the number was computed from,
+each as JSON, in the order of their paths. For a single record it is the `sha256` at the
+end of its file.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
 from harness.core.types import Method, Record
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
-from harness.report.sentences import aggregation, metric, number_of, protocol_of
+from harness.report.sentences import (
+    aggregation_in_words,
+    metric_in_words,
+    number_of,
+    protocol_in_words,
+)
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results, value
+from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, composed, is_stale, reproduce
 
 NOT_MEASURED_HERE = "nothing was measured here"
-MOST_COMMITS = 3  # more are counted, not listed; the records name their own
+MOST_COMMITS = (
+    3  # listed in a sentence; more are counted, and each record names its own
+)
 
 
 @dataclass(frozen=True)
 class Citation:
-    """Sentences, and the BibTeX keys of what they are about; an empty key names no paper."""
+    """Sentences, and the BibTeX keys of the papers that they refer to.
+
+    An empty key names no paper.
+    """
 
     sentences: Sequence[str]
     keys: Sequence[str] = ()
 
 
-def answer(options: Mapping[str, str | None], folder: ResultsFolder) -> Iterator[str]:
-    """The output of `harness cite`: BibTeX as one text, then sentences and lines.
+def cite(
+    folder: ResultsFolder,
+    *,
+    table: str | None = None,
+    cell: str | None = None,
+    method: str | None = None,
+) -> Iterator[str]:
+    """The output of `harness cite`: the BibTeX entries, then sentences after empty lines.
 
-    `options` may name one published `table`, `cell` or `method`; without any it is the
-    harness.
+    Without a table, cell or method the harness itself is cited.
+
+    Args:
+        folder: The results that are cited.
+        table: The id of a published table.
+        cell: The id of a published cell, TABLE/ROW/COLUMN.
+        method: The id of a method.
+
+    Raises:
+        UsageError: More than one thing is named, or there is no such folder.
     """
-    named = {kind: name for kind, name in options.items() if name is not None}
-    if len(named) > 1:
-        found = " and ".join(f"--{kind}" for kind in named)
+    ids = {"--table": table, "--cell": cell, "--method": method}
+    options = [option for option, name in ids.items() if name is not None]
+    if len(options) > 1:
+        found = " and ".join(options)
         raise UsageError(f"one thing is cited at a time, found {found}")
     if not folder.path.is_dir():
         raise UsageError(f"--results {folder.path}: there is no such folder")
-    citation = cite_harness(folder)
-    for kind, name in named.items():
-        citation = CITATIONS[kind](name, folder)
-    yield bibtex([HARNESS_KEY, *filter(None, citation.keys)], folder.papers)
+    if table is not None:
+        citation = cite_table(table, folder)
+    elif cell is not None:
+        citation = cite_cell(cell, folder)
+    elif method is not None:
+        citation = cite_method(method, folder)
+    else:
+        citation = cite_harness(folder)
+    keys = [key for key in citation.keys if key]
+    yield bibtex([HARNESS_KEY, *keys], folder.papers)
     for sentence in citation.sentences:
         yield ""
         yield sentence
@@ -71,20 +103,18 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
     table, registry = folder.table(name), folder.registry
     cells = folder.reproductions(table).values()
-    protocol = filter(None, [metric(table.metric), aggregation(table.aggregation)])
+    protocol = metric_in_words(table.metric)
+    aggregation = aggregation_in_words(table.aggregation)
+    if aggregation:
+        protocol += f", {aggregation}"
     sentence = (
-        f"{table.paper}, {table.title}; {', '.join(protocol)}; "
-        f"{len(cells)} numbers published"
+        f"{table.paper}, {table.title}; {protocol}; {len(cells)} numbers published"
     )
-    run = [cell for cell in cells if cell.scores]
-    if run:
-        states = Counter(str(cell.state) for cell in run)
-        counts = [f"{number} {state}" for state, number in states.items()]
-        most_seeds = max(len(cell.scores) for cell in run)
-        if most_seeds > 1:
-            counts.append(f"up to {most_seeds} seeds a number")
+    measured_cells = [cell for cell in cells if cell.scores]
+    if measured_cells:
+        counts = ", ".join(_counts_in_words(measured_cells))
         made_with = _made_with(folder.records_of_table(table))
-        sentence += f", {len(run)} of them measured ({', '.join(counts)}) {made_with}."
+        sentence += f", {len(measured_cells)} of them measured ({counts}) {made_with}."
     else:
         sentence += f"; {NOT_MEASURED_HERE}."
     keys = [table.cite]
@@ -93,6 +123,16 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
     for cell in cells:
         keys += [registry.tasks[task].cite for task in cell.cell.tasks]
     return Citation([sentence], keys)
+
+
+def _counts_in_words(measured_cells: Sequence[Reproduction]) -> list[str]:
+    """How many cells have each verdict, and the number of seeds: `3 exact`, `1 close`."""
+    states = Counter(str(cell.state) for cell in measured_cells)
+    counts = [f"{number} {state}" for state, number in states.items()]
+    most_seeds = max(len(cell.scores) for cell in measured_cells)
+    if most_seeds > 1:
+        counts.append(f"up to {most_seeds} seeds a number")
+    return counts
 
 
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
@@ -117,7 +157,9 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
     except UsageError:
         if name not in results.methods:
             raise
-        method = None  # its encoder was given by hand, and its records are here
+        method = (
+            None  # its encoder was given by hand, and its records are in the folder
+        )
     tasks = []
     for task in registry.tasks.values():
         records = results.records(name, task.name)
@@ -125,13 +167,13 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
             tasks.append(task)
     measured = NOT_MEASURED_HERE
     if tasks:
-        behind = results.select((name, task.name) for task in tasks)
+        method_results = results.select((name, task.name) for task in tasks)
         names = ", ".join(task.name for task in tasks)
-        measured = f"measured on {names} {_made_with(behind)}"
+        measured = f"measured on {names} {_made_with(method_results)}"
     sentences = [f"{name}: {measured}."]
     if method is not None:
         sentences.insert(0, _description(method))
-    keys = [*keys_of(method, registry)]
+    keys = list(keys_of(method, registry))
     for table in folder.tables:
         if any(cell.method == name for cell in table.cells):
             keys.append(table.cite)
@@ -139,25 +181,26 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
     return Citation(sentences, keys)
 
 
-CITATIONS = {"table": cite_table, "cell": cite_cell, "method": cite_method}
-
-
 # Sentences
 
 
 def published_sentence(cell: PublishedCell, registry: Registry) -> str:
     """A cell's row, column and protocol; the number as printed, in points, and its place."""
-    tasks, *protocol = protocol_of(cell, registry)
+    protocol = protocol_in_words(cell, registry)
     column = cell.column.label
-    if tasks:
-        column += f" (mean of {tasks})" if cell.average_of else f" ({tasks})"
+    if cell.average_of and protocol.tasks:
+        column += f" (mean of {protocol.tasks})"
+    elif protocol.tasks:
+        column += f" ({protocol.tasks})"
     runs = ""
     if cell.row.n is not None:
         statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
         spread = "" if cell.sd is None else f", sd {cell.sd:g}"
         runs = f" ({statistic} of {cell.row.n} runs{spread})"
-    what = ", ".join(filter(None, [cell.row.name, column, *protocol]))
-    return f"{what}: published {cell.in_points or cell.value}{runs} in {cell.place}"
+    facts = [cell.row.name, column, protocol.metric, protocol.aggregation]
+    subject = ", ".join(fact for fact in facts if fact)
+    number = cell.in_points or cell.value
+    return f"{subject}: published {number}{runs} in {cell.place}"
 
 
 def _measured_in_words(
@@ -167,7 +210,7 @@ def _measured_in_words(
     state = str(reproduction.state)
     if not reproduction.scores:
         why_not = reproduction.cell.why_not
-        reason = f"{state}: {why_not.explanation}" if why_not else state
+        reason = state if why_not is None else f"{state}: {why_not.explanation}"
         return f"{NOT_MEASURED_HERE} ({reason})"
     score = value(reproduction.scores)
     difference = reproduction.verdict.difference
@@ -197,26 +240,25 @@ def _seeds_in_words(method: Method | None, count: int) -> str:
 
 def _made_with(results: Results) -> str:
     """With which version and at which commit these records were measured, and their digest."""
-    records = [
-        record for cell in sorted(results.by_cell) for record in results.by_cell[cell]
-    ]
-    environments = [record.environment for record in records]
-    versions = dict.fromkeys(
-        one.get("harness") or "of unknown version" for one in environments
-    )
-    commits = dict.fromkeys(map(_commit_in_words, records))
-    named = (
-        ", ".join(commits)
-        if len(commits) <= MOST_COMMITS
-        else f"{len(commits)} commits"
-    )
+    records: list[Record] = []
+    for cell in sorted(results.by_cell):
+        records += results.by_cell[cell]
+    versions: dict[str, None] = {}  # in the order of the records, each once
+    commits: dict[str, None] = {}
+    for record in records:
+        versions[record.environment.get("harness") or "of unknown version"] = None
+        commits[_commit_in_words(record)] = None
+    code = f"{HARNESS_KEY} {' and '.join(versions)}"
+    commits_in_words = ", ".join(commits)
+    if len(commits) > MOST_COMMITS:
+        commits_in_words = f"{len(commits)} commits"
     noun = "record" if len(records) == 1 else "records"
-    return f"with {HARNESS_KEY} {' and '.join(versions)}, {named}, {noun} sha256 {results.digest()}"
+    return f"with {code}, {commits_in_words}, {noun} sha256 {results.digest()}"
 
 
 def _commit_in_words(record: Record) -> str:
     commit = record.environment.get("commit")
-    name = f"commit {commit[:12]}" if commit else "an unknown commit"
-    return (
-        f"{name} with uncommitted changes" if record.environment.get("dirty") else name
-    )
+    name = f"commit {commit[:DIGEST_DIGITS_SHOWN]}" if commit else "an unknown commit"
+    if record.environment.get("dirty"):
+        return f"{name} with uncommitted changes"
+    return name

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.interfaces import Trained
 from harness.registry import Registry
-from harness.report.next_steps import command_of
+from harness.report.next_steps import command_to_measure
 from harness.report.sentences import signed
 from harness.results.causes import Causes
 from harness.results.diagnosis import (
@@ -265,7 +265,7 @@ def _check(suggestion: Suggestion, registry: Registry) -> Iterator[str]:
         else:
             yield "check: train with five seeds, and report mean and standard deviation"
     elif suggestion.published_cell is not None and suggestion.published_cell.method:
-        yield f"check: {command_of(suggestion.published_cell, registry)}"
+        yield f"check: {command_to_measure(suggestion.published_cell, registry)}"
 
 
 def _source(suggestion: Suggestion) -> Iterator[str]:

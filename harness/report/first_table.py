@@ -1,4 +1,4 @@
-"""The table that README and page begin with: rows of a published table, ours beneath each."""
+"""The first table of README and page: published rows, each above what was measured here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.core.hardware import base_name
 from harness.report.markdown import escape, table
-from harness.report.sentences import metric
+from harness.report.sentences import metric_in_words
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.published import Row, Table
@@ -20,7 +20,14 @@ HOLE = "–"  # where a row has no number, or nothing was measured
 
 @dataclass(frozen=True)
 class FirstRow:
-    """A published row on the seven tasks: the printed numbers, ours, and what ours are called."""
+    """A published row on the seven tasks, a text for each task.
+
+    Attributes:
+        label: The name of the row.
+        published: The printed numbers.
+        measured: The numbers that were measured here.
+        verdict: The verdicts on them, each once.
+    """
 
     label: str
     published: Sequence[str]
@@ -37,13 +44,13 @@ class FirstTable:
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """Those of the seven tasks."""
+        """The headings of the seven tasks."""
         return tuple(TASK_LABELS.values())
 
     @property
     def metric(self) -> str:
-        """Its metric in words."""
-        return metric(self.table.metric)
+        """The metric of the published table in words."""
+        return metric_in_words(self.table.metric)
 
     def markdown(self, tables: str) -> str:
         """A sentence and the table; `tables` is the folder that the pages of tables are in."""
@@ -56,6 +63,15 @@ class FirstTable:
         return f"{title}, published and measured here:\n\n{rows}"
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """The rows of a published table that were measured on most of the seven tasks."""
+
+    paper_table: Table
+    rows: Sequence[Row]  # with the largest encoder first
+    size: int  # of the largest encoder, as `_size_rank` has it
+
+
 def first_table(folder: ResultsFolder) -> FirstTable | None:
     """The published table with most rows that were measured on most of the seven tasks.
 
@@ -63,54 +79,67 @@ def first_table(folder: ResultsFolder) -> FirstTable | None:
     largest model.
     """
     candidates = []
-    for published in folder.tables:
-        rows = [
-            row
-            for row in published.rows
-            if len(_measured(row, published, folder)) >= FEWEST_TASKS
-        ]
+    for paper_table in folder.tables:
+        rows = []
+        for row in paper_table.rows:
+            if len(_measured_cells(row, paper_table, folder)) >= FEWEST_TASKS:
+                rows.append(row)
+        rows.sort(key=lambda row: _size_rank(row, folder))
         if rows:
-            rows.sort(key=lambda row: _order(row, folder))
-            candidates.append((-len(rows), _order(rows[0], folder), published, rows))
+            size = _size_rank(rows[0], folder)
+            candidates.append(_Candidate(paper_table, rows, size))
     if not candidates:
         return None
-    *_, published, rows = min(candidates, key=lambda candidate: candidate[:2])
-    return FirstTable(published, [_first_row(row, published, folder) for row in rows])
+    best = min(candidates, key=lambda candidate: (-len(candidate.rows), candidate.size))
+    first_rows = [_first_row(row, best.paper_table, folder) for row in best.rows]
+    return FirstTable(best.paper_table, first_rows)
 
 
-def _order(row: Row, folder: ResultsFolder) -> int:
-    """The place of the size of a row's encoder."""
+def _size_rank(row: Row, folder: ResultsFolder) -> int:
+    """The size of a row's encoder as a number; the largest encoders have 0."""
     encoder = base_name(str(row.method).partition(".")[0])
-    return [*EncoderSize].index(folder.encoder_sizes[encoder])
+    return list(EncoderSize).index(folder.encoder_sizes[encoder])
 
 
-def _measured(
-    row: Row, published: Table, folder: ResultsFolder
+def _measured_cells(
+    row: Row, paper_table: Table, folder: ResultsFolder
 ) -> dict[str, Reproduction]:
-    """The measured numbers of a row under the metric of its table, by the name of the task."""
-    cells = {}
-    for reproduction in folder.reproductions(published).values():
+    """The measured cells of a row under the metric of its table, by the name of the task.
+
+    They are those of the seven tasks on their test splits; a task in another text form
+    counts as the task.
+    """
+    measured_cells = {}
+    for reproduction in folder.reproductions(paper_table).values():
         cell = reproduction.cell
-        base, _, split = str(cell.task).partition(".")
-        is_in_row = cell.row.id == row.id and cell.metric == published.metric
-        if (
-            is_in_row
-            and reproduction.scores
-            and base in TASK_LABELS
-            and split not in ("dev", "train")
-        ):
-            cells[base] = reproduction
-    return cells
+        task, _, form_or_split = str(cell.task).partition(".")
+        is_in_row = cell.row.id == row.id and cell.metric == paper_table.metric
+        is_scored_task = task in TASK_LABELS and form_or_split not in ("dev", "train")
+        if is_in_row and is_scored_task and reproduction.scores:
+            measured_cells[task] = reproduction
+    return measured_cells
 
 
-def _first_row(row: Row, published: Table, folder: ResultsFolder) -> FirstRow:
-    """A row as it is shown: two decimals, and the verdicts that its numbers have."""
-    cells = _measured(row, published, folder)
-    printed, measured = [], []
-    for base in TASK_LABELS:
-        points = cells[base].cell.points if base in cells else None
-        score = cells[base].measured if base in cells else None
-        printed.append(HOLE if points is None else f"{points:.2f}")
-        measured.append(HOLE if score is None else f"{score:.2f}")
+def _first_row(row: Row, paper_table: Table, folder: ResultsFolder) -> FirstRow:
+    """A row with two decimals, and the verdicts that its numbers have."""
+    cells = _measured_cells(row, paper_table, folder)
+    published, measured = [], []
+    for task in TASK_LABELS:
+        cell = cells.get(task)
+        if cell is None:
+            published.append(HOLE)
+            measured.append(HOLE)
+        else:
+            published.append(_two_decimals(cell.cell.points))
+            measured.append(_two_decimals(cell.measured))
     verdicts = dict.fromkeys(str(cell.state) for cell in cells.values())
-    return FirstRow(row.label, printed, measured, ", ".join(verdicts))
+    return FirstRow(
+        label=row.label,
+        published=published,
+        measured=measured,
+        verdict=", ".join(verdicts),
+    )
+
+
+def _two_decimals(points: float | None) -> str:
+    return HOLE if points is None else f"{points:.2f}"

@@ -18,7 +18,7 @@ from harness.registry import Registry
 from harness.report.latex import latex_comment, latex_escape, latex_line, latex_table
 from harness.report.leaderboard import label
 from harness.report.markdown import escape, table
-from harness.report.paper_tables import DAGGER, printed
+from harness.report.paper_tables import DAGGER, printed_number
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.claim_tests import AVERAGE
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value
@@ -286,7 +286,7 @@ class MethodTable:
         for cell in _scored_cells([published]):
             heading = self._heading_of(cell) if cell.row == row else None
             if heading is not None:
-                numbers.setdefault(heading, []).append(printed(cell))
+                numbers.setdefault(heading, []).append(printed_number(cell))
         return numbers
 
     def _heading_of(self, cell: PublishedCell) -> str | None:

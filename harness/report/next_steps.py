@@ -1,4 +1,10 @@
-"""The commands that get what published numbers wait for, and the command that measures one."""
+"""Commands that make published numbers measurable: downloads, trainings, runs and searches.
+
+A published number waits for the weights of its encoder, the data of its tasks and its fit
+corpus, each of which one command gets. `commands_for_cell` lists these commands for one
+number, `waiting_numbers` groups all numbers by them, and `best_next_step` chooses what to
+download first.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +25,16 @@ from harness.results.reproduction import Reproduction, composed
 from harness.results.settings import ReportedNumber
 from harness.results.verdict import CellState
 
+Commands = tuple[str, ...]  # in alphabetical order
 
-def command_of(cell: PublishedCell, registry: Registry) -> str:
-    """The command that measures a cell; the files of an encoder by hand are to be filled in."""
+DOWNLOAD = "harness fetch "  # the beginning of a command that downloads
+
+
+# A command that measures
+
+
+def command_to_measure(cell: PublishedCell, registry: Registry) -> str:
+    """The command that measures a cell; PATH is written for the files of an encoder by hand."""
     words = ["harness run"]
     method = MethodId.parse(cell.method or "")
     encoder = base_name(method.encoder) if method else ""
@@ -33,8 +46,10 @@ def command_of(cell: PublishedCell, registry: Registry) -> str:
     return " ".join(words)
 
 
-def search_of(number: ReportedNumber, registry: Registry, places: Places) -> str:
-    """The command that searches for a reader's number; empty where weights or data are not here."""
+def command_to_search(
+    number: ReportedNumber, registry: Registry, places: Places
+) -> str:
+    """The command that searches for a reader's number; empty where weights or data are missing."""
     cell = number.cell
     method = composed(cell.method, registry)
     task = registry.tasks.get(cell.task or "")
@@ -42,51 +57,56 @@ def search_of(number: ReportedNumber, registry: Registry, places: Places) -> str
         return ""
     if not (places.has_encoder(method.encoder) and places.has_data(task.asset)):
         return ""
-    metric = "" if cell.metric == "spearman" else f" --metric {cell.metric}"
-    return f"harness search {method.id} -t {task.name} --target {number.points:.2f}{metric}"
+    command = f"harness search {method.id} -t {task.name} --target {number.points:.2f}"
+    return command if cell.metric == "spearman" else f"{command} --metric {cell.metric}"
 
 
-def recorded(results: Results, registry: Registry) -> frozenset[str]:
+# What numbers wait for
+
+
+def sources_of_records(results: Results, registry: Registry) -> frozenset[str]:
     """The encoders, without a maximum length, and the assets that records were made from."""
-    encoders = {
-        method.partition(".")[0].partition(":")[0] for method in results.methods
+    encoders = {base_name(method.partition(".")[0]) for method in results.methods}
+    assets = {
+        registry.tasks[name].asset for name in results.by_task if name in registry.tasks
     }
-    tasks = [registry.tasks[name] for name in results.by_task if name in registry.tasks]
-    return frozenset({*encoders, *(task.asset for task in tasks)})
+    return frozenset(encoders | assets)
 
 
-def waiting_for(
-    cells: Iterable[Reproduction], registry: Registry, present: Collection[str]
-) -> Mapping[tuple[str, ...], int]:
-    """Commands that together get what published numbers wait for, and how many do, most first.
+def waiting_numbers(
+    reproductions: Iterable[Reproduction], registry: Registry, present: Collection[str]
+) -> Mapping[Commands, int]:
+    """How many published numbers wait for each set of commands, the most first.
 
     They are the numbers that a method and task here reproduce and that were not
-    measured.
+    measured. Arguments are those of `commands_for_cell`.
     """
-    not_run = (cell.cell for cell in cells if cell.state is CellState.NOT_RUN)
-    waiting = Counter(missing(cell, registry, present) for cell in not_run)
-    return {
-        commands: numbers for commands, numbers in waiting.most_common() if commands
-    }
+    waiting: Counter[Commands] = Counter()
+    for reproduction in reproductions:
+        if reproduction.state is CellState.NOT_RUN:
+            commands = commands_for_cell(reproduction.cell, registry, present)
+            if commands:
+                waiting[commands] += 1
+    return dict(waiting.most_common())
 
 
-def missing(
+def commands_for_cell(
     cell: PublishedCell, registry: Registry, present: Collection[str]
-) -> tuple[str, ...]:
+) -> Commands:
     """The commands that get what a published number needs.
 
     Args:
         cell: The published number.
         registry: Methods and tasks by name.
-        present: The names of encoders and assets that need not be got.
+        present: The names of encoders and assets that are there already.
     """
-    return tuple(sorted(_sizes_of_missing(cell, registry, present)))
+    return tuple(sorted(_download_sizes(cell, registry, present)))
 
 
-def _sizes_of_missing(
+def _download_sizes(
     cell: PublishedCell, registry: Registry, present: Collection[str]
 ) -> Mapping[str, int | None]:
-    """The commands that get what a published number needs, with the bytes, where they are known."""
+    """The commands that get what a number needs, with the bytes of each; None where unknown."""
     asset_names = [
         registry.tasks[task].asset for task in cell.tasks if task in registry.tasks
     ]
@@ -97,15 +117,32 @@ def _sizes_of_missing(
         corpus = registry.corpora.get(method.fit_on or "")
         if corpus is not None:
             asset_names.append(corpus.asset)
-        if method.encoder.name.partition(":")[0] not in present:
+        if base_name(method.encoder.name) not in present:
             assets += assets_of(method.encoder)
-            size = getattr(method.encoder.source, "download_size", None)
-            sizes |= dict.fromkeys(_commands_for(method.encoder), size)
+            command = _weights_command(method.encoder)
+            if command:
+                source = method.encoder.source
+                sizes[command] = getattr(source, "download_size", None)
     for name in asset_names:
         asset = asset_named(name)
         if name not in present and not asset.embedded:
             assets.append(asset)
-    return sizes | {asset.get: asset.to_get for asset in assets}
+    for asset in assets:
+        sizes[asset.get] = asset.to_get
+    return sizes
+
+
+def _weights_command(encoder: EncoderConfig) -> str:
+    """The command that gets the weights of an encoder; empty where assets hold all of them."""
+    source = encoder.source
+    if isinstance(source, Trained):
+        return f"harness train family {source.family}"
+    if isinstance(source, Hub):
+        return f"{DOWNLOAD}{source.asset or base_name(encoder.name)}"
+    return ""
+
+
+# The best download
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,54 +151,59 @@ class NextStep:
 
     Attributes:
         commands: The commands.
-        bytes: What they download.
+        bytes: The size of what they download.
         cells: The published numbers that need nothing else.
     """
 
-    commands: tuple[str, ...]
+    commands: Commands
     bytes: int
     cells: Sequence[PublishedCell]
 
 
 def best_next_step(
-    cells: Iterable[Reproduction], registry: Registry, present: Collection[str]
+    reproductions: Iterable[Reproduction], registry: Registry, present: Collection[str]
 ) -> NextStep | None:
     """The downloads that make most numbers measurable for each byte; None where none are needed.
 
-    Trainings and files that are got by hand or have no known size are no downloads.
+    Trainings, and files that are got by hand or have no known size, are no downloads.
+    Arguments are those of `commands_for_cell`.
     """
     sizes: dict[str, int | None] = {}
-    needs: dict[tuple[str, ...], list[PublishedCell]] = {}
-    for reproduction in cells:
+    cells_by_commands: dict[Commands, list[PublishedCell]] = {}
+    for reproduction in reproductions:
         cell = reproduction.cell
         encoder = base_name(str(cell.method).partition(".")[0])
         if reproduction.state is CellState.NOT_RUN and encoder not in registry.by_hand:
-            needed = _sizes_of_missing(cell, registry, present)
-            sizes |= needed
-            needs.setdefault(tuple(sorted(needed)), []).append(cell)
+            cell_sizes = _download_sizes(cell, registry, present)
+            sizes.update(cell_sizes)
+            commands = tuple(sorted(cell_sizes))
+            cells_by_commands.setdefault(commands, []).append(cell)
     steps = []
-    for commands in needs:
-        known = [
-            sizes[command] or 0
-            for command in commands
-            if command.startswith("harness fetch ")
-        ]
-        if commands and len(known) == len(commands) and all(known):
-            got = [
-                cell
-                for others, own in needs.items()
-                if others and {*others} <= {*commands}
-                for cell in own
-            ]
-            steps.append(NextStep(commands=commands, bytes=sum(known), cells=got))
+    for commands in cells_by_commands:
+        size = _total_size(commands, sizes)
+        if commands and size is not None:
+            cells = _cells_of_commands(commands, cells_by_commands)
+            steps.append(NextStep(commands=commands, bytes=size, cells=cells))
     return max(steps, key=lambda step: len(step.cells) / step.bytes, default=None)
 
 
-def _commands_for(encoder: EncoderConfig) -> set[str]:
-    """The command that gets the weights of an encoder; none where assets are all of it."""
-    source = encoder.source
-    if isinstance(source, Trained):
-        return {f"harness train family {source.family}"}
-    if isinstance(source, Hub):
-        return {f"harness fetch {source.asset or encoder.name.partition(':')[0]}"}
-    return set()
+def _total_size(commands: Commands, sizes: Mapping[str, int | None]) -> int | None:
+    """The bytes that commands download; None if one is no download or its size is unknown."""
+    total = 0
+    for command in commands:
+        size = sizes[command]
+        if not command.startswith(DOWNLOAD) or not size:
+            return None
+        total += size
+    return total
+
+
+def _cells_of_commands(
+    commands: Commands, cells_by_commands: Mapping[Commands, Sequence[PublishedCell]]
+) -> list[PublishedCell]:
+    """The cells that these commands, or some of them, make measurable."""
+    cells: list[PublishedCell] = []
+    for needed, waiting_cells in cells_by_commands.items():
+        if needed and set(needed) <= set(commands):
+            cells += waiting_cells
+    return cells

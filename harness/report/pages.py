@@ -12,7 +12,7 @@ from harness.registry import Registry
 from harness.report.first_table import first_table
 from harness.report.markdown import Page, escape, table, texts
 from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.report.next_steps import recorded, waiting_for
+from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.replication import claims_by_size, encoders_of, outcomes_in_words
 from harness.results.claim_tests import ClaimOutcome, ClaimResult
 from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceScore
@@ -325,7 +325,7 @@ def published_counts(folder: ResultsFolder) -> str:
 
 def unmeasured_tables(folder: ResultsFolder) -> str:
     """The published tables without a measured number, a line each, with what most numbers need."""
-    present = recorded(folder.records, folder.registry)
+    present = sources_of_records(folder.records, folder.registry)
     lines = []
     for published in folder.tables:
         cells = folder.reproductions(published).values()
@@ -335,7 +335,7 @@ def unmeasured_tables(folder: ResultsFolder) -> str:
         name = escape(f"{published.paper}, {published.table}")
         line = f"* [{name}](tables/papers/{published.id}.md): {counts['published']} published"
         line += f", {counts['runnable']} runnable"
-        waiting = waiting_for(cells, folder.registry, present)
+        waiting = waiting_numbers(cells, folder.registry, present)
         if waiting:
             commands, numbers = next(iter(waiting.items()))
             line += f"; {' and '.join(f'`{command}`' for command in commands)} for {numbers}"

@@ -1,16 +1,26 @@
-"""The page of claims, searches and ablations, with the numbers that are published for them."""
+"""The page of claims, searches and ablations, with the numbers that are published for them.
+
+Its opening, with the rules of a test, is `replication.md`. Below it is a section for each
+claim, ordered by the size of the encoders that the claim was tested on, then the searches
+and ablations.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
 from harness.core.hardware import base_name
 from harness.report.markdown import Page, escape, table
-from harness.report.sentences import aggregation, metric, number_of, signed
+from harness.report.sentences import (
+    aggregation_in_words,
+    metric_in_words,
+    number_of,
+    signed,
+)
 from harness.results.claim_tests import (
     AVERAGE,
     ClaimOutcome,
@@ -21,17 +31,27 @@ from harness.results.claim_tests import (
 from harness.results.claims import Claim, Claims
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.index import NOT_MEASURED, value
-from harness.results.published import Table
-from harness.results.questions import Search
+from harness.results.published import Row, Table
+from harness.results.questions import Search, Trial
 from harness.results.scorings import TASK_LABELS
 from harness.results.verdict import TOLERANCES
 
 CLAIMS_PAGE = "replication-in-miniature.md"
-OPENING_FILE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
+OPENING_FILE = Path(__file__).with_suffix(".md")
 MISSING_NUMBER = "–"
 NO_SCORES = "Not measured"  # the group of claims without a score
 DECISIONS = (ClaimOutcome.HIGHER, ClaimOutcome.LOWER, ClaimOutcome.UNDECIDED)
 LEAST_P = 0.001  # that a table prints
+OVERVIEW_HEAD = (
+    "claim",
+    "",
+    "tested on",
+    "published in",
+    *ClaimOutcome,
+    "tasks",
+    "in the paper",
+    "here",
+)
 FINDING_HEAD = (
     "task",
     "published: better",
@@ -55,23 +75,30 @@ def claims_page(
     results = [tests.test(claim) for claim in claims.resolved]
     sizes = sizes_of_encoders(tests.results, tests.registry)
     groups = claims_by_size(results, sizes)
-    ordered = [result for group in groups.values() for result in group]
+    sorted_results = _results_of_groups(groups)
     opening = OPENING_FILE.read_text(encoding="utf-8").format(
         about=claims.about,
-        summary=_summaries(groups),
+        summary=_summary(groups),
         tolerances=TOLERANCES,
         claims=_overview(groups),
-        effects=_effects(ordered),
+        effects=_effects(sorted_results),
     )
     parts = [opening.strip()]
-    for result in ordered:
+    for result in sorted_results:
         parts += _section(result)
     if searches:
         parts.append("## Searches and ablations")
     for search in searches:
         parts += search_parts(search, claims.tables)
-    records = tests.results.select(cell for result in results for cell in result.cells)
-    return Page("Claims of the papers, tested on other encoders", parts, records)
+    cells = [cell for result in results for cell in result.cells]
+    return Page(
+        title="Claims of the papers, tested on other encoders",
+        parts=parts,
+        records=tests.results.select(cells),
+    )
+
+
+# Groups of claims
 
 
 def claims_by_size(
@@ -89,107 +116,119 @@ def claims_by_size(
     """
     groups: dict[str, list[ClaimResult]] = {size.heading: [] for size in EncoderSize}
     groups[NO_SCORES] = []
-    order = [*EncoderSize]
+    largest_first = list(EncoderSize)
     for result in results:
-        if result.outcome == ClaimOutcome.NOT_MEASURED:
-            groups[NO_SCORES].append(result)
-        else:
-            tested = [sizes[base_name(encoder)] for encoder in result.claim.encoders]
-            groups[max(tested, key=order.index).heading].append(result)
+        title = NO_SCORES
+        if result.outcome != ClaimOutcome.NOT_MEASURED:
+            encoder_sizes = [sizes[base_name(name)] for name in result.claim.encoders]
+            title = max(encoder_sizes, key=largest_first.index).heading
+        groups[title].append(result)
     return {title: group for title, group in groups.items() if group}
 
 
-def _summaries(groups: Mapping[str, Sequence[ClaimResult]]) -> str:
-    """A line for each group, and the claims that tests over seeds alone decide."""
-    lines = [f"* {_summary(title, group)}" for title, group in groups.items()]
-    results = [result for group in groups.values() for result in group]
-    seeds_alone = [_link(result) for result in results if result.rests_on_seeds_alone]
-    if seeds_alone:
-        lines.append(
-            f"\n{len(seeds_alone)} of those that are higher or lower rest on tests over seeds "
-            "alone and say nothing of the choice of test pairs, since the similarities of their "
-            f"seeds were not kept: {', '.join(seeds_alone)}. Without these they are undecided."
-        )
-    return "\n".join(lines)
+def _results_of_groups(
+    groups: Mapping[str, Sequence[ClaimResult]],
+) -> list[ClaimResult]:
+    return [result for group in groups.values() for result in group]
 
 
-def _summary(title: str, group: Sequence[ClaimResult]) -> str:
-    """How many claims of a group are higher, lower and undecided here, and on which encoders."""
-    by_task: Counter[ClaimOutcome] = Counter()
-    for result in group:
-        by_task.update(result.outcomes)
-    return (
-        f"**{title}** ({encoders_of(group)}): of {number_of(len(group), 'claim')} "
-        f"{outcomes_in_words(group)}. By task, of {by_task.total()}: {_counts(by_task)}."
-        f"{parts_of_sentences(group)}"
-    )
-
-
-def encoders_of(results: Sequence[ClaimResult]) -> str:
+def encoders_of(results: Iterable[ClaimResult]) -> str:
     """The encoders that claims were tested on, as code."""
-    encoders = (encoder for result in results for encoder in result.claim.encoders)
-    return ", ".join(f"`{name}`" for name in dict.fromkeys(encoders))
+    names: dict[str, None] = {}
+    for result in results:
+        names |= dict.fromkeys(result.claim.encoders)
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def outcomes_in_words(results: Sequence[ClaimResult]) -> str:
     """`2 higher, 6 lower, 4 undecided here`."""
-    return f"{_counts(Counter(result.outcome for result in results))} here"
+    counts = Counter(result.outcome for result in results)
+    return f"{_counts_in_words(counts)} here"
 
 
-def _encoders(claim: Claim) -> str:
-    """`bert-mini`, or both encoders where a claim compares two."""
-    return " and ".join(f"`{name}`" for name in claim.encoders)
-
-
-def parts_of_sentences(results: Sequence[ClaimResult]) -> str:
-    """How many claims are parts of one sentence."""
-    sentences: dict[str, list[ClaimResult]] = {}
-    for result in results:
-        if result.claim.part_of:
-            sentences.setdefault(result.claim.part_of, []).append(result)
-    text = ""
-    for sentence, parts in sentences.items():
-        be = "is part" if len(parts) == 1 else "are parts"
-        count = number_of(len(parts), "claim")
-        text += f" {count} ({outcomes_in_words(parts)}) {be} of {sentence}."
-    return text
-
-
-def _counts(counts: Counter[ClaimOutcome]) -> str:
-    """`3 higher, 1 lower, 0 undecided, 2 not measured`; the last only where there are such."""
+def _counts_in_words(counts: Counter[ClaimOutcome]) -> str:
+    """`3 higher, 1 lower, 0 undecided, 2 not measured`; `not measured` only if there are any."""
     outcomes = [
         outcome for outcome in ClaimOutcome if counts[outcome] or outcome in DECISIONS
     ]
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in outcomes)
 
 
+# The summary
+
+
+def _summary(groups: Mapping[str, Sequence[ClaimResult]]) -> str:
+    """A line for each group, and the claims that tests over seeds alone decide."""
+    lines = [f"* {_summary_of_group(title, group)}" for title, group in groups.items()]
+    links = [
+        _link(result)
+        for result in _results_of_groups(groups)
+        if result.rests_on_seeds_alone
+    ]
+    if links:
+        lines.append(
+            f"\n{len(links)} of those that are higher or lower rest on tests over seeds "
+            "alone and say nothing of the choice of test pairs, since the similarities of their "
+            f"seeds were not kept: {', '.join(links)}. Without these they are undecided."
+        )
+    return "\n".join(lines)
+
+
+def _summary_of_group(title: str, group: Sequence[ClaimResult]) -> str:
+    """How many claims of a group are higher, lower and undecided here, and on which encoders."""
+    counts: Counter[ClaimOutcome] = Counter()
+    for result in group:
+        counts.update(result.outcomes)
+    by_claim = f"of {number_of(len(group), 'claim')} {outcomes_in_words(group)}"
+    by_task = f"By task, of {counts.total()}: {_counts_in_words(counts)}"
+    parts = _parts_of_sentences(group)
+    return f"**{title}** ({encoders_of(group)}): {by_claim}. {by_task}.{parts}"
+
+
+def _parts_of_sentences(results: Sequence[ClaimResult]) -> str:
+    """How many claims are parts of one sentence of a paper."""
+    claims_by_sentence: dict[str, list[ClaimResult]] = {}
+    for result in results:
+        if result.claim.part_of:
+            claims_by_sentence.setdefault(result.claim.part_of, []).append(result)
+    text = ""
+    for sentence, claims in claims_by_sentence.items():
+        verb = "is part" if len(claims) == 1 else "are parts"
+        count = number_of(len(claims), "claim")
+        text += f" {count} ({outcomes_in_words(claims)}) {verb} of {sentence}."
+    return text
+
+
+# The tables of all claims
+
+
 def _overview(groups: Mapping[str, Sequence[ClaimResult]]) -> str:
-    """A table of each group: on how many tasks a claim has each outcome, here and in the paper."""
-    head = ["claim", "", "tested on", "published in", *ClaimOutcome]
-    head += ["tasks", "in the paper", "here"]
+    """A table for each group: on how many tasks a claim has each outcome, here and in the paper."""
     parts = []
     for title, group in groups.items():
-        rows: list[list[object]] = []
-        for result in group:
-            claim = result.claim
-            counts = [result.outcomes.count(outcome) for outcome in ClaimOutcome]
-            in_paper = result.in_paper if claim.better.values else MISSING_NUMBER
-            named = [_link(result), claim.claim, _encoders(claim), _place(claim.table)]
-            rows.append(
-                [
-                    *named,
-                    *counts,
-                    len(result.findings),
-                    in_paper,
-                    f"**{result.outcome}**",
-                ]
-            )
-        parts += [f"### {title}: {encoders_of(group)}", table(head, rows, words=4)]
+        rows = [_overview_row(result) for result in group]
+        parts.append(f"### {title}: {encoders_of(group)}")
+        parts.append(table(OVERVIEW_HEAD, rows, words=4))
     return "\n\n".join(parts)
 
 
+def _overview_row(result: ClaimResult) -> list[object]:
+    claim = result.claim
+    counts = [result.outcomes.count(outcome) for outcome in ClaimOutcome]
+    return [
+        _link(result),
+        claim.claim,
+        _encoders_in_words(claim),
+        _place(claim.table),
+        *counts,
+        len(result.findings),
+        result.in_paper if claim.better.values else MISSING_NUMBER,
+        f"**{result.outcome}**",
+    ]
+
+
 def _effects(results: Sequence[ClaimResult]) -> str:
-    """The difference of each claim on each task, as published and as measured."""
+    """A table of the difference of each claim on each task, as published and as measured."""
     labels = dict.fromkeys([*TASK_LABELS.values(), AVERAGE])
     for result in results:
         labels |= dict.fromkeys(finding.label for finding in result.findings)
@@ -198,86 +237,112 @@ def _effects(results: Sequence[ClaimResult]) -> str:
         findings = {finding.label: finding for finding in result.findings}
         if result.average is not None:
             findings[AVERAGE] = result.average
-        effects = [
-            _effect(findings[label]) if label in findings else "" for label in labels
-        ]
-        rows.append([_link(result), _encoders(result.claim), *effects])
-    return table(["claim", "tested on", *map(escape, labels)], rows, words=2)
+        effects = [_effect(findings.get(label)) for label in labels]
+        rows.append([_link(result), _encoders_in_words(result.claim), *effects])
+    head = ["claim", "tested on", *map(escape, labels)]
+    return table(head, rows, words=2)
 
 
-def _effect(finding: Finding) -> str:
-    """`+1.25, +0.80`: the published difference, then the measured one."""
-    claimed, decision = finding.claimed, finding.decision
-    published = MISSING_NUMBER if claimed is None else signed(claimed)
-    measured = (
-        decision.outcome if decision.difference is None else signed(decision.difference)
-    )
+def _effect(finding: Finding | None) -> str:
+    """`+1.25, +0.80`: the published difference, then the measured one; empty without a finding."""
+    if finding is None:
+        return ""
+    published = MISSING_NUMBER
+    if finding.claimed is not None:
+        published = signed(finding.claimed)
+    measured = str(finding.decision.outcome)
+    if finding.decision.difference is not None:
+        measured = signed(finding.decision.difference)
     return f"{published}, {measured}"
 
 
+# The section of a claim
+
+
 def _section(result: ClaimResult) -> list[str]:
-    """One claim: what it says, where, under which protocol, of which methods; task by task."""
-    claim = result.claim
-    above, below = claim.methods
-    tasks = ", ".join(dict.fromkeys(f"`{column.task}`" for column in claim.columns))
-    metrics = dict.fromkeys(
-        metric(c.metric or claim.table.metric) for c in claim.columns
-    )
-    words = filter(
-        None, [*metrics, aggregation(claim.table.aggregation), f"on {tasks}"]
-    )
-    about = (
-        f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {escape(claim.better.label)} "
-        f"above {escape(claim.worse.label)}; tested on {_encoders(claim)}: `{above}` above "
-        f"`{below}`.) {'; '.join(words)}."
-    )
-    counts = (f"{result.outcomes.count(outcome)} {outcome}" for outcome in ClaimOutcome)
-    in_paper = "the paper says it in words and prints no numbers"
-    if claim.better.values:
-        in_paper = f"the paper's own numbers have this order on {result.in_paper}"
-    verdict = (
-        f"**Here {result.outcome}**: of {number_of(len(result.findings), 'task')} "
-        f"{', '.join(counts)}; {in_paper}."
-    )
-    notes = _notes(claim)
-    rows = [_line(finding) for finding in result.all_findings]
-    parts = [f"## {claim.id}", about, notes, verdict, table(FINDING_HEAD, rows)]
-    return list(filter(None, parts))
-
-
-def _line(finding: Finding) -> list[str]:
-    """A task of a claim: the published numbers, the measured ones, and the decision."""
-    decision, claimed = finding.decision, finding.claimed
-    published = [MISSING_NUMBER, MISSING_NUMBER, MISSING_NUMBER]
-    if finding.published is not None and claimed is not None:
-        better, worse = finding.published
-        published = [f"{better:.2f}", f"{worse:.2f}", signed(claimed)]
-    interval = " to ".join(signed(bound) for bound in decision.interval or ())
-    difference = "" if decision.difference is None else signed(decision.difference)
-    measured = [
-        *map(str, finding.sides),
-        difference,
-        interval,
-        p_value(decision.p_holm),
+    """A claim under its heading: what it says, notes, its outcome, and a line for each task."""
+    rows = [_finding_row(finding) for finding in result.all_findings]
+    parts = [
+        f"## {result.claim.id}",
+        _claim_in_words(result.claim),
+        _notes(result.claim),
+        _outcome_in_words(result),
+        table(FINDING_HEAD, rows),
     ]
+    return [part for part in parts if part]
+
+
+def _claim_in_words(claim: Claim) -> str:
+    """What a claim says, where, of which methods, and under which protocol."""
+    better_method, worse_method = claim.methods
+    rows = f"{escape(claim.better.label)} above {escape(claim.worse.label)}"
+    methods = f"`{better_method}` above `{worse_method}`"
+    metrics = dict.fromkeys(
+        metric_in_words(column.metric or claim.table.metric) for column in claim.columns
+    )
+    tasks = dict.fromkeys(f"`{column.task}`" for column in claim.columns)
+    protocol = [*metrics]
+    if claim.table.aggregation:
+        protocol.append(aggregation_in_words(claim.table.aggregation))
+    protocol.append(f"on {', '.join(tasks)}")
+    return (
+        f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {rows}; "
+        f"tested on {_encoders_in_words(claim)}: {methods}.) {'; '.join(protocol)}."
+    )
+
+
+def _outcome_in_words(result: ClaimResult) -> str:
+    """On how many tasks a claim has each outcome, here and in the paper."""
+    counts = [f"{result.outcomes.count(outcome)} {outcome}" for outcome in ClaimOutcome]
+    in_paper = "the paper says it in words and prints no numbers"
+    if result.claim.better.values:
+        in_paper = f"the paper's own numbers have this order on {result.in_paper}"
+    tasks = number_of(len(result.findings), "task")
+    return f"**Here {result.outcome}**: of {tasks} {', '.join(counts)}; {in_paper}."
+
+
+def _finding_row(finding: Finding) -> list[str]:
+    """A task of a claim: the published numbers, the measured ones, and the decision."""
+    published = [MISSING_NUMBER, MISSING_NUMBER, MISSING_NUMBER]
+    if finding.published is not None and finding.claimed is not None:
+        better, worse = finding.published
+        published = [f"{better:.2f}", f"{worse:.2f}", signed(finding.claimed)]
+    decision = finding.decision
+    difference = ""
+    if decision.difference is not None:
+        difference = signed(decision.difference)
+    interval = ""
+    if decision.interval is not None:
+        low, high = decision.interval
+        interval = f"{signed(low)} to {signed(high)}"
+    better_score, worse_score = finding.sides
     return [
         escape(finding.label),
         *published,
-        *measured,
+        str(better_score),
+        str(worse_score),
+        difference,
+        interval,
+        _p_value(decision.p_holm),
         str(decision.outcome),
         decision.basis,
     ]
 
 
-def p_value(p: float | None) -> str:
-    """Three decimals, which never round up to a p that is significant, or down to 0."""
+def _p_value(p: float | None) -> str:
+    """Three decimals; a p that is not significant is never rounded to one that is.
+
+    It is rounded up, after the rounding errors of floating point are taken away.
+    """
     if p is None:
         return ""
-    return "<0.001" if p < LEAST_P else f"{math.ceil(1000 * round(p, 9)) / 1000:.3f}"
+    if p < LEAST_P:
+        return "<0.001"
+    return f"{math.ceil(1000 * round(p, 9)) / 1000:.3f}"
 
 
 def _notes(claim: Claim) -> str:
-    """Why the claim is not fully tested, its note; rows of another text form or with other maps."""
+    """How the test is less than the claim, the claim's note, and how its rows differ here."""
     notes = []
     if claim.part_of:
         notes.append(f"This is part of {claim.part_of}.")
@@ -289,68 +354,97 @@ def _notes(claim: Claim) -> str:
         )
     if claim.note:
         notes.append(claim.note)
-    for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
-        label = escape(row.label)
-        published, tested = _chain(row.method or method), _chain(method)
-        if published != tested:
-            notes.append(f"{label} has {published} in the paper, and {tested} here.")
-        other = [
-            row.tasks[c.id]
-            for c in claim.columns
-            if row.tasks.get(c.id, c.task) != c.task
-        ]
-        if other:
-            names = ", ".join(f"`{name}`" for name in other)
-            notes.append(
-                f"{label} is published on {names}, another text form than here."
-            )
+    better_method, worse_method = claim.methods
+    notes += _notes_on_row(claim, claim.better, better_method)
+    notes += _notes_on_row(claim, claim.worse, worse_method)
     return " ".join(notes)
 
 
-def _chain(method: str) -> str:
+def _notes_on_row(claim: Claim, row: Row, method: str) -> list[str]:
+    """How a published row differs from the method that is measured for it."""
+    notes = []
+    label = escape(row.label)
+    published = _post_processors(row.method or method)
+    measured = _post_processors(method)
+    if published != measured:
+        notes.append(f"{label} has {published} in the paper, and {measured} here.")
+    published_tasks = [
+        row.tasks[column.id]
+        for column in claim.columns
+        if row.tasks.get(column.id, column.task) != column.task
+    ]
+    if published_tasks:
+        names = ", ".join(f"`{name}`" for name in published_tasks)
+        notes.append(f"{label} is published on {names}, another text form than here.")
+    return notes
+
+
+def _post_processors(method: str) -> str:
     """The post-processors of a method in words."""
-    chain = method.partition("+")[2]
-    return f"`+{chain}`" if chain else "no post-processing"
+    names = method.partition("+")[2]
+    return f"`+{names}`" if names else "no post-processing"
 
 
 def _link(result: ClaimResult) -> str:
     return f"[{result.claim.id}](#{result.claim.id})"
 
 
-def _place(published: Table) -> str:
-    return (
-        f"[{escape(f'{published.paper}, {published.table}')}](papers/{published.id}.md)"
-    )
+def _encoders_in_words(claim: Claim) -> str:
+    """`bert-mini`, or both encoders where a claim compares two."""
+    return " and ".join(f"`{name}`" for name in claim.encoders)
+
+
+def _place(paper_table: Table) -> str:
+    """A link to the page of a published table."""
+    name = escape(f"{paper_table.paper}, {paper_table.table}")
+    return f"[{name}](papers/{paper_table.id}.md)"
+
+
+# Searches
 
 
 def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
-    """Title, caption and table of one search; its published table is one of `tables`."""
-    how = (
+    """Title, caption and table of one search.
+
+    Args:
+        search: The search.
+        tables: Published tables by their ids, among them that of the search, if it has one.
+    """
+    explanation = (
         f"Each row is `harness train {search.recipe}` with its options; `before` and `best` "
         "are Spearman in points on the development set that the recipe names."
     )
+    head = [*SEARCH_HEAD]
     lines = []
     for row in search.rows:
         options = f"`{row.options}`" if row.options else ""
         trials = search.trials.get(search.command(row), ())
-        numbers = [NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, ""]
-        if trials:
-            numbers = [
-                _spread([trial.before for trial in trials]),
-                _spread([trial.best for trial in trials]),
-                ", ".join(dict.fromkeys(f"{t.step:,} of {t.steps:,}" for t in trials)),
-                f"{fmean(trial.loss for trial in trials):.3f}",
-                str(len(trials)),
-            ]
-        lines.append([row.label, options, *numbers])
-    head = [*SEARCH_HEAD]
+        lines.append([row.label, options, *_trial_numbers(trials)])
     if search.table:
         head.append("published")
         for line, score in zip(lines, search.published(tables), strict=True):
             line.append("" if score is None else f"{score:.1f}")
-    return [f"### {search.title}", f"{search.caption}\n\n{how}", table(head, lines)]
+    return [
+        f"### {search.title}",
+        f"{search.caption}\n\n{explanation}",
+        table(head, lines),
+    ]
 
 
-def _spread(scores: list[float]) -> str:
-    """Mean and spread over seeds; one number where all seeds have it."""
+def _trial_numbers(trials: Sequence[Trial]) -> list[str]:
+    """Score before training, best score, its step, last loss, and the number of seeds."""
+    if not trials:
+        return [NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, ""]
+    steps = dict.fromkeys(f"{trial.step:,} of {trial.steps:,}" for trial in trials)
+    return [
+        _mean_and_spread([trial.before for trial in trials]),
+        _mean_and_spread([trial.best for trial in trials]),
+        ", ".join(steps),
+        f"{fmean(trial.loss for trial in trials):.3f}",
+        str(len(trials)),
+    ]
+
+
+def _mean_and_spread(scores: list[float]) -> str:
+    """The mean and the spread over seeds; one number where all seeds have the same score."""
     return f"{scores[0]:.2f}" if len(set(scores)) == 1 else str(value(scores))

@@ -1,9 +1,14 @@
-"""Protocols in words, as pages, citations and `harness explain` share them."""
+"""Sentences that pages, citations and the terminal share: protocols, choices, explanations.
+
+The words for a published number's protocol come first, then formats of numbers, then the
+choices of a protocol and their effects, and at the end the text of `harness explain`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.core.metrics import metrics
@@ -11,7 +16,7 @@ from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.report.coverage import coverage_note
-from harness.report.next_steps import command_of
+from harness.report.next_steps import command_to_measure
 from harness.results.choices import ChangedNames, OtherChoice, Scores, other_choices
 from harness.results.conformance import Reference
 from harness.results.explain import Explanation
@@ -36,17 +41,23 @@ EVIDENCE_WORDS: Mapping[str, str] = {
 }
 
 
-def metric(name: str, similarity: str = "cosine") -> str:
-    """A metric of a similarity in words; one that no record has keeps its name."""
-    for kind in reversed([*metrics().values()]):  # those of plug-ins come last
-        if name in kind.words:
-            return kind.words[name].format(similarity)
+# The protocol of a published number
+
+
+def metric_in_words(name: str, similarity: str = "cosine") -> str:
+    """A metric in words, of a similarity function; its name if no metric explains it."""
+    # Plug-ins are registered last and may explain a name in another way.
+    for metric in reversed([*metrics().values()]):
+        if name in metric.words:
+            return metric.words[name].format(similarity)
     return name
 
 
-def aggregation(word: str | None) -> str:
+def aggregation_in_words(name: str | None) -> str:
     """An aggregation in words; empty for a single set."""
-    return AGGREGATION_WORDS.get(word or "", word or "")
+    if name is None:
+        return ""
+    return AGGREGATION_WORDS.get(name, name)
 
 
 def task_in_words(task: Task) -> str:
@@ -54,46 +65,67 @@ def task_in_words(task: Task) -> str:
     return f"{task.name}, {'+'.join(task.scored)}, {TEXT_FORMS[task.text]}"
 
 
-def protocol_of(cell: PublishedCell, registry: Registry) -> tuple[str, ...]:
-    """A published cell's tasks with split and text form, metric, and aggregation, in words."""
-    known = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
-    tasks = "; ".join(map(task_in_words, known))
-    level = cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
+@dataclass(frozen=True, kw_only=True)
+class ProtocolInWords:
+    """A published cell's tasks with split and text form, its metric and its aggregation."""
+
+    tasks: str
+    metric: str
+    aggregation: str
+
+
+def protocol_in_words(cell: PublishedCell, registry: Registry) -> ProtocolInWords:
+    """The protocol of a published cell; tasks that are not registered are left out."""
+    tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
     similarity = "gold" if cell.row.model_free else "cosine"
-    return tasks, metric(cell.metric, similarity), aggregation(level)
+    aggregation = (
+        cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
+    )
+    return ProtocolInWords(
+        tasks="; ".join(task_in_words(task) for task in tasks),
+        metric=metric_in_words(cell.metric, similarity),
+        aggregation=aggregation_in_words(aggregation),
+    )
 
 
-def trained_on(row: Row, method: Method | None) -> str:
-    """What a published row's encoder was trained on: its method says it, or else the row."""
+def training_data_in_words(row: Row, method: Method | None) -> str:
+    """What the encoder of a published row was trained on, by its method or else by the row."""
     if method is not None:
         return method.encoder.trained_on
-    if row.trained_on or row.supervision == "n/a":
-        return row.trained_on or "texts that are not stated"
+    if row.trained_on:
+        return row.trained_on
+    if row.supervision == "n/a":
+        return "texts that are not stated"
     if row.supervision == "none":
         return f"nothing beyond {row.backbone}"
     return f"{row.supervision}, labelled"
 
 
-def fitted_on(row: Row, method: Method | None) -> str:
-    """What a published row's post-processing was fitted on; empty without any."""
+def fit_corpus_in_words(row: Row, method: Method | None) -> str:
+    """What the post-processors of a published row were fitted on; empty without any."""
     if method is not None:
         return method.fit_on or ""
     return "" if row.fit == "none" else row.fit
 
 
-def evidence_of(cell: PublishedCell, confirmed_by: Reference | None) -> str:
-    """How a cell's protocol is known, and the program whose scores equal ours; may be empty."""
-    words = EVIDENCE_WORDS[cell.evidence] if cell.evidence else ""
+def evidence_in_words(cell: PublishedCell, confirmed_by: Reference | None) -> str:
+    """How the protocol of a cell is known; empty where nothing is.
+
+    Args:
+        cell: The published cell.
+        confirmed_by: The program whose scores equal the scores measured here.
+    """
+    if not cell.evidence:
+        return ""
+    evidence = EVIDENCE_WORDS[cell.evidence]
     if cell.evidence != "confirmed":
-        return words
+        return evidence
     if confirmed_by is None:
-        return f"{words} by no reference that was measured here"
-    whose = (
-        "the authors' code"
-        if confirmed_by.is_of_authors_of(cell.table)
-        else "another program"
-    )
-    return f"{words} against {whose}, {confirmed_by.program}"
+        return f"{evidence} by no reference that was measured here"
+    program = f"another program, {confirmed_by.program}"
+    if confirmed_by.is_of_authors_of(cell.table):
+        program = f"the authors' code, {confirmed_by.program}"
+    return f"{evidence} against {program}"
 
 
 def origin_in_words(origin: Origin) -> str:
@@ -114,38 +146,52 @@ def notes_on_origin(reproduction: Reproduction) -> list[str]:
     return notes
 
 
-def chosen(fields: Mapping[str, str]) -> str:
+# Numbers
+
+
+def signed(number: float) -> str:
+    """With its sign and two decimals; no -0.00."""
+    return f"{round(number, 2) + 0.0:+.2f}"
+
+
+def number_of(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+# The choices of a protocol
+
+
+def choices_in_words(choices: Mapping[str, str]) -> str:
     """Choices of a protocol with their values: `pooling mean, fit on none`."""
-    choices = [
-        f"{name.replace('_', ' ')} {value or 'none'}" for name, value in fields.items()
+    words = [
+        f"{name.replace('_', ' ')} {value or 'none'}" for name, value in choices.items()
     ]
-    return ", ".join(choices)
+    return ", ".join(words)
 
 
 def choice_cells(choice: OtherChoice) -> list[str]:
-    """What changes, by how much on each encoder, at which row, on all rows, what sets it, traps."""
+    """A choice as a row of the table whose head is `CHOICE_HEAD`."""
     effects = [
         f"{encoder} {signed(effect)}" for encoder, effect in choice.effects.items()
     ]
-    row = (
-        "sum of two effects"
-        if choice.is_sum
-        else chosen(choice.differences) or "this row"
-    )
-    ends = " to ".join(dict.fromkeys([signed(choice.lowest), signed(choice.highest)]))
-    spread = f"{ends} ({number_of(choice.rows, 'row')})"
+    row = choices_in_words(choice.differences) or "this row"
+    if choice.is_sum:
+        row = "sum of two effects"
+    lowest, highest = signed(choice.lowest), signed(choice.highest)
+    effect_range = lowest if lowest == highest else f"{lowest} to {highest}"
     traps = ", ".join(map(str, choice.traps)) or "–"
     return [
-        chosen(choice.changes),
+        choices_in_words(choice.changes),
         ", ".join(effects),
         row,
-        spread,
-        options_of(choice.names),
+        f"{effect_range} ({number_of(choice.rows, 'row')})",
+        command_options(choice.names),
         traps,
     ]
 
 
-def options_of(names: ChangedNames) -> str:
+def command_options(names: ChangedNames) -> str:
     """The options of the command line that set a choice: `-m 'minilm.cls', -t sts-b`."""
     options = []
     if names.method is not None:
@@ -167,7 +213,7 @@ def choice_facts(choice: OtherChoice) -> dict[str, Any]:
         "low": choice.lowest,
         "high": choice.highest,
         "rows": choice.rows,
-        "made_by": options_of(choice.names),
+        "made_by": command_options(choice.names),
         "traps": choice.traps,
         "is_sum": choice.is_sum,
     }
@@ -176,18 +222,11 @@ def choice_facts(choice: OtherChoice) -> dict[str, Any]:
 def nearest_in_words(wanted: Protocol, nearest: Scores) -> Iterator[str]:
     """Each row with what differs from the wanted one: `minilm with fit on target: 79.70`."""
     for row, score in nearest.items():
-        other = chosen(other_choices(wanted, row)) or "this protocol"
-        yield f"{row.encoder} with {other}: {score:.2f}"
+        differences = choices_in_words(other_choices(wanted, row)) or "this protocol"
+        yield f"{row.encoder} with {differences}: {score:.2f}"
 
 
-def signed(number: float) -> str:
-    """With its sign and two decimals; no -0.00."""
-    return f"{round(number, 2) + 0.0:+.2f}"
-
-
-def number_of(count: int, noun: str) -> str:
-    """`1 task`, `2 tasks`."""
-    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+# Explanations in a terminal
 
 
 def render_explanation(
@@ -208,44 +247,44 @@ def render_explanation(
 
 def _lines_on_cell(explanation: Explanation) -> list[str]:
     """Lines on a published number: its source, its notes, and the method that reproduces it."""
-    cell, protocol = explanation.reproduction.cell, explanation.protocol
+    cell = explanation.reproduction.cell
+    protocol = explanation.protocol
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
         f"source: {cell.source}",
-        *(f"note: {note}" for note in cell.notes),
     ]
+    lines += [f"note: {note}" for note in cell.notes]
     if cell.why_not:
         return [*lines, f"{cell.why_not.state}: {cell.why_not.explanation}"]
-    lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
-    evidence = evidence_of(cell, explanation.confirmed_by)
+    tasks = cell.task or ", ".join(cell.average_of)
+    lines.append(f"needs: {cell.method} on {tasks}")
+    evidence = evidence_in_words(cell, explanation.confirmed_by)
     if evidence:
         lines.append(f"evidence: {evidence}")
     if protocol is not None:
-        scored = (
-            f"split {protocol.split}, {protocol.score} {protocol.aggregation}".rstrip()
-        )
-        lines.append(f"protocol: {protocol.text} text, {scored}")
+        score = f"{protocol.score} {protocol.aggregation}".rstrip()
+        text_and_split = f"{protocol.text} text, split {protocol.split}"
+        lines.append(f"protocol: {text_and_split}, {score}")
     return lines
 
 
 def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
     """What was measured, or the command that measures it; the nearest rows that were measured."""
-    reproduction, protocol = explanation.reproduction, explanation.protocol
+    reproduction = explanation.reproduction
     lines = []
     if reproduction.measured is None:
         lines.append(f"measured: {reproduction.state}")
-        lines.append(f"run: {command_of(reproduction.cell, registry)}")
+        lines.append(f"run: {command_to_measure(reproduction.cell, registry)}")
     else:
         verdict = f"{reproduction.verdict.difference:+.4f}, {reproduction.state}"
         lines.append(f"measured: {reproduction.measured:.4f} ({verdict})")
         if reproduction.coverage is not None:
-            note = coverage_note(
-                {reproduction.cell.column.label: reproduction.coverage}
-            )
+            column = reproduction.cell.column.label
+            note = coverage_note({column: reproduction.coverage})
             if note:
                 lines.append(f"word vectors: {note}")
-    if protocol is not None:
-        nearest = nearest_in_words(protocol, explanation.nearest)
+    if explanation.protocol is not None:
+        nearest = nearest_in_words(explanation.protocol, explanation.nearest)
         lines += [f"nearest row measured: {row}" for row in nearest]
     return lines
 
@@ -264,40 +303,54 @@ MOST_CHOICES = 25  # that an explanation shows
 def choice_tables(
     explanation: Explanation, traps: Sequence[Trap], width: int | None
 ) -> Iterator[str]:
-    """The choices of a protocol by their effects, those near a gap, and the traps behind them."""
-    gap, choices = explanation.gap, explanation.choices[:MOST_CHOICES]
-    tables = {"What each other choice was measured to do": choices}
-    if gap is not None:
+    """The choices of a protocol by their effects, and the traps that apply.
+
+    For a reader's number the choices are those whose effect is about the gap between it
+    and the published number, alone and in pairs.
+
+    Args:
+        explanation: What is explained.
+        traps: All traps, in the order of their numbers, which begin with 1.
+        width: The width of the terminal, in characters; None: unlimited.
+    """
+    gap = explanation.gap
+    choices = explanation.choices[:MOST_CHOICES]
+    tables: dict[str, Sequence[OtherChoice]] = {}
+    if gap is None:
+        tables["What each other choice was measured to do"] = choices
+    else:
         side = "above" if gap > 0 else "below"
         yield f"Your number is {abs(gap):.2f} points {side} the published one."
-        move = f"that were measured to move a score by about {signed(gap)}"
-        tables = {
-            f"Single choices {move}": choices,
-            f"Pairs of choices {move}": explanation.pairs,
-        }
-    cell = explanation.reproduction.cell
-    applying = {
-        number for number, trap in enumerate(traps, start=1) if trap.applies_to(cell)
-    }
-    for title, shown in tables.items():
-        rows = [choice_cells(choice) for choice in shown]
-        yield (
-            f"{title}:\n\n{text_table(rows, CHOICE_HEAD, width)}"
-            if rows
-            else f"{title}: none"
-        )
-        for choice in shown:
-            applying.update(choice.traps)
-    if applying:
+        effect = f"that were measured to move a score by about {signed(gap)}"
+        tables[f"Single choices {effect}"] = choices
+        tables[f"Pairs of choices {effect}"] = explanation.pairs
+    for title, table_choices in tables.items():
+        yield _choice_table(title, table_choices, width)
+
+    numbers_of_traps: set[int] = set()
+    for number, trap in enumerate(traps, start=1):
+        if trap.applies_to(explanation.reproduction.cell):
+            numbers_of_traps.add(number)
+    for table_choices in tables.values():
+        for choice in table_choices:
+            numbers_of_traps.update(choice.traps)
+    if numbers_of_traps:
         lines = ["Traps that apply:"]
-        for number in sorted(applying):
-            lines.append(
-                f"  {number}. {traps[number - 1].title}: {trap_link(number, traps)}"
-            )
+        for number in sorted(numbers_of_traps):
+            title = traps[number - 1].title
+            lines.append(f"  {number}. {title}: {trap_link(number, traps)}")
         yield "\n".join(lines)
+
+
+def _choice_table(title: str, choices: Sequence[OtherChoice], width: int | None) -> str:
+    if not choices:
+        return f"{title}: none"
+    rows = [choice_cells(choice) for choice in choices]
+    return f"{title}:\n\n{text_table(rows, CHOICE_HEAD, width)}"
 
 
 def trap_link(number: int, traps: Sequence[Trap]) -> str:
     """Where the page of traps shows one: `results/tables/protocols.md#7-sick-r-has-two-sizes`."""
-    words = re.sub(r"[^\w -]", "", f"{number} {traps[number - 1].title.lower()}")
+    heading = f"{number} {traps[number - 1].title.lower()}"
+    words = re.sub(r"[^\w -]", "", heading)
     return f"results/tables/protocols.md#{words.replace(' ', '-')}"

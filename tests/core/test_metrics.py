@@ -338,7 +338,7 @@ def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_pa
     assert measurement.scores == {"above": 50.0}
     sides = (view.matrix[view.rows(side)] for side in (pairs.a, pairs.b))
     assert measurement.facts["middle"] == np.median(cosine(*sides)[0])
-    assert sentences.metric("above") == "share x100 of cosine above the middle"
+    assert sentences.metric_in_words("above") == "share x100 of cosine above the middle"
     with pytest.raises(ScoreError, match="labelled splits"):
         measure(*cell)
 

@@ -14,7 +14,7 @@ from harness.report.method_table import (
     columns_of_published,
     columns_of_tasks,
 )
-from harness.report.paper_tables import printed
+from harness.report.paper_tables import printed_number
 from harness.results.index import Results
 from harness.results.published_tables import load_tables
 from harness.results.records import Store
@@ -63,7 +63,7 @@ def test_every_row_of_every_published_table_is_shown_whole(name, measured):
     head, ours, rows = shown(table, columns_of_published([table], REGISTRY), measured)
     wanted = [
         [
-            printed(cell)
+            printed_number(cell)
             for cell in table.cells
             if cell.row == row and cell.points is not None
         ]

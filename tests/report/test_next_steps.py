@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.report.next_steps import best_next_step, missing, recorded, waiting_for
+from harness.report.next_steps import (
+    best_next_step,
+    commands_for_cell,
+    sources_of_records,
+    waiting_numbers,
+)
 from harness.results.index import Results
 from harness.results.published_tables import load_tables
 from harness.results.records import Store
@@ -29,17 +34,17 @@ def nothing_run():
 
 
 def test_every_number_that_can_run_waits_for_one_set_of_commands(nothing_run):
-    waits = waiting_for(nothing_run, FOUND, ())
+    waits = waiting_numbers(nothing_run, FOUND, ())
     not_run = [c.cell for c in nothing_run if c.state is CellState.NOT_RUN]
     assert [*waits.values()] == sorted(waits.values(), reverse=True)
     assert sum(waits.values()) == len(not_run) > 1000
-    assert {missing(cell, FOUND, ()) for cell in not_run} == {*waits}
+    assert {commands_for_cell(cell, FOUND, ()) for cell in not_run} == {*waits}
 
 
 def test_what_is_there_is_not_to_be_got(nothing_run):
     there = {"minilm", "sick-raw"}
     commands = [
-        get for waits in waiting_for(nothing_run, FOUND, there) for get in waits
+        get for waits in waiting_numbers(nothing_run, FOUND, there) for get in waits
     ]
     assert not any("minilm" in get.split() or "sick-raw" in get for get in commands)
     assert any("harness fetch senteval" in get for get in commands)
@@ -47,7 +52,7 @@ def test_what_is_there_is_not_to_be_got(nothing_run):
 
 def test_the_files_of_records_are_those_that_their_cells_read():
     results = Results.read(Store(RESULTS))
-    here = recorded(results, FOUND)
+    here = sources_of_records(results, FOUND)
     assert {"minilm", "bert-mini"} <= here
     assert "bert-base" not in here
     assert "sts-raw" in here
@@ -58,7 +63,7 @@ def test_the_next_step_makes_most_numbers_measurable_for_each_byte(nothing_run):
     step = best_next_step(nothing_run, FOUND, ())
     assert step.bytes > 0
     assert all(command.startswith("harness fetch ") for command in step.commands)
-    needs = {cell.id: {*missing(cell, FOUND, ())} for cell in step.cells}
+    needs = {cell.id: {*commands_for_cell(cell, FOUND, ())} for cell in step.cells}
     assert all(need <= {*step.commands} for need in needs.values())
     # With what it gets, these numbers wait for nothing, and only others come next.
     there = {name for command in step.commands for name in command.split()[2:]}

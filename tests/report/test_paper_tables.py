@@ -10,7 +10,7 @@ from harness.report.paper_tables import (
     EVIDENCE_MARKS,
     VERDICT_MARKS,
     paper_latex,
-    sheet,
+    make_sheet,
 )
 from harness.results.index import Results
 from harness.results.published import EVIDENCE
@@ -28,7 +28,7 @@ RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 def made(table):
     """The sheet of a table beside the committed records."""
-    return sheet(table, reproductions(table, COMMITTED, FOUND), FOUND)
+    return make_sheet(table, reproductions(table, COMMITTED, FOUND), FOUND)
 
 
 def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
@@ -86,7 +86,7 @@ def test_a_table_has_the_same_cells_in_latex(name):
         line.count(" & ") + 1 for line in ends if not line.startswith(r"\multicolumn")
     ]
     wanted = []
-    for block in sheet(table, cells, FOUND).blocks:
+    for block in make_sheet(table, cells, FOUND).blocks:
         wanted.append(block.head)
         wanted += [line.texts() for line in block.lines if line.kind != "heading"]
     assert printed == [len(texts) for texts in wanted]

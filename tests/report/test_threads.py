@@ -14,7 +14,7 @@ from harness.report.diagnosis import (
     answer_lines,
     diagnosis_facts,
 )
-from harness.report.next_steps import search_of
+from harness.report.next_steps import command_to_search
 from harness.report.threads import CAUSE_ABSENT, NO_ROW, answered_threads
 from harness.results.folder import ResultsFolder
 
@@ -85,8 +85,10 @@ def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
         tmp_path, tmp_path / "data", encoders={minilm.name: tmp_path / "minilm"}
     )
     command = "harness search minilm.mean -t sts12.senteval --target 70.10"
-    assert search_of(number, FOLDER.registry, here) == command
-    assert search_of(number, FOLDER.registry, replace(here, data_dir=None)) == ""
+    assert command_to_search(number, FOLDER.registry, here) == command
+    assert (
+        command_to_search(number, FOLDER.registry, replace(here, data_dir=None)) == ""
+    )
 
 
 def test_a_search_that_is_named_keeps_the_answer_short():

@@ -1,7 +1,9 @@
 """What the page shows of a number that is opened: its protocol, origin and citation, as data.
 
-The data is JSON for `page.js`. Its fields are named; one that is empty is left out.
-Each text is in `texts` once, and a field holds its number there.
+The data is JSON for `page.js`. Its fields are named; an empty field is left out. A text
+that many numbers share is held once, in `texts`, and a field has its number in that list.
+So the methods that make fields also add to the lists of texts, BibTeX keys and origins,
+and the order of their calls decides the numbers.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from harness.core.types import Record
 from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, keys_of
 from harness.report.diagnosis import neighbours_in_words
 from harness.report.leaderboard import Board
-from harness.report.next_steps import missing, recorded
-from harness.report.paper_tables import printed
+from harness.report.next_steps import commands_for_cell, sources_of_records
+from harness.report.paper_tables import printed_number
 from harness.report.sentences import (
-    evidence_of,
-    fitted_on,
+    evidence_in_words,
+    fit_corpus_in_words,
     notes_on_origin,
-    protocol_of,
-    trained_on,
+    protocol_in_words,
+    training_data_in_words,
 )
 from harness.results.conformance import confirmed_by
 from harness.results.diagnosis import published_neighbours
@@ -36,21 +38,36 @@ SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
 JsonFields = dict[str, Any]
 
 
-class Dialogs:
-    """Makes the data of the dialogs of a results folder's numbers."""
+def dialog_data(folder: ResultsFolder, boards: Iterable[Board]) -> JsonFields:
+    """Everything that `page.js` reads: all published numbers, and the scores on the boards."""
+    return _DataMaker(folder).make(boards)
+
+
+class _DataMaker:
+    """Makes the data for the numbers of one results folder.
+
+    Attributes:
+        folder: The results folder.
+        results: Its records.
+        registry: Where methods and tasks are found by name.
+        sources: The encoders and assets that the records were made from.
+        text_numbers: The number of each text.
+        origin_numbers: The number of each origin, which is an environment and digests,
+            both as numbers of texts.
+        bibtex_keys: The keys whose entries the page holds.
+    """
 
     def __init__(self, folder: ResultsFolder) -> None:
         self.folder = folder
         self.results = folder.records
         self.registry = folder.registry
-        self.recorded = recorded(self.results, self.registry)
-        self.texts: dict[str, int] = {}  # the number of each text
+        self.sources = sources_of_records(self.results, self.registry)
+        self.text_numbers: dict[str, int] = {}
+        self.origin_numbers: dict[tuple[int | None, tuple[int, ...]], int] = {}
         self.bibtex_keys = [HARNESS_KEY]
-        # The number of each environment with digests, both as numbers of texts.
-        self.origins: dict[tuple[int | None, tuple[int, ...]], int] = {}
 
-    def data(self, boards: Iterable[Board]) -> JsonFields:
-        """Everything that the script reads; scores are those that the boards show."""
+    def make(self, boards: Iterable[Board]) -> JsonFields:
+        """The data; it is made once, since the numbers of texts belong to it."""
         cells: dict[str, JsonFields] = {}
         rows: dict[str, JsonFields] = {}
         for reproduction in self.folder.reproduced:
@@ -58,27 +75,30 @@ class Dialogs:
             cells.setdefault(row, {})[column] = self._cell(reproduction)
             if row not in rows:
                 rows[row] = self._row(reproduction.cell)
-        encoders = self.registry.encoders
         scores = self._scores(boards)
         methods = {method: self._method(method) for method in self.results.methods}
+
+        # From here on all texts, keys and origins have their numbers.
+        sources = {
+            name: str(encoder.source)
+            for name, encoder in self.registry.encoders.items()
+        }
         entries = {key: bibtex([key], self.folder.papers) for key in self.bibtex_keys}
         origins = [
             {"environment": environment, "digests": digests}
-            for environment, digests in self.origins
+            for environment, digests in self.origin_numbers
         ]
         return {
             "rows": rows,
             "cells": cells,
             "scores": scores,
             "methods": methods,
-            "sources": {
-                name: str(encoder.source) for name, encoder in encoders.items()
-            },
+            "sources": sources,
             "by_hand": list(self.registry.by_hand),
             "harness": HARNESS_KEY,
             "bibtex": entries,
             "origins": origins,
-            "texts": list(self.texts),
+            "texts": list(self.text_numbers),
         }
 
     # Published numbers
@@ -87,17 +107,16 @@ class Dialogs:
         """What the numbers of a row share: label, training data, fit corpus, evidence, papers."""
         row = cell.row
         method = composed(row.method, self.registry)
+        training_data = "" if row.model_free else training_data_in_words(row, method)
         confirmations = self.folder.confirmations
         reference = confirmed_by(cell, confirmations, self.results, self.registry)
         keys = [cell.table.cite, *keys_of(method, self.registry)]
         return _without_empty(
             {
                 "label": self._text(row.name),
-                "trained": None
-                if row.model_free
-                else self._text(trained_on(row, method)),
-                "fitted": self._text(fitted_on(row, method)),
-                "evidence": self._text(evidence_of(cell, reference)),
+                "trained": self._text(training_data),
+                "fitted": self._text(fit_corpus_in_words(row, method)),
+                "evidence": self._text(evidence_in_words(cell, reference)),
                 "cites": self._citations(keys),
             }
         )
@@ -105,29 +124,31 @@ class Dialogs:
     def _cell(self, reproduction: Reproduction) -> JsonFields:
         """A published number: where it is printed, its protocol, and what was measured for it."""
         cell = reproduction.cell
+        protocol = protocol_in_words(cell, self.registry)
+        protocol_facts = [protocol.tasks, protocol.metric, protocol.aggregation]
         known_tasks = [name for name in cell.tasks if name in self.registry.tasks]
-        protocol = filter(None, protocol_of(cell, self.registry))
         notes = [*cell.notes, *notes_on_origin(reproduction)]
         if cell.why_not:
             notes.insert(0, cell.why_not.explanation)
-        needs: Sequence[str] = ()
+        commands: Sequence[str] = ()
         if reproduction.state is CellState.NOT_RUN:
-            needs = missing(cell, self.registry, self.recorded)
+            commands = commands_for_cell(cell, self.registry, self.sources)
+        difference = reproduction.verdict.difference
         return _without_empty(
             {
-                "printed": printed(cell),
+                "printed": printed_number(cell),
                 "column": self._text(cell.column.label),
                 "place": self._text(cell.place),
                 "source": self._text(cell.source),
-                "protocol": self._text(", ".join(protocol)),
+                "protocol": self._text(", ".join(filter(None, protocol_facts))),
                 "method": self._text(cell.method or ""),
                 "state": self._text(str(reproduction.state)),
                 "tasks": self._texts(known_tasks),
                 "notes": self._texts(notes),
-                "needs": self._texts(needs),
+                "needs": self._texts(commands),
                 "neighbours": self._neighbours(cell),
                 "seeds": [round(score, 4) for score in reproduction.scores],
-                "difference": _rounded(reproduction.verdict.difference),
+                "difference": None if difference is None else round(difference, 4),
                 "half_width": reproduction.verdict.half_width,
             }
         )
@@ -145,40 +166,39 @@ class Dialogs:
     # Measured scores
 
     def _scores(self, boards: Iterable[Board]) -> JsonFields:
-        """By method and task: what they were measured with, and the seeds' scores of each path.
+        """For each method and task: the origin, the records' digest, and the scores of seeds.
 
         A path on which a seed has no score is left out.
         """
-        paths = _paths_of_tasks(boards)
+        paths_by_task = _paths_by_task(boards)
         by_method: dict[str, JsonFields] = {}
         for (method, task), records in self.results.by_cell.items():
-            scores = {}
-            for path in paths.get(task, ()):
-                seeds = [score_at(record.scores, path) for record in records]
-                points = [round(score, 2) for score in seeds if score is not None]
-                if len(points) == len(seeds):
+            scores: dict[str, list[float]] = {}
+            for path in paths_by_task.get(task, ()):
+                points = _rounded_scores(records, path)
+                if points is not None:
                     scores[".".join(path)] = points
             digest = self.results.select([(method, task)]).digest()
-            measured = {
+            fields = {
                 "origin": self._origin(records[0]),
                 "records": digest[:DIGEST_DIGITS_SHOWN],
                 "scores": scores,
             }
-            by_method.setdefault(method, {})[task] = _without_empty(measured)
+            by_method.setdefault(method, {})[task] = _without_empty(fields)
         return by_method
 
     def _origin(self, record: Record) -> int:
-        """The number of what a record was measured with: environment and digests."""
+        """The number of a record's origin: its environment and digests."""
         environment = self._text(environment_in_words(record))
         digests = sorted(
             f"{name} {digest[:DIGEST_DIGITS_SHOWN]}"
             for name, digest in record.digests.items()
         )
         origin = environment, tuple(self._texts(digests))
-        return self.origins.setdefault(origin, len(self.origins))
+        return self.origin_numbers.setdefault(origin, len(self.origin_numbers))
 
     def _method(self, name: str) -> JsonFields:
-        """Training data, note, keys of its papers; nothing of a method that is not known here."""
+        """Training data, note and papers of a method; nothing where the registry has none."""
         method = composed(name, self.registry)
         if method is None:
             return {}
@@ -194,18 +214,20 @@ class Dialogs:
 
     def _text(self, text: str) -> int | None:
         """The number of a text; None for an empty one."""
-        return self.texts.setdefault(text, len(self.texts)) if text else None
+        if not text:
+            return None
+        return self.text_numbers.setdefault(text, len(self.text_numbers))
 
     def _texts(self, texts: Iterable[str]) -> list[int]:
         """The numbers of the texts that are not empty."""
         numbers = [self._text(text) for text in texts]
         return [number for number in numbers if number is not None]
 
-    def _citations(self, keys: Iterable[str]) -> list[int]:
+    def _citations(self, cites: Iterable[str]) -> list[int]:
         """The numbers of BibTeX keys, whose entries the page then holds."""
-        named = bib_keys(keys)
-        self.bibtex_keys += [key for key in named if key not in self.bibtex_keys]
-        return self._texts(named)
+        keys = bib_keys(cites)
+        self.bibtex_keys += [key for key in keys if key not in self.bibtex_keys]
+        return self._texts(keys)
 
 
 def _without_empty(fields: JsonFields) -> JsonFields:
@@ -214,11 +236,7 @@ def _without_empty(fields: JsonFields) -> JsonFields:
     }
 
 
-def _rounded(difference: float | None) -> float | None:
-    return None if difference is None else round(difference, 4)
-
-
-def _paths_of_tasks(boards: Iterable[Board]) -> Mapping[str, Iterable[ScorePath]]:
+def _paths_by_task(boards: Iterable[Board]) -> Mapping[str, Iterable[ScorePath]]:
     """The paths of the scores of each task that boards show."""
     paths: dict[str, dict[ScorePath, None]] = {}
     for board in boards:
@@ -226,6 +244,17 @@ def _paths_of_tasks(boards: Iterable[Board]) -> Mapping[str, Iterable[ScorePath]
             if column.task:
                 paths.setdefault(column.task, {})[column.path] = None
     return paths
+
+
+def _rounded_scores(records: Sequence[Record], path: ScorePath) -> list[float] | None:
+    """The score of each seed in points, with two decimals; None where a seed has none."""
+    scores = []
+    for record in records:
+        score = score_at(record.scores, path)
+        if score is None:
+            return None
+        scores.append(round(score, 2))
+    return scores
 
 
 def environment_in_words(record: Record) -> str:

@@ -24,11 +24,11 @@ from harness.report.leaderboard import (
     sts_board,
 )
 from harness.report.markdown import tolerances
-from harness.report.next_steps import recorded, waiting_for
+from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.pages import counts_by_paper, tallies
-from harness.report.paper_tables import VERDICT_MARKS, Sheet, sheet
+from harness.report.paper_tables import VERDICT_MARKS, Sheet, make_sheet
 from harness.report.replication import claims_by_size, encoders_of, outcomes_in_words
-from harness.report.site.dialogs import Dialogs
+from harness.report.site.dialogs import dialog_data
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value
 from harness.results.published import Table
@@ -121,7 +121,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     total = count(cells)
     exact = (CellState.EXACT, CellState.CONSISTENT)
     shown_boards = list(boards(folder))
-    present = recorded(folder.records, folder.registry)
+    present = sources_of_records(folder.records, folder.registry)
     template = environment.from_string(TEMPLATE_FILE.read_text(encoding="utf-8"))
     text = template.render(
         made_from=made_from(folder, drawn),
@@ -132,14 +132,14 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
         verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
         papers=papers(folder),
         inexact=[cell for cell in cells if cell.scores and cell.state not in exact],
-        waiting=waiting_for(cells, folder.registry, present),
+        waiting=waiting_numbers(cells, folder.registry, present),
         claims=claims_by_size(folder.claim_results, folder.encoder_sizes),
         pictures=drawn,
         boards=shown_boards,
         marks={str(state): mark for state, mark in VERDICT_MARKS.items()},
         tolerances=tolerances(),
         style=STYLE_FILE.read_text(encoding="utf-8"),
-        data=in_script(Dialogs(folder).data(shown_boards)),
+        data=in_script(dialog_data(folder, shown_boards)),
         script=SCRIPT_FILE.read_text(encoding="utf-8"),
         data_tables=DATA_TABLES.read_text(encoding="utf-8"),
     )
@@ -148,7 +148,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
 
 def papers(folder: ResultsFolder) -> list[ShownPaper]:
     """Each paper with its counts and tables, the one with most measured numbers first."""
-    present = recorded(folder.records, folder.registry)
+    present = sources_of_records(folder.records, folder.registry)
     shown = []
     for name, counts in counts_by_paper(folder).items():
         tables = [table for table in folder.tables if table.paper == name]
@@ -162,7 +162,7 @@ def papers(folder: ResultsFolder) -> list[ShownPaper]:
                 tables=[shown_table(table, folder) for table in tables],
                 waiting={}
                 if counts["run"]
-                else waiting_for(cells, folder.registry, present),
+                else waiting_numbers(cells, folder.registry, present),
             )
         )
     return sorted(
@@ -176,7 +176,7 @@ def shown_table(table: Table, folder: ResultsFolder) -> ShownTable:
     return ShownTable(
         table=table,
         counts=count(cells.values()),
-        sheet=sheet(table, cells, folder.registry),
+        sheet=make_sheet(table, cells, folder.registry),
     )
 
 
