@@ -121,7 +121,7 @@ def table_command(
         results=folder.records,
         registry=registry,
         p_holm=p_holm,
-        published=published,
+        paper_tables=published,
     )
     opt.say(table.latex() if latex else table.markdown())
 

@@ -1,9 +1,13 @@
-"""The verification of a model's card in words, as a table, as Markdown and as JSON."""
+"""The verification of a model's card: as text for a terminal, as Markdown and as JSON.
+
+Each of the three lists the claims that were checked, what a followed-up difference comes
+from, and why other claims were not checked. `models_page` compares many models.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from harness.core.terminal import text_table
@@ -13,130 +17,69 @@ from harness.results.cards import CARD_FILE, MTEB_RESULTS
 from harness.results.checked_claims import CheckedClaim, FoundChoices, Verification
 
 VERIFICATION_HEAD = ("task", "metric", "claimed", "measured", "difference", "verdict")
+MODELS_HEAD = (
+    "Model",
+    "Claims",
+    "Checked",
+    "Hold",
+    "Differ",
+    "Why most others are not checked",
+)
+MOST_DECIMALS = 4  # shown of a claimed number
+MOST_NAMES = 3  # of unchecked claims listed with a reason
+NOT_CHECKED = "Not checked:"
+
+Facts = dict[str, Any]  # as JSON has them
 
 
-def verification_text(found: Verification, width: int | None = None) -> str:
-    """A verification for people: its table, what follows up a difference, and what is unchecked."""
-    parts = [f"{found.model}: {claims_summary(found)}"]
-    if found.checked:
-        parts.append(
-            text_table(
-                [claim_row(item) for item in found.checked],
-                list(VERIFICATION_HEAD),
-                width,
-            )
-        )
-    parts += (
-        ["\n".join(_followed_up(found))]
-        if any(c.explanation for c in found.claims)
-        else []
-    )
-    parts += (
-        ["\n".join(_unchecked(found))] if len(found.checked) < len(found.claims) else []
-    )
-    parts += ["\n".join(found.faults)] if found.faults else []
-    if not found.claims:
-        parts.append(offer(found))
+# A verification for people
+
+
+def verification_text(verification: Verification, width: int | None = None) -> str:
+    """A verification for a terminal: its table, the followed-up differences, and what is unchecked.
+
+    Args:
+        verification: The checked claims of a model.
+        width: The width of the terminal, in characters; None: unlimited.
+    """
+    parts = [f"{verification.model}: {_claims_summary(verification)}"]
+    if verification.checked:
+        rows = [_claim_row(claim) for claim in verification.checked]
+        parts.append(text_table(rows, list(VERIFICATION_HEAD), width))
+    followed_up = _followed_up(verification)
+    if followed_up:
+        parts.append("\n".join(followed_up))
+    unchecked = _unchecked(verification)
+    if unchecked:
+        lines = [NOT_CHECKED, *(f"  {line}" for line in unchecked)]
+        parts.append("\n".join(lines))
+    if verification.faults:
+        parts.append("\n".join(verification.faults))
+    if not verification.claims:
+        parts.append(_where_to_find_numbers(verification))
     return "\n\n".join(parts)
 
 
-def claims_summary(found: Verification) -> str:
-    """How many of the claims hold: `7 of 8 checked claims hold, 92 are not checked`."""
-    if not found.claims:
-        return "its files claim no number"
-    holding = sum(item.holds for item in found.checked)
-    rest = len(found.claims) - len(found.checked)
-    others = f", {rest} {'is' if rest == 1 else 'are'} not checked" if rest else ""
-    return f"{holding} of {number_of(len(found.checked), 'checked claim')} hold{others}"
+def verification_markdown(verification: Verification, version: str) -> str:
+    """A verification for a pull request or a discussion on the hub.
 
-
-def offer(found: Verification) -> str:
-    """Where the numbers of a model without a `model-index` may be found."""
-    card = f"The card of {found.model} has no model-index"
-    if not found.has_card:
-        card = f"{found.model} has no card ({CARD_FILE})"
-    return (
-        f"{card}, and there is no result file beside it. mteb's results may have its numbers: "
-        f"clone {MTEB_RESULTS} and give --claims FOLDER."
-    )
-
-
-def claim_row(item: CheckedClaim) -> list[str]:
-    """A checked claim as a row of its table; numbers in points."""
-    difference = item.verdict.difference if item.verdict else None
-    return [
-        _task(item),
-        item.claim.statement.metric,
-        _shortened(item.reading),
-        "" if item.measured is None else f"{item.measured:.4f}",
-        "" if difference is None else f"{difference:+.4f}",
-        str(item.verdict.state) if item.verdict else "",
-    ]
-
-
-def _shortened(reading: str) -> str:
-    """A claimed number with four decimals at most; its digits are compared in full."""
-    return f"{float(reading):.4f}" if len(reading.partition(".")[2]) > 4 else reading
-
-
-def _task(item: CheckedClaim) -> str:
-    stated = item.claim.statement
-    return f"{stated.data_set or stated.data_set_id} {stated.split}".strip()
-
-
-def _followed_up(found: Verification) -> Iterator[str]:
-    """A sentence for each difference that was followed up."""
-    for item in found.claims:
-        if item.explanation is not None:
-            what = f"{_task(item)} {item.claim.statement.metric} {_shortened(item.reading)}"
-            sentence = explanation_in_words(what, item.explanation)
-            yield (
-                f"{sentence} The card does not say so."
-                if item.explanation.words
-                else sentence
-            )
-
-
-def explanation_in_words(what: str, explanation: FoundChoices) -> str:
-    """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
-    if not explanation.words:
-        return f"{what}: {explanation.reason} ({number_of(explanation.tried, 'score')} tried)."
-    how = " and ".join(explanation.words)
-    score = "" if explanation.measured is None else f" ({explanation.measured:.4f})"
-    chance = ""
-    if explanation.is_chance:
-        tried = number_of(explanation.tried, "score")
-        chance = f" That may be chance: {tried} were looked at."
-    return f"{what} is reproduced with {how}{score}.{chance}"
-
-
-def _unchecked(found: Verification) -> Iterator[str]:
-    """Why claims were not checked, each reason once with its number of claims and first names."""
-    reasons: dict[str, list[str]] = {}
-    for item in found.claims:
-        if item.verdict is None:
-            name = _task(item) or item.claim.statement.source
-            reasons.setdefault(item.why_not, []).append(name)
-    yield "Not checked:"
-    for reason, names in reasons.items():
-        distinct = [*dict.fromkeys(names)]
-        shown = ", ".join(distinct[:3]) + (", ..." if len(distinct) > 3 else "")
-        yield f"  {number_of(len(names), 'claim')} ({shown}): {reason}"
-
-
-def verification_markdown(found: Verification, version: str) -> str:
-    """A verification for a pull request or a discussion on the hub."""
-    parts = [
-        f"### {escape(found.model)}",
-        f"{claims_summary(found)[0].upper()}{claims_summary(found)[1:]}.",
-    ]
-    if found.checked:
-        rows = [[escape(cell) for cell in claim_row(item)] for item in found.checked]
-        parts.append(table([name.capitalize() for name in VERIFICATION_HEAD], rows, 2))
-    parts += [escape(line) for line in _followed_up(found)]
-    if len(found.checked) < len(found.claims):
-        lines = [f"* {escape(line.strip())}" for line in [*_unchecked(found)][1:]]
-        parts.append("\n".join(["Not checked:", "", *lines]))
+    Args:
+        verification: The checked claims of a model.
+        version: The version of the harness.
+    """
+    summary = _claims_summary(verification)
+    parts = [f"### {escape(verification.model)}", f"{summary[0].upper()}{summary[1:]}."]
+    if verification.checked:
+        head = [name.capitalize() for name in VERIFICATION_HEAD]
+        rows = []
+        for claim in verification.checked:
+            rows.append([escape(cell) for cell in _claim_row(claim)])
+        parts.append(table(head, rows, words=2))
+    parts += [escape(sentence) for sentence in _followed_up(verification)]
+    unchecked = _unchecked(verification)
+    if unchecked:
+        lines = [f"* {escape(line)}" for line in unchecked]
+        parts.append("\n".join([NOT_CHECKED, "", *lines]))
     parts.append(
         f"Measured with `harness verify`, sentence-embedding-harness {version}, under the model's "
         "own modules and prompts. `exact` means equal to the printed digits or within 0.005 "
@@ -145,84 +88,209 @@ def verification_markdown(found: Verification, version: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def verification_facts(found: Verification) -> dict[str, Any]:
+def _claims_summary(verification: Verification) -> str:
+    """How many of the claims hold: `7 of 8 checked claims hold, 92 are not checked`."""
+    if not verification.claims:
+        return "its files claim no number"
+    holding = sum(claim.holds for claim in verification.checked)
+    checked = len(verification.checked)
+    summary = f"{holding} of {number_of(checked, 'checked claim')} hold"
+    unchecked = len(verification.claims) - checked
+    if unchecked:
+        verb = "is" if unchecked == 1 else "are"
+        summary += f", {unchecked} {verb} not checked"
+    return summary
+
+
+def _where_to_find_numbers(verification: Verification) -> str:
+    """Where the numbers of a model without a `model-index` may be found."""
+    card = f"The card of {verification.model} has no model-index"
+    if not verification.has_card:
+        card = f"{verification.model} has no card ({CARD_FILE})"
+    return (
+        f"{card}, and there is no result file in its folder. mteb's results may have its numbers: "
+        f"clone {MTEB_RESULTS} and give --claims FOLDER."
+    )
+
+
+def _claim_row(checked: CheckedClaim) -> list[str]:
+    """A checked claim as a row of the table whose head is `VERIFICATION_HEAD`, in points."""
+    measured = difference = verdict = ""
+    if checked.measured is not None:
+        measured = f"{checked.measured:.4f}"
+    if checked.verdict is not None:
+        verdict = str(checked.verdict.state)
+        if checked.verdict.difference is not None:
+            difference = f"{checked.verdict.difference:+.4f}"
+    return [
+        _task_in_words(checked),
+        checked.claim.statement.metric,
+        _claimed_number(checked),
+        measured,
+        difference,
+        verdict,
+    ]
+
+
+def _claimed_number(checked: CheckedClaim) -> str:
+    """The claimed number with four decimals at most; its digits are compared in full."""
+    digits = checked.reading
+    if len(digits.partition(".")[2]) > MOST_DECIMALS:
+        return f"{float(digits):.{MOST_DECIMALS}f}"
+    return digits
+
+
+def _task_in_words(checked: CheckedClaim) -> str:
+    """The data set and the split as the claim states them."""
+    statement = checked.claim.statement
+    return f"{statement.data_set or statement.data_set_id} {statement.split}".strip()
+
+
+def _followed_up(verification: Verification) -> list[str]:
+    """A sentence for each difference that was followed up."""
+    sentences = []
+    for checked in verification.claims:
+        if checked.explanation is None:
+            continue
+        metric = checked.claim.statement.metric
+        subject = f"{_task_in_words(checked)} {metric} {_claimed_number(checked)}"
+        sentence = explanation_in_words(subject, checked.explanation)
+        if checked.explanation.words:
+            sentence += " The card does not say so."
+        sentences.append(sentence)
+    return sentences
+
+
+def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
+    """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
+    tried = number_of(explanation.tried, "score")
+    if not explanation.words:
+        return f"{subject}: {explanation.reason} ({tried} tried)."
+    choices = " and ".join(explanation.words)
+    sentence = f"{subject} is reproduced with {choices}"
+    if explanation.measured is not None:
+        sentence += f" ({explanation.measured:.4f})"
+    sentence += "."
+    if explanation.is_chance:
+        sentence += f" That may be chance: {tried} were looked at."
+    return sentence
+
+
+def _unchecked(verification: Verification) -> list[str]:
+    """Why claims were not checked: a line a reason, with the first of its claims."""
+    names_by_reason: dict[str, list[str]] = {}
+    for checked in verification.claims:
+        if checked.verdict is None:
+            name = _task_in_words(checked) or checked.claim.statement.source
+            names_by_reason.setdefault(checked.why_not, []).append(name)
+    lines = []
+    for reason, names in names_by_reason.items():
+        distinct_names = list(dict.fromkeys(names))
+        shown_names = ", ".join(distinct_names[:MOST_NAMES])
+        if len(distinct_names) > MOST_NAMES:
+            shown_names += ", ..."
+        lines.append(f"{number_of(len(names), 'claim')} ({shown_names}): {reason}")
+    return lines
+
+
+# A verification as JSON
+
+
+def verification_facts(verification: Verification) -> Facts:
     """A verification as JSON."""
     return {
-        "model": found.model,
-        "method": found.method,
-        "weights": found.weights,
-        "checked": len(found.checked),
-        "hold": sum(item.holds for item in found.checked),
-        "exit_status": found.exit_status,
-        "faults": list(found.faults),
-        "claims": [claim_facts(item) for item in found.claims],
+        "model": verification.model,
+        "method": verification.method,
+        "weights": verification.weights,
+        "checked": len(verification.checked),
+        "hold": sum(claim.holds for claim in verification.checked),
+        "exit_status": verification.exit_status,
+        "faults": list(verification.faults),
+        "claims": [_claim_facts(claim) for claim in verification.claims],
     }
 
 
-def claim_facts(item: CheckedClaim) -> dict[str, Any]:
+def _claim_facts(checked: CheckedClaim) -> Facts:
     """A claim as JSON: what is stated, what was measured, and the verdict or why there is none."""
-    stated, explanation = item.claim.statement, item.explanation
-    value = stated.value
+    claim = checked.claim
+    statement = claim.statement
+    difference = verdict = None
+    if checked.verdict is not None:
+        difference = checked.verdict.difference
+        verdict = str(checked.verdict.state)
     return {
-        "data_set": stated.data_set,
-        "data_set_id": stated.data_set_id,
-        "config": stated.config,
-        "split": stated.split,
-        "revision": stated.revision,
-        "metric": stated.metric,
-        "value": getattr(value, "text", None)
-        or (None if value is None else str(value)),
-        "source": stated.source,
-        "task": item.claim.task,
-        "score": item.claim.score if item.claim.task else "",
-        "claimed": float(item.reading) if item.reading else None,
-        "measured": item.measured,
-        "difference": item.verdict.difference if item.verdict else None,
-        "verdict": str(item.verdict.state) if item.verdict else None,
-        "why_not": item.why_not,
-        "explanation": None
-        if explanation is None
-        else {
-            "choices": list(explanation.words),
-            "measured": explanation.measured,
-            "tried": explanation.tried,
-            "chance": explanation.is_chance,
-            "reason": explanation.reason,
-        },
+        "data_set": statement.data_set,
+        "data_set_id": statement.data_set_id,
+        "config": statement.config,
+        "split": statement.split,
+        "revision": statement.revision,
+        "metric": statement.metric,
+        "value": _stated_value(statement.value),
+        "source": statement.source,
+        "task": claim.task,
+        "score": claim.score if claim.task else "",
+        "claimed": float(checked.reading) if checked.reading else None,
+        "measured": checked.measured,
+        "difference": difference,
+        "verdict": verdict,
+        "why_not": checked.why_not,
+        "explanation": _explanation_facts(checked.explanation),
     }
 
 
-def models_page(found: Sequence[dict[str, Any]]) -> str:
-    """The page of many models: by the share of their checked claims that hold, the best first."""
+def _stated_value(value: object) -> str | None:
+    """A value as the card writes it: a number keeps its digits."""
+    if value is None:
+        return None
+    digits = getattr(value, "text", None)
+    return digits or str(value)
 
-    def order(facts: dict[str, Any]) -> tuple[float, int, str]:
-        checked = facts["checked"]
-        share = facts["hold"] / checked if checked else -1.0
-        return (-share, -checked, facts["model"])
 
+def _explanation_facts(explanation: FoundChoices | None) -> Facts | None:
+    if explanation is None:
+        return None
+    return {
+        "choices": list(explanation.words),
+        "measured": explanation.measured,
+        "tried": explanation.tried,
+        "chance": explanation.is_chance,
+        "reason": explanation.reason,
+    }
+
+
+# Many models
+
+
+def models_page(models: Sequence[Facts]) -> str:
+    """The page of many models: by the share of their checked claims that hold, the best first.
+
+    Args:
+        models: The facts of each verification, as `verification_facts` makes them.
+    """
     rows = []
-    for facts in sorted(found, key=order):
-        differ = facts["checked"] - facts["hold"]
+    for facts in sorted(models, key=_model_order):
         reasons = Counter(
             claim["why_not"] for claim in facts["claims"] if claim["why_not"]
         )
-        why = max(reasons, key=reasons.__getitem__, default="")
+        most_common_reason = max(reasons, key=reasons.__getitem__, default="")
         rows.append(
             [
                 escape(facts["model"]),
                 str(len(facts["claims"])),
                 str(facts["checked"]),
                 str(facts["hold"]),
-                str(differ),
-                escape(why),
+                str(facts["checked"] - facts["hold"]),
+                escape(most_common_reason),
             ]
         )
-    head = [
-        "Model",
-        "Claims",
-        "Checked",
-        "Hold",
-        "Differ",
-        "Why most others are not checked",
-    ]
-    return f"# Models by how many of their claims hold\n\n{table(head, rows)}\n"
+    return f"# Models by how many of their claims hold\n\n{table(MODELS_HEAD, rows)}\n"
+
+
+def _model_order(facts: Facts) -> tuple[float, int, str]:
+    """Sorts models: by the share that holds, then by how many were checked, then by name.
+
+    A model without a checked claim comes last.
+    """
+    checked = facts["checked"]
+    share = facts["hold"] / checked if checked else -1.0
+    return (-share, -checked, facts["model"])

@@ -45,7 +45,7 @@ def table_of(columns, results, *published):
         columns=columns,
         results=results,
         registry=REGISTRY,
-        published=published,
+        paper_tables=published,
     )
 
 
