@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
 from harness.report.bibtex import require_entries
+from harness.report.counts import first_screen, rows_and_counts, unmeasured_tables
 from harness.report.figures import pictures
 from harness.report.flow_floors import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard
@@ -20,10 +21,7 @@ from harness.report.pages import (
     TRAPS_PAGE,
     conformance_page,
     examples_part,
-    first_screen,
-    rows_and_counts,
     traps_page,
-    unmeasured_tables,
 )
 from harness.report.paper_tables import CONTENTS_FILE, contents, paper_page
 from harness.report.replication import CLAIMS_PAGE, claims_page

@@ -9,8 +9,8 @@ from harness.registry import load_registry
 from harness.report.paper_tables import (
     EVIDENCE_MARKS,
     VERDICT_MARKS,
-    paper_latex,
     make_sheet,
+    paper_latex,
 )
 from harness.results.index import Results
 from harness.results.published import EVIDENCE

@@ -11,9 +11,10 @@ from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry
+from harness.report.counts import published_counts
 from harness.report.coverage import coverage_note
 from harness.report.leaderboard import leaderboard
-from harness.report.pages import published_counts, traps_page
+from harness.report.pages import traps_page
 from harness.report.paper_tables import paper_latex, paper_page
 from harness.report.sentences import render_explanation
 from harness.results.comparisons import Comparisons, Neighbours

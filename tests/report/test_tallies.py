@@ -6,7 +6,8 @@ from pathlib import Path
 from fakes import FakeConfig, registry, results_folder
 
 from harness.registry import load_registry
-from harness.report.pages import conformance_page, different_scores, tallies
+from harness.report.counts import different_scores, tallies
+from harness.report.pages import conformance_page
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results
 from harness.results.published_tables import load_tables

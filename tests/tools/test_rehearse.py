@@ -13,7 +13,7 @@ from rehearse import (
 )
 
 from harness.registry import load_registry
-from harness.report.pages import published_counts
+from harness.report.counts import published_counts
 from harness.results.folder import ResultsFolder
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from harness.core.digests import digest_of_repr
 from harness.report.bibtex import entries_with, software
+from harness.report.counts import counts_by_paper, tallies
 from harness.report.figures import Picture
 from harness.report.first_table import first_table
 from harness.report.leaderboard import (
@@ -25,7 +26,6 @@ from harness.report.leaderboard import (
 )
 from harness.report.markdown import tolerances
 from harness.report.next_steps import sources_of_records, waiting_numbers
-from harness.report.pages import counts_by_paper, tallies
 from harness.report.paper_tables import VERDICT_MARKS, Sheet, make_sheet
 from harness.report.replication import claims_by_size, encoders_of, outcomes_in_words
 from harness.report.site.dialogs import dialog_data
