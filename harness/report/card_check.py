@@ -25,7 +25,7 @@ MODELS_HEAD = (
     "Differ",
     "Why most others are not checked",
 )
-MOST_DECIMALS = 4  # shown of a claimed number
+CLAIM_DECIMALS = 4  # shown of a claimed number
 MOST_NAMES = 3  # of unchecked claims listed with a reason
 NOT_CHECKED = "Not checked:"
 
@@ -135,8 +135,8 @@ def _claim_row(checked: CheckedClaim) -> list[str]:
 def _claimed_number(checked: CheckedClaim) -> str:
     """The claimed number with four decimals at most; its digits are compared in full."""
     digits = checked.reading
-    if len(digits.partition(".")[2]) > MOST_DECIMALS:
-        return f"{float(digits):.{MOST_DECIMALS}f}"
+    if len(digits.partition(".")[2]) > CLAIM_DECIMALS:
+        return f"{float(digits):.{CLAIM_DECIMALS}f}"
     return digits
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.core.hardware import base_name
-from harness.report.markdown import escape, table
+from harness.report.markdown import MISSING_NUMBER, escape, table
 from harness.report.sentences import metric_in_words
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
@@ -15,7 +15,6 @@ from harness.results.reproduction import Reproduction
 from harness.results.scorings import TASK_LABELS
 
 FEWEST_TASKS = 5  # of the seven, for a row to be shown
-HOLE = "–"  # where a row has no number, or nothing was measured
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,8 @@ def _first_row(row: Row, paper_table: Table, folder: ResultsFolder) -> FirstRow:
     for task in TASK_LABELS:
         cell = cells.get(task)
         if cell is None:
-            published.append(HOLE)
-            measured.append(HOLE)
+            published.append(MISSING_NUMBER)
+            measured.append(MISSING_NUMBER)
         else:
             published.append(_two_decimals(cell.cell.points))
             measured.append(_two_decimals(cell.measured))
@@ -142,4 +141,4 @@ def _first_row(row: Row, paper_table: Table, folder: ResultsFolder) -> FirstRow:
 
 
 def _two_decimals(points: float | None) -> str:
-    return HOLE if points is None else f"{points:.2f}"
+    return MISSING_NUMBER if points is None else f"{points:.2f}"

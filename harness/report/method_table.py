@@ -19,7 +19,7 @@ from harness.core.types import AGGREGATIONS, Record, Task, is_transductive
 from harness.registry import Registry
 from harness.report.latex import latex_comment, latex_escape, latex_line, latex_table
 from harness.report.leaderboard import label
-from harness.report.markdown import escape, table
+from harness.report.markdown import MISSING_NUMBER, escape, table
 from harness.report.paper_tables import DAGGER, printed_number
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.claim_tests import AVERAGE
@@ -28,7 +28,6 @@ from harness.results.published import PublishedCell, Row, Table, score_path
 from harness.tasks.loader import TARGETS
 
 TIE_MARK = "≈"
-MISSING_NUMBER = "–"
 NO_VALUE = Value(None, state=MISSING_NUMBER)  # of a column that fits no task
 
 # The scores of a column, each a task and the path of the score in its records. A column

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from harness.core.hardware import base_name
-from harness.report.markdown import Page, escape, table
+from harness.report.markdown import MISSING_NUMBER, Page, escape, table
 from harness.report.sentences import (
     aggregation_in_words,
     metric_in_words,
@@ -38,7 +38,6 @@ from harness.results.verdict import TOLERANCES
 
 CLAIMS_PAGE = "replication-in-miniature.md"
 OPENING_FILE = Path(__file__).with_suffix(".md")
-MISSING_NUMBER = "–"
 NO_SCORES = "Not measured"  # the group of claims without a score
 DECISIONS = (ClaimOutcome.HIGHER, ClaimOutcome.LOWER, ClaimOutcome.UNDECIDED)
 LEAST_P = 0.001  # that a table prints
