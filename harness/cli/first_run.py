@@ -104,7 +104,7 @@ def reproduced_numbers(
     methods = {record.method for record in records}
     judged = [
         one
-        for one in measured.reproduced
+        for one in measured.all_reproductions
         if one.state.is_verdict and str(one.cell.method) in methods
     ]
     if not judged:
@@ -148,13 +148,13 @@ def next_step(
         Two lines; none where the run measured no published number, which it says
         elsewhere.
     """
-    if not any(reproduction.scores for reproduction in measured.reproduced):
+    if not any(reproduction.scores for reproduction in measured.all_reproductions):
         return []
     present = {asset.name for asset in every_asset() if places.has_data(asset.name)}
     present |= {
         name for name, config in registry.encoders.items() if places.has_encoder(config)
     }
-    step = best_next_step(measured.reproduced, registry, present)
+    step = best_next_step(measured.all_reproductions, registry, present)
     if step is None:
         return []
     names = " ".join(command.removeprefix(FETCH) for command in step.commands)

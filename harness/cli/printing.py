@@ -26,7 +26,7 @@ from harness.results.reproduction import (
     low_coverage,
     reproduce,
 )
-from harness.results.same_files import as_registered, with_registered
+from harness.results.same_files import as_registered, add_registered_ids
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
@@ -167,7 +167,7 @@ class Printer:
 
     def _named(self) -> Results:
         """The records so far, those of a registered encoder's files under its ids, too."""
-        return with_registered(Results(self.records), self.registry)
+        return add_registered_ids(Results(self.records), self.registry)
 
     def same_encoders(self) -> list[str]:
         """A line for each encoder with a registered one's files and published numbers."""

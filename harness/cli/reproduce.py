@@ -69,7 +69,7 @@ def reproduce_command(
     chosen = select(selection, folders, limit, cells_of_profile, execution.quiet)
     committed = ResultsFolder(baseline, chosen.registry)
     output = records_folder(execution.output, limit)
-    runs = committed.reopened(output)
+    runs = committed.reopen(output)
 
     if not execution.quiet:
         measured = None if execution.overwrite else runs.store
@@ -89,9 +89,9 @@ def reproduce_command(
     records = [outcome.record for outcome in outcomes if outcome.record]
     rules = read_rules(baseline)
     checks = [compare_record(record, committed.records, rules) for record in records]
-    measured_runs = committed.reopened(output)
+    measured_runs = committed.reopen(output)
     promoted = promote(records, measured_runs, committed) if update else None
-    compared = committed.reopened(baseline) if update else committed
+    compared = committed.reopen(baseline) if update else committed
 
     lines = [] if profile_name == "first" else claims_tested(measured_runs, compared)
     lines += run_summary(outcomes, checks, measured_runs, compared)

@@ -68,8 +68,8 @@ def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list
         for outcome in outcomes
         if outcome.status == "asset missing"
     }
-    states = Counter(_state(cell, missing) for cell in measured.reproduced)
-    lines = [f"{len(measured.reproduced):,} published numbers:"]
+    states = Counter(_state(cell, missing) for cell in measured.all_reproductions)
+    lines = [f"{len(measured.all_reproductions):,} published numbers:"]
     for group, members in STATES_BY_GROUP.items():
         counts = [f"{states[state]:,} {state}" for state in members if states[state]]
         detail = f" ({', '.join(counts)})" if counts and len(members) > 1 else ""
@@ -77,7 +77,7 @@ def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list
     differing = [
         f"differs: {cell.cell.id}: {points:+.2f} points; "
         f"why: harness explain {cell.cell.id} --results {measured.path}"
-        for cell in measured.reproduced
+        for cell in measured.all_reproductions
         if cell.state is CellState.DIFFERS
         and (points := cell.verdict.difference) is not None
     ]

@@ -35,7 +35,7 @@ from harness.results.bootstrap import (
 )
 from harness.results.claim_tests import BASES_WITHOUT_INTERVAL, ClaimTests, Finding
 from harness.results.claims import Claims
-from harness.results.comparisons import Comparisons, Neighbours, rounded
+from harness.results.comparisons import Comparisons, Neighbours, printed_averages
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, column_value, methods_by_encoder
 from harness.results.intervals import ITEMS_ALONE, SEEDS_AND_ITEMS, Interval, Intervals
@@ -164,7 +164,7 @@ def compare_tables(
             protocol=table.scoring.id,
             resamples=RESAMPLES,
             seed=RESAMPLING_SEED,
-            averages=rounded(table.averages),
+            averages=printed_averages(table.averages),
             rows=_neighbours(group.methods, tests),
             over_seeds=True,
         )

@@ -110,9 +110,9 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     if folder.claims:
         claims = claims_page(folder.claims, folder.claim_tests, folder.searches)
         made[tables / CLAIMS_PAGE] = claims
-    if folder.compared:
+    if folder.compared_references:
         made[tables / CONFORMANCE_PAGE] = conformance_page(
-            folder.compared, folder.records
+            folder.compared_references, folder.records
         )
     if folder.threads:
         made[tables / THREADS_PAGE] = threads_page(folder)

@@ -24,7 +24,7 @@ from harness.report.sentences import (
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, composed, is_stale, reproduce
+from harness.results.reproduction import Reproduction, compose_method, is_stale, reproduce
 
 NOT_MEASURED_HERE = "nothing was measured here"
 MOST_COMMITS = (
@@ -119,7 +119,7 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
         sentence += f"; {NOT_MEASURED_HERE}."
     keys = [table.cite]
     for cell in cells:
-        keys += keys_of(composed(cell.cell.method, registry), registry)
+        keys += keys_of(compose_method(cell.cell.method, registry), registry)
     for cell in cells:
         keys += [registry.tasks[task].cite for task in cell.cell.tasks]
     return Citation([sentence], keys)
@@ -138,7 +138,7 @@ def _counts_in_words(measured_cells: Sequence[Reproduction]) -> list[str]:
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell, registry = folder.cell(name), folder.registry
-    method = composed(cell.method, registry)
+    method = compose_method(cell.method, registry)
     reproduction = reproduce(cell, folder.records, registry)
     records = folder.records.select(cell.measured_cells)
     measured = _measured_in_words(reproduction, method, records)

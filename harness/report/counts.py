@@ -54,7 +54,7 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
 
     scores_of_authors: list[ReferenceScore] = []
     scores_of_libraries: list[ReferenceScore] = []
-    for reference, scores in folder.compared:
+    for reference, scores in folder.compared_references:
         compared_scores = [score for score in scores if score.agrees is not None]
         if reference.authors_of:
             scores_of_authors += compared_scores
@@ -71,7 +71,7 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
 
 def _tally_of_published(folder: ResultsFolder) -> Tally:
     """How many published numbers were measured, with their verdicts."""
-    cells = folder.reproduced
+    cells = folder.all_reproductions
     counts = count(cells)
     verdicts = [
         f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]
@@ -160,7 +160,7 @@ def first_screen(folder: ResultsFolder) -> str:
 
 def _published_in_words(folder: ResultsFolder) -> str:
     """How many numbers are published, how many name a method and a protocol, and why others not."""
-    cells = folder.reproduced
+    cells = folder.all_reproductions
     counts = count(cells)
     works = len({paper_table.cite for paper_table in folder.tables})
     runnable = counts["runnable"]
@@ -204,7 +204,7 @@ def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
 
 def published_counts(folder: ResultsFolder) -> str:
     """The counts of each paper with a measured number, then of all papers."""
-    total = count(folder.reproduced)
+    total = count(folder.all_reproductions)
     verdicts = [str(verdict) for verdict in VERDICTS if total[verdict]]
     columns = ["run", *verdicts, "runnable", "published"]
     rows = []

@@ -18,7 +18,7 @@ from harness.results.diagnosis import (
     Suggestion,
 )
 from harness.results.published import PublishedCell
-from harness.results.reproduction import composed
+from harness.results.reproduction import compose_method
 from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 
 ANSWER_WIDTH = 80  # columns
@@ -258,7 +258,7 @@ def _check(suggestion: Suggestion, registry: Registry) -> Iterator[str]:
     if suggestion.cause is not None:
         yield f"check: {suggestion.cause.check}"
     elif suggestion.spread is not None:
-        method = composed(suggestion.spread.cell.method, registry)
+        method = compose_method(suggestion.spread.cell.method, registry)
         source = method.encoder.source if method is not None else None
         if isinstance(source, Trained):
             yield f"check: harness train family {source.family}"

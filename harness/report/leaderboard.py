@@ -24,7 +24,7 @@ from harness.results.costs import milliseconds, shared_the_machine
 from harness.results.encoder_sizes import EncoderSize, in_groups, sizes_of_encoders
 from harness.results.index import CellName, Results, Value
 from harness.results.origins import origin_of_encoder
-from harness.results.reproduction import composed
+from harness.results.reproduction import compose_method
 from harness.results.scorings import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.verdict import CellState
 
@@ -325,7 +325,7 @@ def method_notes(registry: Registry, methods: Sequence[str]) -> list[str]:
     """The notes of methods, such as a deviation from the paper; methods with one note share it."""
     names: dict[str, list[str]] = {}
     for name in methods:
-        method = composed(name, registry)
+        method = compose_method(name, registry)
         if method is not None and method.note:
             names.setdefault(method.note, []).append(f"`{name}`")
     return [f"{', '.join(group)}: {escape(note)}." for note, group in names.items()]

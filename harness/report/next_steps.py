@@ -21,7 +21,7 @@ from harness.core.types import MethodId
 from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, composed
+from harness.results.reproduction import Reproduction, compose_method
 from harness.results.settings import ReportedNumber
 from harness.results.verdict import CellState
 
@@ -51,7 +51,7 @@ def command_to_search(
 ) -> str:
     """The command that searches for a reader's number; empty where weights or data are missing."""
     cell = number.cell
-    method = composed(cell.method, registry)
+    method = compose_method(cell.method, registry)
     task = registry.tasks.get(cell.task or "")
     if method is None or task is None or cell.metric not in CORRELATION_SCORES:
         return ""
@@ -112,7 +112,7 @@ def _download_sizes(
     ]
     assets: list[Asset] = []
     sizes: dict[str, int | None] = {}
-    method = composed(cell.method, registry)
+    method = compose_method(cell.method, registry)
     if method is not None:
         corpus = registry.corpora.get(method.fit_on or "")
         if corpus is not None:

@@ -31,7 +31,7 @@ from harness.results.published import (
     Table,
     reasons,
 )
-from harness.results.reproduction import Reproduction, composed
+from harness.results.reproduction import Reproduction, compose_method
 from harness.results.verdict import CellState
 
 CONTENTS_FILE = "CONTENTS.txt"
@@ -440,7 +440,7 @@ def _description(
     footnotes: Footnotes,
 ) -> str:
     """A row's method, what it was trained and fitted on, and why it was not run."""
-    method = composed(row.method, registry)
+    method = compose_method(row.method, registry)
     facts = []
     if row.method:
         facts.append(f"`{row.method}`")

@@ -11,14 +11,14 @@ they are whole numbers, so rank scores are exact and do not depend on how the wo
 cut into blocks.
 
 Axis letters, in addition to those of `harness.core.types`: M methods, S seeds, R
-resamples.
+resamples, B resamples of one block.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,9 +27,6 @@ import numpy as np
 from harness.core.arrays import Bool, Float, Float64, Int64, Num, UInt8
 from harness.core.errors import ScoreError
 from harness.core.metrics import TIE_DECIMALS
-
-# A column in resamples that are given as counts: its centred values or ranks.
-InResamples = Callable[[Int64[np.ndarray, "P B"]], Num[np.ndarray, "P B"]]
 
 ResampledMetric = Literal["spearman", "pearson", "accuracy", "auc"]
 
@@ -62,9 +59,8 @@ def draw_counts(
     """How often each resample holds each item: a Poisson distribution of mean 1.
 
     Every distinct item has a generator of its own, seeded by its text. So an item that
-    several tasks share, or one holds twice, is in a resample equally often everywhere,
-    and an average over tasks varies as much as it does; and tasks that were resampled
-    apart pair as well.
+    is in several tasks, or twice in one, is drawn equally often at each place. Tasks
+    can be resampled one by one, and an average over them still varies as it should.
     """
     if not items or resamples < 1:
         raise ScoreError(
@@ -73,9 +69,8 @@ def draw_counts(
         )
     rows: dict[str, UInt8[np.ndarray, " R"]] = {}
     for item in dict.fromkeys(items):
-        rows[item] = (
-            generator_of(item, seed).poisson(1.0, size=resamples).astype(np.uint8)
-        )
+        draws = generator_of(item, seed).poisson(1.0, size=resamples)
+        rows[item] = draws.astype(np.uint8)
     return np.stack([rows[item] for item in items])
 
 
@@ -113,12 +108,15 @@ def bootstrap_scores(
     if metric == "spearman":  # equal pairs tie in ranks
         columns = np.round(columns, TIE_DECIMALS)
     if aggregate == "all":
-        return _one_group(columns, gold, metric, counts)
-    labels, total = np.array(group), np.zeros((len(columns), counts.shape[1]))
+        return _scores_of_group(columns, gold, metric, counts)
+    labels = np.array(group)
+    total = np.zeros((len(columns), counts.shape[1]))
     for name in dict.fromkeys(group):
-        chosen = labels == name
-        scores = _one_group(columns[:, chosen], gold[chosen], metric, counts[chosen])
-        total += chosen.sum() * scores
+        in_group = labels == name
+        scores = _scores_of_group(
+            columns[:, in_group], gold[in_group], metric, counts[in_group]
+        )
+        total += in_group.sum() * scores
     return total / len(gold)
 
 
@@ -151,127 +149,202 @@ def compare_resamples(
     Percentile interval.
     """
     # Rounded as cosines are: what is equal but for summation noise must tie.
-    difference = np.round((a - b)[~np.isnan(a - b)], TIE_DECIMALS)
-    n = len(difference)
+    differences = np.round(a - b, TIE_DECIMALS)
+    differences = differences[~np.isnan(differences)]
+    n = len(differences)
     if n == 0:
         raise ScoreError(
             "no resample in which both scores are defined: is a column constant?"
         )
-    below, above = (difference <= 0).sum(), (difference >= 0).sum()
-    low, high = np.quantile(difference, [0.025, 0.975])
+    below, above = (differences <= 0).sum(), (differences >= 0).sum()
+    low, high = np.quantile(differences, [0.025, 0.975])
     p = min(1.0, 2 * (1 + min(below, above)) / (1 + n))
-    return PairedComparison(float(low), float(high), float(p), n)
+    return PairedComparison(low=float(low), high=float(high), p=float(p), resamples=n)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment, in the given order: each is compared with the level as it is."""
+    """Holm's step-down adjustment of p-values, in the given order.
+
+    The smallest of m values is multiplied by m, the next by m - 1, and so on; none is
+    below a smaller one's. An adjusted value is compared with the level of the test.
+    """
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
-    stepped = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
+    factors = np.arange(len(p), 0, -1)
+    stepped = np.minimum(1.0, p[order] * factors)
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(stepped)
     return adjusted.tolist()
 
 
-def _one_group(
+# One group of items: the scores on all resamples of it, a block of resamples at a time
+
+
+def _scores_of_group(
     columns: Float64[np.ndarray, "M P"],
     gold: Float[np.ndarray, " P"],
     metric: ResampledMetric,
     counts: UInt8[np.ndarray, "P R"],
 ) -> Float64[np.ndarray, "M R"]:
+    """The score, in points, of every method on every resample of one group of items."""
     blocks = _blocks(counts)
     if metric == "accuracy":
-        right = (columns == gold).astype(np.float64)
-        return np.hstack(
-            [_divide(100 * (right @ part), part.sum(axis=0)) for part in blocks]
-        )
+        is_right = (columns == gold).astype(np.float64)
+        return np.hstack([_accuracies(is_right, block) for block in blocks])
     if metric == "auc":
-        areas = [_area(column, gold == 1) for column in columns]
-        return np.hstack([np.stack([area(part) for area in areas]) for part in blocks])
-    centred = _values if metric == "pearson" else _ranks
-    methods, truth = [centred(column) for column in columns], centred(gold)
-    return np.hstack([_correlations(part, methods, truth) for part in blocks])
-
-
-def _ranks(x: Float64[np.ndarray, " P"]) -> InResamples:
-    """Mid-ranks in each resample, doubled and centred: whole numbers with (weighted) mean 0."""
-    order = np.argsort(x, kind="stable")
-    below = np.searchsorted(x[order], x)
-    upto = np.searchsorted(x[order], x, "right")
-
-    def in_resamples(counts: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P B"]:
-        smaller = np.zeros((len(x) + 1, counts.shape[1]), dtype=np.int64)
-        np.cumsum(counts[order], axis=0, out=smaller[1:])
-        return smaller[below] + smaller[upto] - smaller[-1]
-
-    return in_resamples
-
-
-def _values(x: Float64[np.ndarray, " P"]) -> InResamples:
-    """Centred values, standardised so that `SMALLEST_SPREAD` is a share of their own spread."""
-    z = ((x - x.mean()) / (x.std() or 1.0))[:, None]
-    return lambda counts: (
-        z - (counts * z).sum(axis=0) / np.maximum(1, counts.sum(axis=0))
-    )
+        rankings = [Ranking.from_values(column) for column in columns]
+        return np.hstack([_areas(rankings, gold == 1, block) for block in blocks])
+    centred = CentredValues if metric == "pearson" else CentredRanks
+    methods = [centred.from_values(column) for column in columns]
+    gold_column = centred.from_values(gold)
+    return np.hstack([_correlations(methods, gold_column, block) for block in blocks])
 
 
 def _blocks(counts: UInt8[np.ndarray, "P R"]) -> Iterator[Int64[np.ndarray, "P B"]]:
-    """Blocks of resamples, side by side in memory.
+    """Blocks of resamples, each contiguous in memory.
 
-    NumPy sums a block's columns row by row, and so alike for any width, unless it is
-    one wide: then it sums pairwise. So no block is, where there are two resamples or
-    more.
+    NumPy sums a block's columns row by row, with the same result for any width but one:
+    a block of one column it sums pairwise. So no block has one column, unless there is
+    one resample.
     """
     items, resamples = counts.shape
-    blocks = max(1, resamples // max(2, COUNTS_IN_BLOCK // items))
-    for part in np.array_split(np.arange(resamples), blocks):
-        yield np.ascontiguousarray(counts[:, part[0] : part[-1] + 1], dtype=np.int64)
+    width = max(2, COUNTS_IN_BLOCK // items)
+    blocks = max(1, resamples // width)
+    for block in np.array_split(counts, blocks, axis=1):
+        yield np.ascontiguousarray(block, dtype=np.int64)
+
+
+def _accuracies(
+    is_right: Float64[np.ndarray, "M P"], counts: Int64[np.ndarray, "P B"]
+) -> Float64[np.ndarray, "M B"]:
+    """The share of each resample that each method has right, in points."""
+    return _divide(100 * (is_right @ counts), counts.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The ranks of a column's values, by which it is ranked in any resample.
+
+    Attributes:
+        order: The items, the smallest value first.
+        smaller: For each item, how many items have a smaller value.
+        up_to: For each item, how many items have a smaller value or the same one.
+    """
+
+    order: Int64[np.ndarray, " P"]
+    smaller: Int64[np.ndarray, " P"]
+    up_to: Int64[np.ndarray, " P"]
+
+    @classmethod
+    def from_values(cls, values: Float[np.ndarray, " P"]) -> Ranking:
+        """The ranking of a column."""
+        order = np.argsort(values, kind="stable")
+        in_order = values[order]
+        return cls(
+            order=order,
+            smaller=np.searchsorted(in_order, values),
+            up_to=np.searchsorted(in_order, values, "right"),
+        )
+
+    def cumulated(self, counts: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P1 B"]:
+        """How many draws the first 0, 1, ... P items of the order have; P1 is P + 1."""
+        sums = np.zeros((len(self.order) + 1, counts.shape[1]), dtype=np.int64)
+        np.cumsum(counts[self.order], axis=0, out=sums[1:])
+        return sums
+
+
+def _areas(
+    rankings: Sequence[Ranking],
+    is_positive: Bool[np.ndarray, " P"],
+    counts: Int64[np.ndarray, "P B"],
+) -> Float64[np.ndarray, "M B"]:
+    """Area under each method's ROC curve in points, ties counting half; NaN without both classes.
+
+    It is the share of pairs of a positive and a negative item in which the positive one
+    has the higher value.
+    """
+    positives = counts[is_positive]
+    negatives = counts * ~is_positive[:, None]
+    areas = []
+    for ranking in rankings:
+        drawn = ranking.cumulated(negatives)
+        smaller = drawn[ranking.smaller[is_positive]]
+        up_to = drawn[ranking.up_to[is_positive]]
+        won_twice = (positives * (smaller + up_to)).sum(axis=0)
+        pairs = positives.sum(axis=0) * drawn[-1]
+        areas.append(_divide(50.0 * won_twice, pairs))
+    return np.stack(areas)
+
+
+@dataclass(frozen=True)
+class CentredRanks:
+    """A column that is ranked anew in each resample."""
+
+    ranking: Ranking
+
+    @classmethod
+    def from_values(cls, values: Float[np.ndarray, " P"]) -> CentredRanks:
+        """The ranks of a column."""
+        return cls(Ranking.from_values(values))
+
+    def in_resamples(
+        self, counts: Int64[np.ndarray, "P B"]
+    ) -> Int64[np.ndarray, "P B"]:
+        """Mid-ranks, doubled and centred: whole numbers with (weighted) mean 0."""
+        drawn = self.ranking.cumulated(counts)
+        return drawn[self.ranking.smaller] + drawn[self.ranking.up_to] - drawn[-1]
+
+
+@dataclass(frozen=True)
+class CentredValues:
+    """A column whose mean is subtracted anew in each resample.
+
+    Its values are standardised, so that `SMALLEST_SPREAD` is a share of their spread.
+    """
+
+    standardised: Float64[np.ndarray, "P 1"]
+
+    @classmethod
+    def from_values(cls, values: Float[np.ndarray, " P"]) -> CentredValues:
+        """The standardised values of a column; those of a constant one are 0."""
+        spread = values.std() or 1.0
+        return cls(((values - values.mean()) / spread).astype(np.float64)[:, None])
+
+    def in_resamples(
+        self, counts: Int64[np.ndarray, "P B"]
+    ) -> Float64[np.ndarray, "P B"]:
+        """The values minus their (weighted) mean; an empty resample has the mean 0."""
+        sizes = np.maximum(1, counts.sum(axis=0))
+        return self.standardised - (counts * self.standardised).sum(axis=0) / sizes
 
 
 def _correlations(
-    counts: Int64[np.ndarray, "P B"], methods: Sequence[InResamples], gold: InResamples
+    methods: Sequence[CentredRanks | CentredValues],
+    gold: CentredRanks | CentredValues,
+    counts: Int64[np.ndarray, "P B"],
 ) -> Float64[np.ndarray, "M B"]:
     """Weighted Pearson correlation of each method's centred values (or ranks) with the gold's.
 
     In points; NaN where a column is constant. Sums run over items in file order (see
-    `_resample`).
+    `_blocks`).
     """
-    y = gold(counts)
-    gold_spread = np.sqrt((counts * y * y).sum(axis=0))
-    rows = []
+    y = gold.in_resamples(counts)
+    y_spread = np.sqrt((counts * y * y).sum(axis=0))
+    correlations = []
     for method in methods:
-        x = method(counts)
-        weighted = counts * x
-        spread = np.sqrt((weighted * x).sum(axis=0)) * gold_spread
+        x = method.in_resamples(counts)
+        weighted_x = counts * x
+        spread = np.sqrt((weighted_x * x).sum(axis=0)) * y_spread
         varies = spread > SMALLEST_SPREAD * len(counts)
+        covariance = (weighted_x * y).sum(axis=0)
         undefined = np.full(counts.shape[1], np.nan)
-        rows.append(
-            np.divide((weighted * y).sum(axis=0), spread, out=undefined, where=varies)
-        )
-    return 100 * np.clip(np.stack(rows), -1, 1)
-
-
-def _area(
-    column: Float64[np.ndarray, " P"], positive: Bool[np.ndarray, " P"]
-) -> Callable[[Int64[np.ndarray, "P B"]], Float64[np.ndarray, " B"]]:
-    """Area under a column's ROC curve in points, ties counting half; NaN without both classes."""
-    order = np.argsort(column, kind="stable")
-    below = np.searchsorted(column[order], column[positive])
-    upto = np.searchsorted(column[order], column[positive], "right")
-
-    def in_resamples(counts: Int64[np.ndarray, "P B"]) -> Float64[np.ndarray, " B"]:
-        chosen, others = counts[positive], counts * ~positive[:, None]
-        smaller = np.zeros((len(column) + 1, counts.shape[1]), dtype=np.int64)
-        np.cumsum(others[order], axis=0, out=smaller[1:])
-        won = (chosen * (smaller[below] + smaller[upto])).sum(axis=0)
-        return _divide(50.0 * won, chosen.sum(axis=0) * smaller[-1])
-
-    return in_resamples
+        correlations.append(np.divide(covariance, spread, out=undefined, where=varies))
+    return 100 * np.clip(np.stack(correlations), -1, 1)
 
 
 def _divide(
-    above: Float64[np.ndarray, "... B"], below: Num[np.ndarray, " B"]
+    dividend: Float64[np.ndarray, "... B"], divisor: Num[np.ndarray, " B"]
 ) -> Float64[np.ndarray, "... B"]:
-    """Quotients; NaN where nothing is divided by."""
-    undefined = np.full(above.shape, np.nan)
-    return np.divide(above, below, out=undefined, where=below > 0)
+    """Quotients; NaN where the divisor is 0."""
+    undefined = np.full(dividend.shape, np.nan)
+    return np.divide(dividend, divisor, out=undefined, where=divisor > 0)

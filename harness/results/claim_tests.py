@@ -1,4 +1,10 @@
-"""Claims on measured scores: decisions, findings on tasks, outcomes of claims."""
+"""Claims of papers, tested on measured scores.
+
+A claim says that one row is above another in some columns of a table. Each column is
+tested with the methods of both rows (a `Decision`, shown as a `Finding`), and the
+claim's outcome follows from its columns (a `ClaimResult`). A test uses the stored
+interval of the difference if a run has made one, and Welch's test over seeds otherwise.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ from statistics import NormalDist, fmean
 
 from harness.registry import Registry
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL, holm
-from harness.results.claims import Claim, address
+from harness.results.claims import Claim, score_of_column
 from harness.results.index import (
     NOT_MEASURED,
     CellName,
@@ -29,32 +35,33 @@ from harness.results.reproduction import seed_scores
 from harness.results.verdict import TOLERANCES, CellState, welch_test
 
 AVERAGE = "Avg."
-# Points: an interval belongs to the difference that it was made for. Fits round
-# otherwise on other processors, so that five seeds there are another five: their means
-# moved by 0.08 at most.
-UNMOVED_BY, UNMOVED_BY_REFITTING = 0.01, 0.1
+# A stored interval belongs to the difference that it was made for: by so many points the
+# difference may have moved since. Fits round otherwise on other processors, so that five
+# seeds there are another five: their means moved by 0.08 at most.
+SAME_DIFFERENCE = 0.01
+SAME_DIFFERENCE_REFITTED = 0.1  # of methods with seeds
 
 # What a decision rests on, where it is not what a stored interval rests on.
 SEEDS_ALONE = "seeds alone"  # Welch's test: the items were not resampled
 NO_INTERVAL = "no interval"  # the sign of a difference decides nothing
-BASES_WITHOUT_INTERVAL = (
-    SEEDS_ALONE,
-    ITEMS_AND_NORMAL_P,
-    NO_INTERVAL,
-)  # for which a run makes an interval
+# The bases that a run replaces by an interval.
+BASES_WITHOUT_INTERVAL = (SEEDS_ALONE, ITEMS_AND_NORMAL_P, NO_INTERVAL)
 
 
 class ClaimOutcome(StrEnum):
-    """Where the row that is claimed to be better is on the measured scores, against the other.
+    """Whether the row that is claimed to be better is above the other on the measured scores.
 
-    It is said of the encoders that were measured; of a paper's own encoder it says
-    nothing.
+    It is an outcome for the encoders that were measured, and says nothing of a paper's
+    own encoder.
     """
 
     HIGHER = "higher"
     LOWER = "lower"
     UNDECIDED = "undecided"
     NOT_MEASURED = NOT_MEASURED
+
+
+DECIDED_OUTCOMES = (ClaimOutcome.HIGHER, ClaimOutcome.LOWER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +97,9 @@ def decide(
 ) -> Decision:
     """Whether the first is above the second, by one test.
 
-    By the stored interval where there is one for this difference. Else, where either is
-    seeded, by Welch's test over seeds, which says nothing of the choice of items. Else
-    it is undecided.
+    The stored interval decides if it is of this difference. Otherwise, if a side has
+    seeds, Welch's test over the seeds decides, which says nothing of the choice of
+    items. Otherwise it is undecided.
     """
     if not better.scores or not worse.scores:
         return Decision(outcome=ClaimOutcome.NOT_MEASURED)
@@ -107,43 +114,45 @@ def decide(
             difference=difference,
             basis=CellState.TOO_FEW_SEEDS,
         )
-    if stored and abs(stored.difference - difference) <= (
-        UNMOVED_BY_REFITTING if seeded else UNMOVED_BY
-    ):
-        interval, p = _moved_to(difference, stored)
-        basis = stored.by
+    same_difference = SAME_DIFFERENCE_REFITTED if seeded else SAME_DIFFERENCE
+    if stored and abs(stored.difference - difference) <= same_difference:
+        moved = _moved_to(difference, stored)
+        interval, p, basis = (moved.low, moved.high), moved.p, moved.by
     elif seeded:
-        spreads = [(side.value.sd or 0.0, len(side.scores)) for side in seeded]
-        welch = welch_test(difference, *spreads)
-        interval, p = (difference - welch.half, difference + welch.half), welch.p
-        basis = SEEDS_ALONE
+        samples = [(side.value.sd or 0.0, len(side.scores)) for side in seeded]
+        welch = welch_test(difference, *samples)
+        interval = (difference - welch.half, difference + welch.half)
+        p, basis = welch.p, SEEDS_ALONE
     else:
         return Decision(
             outcome=ClaimOutcome.UNDECIDED, difference=difference, basis=NO_INTERVAL
         )
-    decision = Decision(
+    uncorrected = Decision(
         outcome=ClaimOutcome.UNDECIDED,
         difference=difference,
         interval=interval,
         basis=basis,
         p=p,
     )
-    return decision.corrected(p)
+    return uncorrected.corrected(p)
 
 
-def _moved_to(difference: float, stored: Interval) -> tuple[tuple[float, float], float]:
-    """A stored interval and its p, shifted to the difference of seeds that were fitted anew.
+def _moved_to(difference: float, stored: Interval) -> Interval:
+    """A stored interval, shifted to the difference of seeds that were fitted anew.
 
     The shifted p is the larger of the stored p and the p of a normal distribution.
     """
     shift = difference - stored.difference
-    if abs(shift) <= UNMOVED_BY:
-        return (stored.low, stored.high), stored.p
-    deviation = (stored.high - stored.low) / (2 * NormalDist().inv_cdf(0.975))
-    normal_p = (
-        math.erfc(abs(difference) / deviation / math.sqrt(2)) if deviation else stored.p
+    if abs(shift) <= SAME_DIFFERENCE:
+        return stored
+    shifted = replace(
+        stored, difference=difference, low=stored.low + shift, high=stored.high + shift
     )
-    return (stored.low + shift, stored.high + shift), max(stored.p, normal_p)
+    deviation = (stored.high - stored.low) / (2 * NormalDist().inv_cdf(0.975))
+    if deviation == 0:
+        return shifted
+    normal_p = math.erfc(abs(difference) / deviation / math.sqrt(2))
+    return replace(shifted, p=max(stored.p, normal_p))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,24 +177,24 @@ class Finding:
     @property
     def claimed(self) -> float | None:
         """The published difference; None where the claim is in words alone."""
-        return (
-            None
-            if self.published is None
-            else round(self.published[0] - self.published[1], 9)
-        )
+        if self.published is None:
+            return None
+        better, worse = self.published
+        return round(better - worse, 9)
 
 
 def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of a claim, their p corrected by Holm's procedure: its tasks are the family."""
-    tested = [finding for finding in findings if finding.decision.p is not None]
-    adjusted = iter(holm([finding.decision.p or 0.0 for finding in tested]))
-    corrected = []
-    for finding in findings:
+    p_values: dict[int, float] = {}  # of the findings that were tested, by their index
+    for index, finding in enumerate(findings):
         if finding.decision.p is not None:
-            finding = replace(
-                finding, decision=finding.decision.corrected(next(adjusted))
-            )
-        corrected.append(finding)
+            p_values[index] = finding.decision.p
+    corrected = [*findings]
+    adjusted = holm([*p_values.values()])
+    for index, p_holm in zip(p_values, adjusted, strict=True):
+        finding = findings[index]
+        decision = finding.decision.corrected(p_holm)
+        corrected[index] = replace(finding, decision=decision)
     return corrected
 
 
@@ -193,9 +202,9 @@ def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
 class ClaimResult:
     """A claim with a finding for each task, and the average where there is one.
 
-    Its outcome is that of more than half of its tasks; a missing score counts as a
-    task, and the average does not. A conjunction is higher only on all tasks, and lower
-    if it is on one.
+    Its outcome is the one that more than half of its tasks have; a missing score counts
+    as a task, and the average does not. A conjunction is higher if it is on all tasks,
+    and lower if it is on one.
     """
 
     claim: Claim
@@ -222,21 +231,27 @@ class ClaimResult:
 
     @property
     def rests_on_seeds_alone(self) -> bool:
-        """Whether it is decided by tests over seeds that say nothing of the choice of items."""
-        decided = (ClaimOutcome.HIGHER, ClaimOutcome.LOWER)
-        by_items = tuple(
-            replace(f, decision=replace(f.decision, outcome=ClaimOutcome.UNDECIDED))
-            if f.decision.basis == SEEDS_ALONE
-            else f
-            for f in self.findings
-        )
-        without = replace(self, findings=by_items).outcome
-        return self.outcome in decided and without != self.outcome
+        """Whether it is decided, and would not be without the tests over seeds alone.
+
+        These tests say nothing of the choice of items.
+        """
+        if self.outcome not in DECIDED_OUTCOMES:
+            return False
+        findings = []
+        for finding in self.findings:
+            if finding.decision.basis == SEEDS_ALONE:
+                undecided = replace(finding.decision, outcome=ClaimOutcome.UNDECIDED)
+                finding = replace(finding, decision=undecided)
+            findings.append(finding)
+        without_seeds_alone = replace(self, findings=tuple(findings))
+        return without_seeds_alone.outcome != self.outcome
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """The findings, the average among them where there is one."""
-        return self.findings if self.average is None else (*self.findings, self.average)
+        """The findings, with the average last where there is one."""
+        if self.average is None:
+            return self.findings
+        return (*self.findings, self.average)
 
     @property
     def cells(self) -> tuple[CellName, ...]:
@@ -248,21 +263,20 @@ class ClaimResult:
     @property
     def in_paper(self) -> int:
         """On how many tasks the paper's own numbers have the claimed order."""
-        differences = [finding.claimed for finding in self.findings]
-        return sum(
-            difference is not None and difference > 0 for difference in differences
-        )
+        count = 0
+        for finding in self.findings:
+            if finding.claimed is not None and finding.claimed > 0:
+                count += 1
+        return count
 
 
 def _outcome_of_conjunction(outcomes: Sequence[ClaimOutcome]) -> ClaimOutcome:
     """The outcome of a claim whose every part has to hold."""
     if ClaimOutcome.LOWER in outcomes:
         return ClaimOutcome.LOWER
-    return (
-        ClaimOutcome.HIGHER
-        if {*outcomes} == {ClaimOutcome.HIGHER}
-        else ClaimOutcome.UNDECIDED
-    )
+    if set(outcomes) == {ClaimOutcome.HIGHER}:
+        return ClaimOutcome.HIGHER
+    return ClaimOutcome.UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -275,15 +289,11 @@ class ClaimTests:
 
     def test(self, claim: Claim) -> ClaimResult:
         """Every task of a claim, and their average if all have one metric."""
-        findings = [
-            self._finding(
-                column.label,
-                claim.published(column),
-                claim,
-                [address(claim.table, column)],
-            )
-            for column in claim.columns
-        ]
+        findings = []
+        for column in claim.columns:
+            scores = [score_of_column(claim.table, column)]
+            published = claim.published(column)
+            findings.append(self._finding(column.label, published, claim, scores))
         findings = correct_for_tasks(findings)
         metrics = {column.metric or claim.table.metric for column in claim.columns}
         average = None
@@ -324,8 +334,10 @@ class ClaimTests:
 
 
 def _mean_of_published(findings: Sequence[Finding]) -> tuple[float, float] | None:
-    """The means of the printed numbers; None in words alone."""
+    """The means of the printed numbers; None for a claim that is made in words alone."""
     printed = [finding.published for finding in findings if finding.published]
     if not printed:
         return None
-    return fmean(above for above, _ in printed), fmean(below for _, below in printed)
+    mean_of_better = fmean(better for better, _ in printed)
+    mean_of_worse = fmean(worse for _, worse in printed)
+    return mean_of_better, mean_of_worse

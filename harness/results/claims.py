@@ -1,4 +1,8 @@
-"""Claims of papers about two methods, as `results/questions/claims.toml` has them."""
+"""Claims of papers about two methods, as `results/questions/claims.toml` has them.
+
+The file names tables, rows and columns by their ids (`ClaimEntry`); when it is read,
+each name is looked up (`Claim`). `harness.results.claim_tests` tests claims.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,10 @@ class ClaimEntry:
         worse: The id of the other row, or words.
         methods: The methods that are compared for this claim; by default the methods of
             the rows.
-        columns: The ids of the columns that it is claimed for; by default all scores of
-            one task.
+        columns: The ids of the columns that it is claimed for; by default all columns
+            with scores of a single task.
         note: What has to be known of the claim.
-        part_of: What several claims are parts of.
+        part_of: The name of the claim of the paper that this and others are parts of.
         of_paper: False for a test on an encoder about which no paper claims anything.
         conjunction: Whether every column is claimed, and not most of them.
     """
@@ -75,9 +79,9 @@ class Claim:
         """The two printed numbers, in points, the claimed one first; None in words alone."""
         if not self.better.values:
             return None
-        return self.table.score(self.better, column), self.table.score(
-            self.worse, column
-        )
+        better = self.table.score(self.better, column)
+        worse = self.table.score(self.worse, column)
+        return better, worse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +133,14 @@ class Claims:
         """The claim with its parts by name. Raises LookupError."""
         table = self.tables[entry.table]
         rows = {row.id: row for row in table.rows}
-        columns = {column.id: column for column in scored(table)}
+        columns = {column.id: column for column in score_columns(table)}
         if entry.methods:
             better = rows.get(entry.better) or _row_of_words(entry.better)
             worse = rows.get(entry.worse) or _row_of_words(entry.worse)
             methods = (entry.methods[0], entry.methods[1])
         else:
-            better, worse = rows[entry.better], rows[entry.worse]
+            better = rows[entry.better]
+            worse = rows[entry.worse]
             method_of_row = self.rows.get(entry.table, {})
             methods = (method_of_row[entry.better], method_of_row[entry.worse])
         return Claim(
@@ -158,19 +163,24 @@ def _row_of_words(words: str) -> Row:
     return Row(id=words, label=words, backbone="", fit="", supervision="", values={})
 
 
-def address(table: Table, column: Column) -> TaskScore:
-    """Task and path of the score under the table's own protocol, whatever a row quotes."""
+def score_of_column(table: Table, column: Column) -> TaskScore:
+    """Task and path of the score that a column prints, by the table's aggregation.
+
+    A row that quotes a number of another paper may have another aggregation, which is
+    not looked at.
+    """
     aggregation = column.aggregation or table.aggregation
     return str(column.task), score_path(column.metric or table.metric, aggregation)
 
 
-def scored(table: Table) -> tuple[Column, ...]:
-    """The columns that hold scores of single tasks; averages are computed and never taken over."""
-    return tuple(
-        column
-        for column in table.columns
-        if column.task and (column.metric or table.metric) in PUBLISHED_SCORES
-    )
+def score_columns(table: Table) -> tuple[Column, ...]:
+    """The columns with scores of a single task. An average is computed here, never copied."""
+    columns = []
+    for column in table.columns:
+        metric = column.metric or table.metric
+        if column.task and metric in PUBLISHED_SCORES:
+            columns.append(column)
+    return tuple(columns)
 
 
 def read_claims(path: Path, tables: Iterable[Table]) -> Claims:

@@ -48,8 +48,8 @@ class Comparisons:
         seed: The seed of the bootstrap.
         averages: The averages that were compared, by method, best first.
         rows: Each row with the row above it.
-        over_seeds: Whether the means over all seeds of a row were compared, seeds
-            resampled as items are, or seed 0 of each row over items alone.
+        over_seeds: Whether the means over all seeds of a row were compared, with seeds
+            resampled as items are; otherwise seed 0 of each row, over items alone.
     """
 
     encoder: str
@@ -67,7 +67,7 @@ class Comparisons:
 
     def hold_for(self, averages: Mapping[str, float]) -> bool:
         """Whether these are the rows, in this order, with the averages that were compared."""
-        return [*self.averages.items()] == [*rounded(averages).items()]
+        return [*self.averages.items()] == [*printed_averages(averages).items()]
 
     @property
     def indistinguishable(self) -> set[str]:
@@ -79,8 +79,8 @@ class Comparisons:
         }
 
 
-def rounded(averages: Mapping[str, float]) -> dict[str, float]:
-    """Averages as they are printed."""
+def printed_averages(averages: Mapping[str, float]) -> dict[str, float]:
+    """Averages as they are printed, with two decimals."""
     return {method: round(average, 2) for method, average in averages.items()}
 
 

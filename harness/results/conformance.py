@@ -1,8 +1,12 @@
 """References: scores that other programs gave on weights that anybody can have.
 
-Each is a JSON file of `results/references`: a program, its command, and what it gave
-for methods on tasks or for trainings. Whatever is unknown, missing or contradictory is
+Each is a JSON file of `results/references`: a program, its command, and its scores for
+methods on tasks or for trainings. Whatever is unknown, missing or contradictory is
 refused by file, cell and key.
+
+The scores of a reference are compared with ours. Where all of them agree under one
+procedure (`Protocol.procedure`), the reference confirms our protocol of the published
+numbers that were made by this procedure.
 """
 
 from __future__ import annotations
@@ -24,30 +28,29 @@ from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell
 from harness.results.published import Table as PublishedTable
 from harness.results.questions import Trial, read_searches
-from harness.results.reproduction import composed, seed_scores
+from harness.results.reproduction import compose_method, seed_scores
 from harness.results.verdict import CellState, Measured, Published, verdict
 
-REFERENCE_TOLERANCE = (
-    1e-3  # points, between programs that compute one number in floats of 32 bits
-)
+# Points, between programs that compute one number in floats of 32 bits.
+REFERENCE_TOLERANCE = 1e-3
 SCORE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 TRIAL_SCORES = ("before", "best", "loss")  # what a search keeps of a training
 
 
 @dataclass(frozen=True)
 class ReferenceCell:
-    """What another program gave for a method on a task, or for a training.
+    """The scores that another program gave for a method on a task, or for a training.
 
     Attributes:
-        scores: Its scores by name. One of a task is named by its path in a record,
-            `spearman.all`, where an aggregation alone is one of Spearman's correlation;
-            those of a training are `before` and `best`, the development scores, and
-            `loss`.
+        scores: The scores by name. A score of a task is named by its path in a record,
+            `pearson.all`; an aggregation alone, `all`, is that of Spearman's
+            correlation. The scores of a training are `before` and `best`, which are
+            development scores, and `loss`.
         method: The method's id; empty for a training.
         task: The task's name; empty for a training.
         training: The arguments of `harness train`; empty for a task.
-        tolerance: The difference in points that counts as equal; None is that of the
-            file.
+        tolerance: The difference in points that counts as equal; None is the tolerance
+            of the file.
     """
 
     scores: Mapping[str, float]
@@ -57,18 +60,17 @@ class ReferenceCell:
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        if bool(self.training) == bool(self.method) or bool(self.method) != bool(
-            self.task
-        ):
+        is_training = bool(self.training)
+        is_on_task = bool(self.method) and bool(self.task)
+        if is_training == is_on_task or bool(self.method) != bool(self.task):
             raise ValueError("wanted method and task, or training")
         if self.method and not is_method_id(self.method):
             raise ValueError(f"method: {self.method!r} is no method id")
         if not self.scores:
             raise ValueError("scores: wanted at least one number, found none")
         for name, score in self.scores.items():
-            if not SCORE_NAME.fullmatch(name) or (
-                self.training and name not in TRIAL_SCORES
-            ):
+            is_known = not is_training or name in TRIAL_SCORES
+            if not SCORE_NAME.fullmatch(name) or not is_known:
                 raise ValueError(
                     f"scores: {name!r} is no score; wanted one like spearman.all"
                 )
@@ -79,8 +81,10 @@ class ReferenceCell:
 
     @property
     def what(self) -> tuple[str, str]:
-        """Method and task; of a training its command, and nothing."""
-        return (self.training, "") if self.training else (self.method, self.task)
+        """Method and task; for a training its arguments, and an empty text."""
+        if self.training:
+            return self.training, ""
+        return self.method, self.task
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Reference:
     Attributes:
         file: The name of the file.
         program: The program.
-        what: What the scores are.
+        what: A description of the scores.
         command: The command that gave them.
         cells: The scores.
         version: The version of the program.
@@ -126,7 +130,7 @@ class Reference:
             for score in cell.scores:
                 path = (*cell.what, score)
                 if path in known:
-                    raise ValueError(f"cells: {' '.join(path)} stands twice")
+                    raise ValueError(f"cells: {' '.join(path)} is there twice")
                 known.add(path)
 
     def tolerance_of(self, cell: ReferenceCell) -> float:
@@ -134,7 +138,10 @@ class Reference:
         return self.tolerance if cell.tolerance is None else cell.tolerance
 
     def is_of_authors_of(self, table: PublishedTable) -> bool:
-        """Whether the authors of a published table wrote the program, as mteb's of its results."""
+        """Whether the authors of a published table wrote the program.
+
+        A table is that of a program's authors if its paper has the program's name.
+        """
         work = self.authors_of or self.program.partition(",")[0]
         return work.casefold() in table.paper.casefold()
 
@@ -157,10 +164,9 @@ def read_references(results: Path) -> tuple[Reference, ...]:
 NO_TASK = "task not in the matrix"
 NO_SCORE = "no such score"
 
-Trials = Mapping[str, Sequence[Trial]]  # of each training, by its command
-Confirmations = Mapping[
-    Protocol, Sequence[Reference]
-]  # of each procedure, in the files' order
+Trials = Mapping[str, Sequence[Trial]]  # the runs of each training, by its arguments
+# The references that confirm each procedure, in the order of their files.
+Confirmations = Mapping[Protocol, Sequence[Reference]]
 
 
 def read_trials(results: Path) -> Trials:
@@ -216,7 +222,7 @@ def compare_reference(
                 ours = fmean(score for score in measured.scores if score is not None)
                 state = str(verdict(Published(f"{theirs:.6f}"), measured).state)
             else:
-                ours, state = None, str(measured)
+                ours, state = None, measured
             score = ReferenceScore(
                 reference=reference,
                 cell=cell,
@@ -232,29 +238,37 @@ def compare_reference(
 def _measured(
     cell: ReferenceCell, name: str, results: Results, trials: Trials, registry: Registry
 ) -> Measured | str:
-    """What was measured here, or why nothing was."""
+    """What was measured here, or the state that says why nothing was."""
     if cell.training:
-        trained = trials.get(cell.training)
-        return Measured((getattr(trained[0], name),)) if trained else CellState.NOT_RUN
+        return _measured_of_training(cell.training, name, trials)
     if cell.task not in registry.tasks:
         return NO_TASK
-    if composed(cell.method, registry) is None:
-        return CellState.NO_METHOD
-    by_seed = seed_scores(
-        cell.method, cell.task, score_path_of(name), results, registry
-    )
+    if compose_method(cell.method, registry) is None:
+        return str(CellState.NO_METHOD)
+    path = score_path_of(name)
+    by_seed = seed_scores(cell.method, cell.task, path, results, registry)
     if not by_seed.scores:
-        return by_seed.state
+        return str(by_seed.state)
     scores = tuple(by_seed.scores.values())
-    return NO_SCORE if None in scores else Measured(scores, by_seed.seeded)
+    if None in scores:
+        return NO_SCORE
+    return Measured(scores, by_seed.seeded)
+
+
+def _measured_of_training(training: str, name: str, trials: Trials) -> Measured | str:
+    """A score of the first run of a training, or the state of one that was not run."""
+    if not trials.get(training):
+        return str(CellState.NOT_RUN)
+    first_run = trials[training][0]
+    return Measured((getattr(first_run, name),))
 
 
 def confirmed(
     compared: Iterable[ReferenceScore], results: Results, registry: Registry
 ) -> Confirmations:
-    """The procedures by which every score of a reference equals ours, with these references."""
+    """The procedures under which every score of a reference equals ours, with their references."""
     references: dict[Protocol, list[Reference]] = {}
-    refuted: set[Protocol] = set()
+    refuted_procedures: set[Protocol] = set()
     for score in compared:
         method, task = score.cell.what
         if task not in registry.tasks or score.ours is None:
@@ -269,12 +283,10 @@ def confirmed(
         if score.reference not in confirming:
             confirming.append(score.reference)
         if not score.agrees:
-            refuted.add(procedure)
-    return {
-        procedure: confirming
-        for procedure, confirming in references.items()
-        if procedure not in refuted
-    }
+            refuted_procedures.add(procedure)
+    for procedure in refuted_procedures:
+        del references[procedure]
+    return references
 
 
 def confirmed_by(
@@ -285,7 +297,8 @@ def confirmed_by(
 ) -> Reference | None:
     """The reference that confirms the protocol of a published cell; None if there is none.
 
-    Of several, a program by the authors of the cell's table is taken, if there is one.
+    An average is confirmed if the protocol is on each of its tasks. If several
+    references confirm a cell, one by the authors of the cell's table is preferred.
     """
     confirming: list[Reference] = []
     for task, protocol in zip(cell.tasks, protocols_of(cell, registry), strict=False):

@@ -46,8 +46,8 @@ from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap
 from harness.results.records import Cell, Store, read_similarities
-from harness.results.reproduction import Reproduction, composed, is_stale, reproductions
-from harness.results.same_files import with_registered
+from harness.results.reproduction import Reproduction, compose_method, is_stale, reproductions
+from harness.results.same_files import add_registered_ids
 from harness.results.settings import (
     PublishedNumber,
     ReportedNumber,
@@ -119,7 +119,7 @@ class ResultsFolder:
         self.store = Store(path)
         self._reproductions: dict[str, Mapping[str, Reproduction]] = {}
 
-    def reopened(self, path: Path) -> ResultsFolder:
+    def reopen(self, path: Path) -> ResultsFolder:
         """A folder with its records as they are now, and what people wrote as it was read here."""
         return ResultsFolder(path, self.registry, literature=self.literature)
 
@@ -175,7 +175,7 @@ class ResultsFolder:
         self, by_cell: Mapping[CellName, Sequence[Record]]
     ) -> frozenset[CellName]:
         """The cells that were measured with other settings than their method has now."""
-        methods = {method: composed(method, self.registry) for method, _ in by_cell}
+        methods = {method: compose_method(method, self.registry) for method, _ in by_cell}
         return frozenset(
             name
             for name, records in by_cell.items()
@@ -199,7 +199,7 @@ class ResultsFolder:
     @cached_property
     def records_by_files(self) -> Results:
         """The records, with those under another name for the files of a registered encoder."""
-        return with_registered(self.records, self.registry)
+        return add_registered_ids(self.records, self.registry)
 
     # What people wrote
 
@@ -282,7 +282,7 @@ class ResultsFolder:
         )
 
     @cached_property
-    def reproduced(self) -> tuple[Reproduction, ...]:
+    def all_reproductions(self) -> tuple[Reproduction, ...]:
         """Every cell of every published table against the records."""
         return tuple(
             cell for t in self.tables for cell in self.reproductions(t).values()
@@ -318,7 +318,7 @@ class ResultsFolder:
         return read_comparisons(self.path)
 
     @cached_property
-    def compared(
+    def compared_references(
         self,
     ) -> tuple[
         tuple[conformance.Reference, tuple[conformance.ReferenceScore, ...]], ...
@@ -337,7 +337,7 @@ class ResultsFolder:
     @cached_property
     def confirmations(self) -> conformance.Confirmations:
         """The procedures by which every score of a reference equals ours, with these references."""
-        scores = (score for _, compared in self.compared for score in compared)
+        scores = (score for _, compared in self.compared_references for score in compared)
         return conformance.confirmed(scores, self.records, self.registry)
 
     def explain(self, name: str, mine: float | None = None) -> Explanation:

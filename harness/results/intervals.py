@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 from harness.core.json_text import write_sealed
@@ -19,9 +20,8 @@ from harness.results.layout import RECORDS
 # What was resampled for an interval.
 ITEMS_ALONE = "items"  # of methods without seeds
 SEEDS_AND_ITEMS = "seeds and items"
-ITEMS_AND_NORMAL_P = (
-    "items, normal p"  # p is that of a normal distribution with this interval
-)
+# The items; p is computed from the interval, as if the difference were normal.
+ITEMS_AND_NORMAL_P = "items, normal p"
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
 TaskScore = tuple[str, ScorePath]
@@ -38,11 +38,8 @@ class Contrast:
     @property
     def cells(self) -> tuple[CellName, ...]:
         """Method and task of each measured cell that it compares."""
-        return tuple(
-            (method, task)
-            for method in (self.better, self.worse)
-            for task, _ in self.scores
-        )
+        tasks = [task for task, _ in self.scores]
+        return tuple(product((self.better, self.worse), tasks))
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,8 @@ class Interval:
         low: The lower end of the 95 % interval.
         high: The upper end.
         p: The two-sided p of no difference.
-        by: What was resampled: `ITEMS_ALONE`, `SEEDS_AND_ITEMS`, or
-            `ITEMS_AND_NORMAL_P` for a p that was computed later, from the interval.
+        by: What was resampled: `ITEMS_ALONE`, `SEEDS_AND_ITEMS` or
+            `ITEMS_AND_NORMAL_P`.
         resamples: How many resamples there were.
         seed: The seed of the bootstrap.
     """
@@ -89,12 +86,16 @@ def intervals_file(results: Path) -> Path:
 def read_intervals(results: Path) -> Intervals:
     """Every stored interval; none where there is no file. Raises DataError for another file."""
     path = intervals_file(results)
-    rows = read_sealed(StoredIntervals, path).intervals if path.exists() else ()
-    return {interval.contrast: interval for interval in rows}
+    if not path.exists():
+        return {}
+    intervals = read_sealed(StoredIntervals, path).intervals
+    return {interval.contrast: interval for interval in intervals}
 
 
 def write_intervals(results: Path, intervals: Intervals) -> None:
     """Store intervals in the order of their contrasts; a file that has them is left alone."""
-    rows = tuple(intervals[contrast] for contrast in sorted(intervals, key=repr))
-    if rows:
-        write_sealed(intervals_file(results), asdict(StoredIntervals(rows)))
+    if not intervals:
+        return
+    in_order = [intervals[contrast] for contrast in sorted(intervals, key=repr)]
+    stored = StoredIntervals(tuple(in_order))
+    write_sealed(intervals_file(results), asdict(stored))

@@ -1,4 +1,9 @@
-"""Published tables read from TOML files: what each file has to hold, and cells by name."""
+"""Published tables read from TOML files: what each file has to hold, and cells by name.
+
+The types of `Table`, `Row` and `Column` say most of what a file has to hold. The last
+part of this module checks the rest: words of closed lists, keys that contradict each
+other, numbers that are none.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ TABLE_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 # The keys of a row that hold a value for each column.
 KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")
-KEYS_OF_NUMBERS = ("values", "sd", "median")
+KEYS_OF_NUMBERS = ("values", "sd", "median")  # of these, the ones that hold numbers
 
 
 def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, ...]:
@@ -36,14 +41,16 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
 
     Args:
         folder: The folder of the files.
-        registry: Adds its encoders by hand to the names that tables may use; all others
-            are those that come with the harness.
+        registry: Encoders that were given by hand are taken from it; all other names
+            that tables may use are those that come with the harness.
 
     Raises:
         DataError: There is no table, one is there twice, or a table names an unknown
             method or task.
     """
-    known = load_registry().with_encoders(registry.by_hand.values() if registry else ())
+    known = load_registry()
+    if registry is not None:
+        known = known.with_encoders(registry.by_hand.values())
     tables: dict[tuple[str, str], Table] = {}
     for path in sorted(folder.glob("*.toml")):
         table = load_table(path)
@@ -51,7 +58,7 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
         first = tables.setdefault((table.paper, table.table), table)
         if first is not table:
             raise DataError(
-                f"{table.id}.toml: {table.paper}, {table.table} also stands in {first.id}"
+                f"{table.id}.toml: {table.paper}, {table.table} is also in {first.id}"
             )
     if not tables:
         raise DataError(
@@ -75,9 +82,9 @@ def published_table(name: str, tables: Sequence[Table]) -> Table:
 
 def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
     """The cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
-    table_name, _, rest = name.partition("/")
+    table_name, _, row_and_column = name.partition("/")
     table = published_table(table_name, tables)
-    row, _, column = rest.partition("/")
+    row, _, column = row_and_column.partition("/")
     remedy = f"; harness list cells {table.id} shows TABLE/ROW/COLUMN"
     cells: dict[str, dict[str, PublishedCell]] = {}
     for cell in table.cells:
@@ -118,30 +125,51 @@ def _require_known_names(table: Table, registry: Registry) -> None:
             raise DataError(f"{table.id}.toml, {place}: {error}") from None
 
 
-# What the types of the fields allow and a table does not. A fault is a place and a
-# sentence.
+# What the types of the fields allow and a table does not
 
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:
-    """Every fault of a table; a place is empty, or names a column or a row."""
-    if table.scale not in (1, 100):
-        yield "", f"scale: wanted 1 or 100, found {table.scale}"
-    yield from (("", fault) for fault in _repeated_ids("column", table.columns))
-    yield from (("", fault) for fault in _repeated_ids("row", table.rows))
+    """Every fault of a table: its place, which is empty for the table itself, and a sentence."""
     words = _closed_lists(table)
-    yield from (("", fault) for fault in _unknown_words(table, words))
+    for fault in _table_faults(table, words):
+        yield "", fault
     for column in table.columns:
-        place = f", column {column.id}"
-        yield from ((place, fault) for fault in _unknown_words(column, words))
-        if sum(map(bool, (column.task, column.average_of, column.why_not))) != 1:
-            yield place, "wanted exactly one of task, average_of and why_not"
+        for fault in _column_faults(column, words):
+            yield f", column {column.id}", fault
+    # In these keys of a row, each name is a column.
     columns = [column.id for column in table.columns]
     words_of_rows = {**words, **dict.fromkeys(KEYS_BY_COLUMN, columns)}
     for row in table.rows:
-        place = f", row {row.id}"
-        yield from ((place, fault) for fault in _unknown_words(row, words_of_rows))
-        yield from ((place, fault) for fault in _row_faults(row, table))
-        yield from ((place, fault) for fault in _number_faults(row, table))
+        for fault in _row_faults(row, table, words_of_rows):
+            yield f", row {row.id}", fault
+
+
+def _table_faults(table: Table, words: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Faults of a table itself."""
+    if table.scale not in (1, 100):
+        yield f"scale: wanted 1 or 100, found {table.scale}"
+    yield from _repeated_ids("column", table.columns)
+    yield from _repeated_ids("row", table.rows)
+    yield from _unknown_words(table, words)
+
+
+def _column_faults(
+    column: Column, words: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """Faults of a column."""
+    yield from _unknown_words(column, words)
+    kinds = [column.task, column.average_of, column.why_not]
+    if len([kind for kind in kinds if kind]) != 1:
+        yield "wanted exactly one of task, average_of and why_not"
+
+
+def _row_faults(
+    row: Row, table: Table, words: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """Faults of a row and its numbers."""
+    yield from _unknown_words(row, words)
+    yield from _contradictions(row, table)
+    yield from _number_faults(row, table)
 
 
 def _repeated_ids(
@@ -150,7 +178,7 @@ def _repeated_ids(
     counts = Counter(entry.id for entry in entries)
     for name, count in counts.items():
         if count > 1:
-            yield f"{kind} id {name!r} stands twice"
+            yield f"{kind} id {name!r} is there twice"
 
 
 def _closed_lists(table: Table) -> dict[str, Collection[str]]:
@@ -168,18 +196,20 @@ def _closed_lists(table: Table) -> dict[str, Collection[str]]:
 def _unknown_words(
     level: Table | Column | Row, words: Mapping[str, Collection[str]]
 ) -> Iterator[str]:
-    """An id that is none, and the first unknown word of each key."""
+    """An id that is none, and the first unknown word of each key that has a closed list."""
     if not TABLE_ID.fullmatch(level.id):
         yield f"{level.id!r} is no id: lower-case letters and digits between - or ."
     for key, allowed in words.items():
         value = getattr(level, key, None)
-        given = [value] if isinstance(value, str) else value or ()
-        unknown = [name for name in given if name not in allowed]
+        if value is None:
+            continue
+        names = [value] if isinstance(value, str) else value
+        unknown = [name for name in names if name not in allowed]
         if unknown:
             yield f"{key}: wanted one of {', '.join(allowed)}, found {unknown[0]!r}"
 
 
-def _row_faults(row: Row, table: Table) -> Iterator[str]:
+def _contradictions(row: Row, table: Table) -> Iterator[str]:
     """Keys of a row that contradict each other."""
     if bool(row.method) == bool(row.why_not):
         yield "wanted exactly one of method and why_not"
@@ -195,8 +225,7 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
     if not row.values:
         yield "values: wanted at least one number, found none"
     has_spread = bool(row.sd or row.sd_row)
-    runs = row.n or 0
-    if has_spread and runs < 2:
+    if has_spread and (row.n is None or row.n < 2):
         yield "n: a standard deviation needs two runs or more"
 
 

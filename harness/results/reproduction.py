@@ -87,7 +87,7 @@ def reproduce(
     """Compare a published cell with the records of its method on its tasks."""
     if cell.why_not is not None:
         return Reproduction(cell=cell, verdict=Verdict(CellState(cell.why_not.state)))
-    method = composed(cell.method, registry)
+    method = compose_method(cell.method, registry)
     path = score_path(cell.metric, cell.aggregation)
     measured = [
         seed_scores(str(cell.method), task, path, results, registry)
@@ -128,7 +128,7 @@ def reproduce(
     )
 
 
-def composed(identifier: str | None, registry: Registry) -> Method | None:
+def compose_method(identifier: str | None, registry: Registry) -> Method | None:
     """The method of an id, if there is one that the registry can compose."""
     try:
         return registry.parse(identifier) if identifier else None
@@ -148,7 +148,7 @@ def seed_scores(
     identifier: str, task: str, path: ScorePath, results: Results, registry: Registry
 ) -> SeedScores:
     """The scores of a cell by seed; none where its records are of other settings."""
-    records, method = results.records(identifier, task), composed(identifier, registry)
+    records, method = results.records(identifier, task), compose_method(identifier, registry)
     if is_stale(records, method):
         return SeedScores({}, state=CellState.STALE)
     if any(

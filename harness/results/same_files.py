@@ -17,7 +17,7 @@ from harness.registry import Registry, load_registry
 from harness.results.index import CellName, Results
 from harness.results.layout import COMMITTED
 from harness.results.records import Store
-from harness.results.reproduction import MEASURED_AS, composed
+from harness.results.reproduction import MEASURED_AS, compose_method
 
 FILE_DIGESTS = (
     "weights",
@@ -84,14 +84,14 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
         return None
     given = base_name(record.method.partition(".")[0])
     identifier = registered.name + record.method.removeprefix(given)
-    method = composed(identifier, registry)
+    method = compose_method(identifier, registry)
     if method is None:
         return None
     facts = {**record.facts, MEASURED_AS: record.method}
     return replace(record, method=identifier, identity=method.identity, facts=facts)
 
 
-def with_registered(results: Results, registry: Registry) -> Results:
+def add_registered_ids(results: Results, registry: Registry) -> Results:
     """The records; those with a registered encoder's files are there under its ids, too.
 
     A cell that has records of its own keeps these; of several encoders with the same

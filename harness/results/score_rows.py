@@ -1,9 +1,12 @@
-"""Scores as rows of a data frame, each with the number that is published for it."""
+"""Scores as rows of a data frame, each with the number that is published for it.
+
+The columns of a row are the fields of `ScoreRow`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.core.environment import extra
@@ -14,10 +17,10 @@ from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_path
 from harness.results.layout import is_packaged, papers_of
-from harness.results.published import EVIDENCE, Table, score_path
+from harness.results.published import EVIDENCE, PublishedCell, Table, score_path
 from harness.results.published_tables import load_tables
 from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
-from harness.results.same_files import with_registered
+from harness.results.same_files import add_registered_ids
 from harness.results.verdict import CellState
 from harness.tasks.releases import release_of
 
@@ -32,44 +35,44 @@ class ScoreRow:
         pooling: The pooling.
         post: The post-processors in their order, joined by `+`; empty without any.
         fit_on: The corpus that they are fitted on; empty without any.
-        transductive: Whether that holds the very sentences that are scored.
+        transductive: Whether this corpus holds the very sentences that are scored.
         task: The task.
         seed: The seed of the fits; of a family, the seed of the training.
         metric: The metric: `spearman`, `pearson`, `auc`, `accuracy` and others.
         aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of
-            a subset; empty for a metric without any. Of quartiles and word frequency
-            the names of both parts, as in `lower/1` and `k=3/all`.
+            a subset; empty for a metric without any. A score by quartiles or by word
+            frequency has the names of both parts, as in `lower/1` and `k=3/all`.
         state: `measured`; `stale` if the method has other settings now; or why the
             score is undefined.
-        score: In points (x100), but for alignment and uniformity, and what describes
-            the vectors of words or their spectrum; None is undefined.
-        coverage: The share of tokens that have a vector, of word vectors; None for
-            other encoders.
+        score: In points (x100), but for alignment and uniformity and for the numbers
+            that describe word vectors or their spectrum; None is undefined.
+        coverage: The share of tokens that have a word vector; None for encoders without
+            word vectors.
         pairs: How many pairs, or labelled sentences, were scored.
-        published: The number that is published under this protocol, in points. Where
-            there are several, the one whose protocol is known best, then the first by
-            its table's name.
+        published: The number that is published under this protocol, in points. Of
+            several it is the one whose protocol is known best, and of these the first
+            by its table's name.
         published_in: Its TABLE/ROW/COLUMN, as `harness explain` takes it.
         evidence: How its protocol is known: confirmed, code, paper or inferred.
         difference: Measured minus published, in points, over all seeds.
-        verdict: The verdict on it, over all seeds.
+        verdict: The verdict on the difference, over all seeds.
         encode_seconds: Seconds of encoding the sentences, when they were first encoded.
         fit_seconds: Seconds of fitting.
         apply_seconds: Seconds of applying what was fitted.
         score_seconds: Seconds of scoring.
-        sentences_per_second: Of encoding.
+        sentences_per_second: Sentences that were encoded in a second.
         peak_memory_mb: The most memory that the process took, in MiB.
         device: Where the sentences were encoded.
-        dtype: In which numbers they were encoded, as `float32`.
+        dtype: The type of numbers in which they were encoded, as `float32`.
         threads: Threads of the machine that the run used.
         harness: The version of the harness.
         commit: Its commit; None outside a checkout.
         data: The digest of the pairs.
-        release: Which public version of the data set they are, where there are several:
-            `senteval`, `retokenised` or `other data`; None where there is one.
+        release: The public version of the data set that the pairs are of, if it has
+            several: `senteval`, `retokenised` or `other data`; None if it has one.
         weights: The digest of the encoder's weights.
-        plugin: The plug-ins whose code has a part in the score, and which of them are
-            not loaded here.
+        plugin: The plug-ins whose code has a part in the score, with a note at those
+            that are not loaded here.
         source: `packaged` for a record that comes with the harness, `own` for any
             other.
     """
@@ -116,8 +119,8 @@ def folder_rows(
 ) -> list[ScoreRow]:
     """The rows of everything that a results folder reads: its own records, then packaged ones.
 
-    The records of each folder are compared with the tables of that folder. Which scores
-    have rows is told by `score_rows`.
+    The records of each folder are compared with the tables of that folder. For
+    `every_score` and `published_too` see `score_rows`.
     """
     rows: list[ScoreRow] = []
     for path in folder.folders:
@@ -125,7 +128,12 @@ def folder_rows(
         source = "packaged" if is_packaged(path) else "own"
         results = folder.records_of(path)
         rows += score_rows(
-            results, tables, folder.registry, every_score, source, published_too
+            results,
+            tables,
+            folder.registry,
+            every_score=every_score,
+            source=source,
+            published_too=published_too,
         )
     return rows
 
@@ -165,38 +173,53 @@ def score_rows(
 
 
 def _paths(record: Record, main: ScorePath) -> list[ScorePath]:
-    """The paths of a record's scores; the main one is first where it is not among the scores."""
+    """The paths of a record's scores; a main score that it lacks is the first."""
     paths = [*score_paths(record.scores)]
-    return paths if main in paths else [main, *paths]
+    if main in paths:
+        return paths
+    return [main, *paths]
 
 
 def _published_by_score(
     results: Results, tables: Iterable[Table], registry: Registry
 ) -> Mapping[tuple[str, str, ScorePath], Reproduction]:
-    """The published number of each method, task and path: of several the best known protocol."""
-    named = with_registered(results, registry)
-    evidence = [*EVIDENCE, None]
-    cells = [cell for table in tables for cell in table.cells]
-    cells.sort(key=lambda cell: evidence.index(cell.evidence))
+    """The published number of each measured score, by method, task and path.
+
+    If a score has several published numbers, the one with the best evidence is taken.
+    """
+    results = add_registered_ids(results, registry)
+    cells: list[PublishedCell] = []
+    for table in tables:
+        cells += table.cells
+    best_first = [*EVIDENCE, None]
+    cells.sort(key=lambda cell: best_first.index(cell.evidence))
     published: dict[tuple[str, str, ScorePath], Reproduction] = {}
     for cell in cells:
-        records = named.records(str(cell.method), str(cell.task))
+        records = results.records(str(cell.method), str(cell.task))
         if not records or not cell.published:
             continue
-        identifier = str(records[0].facts.get(MEASURED_AS, cell.method))
-        score = (identifier, str(cell.task), score_path(cell.metric, cell.aggregation))
+        # The rows have the id that a cell was measured under.
+        method = str(records[0].facts.get(MEASURED_AS, cell.method))
+        path = score_path(cell.metric, cell.aggregation)
+        score = (method, str(cell.task), path)
         if score not in published:
-            published[score] = reproduce(cell, named, registry)
+            published[score] = reproduce(cell, results, registry)
     return published
 
 
 def plugins_behind(record: Record) -> str | None:
-    """The plug-ins of a record by name and version, and whether they are loaded in this process."""
-    named = []
+    """The plug-ins of a record by name and version, with a note at those that are not loaded.
+
+    Which plug-ins this process has loaded is read from `harness.core.provenance`. None
+    for a record without plug-ins.
+    """
+    plugins = []
     for name, version in record.facts.get("plugins", {}).items():
         plugin = f"{name} {version}".strip()
-        named.append(plugin if name in PLUGINS else f"{plugin} (not loaded)")
-    return ", ".join(named) or None
+        if name not in PLUGINS:
+            plugin += " (not loaded)"
+        plugins.append(plugin)
+    return ", ".join(plugins) or None
 
 
 def _row(
@@ -206,11 +229,12 @@ def _row(
     source: str,
     is_stale: bool,
 ) -> ScoreRow:
+    """The row of one score of a record, with the number that is published for it."""
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
     score = score_at(record.scores, path)
     facts, timings, environment = record.facts, record.timings, record.environment
-    dtypes = dict.fromkeys(encoding["dtype"] for encoding in facts.get("encoding", []))
-    return ScoreRow(
+    dtypes = [encoding["dtype"] for encoding in facts.get("encoding", [])]
+    row = ScoreRow(
         method=record.method,
         encoder=parts.encoder,
         pooling=parts.pooling,
@@ -225,11 +249,11 @@ def _row(
         score=score,
         coverage=facts.get("coverage"),
         pairs=record.pairs,
-        published=published.cell.points if published else None,
-        published_in=published.cell.id if published else None,
-        evidence=published.cell.evidence if published else None,
-        difference=published.verdict.difference if published else None,
-        verdict=str(published.state) if published else None,
+        published=None,
+        published_in=None,
+        evidence=None,
+        difference=None,
+        verdict=None,
         encode_seconds=timings.get("encode"),
         fit_seconds=timings.get("fit"),
         apply_seconds=timings.get("apply"),
@@ -237,7 +261,7 @@ def _row(
         sentences_per_second=facts.get("sentences_per_second"),
         peak_memory_mb=facts.get("peak_memory_mb"),
         device=environment.get("device"),
-        dtype=", ".join(dtypes) or None,
+        dtype=", ".join(dict.fromkeys(dtypes)) or None,
         threads=environment.get("threads"),
         harness=environment.get("harness"),
         commit=environment.get("commit"),
@@ -247,25 +271,36 @@ def _row(
         plugin=plugins_behind(record),
         source=source,
     )
+    if published is None:
+        return row
+    return replace(
+        row,
+        published=published.cell.points,
+        published_in=published.cell.id,
+        evidence=published.cell.evidence,
+        difference=published.verdict.difference,
+        verdict=str(published.state),
+    )
 
 
 def _state(record: Record, path: ScorePath, score: float | None, is_stale: bool) -> str:
-    """`measured`, or why a score is none to use."""
+    """`measured`, or why the score cannot be used."""
+    if score is not None and is_stale:
+        return str(CellState.STALE)
     if score is not None:
-        return str(CellState.STALE) if is_stale else "measured"
-    reason = record.facts.get("undefined")
+        return "measured"
+    reason = record.facts.get("undefined")  # why the main score is undefined
     if reason and path == main_path(record.scores):
         return f"{CellState.UNDEFINED}: {reason}"
     return str(CellState.UNDEFINED)
 
 
-# The type of a column by the type of its field; a column of whole numbers may have
-# holes.
+# The pandas type of a column by the type of its field; `Int64` can hold missing values.
 COLUMN_TYPES = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
 
 
 def to_frame(rows: Sequence[ScoreRow]) -> Any:
-    """A `pandas.DataFrame` with a column for each field, typed by it, even where there is no row.
+    """A `pandas.DataFrame` with a column for each field, whose type it has even without rows.
 
     Raises UsageError if pandas is not installed.
     """
@@ -273,7 +308,8 @@ def to_frame(rows: Sequence[ScoreRow]) -> Any:
         import pandas
     columns = {}
     for field in fields(ScoreRow):
-        column_type = COLUMN_TYPES[str(field.type).partition(" ")[0]]
+        field_type = str(field.type).removesuffix(" | None")
+        column_type = COLUMN_TYPES[field_type]
         values = [getattr(row, field.name) for row in rows]
         columns[field.name] = pandas.array(values, dtype=column_type)
     return pandas.DataFrame(columns)

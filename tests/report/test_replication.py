@@ -19,7 +19,13 @@ from harness.core.types import Record
 from harness.report.bibtex import entries
 from harness.report.replication import claims_by_size, claims_page
 from harness.results.claim_tests import ClaimOutcome, ClaimTests, Decision, decide
-from harness.results.claims import Claim, Claims, address, read_claims, scored
+from harness.results.claims import (
+    Claim,
+    Claims,
+    read_claims,
+    score_columns,
+    score_of_column,
+)
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import SeedScores, mean_over_tasks
@@ -329,7 +335,7 @@ def test_p_over_seeds_is_welchs(a, b):
 
 def test_a_column_may_have_a_metric_of_its_own():
     lexical = load_table(COMMITTED / "papers" / "bert-flow.t6.toml")
-    assert [address(lexical, column) for column in scored(lexical)] == [
+    assert [score_of_column(lexical, column) for column in score_columns(lexical)] == [
         ("lexical", ("edit_distance",)),
         ("lexical", ("gold_similarity",)),
     ]

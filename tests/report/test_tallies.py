@@ -51,7 +51,7 @@ def test_scores_of_other_programs_beside_ours_are_golden(approved):
 
 def test_programs_of_authors_and_libraries_are_counted_apart(tmp_path):
     folder = results_folder(tmp_path, registry(FakeConfig()), Results({}))
-    folder.compared = COMPARED
+    folder.compared_references = COMPARED
     _, authors, libraries, _ = tallies(folder)
     assert (authors.number, authors.total) == ("1", "of 2")
     assert "authors" in authors.what

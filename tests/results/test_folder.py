@@ -36,7 +36,7 @@ def test_a_folder_without_questions_asks_nothing(tmp_path):
     assert folder.papers == tmp_path / "papers"
     assert [table.id for table in folder.tables] == ["sif.t1"]
     assert folder.claims is None
-    assert (*folder.traps, *folder.searches, *folder.references, *folder.compared) == ()
+    assert (*folder.traps, *folder.searches, *folder.references, *folder.compared_references) == ()
 
 
 def test_a_record_of_other_settings_is_stale_and_no_number(tmp_path):
@@ -55,7 +55,7 @@ def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):
     record = next(Store(Path(COMMITTED)).records())
     folder.store.promote([record])
     assert not folder.records.methods
-    assert folder.reopened(tmp_path).records.methods == (record.method,)
+    assert folder.reopen(tmp_path).records.methods == (record.method,)
 
 
 # Several folders that are read as one

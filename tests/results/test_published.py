@@ -250,7 +250,7 @@ def test_a_folder_without_tables_and_a_table_in_two_files_are_refused(tmp_path):
     small(tmp_path)
     assert load_tables(tmp_path)
     (tmp_path / "other.toml").write_text(SMALL, encoding="utf-8")
-    with pytest.raises(DataError, match="also stands in other"):
+    with pytest.raises(DataError, match="is also in other"):
         load_tables(tmp_path)
 
 

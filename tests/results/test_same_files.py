@@ -11,7 +11,7 @@ from harness.results.layout import COMMITTED, papers_of
 from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproduce
-from harness.results.same_files import MEASURED_AS, as_registered, with_registered
+from harness.results.same_files import MEASURED_AS, as_registered, add_registered_ids
 from harness.results.score_rows import score_rows
 
 REGISTRY = load_registry()
@@ -81,11 +81,11 @@ def test_another_file_or_length_is_another_encoder(copy, committed):
 def test_records_of_its_own_stay_the_encoders(copy, committed):
     own = replace(committed, pairs=1)
     both = Results({(ID, TASK): [own], ("mine.mean", TASK): [copy]})
-    assert with_registered(both, REGISTRY) is both
+    assert add_registered_ids(both, REGISTRY) is both
 
 
 def test_each_published_number_is_judged_by_the_copy(copy, tables):
-    results = with_registered(Results({("mine.mean", TASK): [copy]}), REGISTRY)
+    results = add_registered_ids(Results({("mine.mean", TASK): [copy]}), REGISTRY)
     judged = [reproduce(cell, results, REGISTRY) for cell in published(tables)]
     assert judged
     for reproduction in judged:

@@ -30,7 +30,7 @@ from harness.results.diagnosis import published_neighbours
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, composed
+from harness.results.reproduction import Reproduction, compose_method
 from harness.results.verdict import CellState
 
 SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
@@ -70,7 +70,7 @@ class _DataMaker:
         """The data; it is made once, since the numbers of texts belong to it."""
         cells: dict[str, JsonFields] = {}
         rows: dict[str, JsonFields] = {}
-        for reproduction in self.folder.reproduced:
+        for reproduction in self.folder.all_reproductions:
             row, _, column = reproduction.cell.id.rpartition("/")
             cells.setdefault(row, {})[column] = self._cell(reproduction)
             if row not in rows:
@@ -106,7 +106,7 @@ class _DataMaker:
     def _row(self, cell: PublishedCell) -> JsonFields:
         """What the numbers of a row share: label, training data, fit corpus, evidence, papers."""
         row = cell.row
-        method = composed(row.method, self.registry)
+        method = compose_method(row.method, self.registry)
         training_data = "" if row.model_free else training_data_in_words(row, method)
         confirmations = self.folder.confirmations
         reference = confirmed_by(cell, confirmations, self.results, self.registry)
@@ -199,7 +199,7 @@ class _DataMaker:
 
     def _method(self, name: str) -> JsonFields:
         """Training data, note and papers of a method; nothing where the registry has none."""
-        method = composed(name, self.registry)
+        method = compose_method(name, self.registry)
         if method is None:
             return {}
         return _without_empty(

@@ -117,7 +117,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
         "code": in_code,
         "address": picture_address,
     }
-    cells = folder.reproduced
+    cells = folder.all_reproductions
     total = count(cells)
     exact = (CellState.EXACT, CellState.CONSISTENT)
     shown_boards = list(boards(folder))
