@@ -26,7 +26,7 @@ from harness.results.reproduction import (
     low_coverage,
     reproduce,
 )
-from harness.results.same_files import as_registered, add_registered_ids
+from harness.results.same_files import add_registered_ids, as_registered
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")

@@ -24,7 +24,12 @@ from harness.report.sentences import (
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, compose_method, is_stale, reproduce
+from harness.results.reproduction import (
+    Reproduction,
+    compose_method,
+    is_stale,
+    reproduce,
+)
 
 NOT_MEASURED_HERE = "nothing was measured here"
 MOST_COMMITS = (

@@ -58,8 +58,12 @@ def pictures(folder: ResultsFolder) -> dict[str, Picture]:
     """Every picture that something was measured for, by its file, in the order of the pages."""
     path = folder.questions / "steps.toml"
     plots = {
-        "published-against-measured": published_against_measured(folder.all_reproductions),
-        "protocol-steps": protocol_steps(path, folder.all_reproductions, folder.records),
+        "published-against-measured": published_against_measured(
+            folder.all_reproductions
+        ),
+        "protocol-steps": protocol_steps(
+            path, folder.all_reproductions, folder.records
+        ),
     }
     return {
         f"tables/{name}.svg": picture(figure, plot, folder.records)

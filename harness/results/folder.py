@@ -46,7 +46,12 @@ from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap
 from harness.results.records import Cell, Store, read_similarities
-from harness.results.reproduction import Reproduction, compose_method, is_stale, reproductions
+from harness.results.reproduction import (
+    Reproduction,
+    compose_method,
+    is_stale,
+    reproductions,
+)
 from harness.results.same_files import add_registered_ids
 from harness.results.settings import (
     PublishedNumber,
@@ -175,7 +180,9 @@ class ResultsFolder:
         self, by_cell: Mapping[CellName, Sequence[Record]]
     ) -> frozenset[CellName]:
         """The cells that were measured with other settings than their method has now."""
-        methods = {method: compose_method(method, self.registry) for method, _ in by_cell}
+        methods = {
+            method: compose_method(method, self.registry) for method, _ in by_cell
+        }
         return frozenset(
             name
             for name, records in by_cell.items()
@@ -337,7 +344,9 @@ class ResultsFolder:
     @cached_property
     def confirmations(self) -> conformance.Confirmations:
         """The procedures by which every score of a reference equals ours, with these references."""
-        scores = (score for _, compared in self.compared_references for score in compared)
+        scores = (
+            score for _, compared in self.compared_references for score in compared
+        )
         return conformance.confirmed(scores, self.records, self.registry)
 
     def explain(self, name: str, mine: float | None = None) -> Explanation:

@@ -148,7 +148,10 @@ def seed_scores(
     identifier: str, task: str, path: ScorePath, results: Results, registry: Registry
 ) -> SeedScores:
     """The scores of a cell by seed; none where its records are of other settings."""
-    records, method = results.records(identifier, task), compose_method(identifier, registry)
+    records, method = (
+        results.records(identifier, task),
+        compose_method(identifier, registry),
+    )
     if is_stale(records, method):
         return SeedScores({}, state=CellState.STALE)
     if any(

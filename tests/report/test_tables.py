@@ -133,7 +133,9 @@ def folder(tmp_path):
 
 
 def test_the_synthetic_table_holds_every_word_that_a_cell_can_have(folder):
-    assert {cell.state for cell in folder.all_reproductions} == set(CellState) - ELSEWHERE
+    assert {cell.state for cell in folder.all_reproductions} == set(
+        CellState
+    ) - ELSEWHERE
 
 
 @pytest.mark.parametrize(

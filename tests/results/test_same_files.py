@@ -11,7 +11,7 @@ from harness.results.layout import COMMITTED, papers_of
 from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproduce
-from harness.results.same_files import MEASURED_AS, as_registered, add_registered_ids
+from harness.results.same_files import MEASURED_AS, add_registered_ids, as_registered
 from harness.results.score_rows import score_rows
 
 REGISTRY = load_registry()
