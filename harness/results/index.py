@@ -15,11 +15,11 @@ from harness.core.types import Record, Task
 from harness.results.records import Store, encode
 from harness.results.verdict import CellState
 
-NOT_MEASURED = (
-    "not measured"  # of what is no published cell: a claim, a training, a ratio
-)
+# The state of what is no published cell: a claim, a training, a ratio.
+NOT_MEASURED = "not measured"
 CellName = tuple[str, str]  # a method's id and a task's name
 DIGEST_DIGITS_SHOWN = 12  # hexadecimal digits of a digest that a message shows
+MISSING = "–"  # the state of an average over cells of which one has no score
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,20 @@ class Value:
     def __str__(self) -> str:
         if self.mean is None:
             return self.state
-        return (
-            f"{self.mean:.2f}"
-            if self.sd is None
-            else f"{self.mean:.2f} ± {self.sd:.2f}"
-        )
+        if self.sd is None:
+            return f"{self.mean:.2f}"
+        return f"{self.mean:.2f} ± {self.sd:.2f}"
 
 
 @dataclass(frozen=True)
 class SeedScores:
-    """A method's scores by seed, in points (None: undefined); without any, why there are none."""
+    """The scores of a method by seed.
+
+    Attributes:
+        scores: The score of each seed, in points; None is undefined.
+        seeded: Whether another seed can give another score.
+        state: Why there are no scores, where there are none.
+    """
 
     scores: Mapping[int, float | None]
     seeded: bool = False
@@ -52,11 +56,9 @@ class SeedScores:
     @property
     def value(self) -> Value:
         """Mean and spread over the seeds, or the state."""
-        return (
-            value([*self.scores.values()])
-            if self.scores
-            else Value(None, state=self.state)
-        )
+        if not self.scores:
+            return Value(None, state=self.state)
+        return value([*self.scores.values()])
 
     def __str__(self) -> str:
         if self.seeded and self.scores:
@@ -73,10 +75,8 @@ def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
         common_seeds &= task.scores.keys()
     means: dict[int, float | None] = {}
     for seed in sorted(common_seeds):
-        scores = [task.scores[seed] for task in tasks]
-        defined = [score for score in scores if score is not None]
-        means[seed] = fmean(defined) if len(defined) == len(scores) else None
-    return SeedScores(means, any(task.seeded for task in tasks), state="–")
+        means[seed] = average([Value(task.scores[seed]) for task in tasks]).mean
+    return SeedScores(means, any(task.seeded for task in tasks), state=MISSING)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ class Results:
         by_cell: The records of each cell, one a seed.
         packaged: The methods all of whose records come with the harness.
         stale: The cells that were measured with settings of an older version.
-        encoded: The bytes of cells whose digest was taken; a selection shares them.
+        encoded: The bytes of cells whose digest was taken before. `digest` fills this
+            cache, and a selection of records shares it.
     """
 
     by_cell: Mapping[CellName, Sequence[Record]]
@@ -128,7 +129,7 @@ class Results:
 
     @cached_property
     def by_task(self) -> Mapping[str, Sequence[str]]:
-        """The methods that have a record of each task."""
+        """The methods that have a record of a task, for each task."""
         methods: dict[str, list[str]] = {}
         for method, task in self.by_cell:
             methods.setdefault(task, []).append(method)
@@ -136,21 +137,28 @@ class Results:
 
     def any_records(self, task: str) -> Sequence[Record]:
         """The records of the first method that has the task; none without one."""
-        methods = self.by_task.get(task, ())
-        return self.records(methods[0], task) if methods else ()
+        methods = self.by_task.get(task)
+        if not methods:
+            return ()
+        return self.records(methods[0], task)
 
     def subsets(self, task: str) -> Sequence[str]:
         """The subsets of a task that records score separately; none without a record."""
         records = self.any_records(task)
-        correlation = records[0].scores.get("spearman") if records else None
-        return tuple(correlation["groups"]) if isinstance(correlation, Mapping) else ()
+        if not records:
+            return ()
+        correlation = records[0].scores.get("spearman")
+        if not isinstance(correlation, Mapping):
+            return ()
+        return tuple(correlation["groups"])
 
     def digest(self) -> str:
         """sha256 over the records, in the order of methods and tasks."""
         digest = hashlib.sha256()
         for cell in sorted(self.by_cell):
             if cell not in self.encoded:
-                self.encoded[cell] = b"".join(map(encode, self.by_cell[cell]))
+                records = self.by_cell[cell]
+                self.encoded[cell] = b"".join(encode(record) for record in records)
             digest.update(self.encoded[cell])
         return digest.hexdigest()
 
@@ -162,10 +170,9 @@ def main_score(scores: ScoreTree) -> tuple[str, float | None]:
 
 
 def main_path(scores: ScoreTree) -> ScorePath:
-    """The path of the score by which a record is known."""
-    for metric in reversed(
-        list(metrics().values())
-    ):  # those of plug-ins are registered last
+    """The path of the score by which a record is known; one empty name if it has none."""
+    # The metrics of plug-ins are registered last, and are looked for first.
+    for metric in reversed([*metrics().values()]):
         if metric.main_score[0] in scores:
             return metric.main_score
     return ("",)
@@ -191,7 +198,7 @@ def average(values: Sequence[Value]) -> Value:
     """The mean over a row; it exists only if every one of its cells does."""
     means = [value.mean for value in values if value.mean is not None]
     if len(means) < len(values):
-        return Value(None, state="–")
+        return Value(None, state=MISSING)
     return Value(fmean(means))
 
 
@@ -200,7 +207,9 @@ def column_value(
 ) -> Value:
     """The value of a method in a column of a table: its only score, or the average of several."""
     values = [results.value(method, task.name, *path) for task, path in scores]
-    return values[0] if len(values) == 1 else average(values)
+    if len(values) == 1:
+        return values[0]
+    return average(values)
 
 
 def methods_by_encoder(methods: Sequence[str]) -> Mapping[str, Sequence[str]]:

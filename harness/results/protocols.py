@@ -25,7 +25,7 @@ class Protocol:
         encoder: The encoder.
         max_length: Its maximum length, where the method's id names one.
         pooling: The pooling.
-        post: The post-processors, each behind a `+`.
+        post: The post-processors, each after a `+`.
         fit_on: The corpus that they are fitted on.
         task: The task, without its text form.
         text: The text form, `raw` or `senteval`.
@@ -78,11 +78,9 @@ class Protocol:
     @property
     def score(self) -> str:
         """The score in a record: `spearman`, or of another similarity `euclidean_spearman`."""
-        return (
-            score_name(self.scored_by, self.metric)
-            if self.has_similarity
-            else self.metric
-        )
+        if not self.has_similarity:
+            return self.metric
+        return score_name(self.scored_by, self.metric)
 
     @property
     def has_similarity(self) -> bool:
@@ -91,13 +89,13 @@ class Protocol:
 
     def differences(self, other: Protocol) -> tuple[str, ...]:
         """The names of the choices in which two protocols differ."""
-        theirs = vars(other)
+        other_choices = vars(other)
         return tuple(
-            name for name, choice in vars(self).items() if choice != theirs[name]
+            name for name, choice in vars(self).items() if choice != other_choices[name]
         )
 
     def procedure(self, subsets: int) -> Protocol:
-        """What two programs have to do alike to give one number, whatever the encoder and data.
+        """The choices in which two programs have to agree, whatever encoder and data they read.
 
         Whitening to any dimension is one kind of post-processing, and a task of fewer
         than two `subsets` has no aggregation.
@@ -117,10 +115,10 @@ class Protocol:
 
 
 def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:
-    """The protocol of a published cell on its task, or on each of those that it averages.
+    """The protocols of a published cell, one for its task or for each task that it averages.
 
-    None where nothing reproduces the cell, or it names a method or task that is not
-    here.
+    There are none if no method reproduces the cell, or if it names a method or task
+    that is not here.
     """
     tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
     if cell.method is None or len(tasks) < len(cell.tasks):

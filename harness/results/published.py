@@ -1,6 +1,9 @@
 """Published tables: printed digits with their protocols.
 
-`published_tables` reads them from files and checks them.
+A `Table` has rows and columns as its file has them; what the file leaves unsaid at one
+level is said at another. A `PublishedCell` is one printed number with all of that
+resolved: its method, task, metric and aggregation. `published_tables` reads tables from
+files and checks them.
 """
 
 from __future__ import annotations
@@ -38,12 +41,12 @@ class Reason:
 
 @cache
 def reasons() -> Mapping[str, Reason]:
-    """The closed list, by id."""
+    """Every reason that there is, by id; read once."""
     rows = read_rows(Reason, Path(__file__).with_name("reasons.toml"), "reason")
     return {reason.id: reason for reason in rows}
 
 
-# Metrics that are scores, by their key in a record, and what else the papers print.
+# Metrics that are scores, by their key in a record, and what else papers print.
 PUBLISHED_SCORES = (
     *CORRELATION_SCORES,
     "auc",
@@ -73,7 +76,22 @@ TextByName = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Column:
-    """One column: exactly one of `task`, `average_of` (ids of columns) and `why_not` (a reason)."""
+    """One column of a table: it has a task, averages other columns, or has a reason.
+
+    Attributes:
+        id: The column's id in the table.
+        label: The printed heading.
+        task: The task whose score the column prints.
+        average_of: The ids of the columns that it averages.
+        why_not: The id of the reason why no task of the harness gives its numbers.
+        metric: The metric, if it is not the table's.
+        aggregation: The aggregation, if it is not the row's or the table's.
+        split: The split that the paper names.
+        file: The file that the number was read from, for `source`.
+        revision: The revision of the data set.
+        note: A note on its numbers.
+        verbatim: Words of the paper, by the key that they explain.
+    """
 
     id: str
     label: str
@@ -91,12 +109,39 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: exactly one of `method` and `why_not`; `values` and the other maps are by column.
+    """One row of a table: it has a method, or a reason why no method reproduces it.
 
-    `n` runs with the standard deviations `sd`, which another row of the table may print
-    (`sd_row`). `statistic` says what a row prints over the runs, if not one run's
-    score. `evidence` is one of `EVIDENCE` and is taken before the table's. `group` is
-    the heading under which the paper prints the row.
+    Maps are by the ids of columns.
+
+    Attributes:
+        id: The row's id in the table.
+        label: The printed label.
+        backbone: The checkpoint of the encoder.
+        fit: The corpus that its post-processors are fitted on, or `none`.
+        supervision: The kind of data that it was trained on.
+        values: The printed numbers.
+        method: The method that reproduces it.
+        why_not: The id of the reason why none does.
+        evidence: How its protocol is known, of `EVIDENCE`; by default the table's.
+        group: The heading under which the paper prints the row.
+        trained_on: The data that the encoder was trained on.
+        model_free: Whether there is no model, as in a row of human agreement.
+        transductive: Whether it is fitted on the sentences that are scored.
+        pooling: The pooling that the paper names.
+        dims: The dimensions that the paper names.
+        aggregation: The aggregation, if it is not the table's.
+        statistic: What the row prints over runs, such as `mean`, or one run's `score`.
+        n: The number of runs.
+        sd: The standard deviations over the runs, as printed.
+        sd_row: The id of the row that prints them, if it is another one.
+        median: The medians over the runs, as printed.
+        methods: The methods of columns whose method is not the row's.
+        tasks: The tasks of columns whose task is not the column's.
+        table: The table of the paper that prints it, if it is not the table's.
+        source: What the numbers were read from, if it is not the table's.
+        note: A note on the row.
+        notes: Notes on its numbers.
+        verbatim: Words of the paper, by the key that they explain.
     """
 
     id: str
@@ -136,7 +181,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """One published table. `id` is the file's stem; `scale` is 100 where points are printed."""
+    """One published table.
+
+    Attributes:
+        id: The stem of its file.
+        paper: The paper.
+        table: The table's name in the paper.
+        title: What the table shows.
+        cite: The key of the paper among the references.
+        source: What the numbers were read from.
+        metric: The metric of its numbers.
+        columns: The columns.
+        rows: The rows.
+        aggregation: The aggregation of its numbers.
+        evidence: How its protocols are known, of `EVIDENCE`.
+        scale: 100 where points are printed, 1 for fractions.
+        notes: Notes on the table.
+        verbatim: Words of the paper, by the key that they explain.
+    """
 
     id: str
     paper: str
@@ -164,7 +226,11 @@ class Table:
         return tuple(cells)
 
     def cell(self, row: Row, column: Column) -> PublishedCell:
-        """A printed number, with what the nearest of column, row and table says of it."""
+        """A printed number with its protocol.
+
+        For each part of it the most specific entry counts: that of the column, then
+        that of the row, then that of the table.
+        """
         value = row.values[column.id]
         metric = column.metric or self.metric
         aggregation = column.aggregation or row.aggregation or self.aggregation
@@ -172,6 +238,8 @@ class Table:
         points = Decimal(value).scaleb(2 if self.scale == 1 else 0)
         sd = self._spreads(row).get(column.id)
         notes = (row.notes.get(column.id), row.note, column.note)
+        tasks_of_average = [self._task(row, name) for name in column.average_of]
+        source = row.source or self.source
         place = f"{self.paper}, {row.table or self.table}"
         return PublishedCell(
             table=self,
@@ -181,7 +249,7 @@ class Table:
             value=value,
             in_points=f"{points:f}" if metric in PUBLISHED_SCORES else None,
             task=self._task(row, column.id),
-            average_of=tuple(self._task(row, name) or "" for name in column.average_of),
+            average_of=tuple(task or "" for task in tasks_of_average),
             metric=metric,
             aggregation=AGGREGATION_OF[aggregation] if aggregation else None,
             method=None if why_not else row.methods.get(column.id, row.method),
@@ -189,7 +257,7 @@ class Table:
             evidence=None if why_not else row.evidence or self.evidence,
             notes=tuple(note for note in notes if note),
             sd=None if sd is None else float(sd) * (100 // self.scale),
-            source=(row.source or self.source).replace("{file}", str(column.file)),
+            source=source.replace("{file}", str(column.file)),
             place=place.replace("{file}", str(column.file)),
         )
 
@@ -223,8 +291,8 @@ class PublishedCell:
         column: Its column.
         id: `TABLE/ROW/COLUMN`.
         value: The printed digits.
-        in_points: The digits with the point moved where a fraction is printed; None: no
-            score.
+        in_points: The digits in points: where a fraction is printed, with the decimal
+            point moved. None for a number that is no score.
         task: The task; None in an average and where no task fits.
         average_of: The tasks that an average runs over, in this row's text form.
         metric: A key of a record's scores, or a metric that no record has.
@@ -259,7 +327,7 @@ class PublishedCell:
 
     @property
     def points(self) -> float | None:
-        """The number in points (x100), whatever the table's own scale; None: no score."""
+        """The number in points (x100), whatever the table's scale; None if it is no score."""
         return None if self.in_points is None else float(self.in_points)
 
     @property
@@ -272,21 +340,25 @@ class PublishedCell:
     @property
     def tasks(self) -> tuple[str, ...]:
         """Its task alone, or those that it averages; none where no task fits."""
-        return self.average_of or ((self.task,) if self.task else ())
+        if self.average_of:
+            return self.average_of
+        return (self.task,) if self.task else ()
 
     @property
     def measured_cells(self) -> tuple[CellName, ...]:
         """Method and task of each measured cell that reproduces it; none where no method does."""
-        return tuple((self.method, task) for task in self.tasks) if self.method else ()
+        if not self.method:
+            return ()
+        return tuple((self.method, task) for task in self.tasks)
 
     @property
     def published(self) -> Published | None:
         """The number as a verdict takes it; None where it is no score."""
         if self.in_points is None:
             return None
-        return Published(
-            self.in_points, self.sd, self.row.n if self.sd is not None else None
-        )
+        if self.sd is None:
+            return Published(self.in_points)
+        return Published(self.in_points, sd=self.sd, n=self.row.n)
 
 
 def score_path(metric: str, aggregation: str | None) -> ScorePath:

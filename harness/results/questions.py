@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.core.scores import ScorePath
 from harness.core.toml import read_sealed, read_typed
@@ -95,7 +95,8 @@ class Search:
     def published(self, tables: Mapping[str, Table]) -> list[float | None]:
         """The printed score of every row, in points, from the first task of its table."""
         table = look_up("published table", self.table, tables)
-        column = next(column for column in table.columns if column.task)
+        columns_of_tasks = [column for column in table.columns if column.task]
+        column = columns_of_tasks[0]
         published_rows = {row.id: row for row in table.rows}
         scores: list[float | None] = []
         for row in self.rows:
@@ -114,7 +115,7 @@ def read_searches(folder: Path) -> tuple[Search, ...]:
 
 def read_search(path: Path) -> Search:
     """One search with its trials. Raises DataError that names file and key."""
-    trials: dict[str, tuple[Trial, ...]] = {}
+    trials: dict[str, tuple[Trial, ...]] = {}  # of each command, one a seed
     file = trials_file(path)
     if file.exists():
         trials = read_sealed(dict[str, tuple[Trial, ...]], file)
@@ -153,7 +154,7 @@ class TrapRow:
     """A measured score that shows a trap.
 
     Attributes:
-        what: What is special about it.
+        what: What is special about the score, for people.
         method: The method's id.
         task: The task's name.
         score: The path of the score in the record.
@@ -163,6 +164,18 @@ class TrapRow:
     method: str
     task: str
     score: ScorePath = ("spearman", "all")
+
+
+class TrapValue(NamedTuple):
+    """A row of a trap with its score, and the score's difference from the row it is compared with.
+
+    The difference is in points; None for the row that the others are compared with, and
+    where a score is missing.
+    """
+
+    row: TrapRow
+    value: Value
+    difference: float | None
 
 
 @dataclass(frozen=True)
@@ -185,25 +198,26 @@ class Trap:
     published: tuple[str, ...] = ()
 
     def applies_to(self, cell: PublishedCell) -> bool:
-        """Whether the row of a published number is one of those that the trap is known at."""
+        """Whether a published number is of a row that is known to be confused in this way."""
         names = (f"{cell.table.id}/{cell.row.id}", cell.method or "")
         return any(
             fnmatchcase(name, pattern) for name in names for pattern in self.published
         )
 
-    def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
-        """Every row with its score, and its difference from the first row of its task and score.
+    def values(self, results: Results) -> Iterator[TrapValue]:
+        """Every row with its score and its difference from the first row of its task.
 
-        Where the trap is about which score is taken, from the first row of its task.
+        Unless the trap is about which score is taken, only rows with the same score are
+        compared.
         """
         first_values: dict[tuple[str, ScorePath], Value] = {}
         is_about_scores = "aggregation" in self.about or "metric" in self.about
         for row in self.rows:
             value = results.value(row.method, row.task, *row.score)
             task = row.task.partition(".")[0]
-            compared_with = (task, () if is_about_scores else row.score)
-            base = first_values.setdefault(compared_with, value)
-            if value is base or value.mean is None or base.mean is None:
-                yield row, value, None
-            else:
-                yield row, value, value.mean - base.mean
+            group = (task, () if is_about_scores else row.score)
+            base = first_values.setdefault(group, value)
+            difference = None
+            if value is not base and value.mean is not None and base.mean is not None:
+                difference = value.mean - base.mean
+            yield TrapValue(row=row, value=value, difference=difference)

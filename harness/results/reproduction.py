@@ -1,4 +1,9 @@
-"""Published cells against records: the scores that were measured, and the verdict on them."""
+"""Published cells against records: the scores that were measured, and the verdict on them.
+
+`reproduce` compares one cell. A cell has no verdict if no method is here, if nothing
+was measured, or if it was measured on other data or with other settings: the state says
+which.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,7 @@ class Reproduction:
         cell: The published cell.
         verdict: The verdict, or why there is none.
         scores: The measured scores in points, one a seed.
-        unpinned: The encoder and the corpus behind the scores, where nothing pins them.
+        unpinned: Which of the encoder and the fit corpus have no pin.
         measured_as: The ids that the scores were measured under, where they differ from
             the cell's.
         coverage: The lowest share of the tokens that have a vector; None without word
@@ -66,12 +71,19 @@ class Reproduction:
 
 
 def count(cells: Collection[Reproduction]) -> Counter[str]:
-    """Published cells: all, `runnable` (a method here), `run` (measured), and those by state."""
-    run = [cell for cell in cells if cell.scores]
-    named = [cell for cell in cells if cell.cell.why_not is None]
-    runnable = sum(cell.state is not CellState.NO_METHOD for cell in named)
-    sizes = Counter({"published": len(cells), "runnable": runnable, "run": len(run)})
-    return sizes + Counter(str(cell.state) for cell in run)
+    """How many cells are published, `runnable` (with a method here), `run`, and in each state.
+
+    States are counted among the cells that were run.
+    """
+    counts: Counter[str] = Counter()
+    for cell in cells:
+        counts["published"] += 1
+        if cell.cell.why_not is None and cell.state is not CellState.NO_METHOD:
+            counts["runnable"] += 1
+        if cell.scores:
+            counts["run"] += 1
+            counts[str(cell.state)] += 1
+    return counts
 
 
 def reproductions(
@@ -87,19 +99,19 @@ def reproduce(
     """Compare a published cell with the records of its method on its tasks."""
     if cell.why_not is not None:
         return Reproduction(cell=cell, verdict=Verdict(CellState(cell.why_not.state)))
+    published = cell.published
     method = compose_method(cell.method, registry)
     path = score_path(cell.metric, cell.aggregation)
-    measured = [
+    by_task = [
         seed_scores(str(cell.method), task, path, results, registry)
         for task in cell.tasks
     ]
-    published = cell.published
-    why_none = _why_no_score(cell, method, measured, results)
-    if why_none is not None or published is None:
-        return Reproduction(
-            cell=cell, verdict=Verdict(why_none or CellState.NOT_PUBLISHED)
-        )
-    mean = mean_over_tasks(measured)
+    state = _why_no_score(cell, method, by_task, results)
+    if state is not None:
+        return Reproduction(cell=cell, verdict=Verdict(state))
+    if published is None:
+        return Reproduction(cell=cell, verdict=Verdict(CellState.NOT_PUBLISHED))
+    mean = mean_over_tasks(by_task)
     if not mean.scores:  # no seed has a score of each task
         return Reproduction(cell=cell, verdict=Verdict(CellState.NOT_RUN))
     by_seed = tuple(mean.scores.values())
@@ -108,12 +120,10 @@ def reproduce(
     judged = verdict(published, Measured(by_seed, mean.seeded))
     if judged.state is CellState.UNDEFINED:
         return Reproduction(cell=cell, verdict=judged)
-    records = [
-        record
-        for task in cell.tasks
-        for record in results.records(str(cell.method), task)
-    ]
-    ids = [
+    records: list[Record] = []
+    for task in cell.tasks:
+        records += results.records(str(cell.method), task)
+    other_ids = [
         str(record.facts[MEASURED_AS])
         for record in records
         if MEASURED_AS in record.facts
@@ -123,15 +133,17 @@ def reproduce(
         verdict=judged,
         scores=tuple(score for score in by_seed if score is not None),
         unpinned=unpinned_origins(method, records, registry),
-        measured_as=tuple(dict.fromkeys(ids)),
+        measured_as=tuple(dict.fromkeys(other_ids)),
         coverage=coverage(records),
     )
 
 
 def compose_method(identifier: str | None, registry: Registry) -> Method | None:
-    """The method of an id, if there is one that the registry can compose."""
+    """The method of an id; None if the registry cannot compose it, or there is no id."""
+    if not identifier:
+        return None
     try:
-        return registry.parse(identifier) if identifier else None
+        return registry.parse(identifier)
     except HarnessError:
         return None
 
@@ -147,62 +159,66 @@ def is_stale(records: Iterable[Record], method: Method | None) -> bool:
 def seed_scores(
     identifier: str, task: str, path: ScorePath, results: Results, registry: Registry
 ) -> SeedScores:
-    """The scores of a cell by seed; none where its records are of other settings."""
-    records, method = (
-        results.records(identifier, task),
-        compose_method(identifier, registry),
-    )
+    """The scores of a cell by seed; none where its records are of other settings or data."""
+    records = results.records(identifier, task)
+    method = compose_method(identifier, registry)
     if is_stale(records, method):
         return SeedScores({}, state=CellState.STALE)
-    if any(
-        release_of(task, record.digests.get("data")) == OTHER_DATA for record in records
-    ):
+    releases = [release_of(task, record.digests.get("data")) for record in records]
+    if OTHER_DATA in releases:
         return SeedScores({}, state=CellState.OTHER_DATA)
-    seeded = len(records) > 1 or (method is not None and method.seeded)
-    return SeedScores(
-        {record.seed: score_at(record.scores, path) for record in records}, seeded
-    )
+    scores = {record.seed: score_at(record.scores, path) for record in records}
+    is_seeded = method is not None and method.seeded
+    return SeedScores(scores, seeded=is_seeded or len(records) > 1)
 
 
 def _why_no_score(
     cell: PublishedCell,
     method: Method | None,
-    measured: Sequence[SeedScores],
+    by_task: Sequence[SeedScores],
     results: Results,
 ) -> CellState | None:
-    """Why a cell has no score to judge; None if it has one."""
+    """Why a cell has no score to judge; None if it has a score on each of its tasks."""
     if method is None:
         return CellState.NO_METHOD
-    states = {scores.state for scores in measured if not scores.scores}
-    if measured and CellState.NOT_RUN not in states:
-        if CellState.OTHER_DATA in states:
-            return CellState.OTHER_DATA
-        return CellState.STALE if states else None
-    if _has_other_corpus(cell, results):
-        return CellState.OTHER_CORPUS
-    return CellState.NOT_RUN
+    states = {scores.state for scores in by_task if not scores.scores}
+    if not by_task or CellState.NOT_RUN in states:
+        is_other_corpus = _has_other_corpus(cell, results)
+        return CellState.OTHER_CORPUS if is_other_corpus else CellState.NOT_RUN
+    if CellState.OTHER_DATA in states:
+        return CellState.OTHER_DATA
+    if states:
+        return CellState.STALE
+    return None
 
 
 def _has_other_corpus(cell: PublishedCell, results: Results) -> bool:
-    """Whether the cell was measured with a map that is fitted on a corpus of another name."""
+    """Whether the cell was measured with a map that is fitted on a corpus of another name.
+
+    Only fit corpora count, and not the sentences of the task (`@target`).
+    """
     wanted = MethodId.parse(cell.method or "")
     if wanted is None or wanted.fit_on in (None, *TARGETS):
         return False
-    chain = str(cell.method).partition("@")[0]
+    # An id is its steps, `bert-base.mean+whitening`, and the corpus after an @.
+    wanted_steps = str(cell.method).partition("@")[0]
     for identifier in results.by_task.get(cell.task or "", ()):
-        other_chain, _, corpus = identifier.partition("@")
-        if other_chain == chain and corpus not in (wanted.fit_on, *TARGETS):
+        steps, _, corpus = identifier.partition("@")
+        if steps == wanted_steps and corpus not in (wanted.fit_on, *TARGETS):
             return True
     return False
 
 
 def coverage(records: Iterable[Record]) -> float | None:
     """The lowest share of tokens with a vector; None for records of other encoders."""
-    shares = (record.facts.get("coverage") for record in records)
-    return min((share for share in shares if share is not None), default=None)
+    facts = [record.facts for record in records]
+    shares = [fact["coverage"] for fact in facts if fact.get("coverage") is not None]
+    return min(shares, default=None)
 
 
 def low_coverage(records: Iterable[Record]) -> float | None:
     """The lowest share of tokens with a vector if it is too low, else None."""
     share = coverage(records)
-    return share if share is not None and share < LOW_COVERAGE else None
+    if share is None or share >= LOW_COVERAGE:
+        return None
+    return share

@@ -20,10 +20,10 @@ from harness.results.published_tables import published_cell
 
 @dataclass(frozen=True)
 class Setting:
-    """What a published number depends on, by the names of a protocol's choices.
+    """Everything that a published number depends on, by the names of a protocol's choices.
 
-    Every published number has one, unlike a `Protocol`: averages too, and the rows that
-    no method here reproduces.
+    A `Protocol` is of a method here on one task. Every published number has a setting:
+    averages too, and the rows that no method here reproduces.
 
     Attributes:
         encoder: The encoder's name here; empty where no method here reproduces the row.
@@ -73,11 +73,11 @@ class Setting:
             own_choice = self.choices.get(name)
             if own_choice and choice and choice != own_choice:
                 different[name] = choice
-        # Another kind of post-processing is another post-processor, and not two
-        # differences.
-        kind = different.pop("calibration", None)
-        if kind is not None:
-            different.setdefault("post", kind)
+        # Another kind of post-processing is one difference: that in `post`, where it is
+        # known.
+        calibration = different.pop("calibration", None)
+        if calibration is not None:
+            different.setdefault("post", calibration)
         return different
 
 
@@ -97,7 +97,7 @@ def _aggregation(cell: PublishedCell) -> str:
 
 
 def _common(protocols: Sequence[Protocol], name: str) -> str:
-    """The value that all protocols have; empty where they differ."""
+    """The choice of this name that all protocols share; empty where they differ."""
     values = {getattr(protocol, name) for protocol in protocols}
     return values.pop() if len(values) == 1 else ""
 
@@ -142,7 +142,8 @@ def published_numbers(
 
 # A reader's numbers
 
-ROUNDING_DIFFERENCE = 0.011  # points: the two numbers were rounded differently
+# Points by which two numbers may differ that were rounded differently.
+ROUNDING_DIFFERENCE = 0.011
 COLUMN_AND_NUMBER = re.compile(r"([\w.-]+)=(.*)")
 REPORTED_FRACTION = re.compile(r"[-+]?(0?\.\d{3,}|1\.0+)")
 REPORTED_DIGITS = re.compile(r"[-+]?\d+(\.\d+)?|[-+]?\.\d+")
@@ -171,10 +172,8 @@ class ReportedNumber:
 
     def equals(self, points: float, decimals: int) -> bool:
         """Whether a printed number is this one, to the digits of the coarser of the two."""
-        coarser = min(self.decimals, decimals)
-        return abs(points - self.points) <= max(
-            ROUNDING_DIFFERENCE, 0.5 * 10.0**-coarser
-        )
+        half_unit = 0.5 * 10.0 ** -min(self.decimals, decimals)
+        return abs(points - self.points) <= max(ROUNDING_DIFFERENCE, half_unit)
 
 
 def reported_numbers(
@@ -197,15 +196,15 @@ def reported_numbers(
                 f"column with the row: {place}/COLUMN"
             )
         return (reported_number(published_cell(place, tables), text),)
-    row = "/".join(place.split("/")[:2])
+    row = "/".join(place.split("/")[:2])  # TABLE/ROW
     numbers = []
     for part in text.split(","):
         match = COLUMN_AND_NUMBER.fullmatch(part.strip())
         if match is None:
             raise UsageError(f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09")
-        numbers.append(
-            reported_number(published_cell(f"{row}/{match[1]}", tables), match[2])
-        )
+        column, number = match.groups()
+        cell = published_cell(f"{row}/{column}", tables)
+        numbers.append(reported_number(cell, number))
     return tuple(numbers)
 
 
