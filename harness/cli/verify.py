@@ -21,7 +21,7 @@ from harness.core.progress import Bar
 from harness.core.types import Method
 from harness.encoders.checkpoint import MODULES_FILE
 from harness.evaluation.choice_search import ChoiceSearch
-from harness.evaluation.model_choices import MeasuredModel
+from harness.evaluation.measured_model import MeasuredModel
 from harness.evaluation.verification import FollowUp, check_claims
 from harness.registry import look_up
 from harness.report.card_check import (

@@ -1,15 +1,17 @@
 """A search for the choices under which a model gives the digits that a card claims.
 
-The cheapest are tried first: other scores of the vectors that are here, then one other
-choice of the encoding or other pairs of the data set, then two choices at once. Each
-choice of an encoding is one encoding of the task, kept in the cache. What gives the
-digits of all numbers of a run is the explanation, and ends the search.
+The cheapest choices are tried first: other scores of the model's own vectors, then one
+other choice of the encoding or other pairs of the data set, then two choices at once.
+Each choice of an encoding costs one encoding of the task, which is kept in the cache.
+A trial that gives the digits of all claims of a run is the explanation, and ends the
+search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from harness.core.errors import HarnessError
@@ -23,7 +25,8 @@ from harness.core.metrics.similarity import (
 from harness.core.scores import score_at
 from harness.core.terminal import duration
 from harness.core.types import AGGREGATIONS, Task
-from harness.evaluation.model_choices import OWN_CHOICE, EncodingChoice, MeasuredModel
+from harness.evaluation.encoding_choice import OWN_CHOICE, EncodingChoice
+from harness.evaluation.measured_model import MeasuredModel
 from harness.registry import Registry
 from harness.results.cards import BEST_SIMILARITY, CardClaim
 from harness.results.checked_claims import SAME_DIGITS, FoundChoices, gives, score_of
@@ -34,21 +37,39 @@ from harness.results.verdict import Published
 DIGITS_OF_HALVES = 0.03
 
 NEIGHBOURHOOD = 1.0  # points on each side of a claim in which tried scores are counted
-LIKELY_CHANCE = (
-    0.1  # scores that have the digits by chance: then the explanation says so
-)
+# The expected number of tried scores that have the digits by chance, above which the
+# explanation says so.
+LIKELY_CHANCE = 0.1
+
+# A task's name, and a choice as far as it makes another encoding of the task.
+TaskEncoding = tuple[str, EncodingChoice]
+
+
+# Which score is read
 
 
 @dataclass(frozen=True)
 class ScoreChoice:
-    """Which score of the same vectors is read; what is empty is as the claim says."""
+    """Which score of the same vectors is read.
+
+    Attributes:
+        similarity: The similarity function; empty is that of the claim.
+        correlation: The correlation; empty is that of the claim.
+        aggregation: The aggregation over subsets; a claim is of all pairs.
+    """
 
     similarity: str = ""
     correlation: str = ""
     aggregation: str = "all"
 
+    @property
+    def change_count(self) -> int:
+        """How many settings are not as the claim says."""
+        changes = (self.similarity, self.correlation, self.aggregation != "all")
+        return sum(bool(change) for change in changes)
+
     def score(self, claim: CardClaim, scores: Mapping[str, Any]) -> float | None:
-        """The score that is read for a claim."""
+        """The score that is read for a claim; None if it is undefined."""
         similarity = self.similarity or claim.similarity
         correlation = self.correlation or claim.correlation
         if similarity == BEST_SIMILARITY:
@@ -71,22 +92,21 @@ class ScoreChoice:
 
 AS_CLAIMED = ScoreChoice()
 
-# Those with one change are first.
-CHOSEN_SCORES = tuple(
-    sorted(
-        (
-            ScoreChoice(similarity, correlation, aggregation)
-            for aggregation in AGGREGATIONS
-            for correlation in ("", *CORRELATIONS)
-            for similarity in ("", COSINE, *SIMILARITIES)
-        ),
-        key=lambda choice: (
-            bool(choice.similarity)
-            + bool(choice.correlation)
-            + (choice.aggregation != "all")
-        ),
-    )
+
+def _score_choices() -> Iterator[ScoreChoice]:
+    for aggregation in AGGREGATIONS:
+        for correlation in ("", *CORRELATIONS):
+            for similarity in ("", COSINE, *SIMILARITIES):
+                yield ScoreChoice(similarity, correlation, aggregation)
+
+
+# All of them, AS_CLAIMED and those with one change first.
+TRIED_SCORE_CHOICES = tuple(
+    sorted(_score_choices(), key=lambda choice: choice.change_count)
 )
+
+
+# Which vectors are read
 
 
 @dataclass(frozen=True)
@@ -106,19 +126,37 @@ class ChoiceTrial:
     @property
     def words(self) -> tuple[str, ...]:
         """What differs from the claim, a phrase each."""
+        if not self.is_other:
+            return self.choice.words
         splits = "+".join(self.task.scored)
-        pairs = (f"{self.task.text} text, split {splits} ({self.task.name})",)
-        return (*self.choice.words, *(pairs if self.is_other else ()))
+        pairs = f"{self.task.text} text, split {splits} ({self.task.name})"
+        return (*self.choice.words, pairs)
 
     @property
-    def encoding(self) -> tuple[str, EncodingChoice]:
-        """What of it makes another encoding; poolings of hidden states share one."""
+    def encoding(self) -> TaskEncoding:
+        """The encoding that it reads; trials of several poolings share one."""
         return self.task.name, self.choice.encoding
 
     @property
     def tolerance(self) -> float:
         """How near a score is to a claim under this choice, in points."""
         return SAME_DIGITS if self.choice.dtype == FLOAT32 else DIGITS_OF_HALVES
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunClaims:
+    """Claims of one run of the model on one task.
+
+    Attributes:
+        differing: The claims that differ, and that are to be explained.
+        holding: The claims that hold: an explanation has to give their digits, too.
+    """
+
+    differing: Sequence[CardClaim]
+    holding: Sequence[CardClaim] = ()
+
+
+# The search
 
 
 @dataclass
@@ -145,7 +183,7 @@ class ChoiceSearch:
     first: Sequence[EncodingChoice] = ()
     note: Callable[[str], None] = field(default=lambda _: None)
     tried: list[float] = field(default_factory=list)
-    encodings: set[tuple[str, EncodingChoice]] = field(default_factory=set)
+    encodings: set[TaskEncoding] = field(default_factory=set)
     explained_by: EncodingChoice | None = None
 
     def explanations(
@@ -165,24 +203,26 @@ class ChoiceSearch:
                 that move few sentences or last digits, as where other numbers of the
                 run hold.
         """
+        run = RunClaims(differing=claims, holding=holding)
         by_score = [self.other_score(claim) for claim in claims]
         if all(by_score):
-            return [found for found in by_score if found is not None]
-        singles = [*self.single_trials()] if depth else [*self.small_trials()]
-        doubles = [*self.double_trials()] if depth > 1 else []
+            return [choices for choices in by_score if choices is not None]
+        singles = list(self.single_trials() if depth else self.small_trials())
+        doubles = list(self.double_trials() if depth > 1 else ())
         self._announce([*singles, *doubles])
         for trials in (singles, doubles):
-            found = self._first(trials, claims, holding)
-            found = found or self._other_score_of(trials, claims, holding)
+            found = self._first_that_gives(trials, run)
+            if found is None:
+                found = self._other_score_of(trials, run)
             if found is not None:
                 return found
         reason = "nothing that was tried gives it"
-        if self._is_spent([*singles, *doubles]):
+        if self._exceeds_bound([*singles, *doubles]):
             reason = (
                 f"no choice among the first {len(self.encodings)} encodings gives it"
             )
         unknown = FoundChoices(tried=len(self.tried), reason=reason)
-        return [found or unknown for found in by_score]
+        return [choices or unknown for choices in by_score]
 
     # What is tried
 
@@ -190,7 +230,7 @@ class ChoiceSearch:
         """Choices that move few sentences, or last digits."""
         for choice in self.model.single_choices(self.task):
             is_small = (
-                choice.max_length
+                choice.max_length is not None
                 or choice.dtype != FLOAT32
                 or choice.unit_length is not None
             )
@@ -199,136 +239,146 @@ class ChoiceSearch:
 
     def single_trials(self) -> Iterator[ChoiceTrial]:
         """One other choice: of the encoding, or other pairs of the data set."""
-        yield from (ChoiceTrial(self.task, choice) for choice in self.first)
-        yield from (
-            ChoiceTrial(self.task, choice)
-            for choice in self.model.single_choices(self.task)
-        )
-        others = self.other_tasks()
-        yield from (
-            ChoiceTrial(task, is_other=True)
-            for task in others
-            if "train" not in task.scored
-        )
-        yield from (
-            ChoiceTrial(self.task, choice)
-            for choice in self.model.rare_choices(self.task)
-        )
-        yield from (
-            ChoiceTrial(task, is_other=True)
-            for task in others
-            if "train" in task.scored
-        )
+        training_tasks, scored_tasks = self._other_tasks_by_use()
+        for choice in (*self.first, *self.model.single_choices(self.task)):
+            yield ChoiceTrial(self.task, choice)
+        for task in scored_tasks:
+            yield ChoiceTrial(task, is_other=True)
+        for choice in self.model.rare_choices(self.task):
+            yield ChoiceTrial(self.task, choice)
+        for task in training_tasks:
+            yield ChoiceTrial(task, is_other=True)
 
     def double_trials(self) -> Iterator[ChoiceTrial]:
         """Two other choices: both of the encoding, or one and other pairs of the data set."""
-        yield from (
-            ChoiceTrial(self.task, choice)
-            for choice in self.model.choices_of_two(self.task)
-        )
-        for task in self.other_tasks():
-            if "train" not in task.scored:
-                for choice in self.model.single_choices(task):
-                    yield ChoiceTrial(task, choice, is_other=True)
+        for choice in self.model.choices_of_two(self.task):
+            yield ChoiceTrial(self.task, choice)
+        _, scored_tasks = self._other_tasks_by_use()
+        for task in scored_tasks:
+            for choice in self.model.single_choices(task):
+                yield ChoiceTrial(task, choice, is_other=True)
 
     def other_tasks(self) -> list[Task]:
         """The other text form of the data set, and its other splits, where they are here."""
-        base = self.task.name.partition(".")[0]
+        data_set = _data_set(self.task)
         return [
             task
             for task in self.registry.tasks.values()
-            if task.name.partition(".")[0] == base
+            if _data_set(task) == data_set
             and task.name != self.task.name
             and task.metric == self.task.metric
             and self.model.places.has_data(task.asset)
         ]
 
-    def _announce(self, trials: Sequence[ChoiceTrial]) -> None:
-        """Say how many encodings there are at most, and what they take where none ends it."""
-        few = [*self._further_encodings(trials).values()][: self.most_encodings]
-        letters = sum(self.model.letters(trial.choice, trial.task) for trial in few)
-        rate = self.model.letters_per_second
-        time = (
-            ""
-            if rate is None
-            else f", about {duration(letters / rate)} if none gives it"
-        )
-        self.note(f"{self.task.name}: a search of at most {len(few)} encodings{time}")
+    def _other_tasks_by_use(self) -> tuple[list[Task], list[Task]]:
+        """The other tasks that score training pairs, and those that do not."""
+        others = self.other_tasks()
+        training_tasks = [task for task in others if "train" in task.scored]
+        scored_tasks = [task for task in others if "train" not in task.scored]
+        return training_tasks, scored_tasks
 
-    def _is_spent(self, trials: Sequence[ChoiceTrial]) -> bool:
+    # The bound on encodings
+
+    def _announce(self, trials: Sequence[ChoiceTrial]) -> None:
+        """Say how many encodings there are at most, and how long they take."""
+        further = self._further_encodings(trials)
+        trials_in_bound = list(islice(further.values(), self.most_encodings))
+        characters = sum(
+            self.model.characters(trial.choice, trial.task) for trial in trials_in_bound
+        )
+        note = f"{self.task.name}: a search of at most {len(trials_in_bound)} encodings"
+        rate = self.model.characters_per_second
+        if rate is not None:
+            note += f", about {duration(characters / rate)} if none gives it"
+        self.note(note)
+
+    def _exceeds_bound(self, trials: Sequence[ChoiceTrial]) -> bool:
+        """Whether these trials need more encodings than are allowed."""
         limit = self.most_encodings
         return limit is not None and len(self._further_encodings(trials)) > limit
 
     def _further_encodings(
         self, trials: Iterable[ChoiceTrial]
-    ) -> Mapping[tuple[str, EncodingChoice], ChoiceTrial]:
-        """A trial of each encoding but the model's own of the task, which is measured already."""
-        own = ChoiceTrial(self.task).encoding
-        return {trial.encoding: trial for trial in trials if trial.encoding != own}
+    ) -> Mapping[TaskEncoding, ChoiceTrial]:
+        """The encodings that trials read, each with a trial.
+
+        The model's own encoding of the task of the claims is not among them: it is
+        measured already.
+        """
+        further = {}
+        for trial in trials:
+            if trial.encoding != self._own_encoding:
+                further[trial.encoding] = trial
+        return further
+
+    @property
+    def _own_encoding(self) -> TaskEncoding:
+        """The model's own encoding of the task of the claims."""
+        return ChoiceTrial(self.task).encoding
 
     # Trying
 
     def other_score(self, claim: CardClaim) -> FoundChoices | None:
         """Another score of the model's own vectors: correlation, similarity, aggregation."""
         scores = self.model.scores(OWN_CHOICE, self.task)
-        for choice in CHOSEN_SCORES:
+        for choice in TRIED_SCORE_CHOICES:
             measured = choice.score(claim, scores)
             self._count(measured)
             if gives(claim, measured):
-                words = choice.words(claim)
                 return FoundChoices(
-                    words, measured, len(self.tried), is_chance=self._is_chance([claim])
+                    words=choice.words(claim),
+                    measured=measured,
+                    tried=len(self.tried),
+                    is_chance=self._is_chance([claim], SAME_DIGITS),
                 )
         return None
 
-    def _first(
-        self,
-        trials: Iterable[ChoiceTrial],
-        claims: Sequence[CardClaim],
-        holding: Sequence[CardClaim],
+    def _first_that_gives(
+        self, trials: Iterable[ChoiceTrial], run: RunClaims
     ) -> list[FoundChoices] | None:
-        """The first trial that gives all digits."""
+        """The explanations by the first trial that gives all digits of a run."""
         for trial in trials:
             scores = self._scores(trial)
             if scores is None:
                 continue
-            found = self._all_given(trial, AS_CLAIMED, scores, claims, holding)
+            found = self._all_given(trial, AS_CLAIMED, scores, run)
             if found is not None:
                 return found
         return None
 
     def _other_score_of(
-        self,
-        trials: Iterable[ChoiceTrial],
-        claims: Sequence[CardClaim],
-        holding: Sequence[CardClaim],
+        self, trials: Iterable[ChoiceTrial], run: RunClaims
     ) -> list[FoundChoices] | None:
         """Another score of vectors that a trial has measured: nothing is encoded for it."""
-        if holding:
+        if run.holding:
             return None
         for trial in trials:
             scores = self.model.scores_by_choice.get((trial.choice, trial.task.name))
             if scores is None:
                 continue
-            for choice in CHOSEN_SCORES[1:]:
-                found = self._all_given(trial, choice, scores, claims, ())
+            for choice in TRIED_SCORE_CHOICES:
+                if choice == AS_CLAIMED:
+                    continue
+                found = self._all_given(trial, choice, scores, run)
                 if found is not None:
                     return found
         return None
 
     def _scores(self, trial: ChoiceTrial) -> Mapping[str, Any] | None:
-        """The scores of a trial; None for one that the model or this machine does not have."""
-        is_known = trial.encoding in self.encodings or not self._further_encodings(
-            [trial]
-        )
+        """The scores of a trial.
+
+        None for one that the model or this machine does not have, and for one that
+        would exceed the bound.
+        """
+        is_new = trial.encoding not in (self._own_encoding, *self.encodings)
         limit = self.most_encodings
-        if not is_known and limit is not None and len(self.encodings) >= limit:
+        if is_new and limit is not None and len(self.encodings) >= limit:
             return None
         try:
             scores = self.model.scores(trial.choice, trial.task)
         except HarnessError:
             return None
-        if not is_known:
+        if is_new:
             self.encodings.add(trial.encoding)
         return scores
 
@@ -337,53 +387,56 @@ class ChoiceSearch:
         trial: ChoiceTrial,
         choice: ScoreChoice,
         scores: Mapping[str, Any],
-        claims: Sequence[CardClaim],
-        holding: Sequence[CardClaim],
+        run: RunClaims,
     ) -> list[FoundChoices] | None:
-        """An explanation of each claim, if every one has its digits in these scores."""
-        measured = [choice.score(claim, scores) for claim in claims]
+        """An explanation of each claim that differs, if all of a run have their digits."""
+        measured = [choice.score(claim, scores) for claim in run.differing]
         self._count(measured[0])
-        given = [
-            *(
-                gives(c, score, trial.tolerance)
-                for c, score in zip(claims, measured, strict=True)
-            ),
-            *(gives(c, score_of(c, scores), trial.tolerance) for c in holding),
-        ]
-        if not all(given):
-            return None
-        is_chance = self._is_chance([*claims, *holding], trial.tolerance)
+        for claim, score in zip(run.differing, measured, strict=True):
+            if not gives(claim, score, trial.tolerance):
+                return None
+        for claim in run.holding:
+            if not gives(claim, score_of(claim, scores), trial.tolerance):
+                return None
         self.explained_by = trial.choice
+        claims = [*run.differing, *run.holding]
+        is_chance = self._is_chance(claims, trial.tolerance)
         return [
             FoundChoices(
-                (*choice.words(claim), *trial.words),
-                score,
-                len(self.tried),
+                words=(*choice.words(claim), *trial.words),
+                measured=score,
+                tried=len(self.tried),
                 is_chance=is_chance,
             )
-            for claim, score in zip(claims, measured, strict=True)
+            for claim, score in zip(run.differing, measured, strict=True)
         ]
 
     def _count(self, measured: float | None) -> None:
+        """Note a score that was looked at."""
         if measured is not None:
             self.tried.append(measured)
 
-    def _is_chance(
-        self, claims: Sequence[CardClaim], tolerance: float = SAME_DIGITS
-    ) -> bool:
+    def _is_chance(self, claims: Sequence[CardClaim], tolerance: float) -> bool:
         """Whether one of the scores that were tried is expected to have the digits by chance.
 
-        Expected are as many as are within a point of the claim, times the share of
-        these two points that has its digits; several claims of one run are hardly met
-        by chance.
+        The expected number is that of the tried scores within a point of the claim,
+        times the share of these two points in which a score has the digits. Several
+        claims of one run are hardly met by chance.
         """
         if len(claims) > 1:
             return False
         [claim] = claims
-        units = [Published(reading).half_unit for reading in claim.readings]
-        near = sum(
-            gives(claim, score, NEIGHBOURHOOD) and not gives(claim, score, tolerance)
-            for score in set(self.tried)
-        )
-        width = max(tolerance, min(units))
-        return near * min(width / NEIGHBOURHOOD, 1.0) > LIKELY_CHANCE
+        half_units = [Published(reading).half_unit for reading in claim.readings]
+        near_misses = 0
+        for score in set(self.tried):
+            is_near = gives(claim, score, NEIGHBOURHOOD)
+            if is_near and not gives(claim, score, tolerance):
+                near_misses += 1
+        half_width = max(tolerance, min(half_units))
+        share = min(half_width / NEIGHBOURHOOD, 1.0)
+        return near_misses * share > LIKELY_CHANCE
+
+
+def _data_set(task: Task) -> str:
+    """The name of a task's data set, without text form and split."""
+    return task.name.partition(".")[0]

@@ -8,7 +8,8 @@ import pytest
 from harness.assets.places import Places
 from harness.evaluation.cell import fit_cell
 from harness.evaluation.choice_search import ChoiceSearch
-from harness.evaluation.model_choices import OWN_CHOICE, EncodingChoice, MeasuredModel
+from harness.evaluation.encoding_choice import OWN_CHOICE, EncodingChoice
+from harness.evaluation.measured_model import MeasuredModel
 from harness.evaluation.select import PlannedCell
 from harness.evaluation.verification import FollowUp, check_claims
 from harness.interop.exported import write_model
@@ -170,7 +171,7 @@ class UnexplainedModel:
     """A model under which every score is far from what is claimed; it notes what is encoded."""
 
     places = type("Places", (), {"has_data": staticmethod(lambda asset: True)})
-    letters_per_second = None
+    characters_per_second = None
 
     def __init__(self):
         self.scores_by_choice = {}
@@ -181,7 +182,7 @@ class UnexplainedModel:
 
     rare_choices = choices_of_two = lambda self, _: []
 
-    def letters(self, choice, task):
+    def characters(self, choice, task):
         return 0
 
     def scores(self, choice, task):

@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 import harness
 from harness.assets.places import Places
-from harness.evaluation.model_choices import MeasuredModel
+from harness.evaluation.measured_model import MeasuredModel
 from harness.evaluation.verification import FollowUp, check_claims
 from harness.registry import load_registry
 from harness.resolve import Resolver
