@@ -2,9 +2,9 @@
 
 A job is a call, and the jobs that must be done before it. An engine offers an executor
 of `concurrent.futures`: joblib's loky, Dask's client, or one that calls in this
-process. `run_jobs` gives it each job when those before it are done, by `graphlib`, and
-yields each with its result. Calls and results travel between processes, so both have to
-be picklable.
+process. `run_jobs` gives the executor each job once the jobs before it are done
+(`graphlib` keeps their order), and yields each job with its result. Calls and results
+travel between processes, so both have to be picklable.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins, require_plugins
 
-JOBS_AHEAD = (
-    2  # of a worker: one that it works on, and one that it finds when that is done
-)
-SECONDS_BETWEEN_LOOKS = 0.5  # of a worker at its parent
-# Of a command that was stopped, Python's tracker removes what is left, and need not
-# warn of it.
-QUIET_TRACKER = "ignore:resource_tracker"
-LIBRARIES = (
-    "OMP_NUM",
-    "OPENBLAS_NUM",
-    "MKL_NUM",
-    "BLIS_NUM",
-    "VECLIB_MAXIMUM",
-    "NUMEXPR_NUM",
-)
-ONE_THREAD = {f"{library}_THREADS": "1" for library in LIBRARIES}
+# Jobs that are given out for each worker: one that it works on, and the next one.
+JOBS_AHEAD = 2
+SECONDS_BETWEEN_CHECKS = 0.5  # of a worker, whether its parent is still there
 IDLE_SECONDS = 300  # after which a worker ends
 WORKER_BYTES = 2 * 2**30  # an encoder of BERT's size and its task's vectors
 
+# The environment of workers, in which every numerical library uses one thread.
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "BLIS_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+}
+
+# For PYTHONWARNINGS: Python's tracker of semaphores removes those of a command that was
+# stopped, and need not warn of it.
+QUIET_TRACKER = "ignore:resource_tracker"
+
+# Held while plug-ins are imported: a worker of Dask may have several threads.
 IMPORTING_PLUGINS = threading.Lock()
 
 
@@ -57,8 +59,8 @@ class Job:
     """A call in a worker.
 
     Attributes:
-        call: What is called; it is picklable, and so is what it returns. None for a
-            milestone, which is reached when the jobs before it are done.
+        call: A function without arguments. None for a milestone, which only says that
+            the jobs before it are done.
         after: The jobs that must be done before it.
     """
 
@@ -70,7 +72,7 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class WorkersLost(HarnessError):
-    """Each worker that was given a job died."""
+    """The result of a job if every worker that it was given to died."""
 
 
 # Engines
@@ -78,14 +80,19 @@ class WorkersLost(HarnessError):
 
 @dataclass(frozen=True)
 class InProcess:
-    """This process, one job after the other."""
+    """This process, one job after the other.
+
+    Attributes:
+        workers: How many jobs run at the same time.
+        jobs_ahead: How many jobs the executor is given at a time.
+    """
 
     workers: int = 1
     jobs_ahead: int = 1
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
-        """An executor that makes each call at once."""
+        """Context with an executor that makes each call at once."""
         yield CallingExecutor()
 
 
@@ -103,7 +110,11 @@ class CallingExecutor(Executor):
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes of this machine with one thread each, by joblib's loky."""
+    """Processes of this machine with one thread each, by joblib's loky.
+
+    Attributes:
+        workers: The number of processes.
+    """
 
     workers: int
 
@@ -111,22 +122,22 @@ class Processes:
     def jobs_ahead(self) -> int:
         """How many jobs the processes are given at a time.
 
-        Not all at once: processes take jobs in the order in which they are given, and
-        those that become ready meanwhile go before those that wait.
+        They are not given all at once: a process takes the jobs in the order in which
+        they were given, and a job that has just become ready goes before others.
         """
         return JOBS_AHEAD * self.workers
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
-        """The processes, which outlive this context; an error in it ends them.
+        """Context with the processes. They outlive it, unless an error in it ends them.
 
-        Raises HarnessError if a process is killed: which job it had, nothing tells.
+        Raises HarnessError if a process is killed; loky does not say which job it had.
         """
         from joblib.externals.loky import get_reusable_executor
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        # One whose memory has grown much is replaced between two jobs, which harms
-        # nothing.
+        # loky replaces a process whose memory has grown much between two jobs. Nothing
+        # is lost, so nobody needs to be warned.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
         executor = get_reusable_executor(
             self.workers,
@@ -140,40 +151,48 @@ class Processes:
             yield PicklingExecutor(executor)
             is_complete = True
         except TerminatedWorkerError:
-            require_plugins(PLUGINS.values())  # else a worker ends as soon as it starts
+            # Where a plug-in changed, every worker ends as soon as it starts.
+            require_plugins(PLUGINS.values())
             raise HarnessError(
                 "a worker process was killed, perhaps for want of memory; what was done is "
                 f"kept: run again, with --jobs below {self.workers} if memory was short"
             ) from None
         finally:
-            if not is_complete:  # the jobs that were given are not wanted any more
-                # loky's thread would look for the jobs whose ids it still has, and not
-                # find them.
+            if not is_complete:
+                # Nobody waits for the jobs that were given any more. loky's thread
+                # would look for those whose ids it still has, and not find them.
                 executor._work_ids.queue.clear()
                 executor.shutdown(kill_workers=True)
 
 
-def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:  # noqa: ARG001 - they tell pools
-    """Let a worker grow, and end soon after its parent, which may be killed.
+def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:  # noqa: ARG001 - see below
+    """Prepare a new process: it may grow, and it ends soon after its parent has ended.
 
-    Each call loads the plug-ins; a run with others has other workers.
+    The plug-ins are loaded by each call. They are an argument here because loky starts
+    new processes for a run whose arguments are others.
     """
     # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a
     # new one takes seconds to import torch: a tenth of a whole reproduction's time.
     process_executor: Any = import_module("joblib.externals.loky.process_executor")
     process_executor._MAX_MEMORY_LEAK_SIZE = WORKER_BYTES
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        os._exit(1)
-
+    watch = partial(_end_after_parent, parent)
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _end_after_parent(parent: int) -> None:
+    """End this process once its parent is another one: the one that started it has ended."""
+    while os.getppid() == parent:
+        time.sleep(SECONDS_BETWEEN_CHECKS)
+    os._exit(1)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers of a Dask cluster, by the client of its scheduler."""
+    """The workers of a Dask cluster.
+
+    Attributes:
+        client: Dask's client of the cluster's scheduler.
+    """
 
     client: Any
 
@@ -186,7 +205,7 @@ class Cluster:
             raise UsageError(
                 "--scheduler needs Dask: pip install 'sentence-embedding-harness[dask]'"
             ) from None
-        # A scheduler that is lost is told in one line; the client would log each retry.
+        # The error of a lost scheduler is one line, and the client would log each retry.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             client = Client(scheduler, timeout="10s")
@@ -203,12 +222,12 @@ class Cluster:
 
     @property
     def jobs_ahead(self) -> int:
-        """How many jobs the scheduler is given at a time; more workers may have joined."""
+        """How many jobs the scheduler is given at a time, by the workers that there are now."""
         return JOBS_AHEAD * self.workers
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
-        """The workers. An error in this context cancels the jobs that they were given.
+        """Context with the workers. An error in it cancels the jobs that they were given.
 
         Raises HarnessError if the scheduler is lost.
         """
@@ -229,8 +248,8 @@ class Cluster:
 class PicklingExecutor(Executor):
     """An executor of other processes, which load the plug-ins before they unpickle a call.
 
-    Dask's scheduler, which would unpickle calls too, is given bytes: it knows no
-    plug-in.
+    Calls are given to it as bytes, because Dask's scheduler would unpickle calls too,
+    and does not have the plug-ins.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -248,10 +267,10 @@ class PicklingExecutor(Executor):
 
 
 def _call_pickled(plugins: Sequence[Plugin], pickled: bytes) -> Any:
-    """Make a call in a worker that has loaded the plug-ins before."""
+    """Load the plug-ins in a worker, and make a call that was pickled."""
     from joblib.externals.loky.backend.reduction import loads
 
-    with IMPORTING_PLUGINS:  # a worker may have several threads
+    with IMPORTING_PLUGINS:
         import_plugins(plugins)
     call = loads(pickled)
     return call()
@@ -267,48 +286,52 @@ def run_jobs(engine: Engine, jobs: Iterable[AnyJob]) -> Iterator[tuple[AnyJob, A
     """Run a graph of jobs, and yield each with its result as it is done.
 
     On a cluster, the result of a job whose workers died is WorkersLost. Dask blames all
-    jobs of a worker that dies: which of them it was shows when each is run alone.
+    jobs of a worker that dies: which of them killed it shows when each is run alone.
     """
     graph: TopologicalSorter[Any] = TopologicalSorter()
     for job in jobs:
         graph.add(job, *job.after)
     graph.prepare()
-    waiting: deque[Any] = deque()
-    running: dict[Future[Any], Any] = {}
+    waiting_jobs: deque[Any] = deque()
+    running_jobs: dict[Future[Any], Any] = {}
     with engine.executor() as executor:
         while graph.is_active():
-            # What has just become ready goes first: one encoder is finished after the
-            # other.
-            waiting.extendleft(reversed(_ready_jobs(graph)))
-            while waiting and len(running) < engine.jobs_ahead:
-                job = waiting.popleft()
-                running[executor.submit(job.call)] = job
-            finished = wait(running, return_when=FIRST_COMPLETED).done
-            for future in [future for future in running if future in finished]:
-                job = running.pop(future)
-                result = _result(future)
-                graph.done(job)
-                yield job, result
+            # A job that has just become ready goes first, so that one encoder is
+            # finished after the other.
+            waiting_jobs.extendleft(reversed(_ready_jobs(graph)))
+            while waiting_jobs and len(running_jobs) < engine.jobs_ahead:
+                job = waiting_jobs.popleft()
+                running_jobs[executor.submit(job.call)] = job
+            finished = wait(running_jobs, return_when=FIRST_COMPLETED).done
+            # In the order in which they were given, since `finished` has none.
+            for future in list(running_jobs):
+                if future in finished:
+                    job = running_jobs.pop(future)
+                    result = _result(future)
+                    graph.done(job)
+                    yield job, result
 
 
 def _ready_jobs(graph: TopologicalSorter[Any]) -> list[Any]:
-    """The jobs that have become ready, behind milestones that are reached by now."""
+    """The jobs that have become ready. Milestones that are reached are passed at once."""
     jobs = []
-    while ready := graph.get_ready():
+    ready = graph.get_ready()
+    while ready:
         for job in ready:
             if job.call is None:
                 graph.done(job)
             else:
                 jobs.append(job)
+        ready = graph.get_ready()
     return jobs
 
 
 def _result(future: Future[Any]) -> Any:
-    """What a call returned; WorkersLost where every worker of a cluster that was given it died."""
+    """What a call returned; WorkersLost if every worker that it was given to died."""
     try:
         return future.result()
     except Exception as error:
-        # Known by its name: Dask is imported only where there is a cluster.
+        # By the name of its class: Dask is imported only where there is a cluster.
         if type(error).__name__ == "KilledWorker":
             count = getattr(error, "allowed_failures", 0) + 1
             return WorkersLost(
@@ -321,14 +344,18 @@ def _result(future: Future[Any]) -> Any:
 
 
 def default_jobs() -> int:
-    """The number of cores, or fewer where less than WORKER_BYTES is free for each."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    """The number of cores, or fewer if less than WORKER_BYTES of memory is free for each."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     try:
-        [kib] = re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+        memory = Path("/proc/meminfo").read_text()
+        [available_kib] = re.findall(r"MemAvailable:\s+(\d+)", memory)
     except (ValueError, OSError):  # not Linux
         return cores
-    return max(1, min(cores, int(kib) * 1024 // WORKER_BYTES))
+    workers_in_memory = int(available_kib) * 1024 // WORKER_BYTES
+    return max(1, min(cores, workers_in_memory))
 
 
 def engine(jobs: int | None, scheduler: str | None) -> Engine:

@@ -1,6 +1,6 @@
-"""Functions of a program: `evaluate` a model on tasks, an `encoder` of texts, `fit_method`.
+"""What a program calls: `evaluate` measures a model, `encoder` and `fit_method` embed texts.
 
-They measure and fit as a run does. Nothing is downloaded.
+They measure and fit as a run does, and read only files of this machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.arrays import Float, Float32, Float64
+from harness.core.arrays import Float, Float32
 from harness.core.environment import one_blas_thread
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
@@ -50,12 +50,14 @@ from harness.results.score_rows import score_rows, to_frame
 from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.pooling import NATIVE
 
-WARNED_COVERAGE = 0.5  # the share of tokens with a vector below which a function warns
-SMALL_TASK = (
-    "mini-sts"  # comes with the harness, for a method that is fitted on no task
-)
+WARNED_COVERAGE = 0.5  # the share of tokens with a vector below which a call warns
+# The task of a cell that is fitted on a corpus: which task it is does not matter there.
+SMALL_TASK = "mini-sts"
 
-Model = str | Path | Method | Function | Any  # any: an object with `encode`
+Model = str | Path | Method | Function | Any  # Any: an object with `encode`
+
+
+# Scores
 
 
 def evaluate(
@@ -127,7 +129,8 @@ def evaluate(
         chosen_tasks = _tasks(tasks, registry)
         if not methods or not chosen_tasks:
             raise UsageError(
-                f"wanted models and tasks, found {len(methods)} and {len(chosen_tasks)} of them"
+                f"wanted models and tasks, found {len(methods)} models and "
+                f"{len(chosen_tasks)} tasks; name one of each"
             )
         tables = load_tables(papers_of(own_or_committed(OWN)), registry)
         context = RunContext(
@@ -137,16 +140,17 @@ def evaluate(
         )
         records: dict[tuple[str, str], list[Record]] = {}
         for outcome in execute(planned_cells(methods, chosen_tasks, seeds), context):
+            if outcome.status == "asset missing":
+                raise AssetMissing(outcome.message)
             if outcome.record is None:
-                is_missing = outcome.status == "asset missing"
-                raise (AssetMissing if is_missing else HarnessError)(outcome.message)
-            key = outcome.cell.method, outcome.cell.task
-            records.setdefault(key, []).append(outcome.record)
+                raise HarnessError(outcome.message)
+            name_of_cell = (outcome.cell.method, outcome.cell.task)
+            records.setdefault(name_of_cell, []).append(outcome.record)
     return to_frame(score_rows(Results(records), tables, registry, every_score))
 
 
 def _require_counts(*, seeds: int = 1, min_coverage: float) -> None:
-    """Raise UsageError for a number of seeds or a share that is none."""
+    """Raise UsageError for fewer than one seed, or a share outside 0 to 1."""
     if seeds < 1:
         raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
     if not 0 <= min_coverage <= 1:
@@ -156,17 +160,23 @@ def _require_counts(*, seeds: int = 1, min_coverage: float) -> None:
 
 
 def _function(model: Model | Sequence[str | Method]) -> Function | None:
-    """The function that is to be measured: the model itself or its `encode`; None for a name."""
+    """The function from texts to vectors: the model itself, or its `encode`; None for a name."""
     if isinstance(model, str):
         return None
-    function = getattr(model, "encode", model)
-    return function if callable(function) else None
+    function: Any = getattr(model, "encode", model)
+    if not callable(function):
+        return None
+    return function
 
 
 def _method_of_function(
     function: Function, name: str, places: Places, registry: Registry, scratch: Path
 ) -> tuple[Method, Places]:
-    """The method of a function, with a temporary cache. What it raises of probes is raised."""
+    """The method of a function, and places with a temporary cache for its encodings.
+
+    Raises UsageError for a name that is taken, and any error of the function on a few
+    texts, before something is measured.
+    """
     if not is_encoder_name(name) or name in registry.encoders:
         raise UsageError(
             f"name={name!r}: wanted lower-case letters, digits and hyphens, and no encoder's name; "
@@ -175,17 +185,16 @@ def _method_of_function(
     config = FunctionConfig(name, function)
     config.identify()
     encoders = {**places.encoders, name: scratch}
-    return Method(config, NATIVE), replace(
-        places, cache=scratch / "cache", encoders=encoders
-    )
+    places = replace(places, cache=scratch / "cache", encoders=encoders)
+    return Method(config, NATIVE), places
 
 
 def _methods(
     model: Model | Sequence[str | Method], places: Places
 ) -> tuple[list[Method], Places]:
     """The methods that names, folders and `Method`s mean, and places that know their files."""
-    is_list = isinstance(model, Iterable) and not isinstance(model, str)
-    models: Any = model if is_list else [model]
+    is_single = isinstance(model, str) or not isinstance(model, Iterable)
+    models: Any = [model] if is_single else model
     methods = []
     for one_model in models:
         method, places = resolved(one_model, places)
@@ -194,15 +203,16 @@ def _methods(
 
 
 def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:
-    """The tasks that a caller means, each once; of two with one name the first."""
-    wanted = [tasks] if isinstance(tasks, str | Task) else tasks
+    """The tasks that a caller means, each once; of two with the same name the first."""
+    if isinstance(tasks, str | Task):
+        tasks = [tasks]
     task_by_name: dict[str, Task] = {}
-    for name_or_task in wanted:
+    for name_or_task in tasks:
         if isinstance(name_or_task, Task):
-            found: Sequence[Task] = [name_or_task]
+            selected: Sequence[Task] = [name_or_task]
         else:
-            found = registry.select_tasks([name_or_task])
-        for task in found:
+            selected = registry.select_tasks([name_or_task])
+        for task in selected:
             task_by_name.setdefault(task.name, task)
     return list(task_by_name.values())
 
@@ -223,6 +233,9 @@ def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places
     for note in (*resolver.assumptions, *bypasses):
         warnings.warn(note, stacklevel=3)
     return method, resolver.places
+
+
+# Vectors
 
 
 def encoder(
@@ -314,21 +327,24 @@ class Embedder:
             UsageError: It is a single string, or holds something other than strings.
         """
         texts = as_texts(texts)
-        embeddings, coverage = _pooled(self.method, self.encoder, texts)
+        distinct_texts = list(dict.fromkeys(texts))
+        pooled = _pooled(self.method, self.encoder, distinct_texts)
+        coverage = pooled.coverage
         require_coverage(self.method.id, coverage, self.min_coverage, "min_coverage=0")
         if coverage is not None and coverage < WARNED_COVERAGE:
             warnings.warn(
                 f"{self.method.id}: {100 * coverage:.1f} % of the tokens have a vector",
                 stacklevel=2,
             )
-        vectors = embeddings.matrix
+        vectors = pooled.vectors
         for transform in self.transforms:
             vectors = applied(transform, vectors)
-        finite = np.isfinite(vectors).all(axis=1)
-        if not finite.all():
-            text = list(embeddings.row)[int(finite.argmin())]
+        is_finite = np.isfinite(vectors).all(axis=1)
+        if not is_finite.all():
+            text = distinct_texts[int(is_finite.argmin())]
             raise ScoreError(f"{self.method.id}: the vector of {text!r} is not finite")
-        return vectors[embeddings.rows(texts)]
+        row = {text: number for number, text in enumerate(distinct_texts)}
+        return vectors[[row[text] for text in texts]]
 
 
 def fit_method(
@@ -375,23 +391,34 @@ def fit_method(
         raise UsageError(
             f"{method.id}: wanted texts to fit it on, found none; give some"
         )
-    if needs_dropout(method):
-        batch = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
-        dropping = with_dropout(encoder, seed)
-        vectors = FitCorpusVectors(_vectors(method, dropping, texts, batch)[0])
-    else:
-        pooled, _ = _pooled(method, encoder, texts)
-        vectors = FitCorpusVectors.from_embeddings(method, pooled, "texts", texts)
+    fit_vectors = _vectors_to_fit_on(method, encoder, texts, seed)
     with one_blas_thread():
-        transforms = fit(method, vectors, np.random.default_rng(seed))
-    fitted = replace(method, fit_on=OWN_TEXTS)
-    return Embedder(fitted, encoder, transforms, text_digest(texts))
+        transforms = fit(method, fit_vectors, np.random.default_rng(seed))
+    fitted_method = replace(method, fit_on=OWN_TEXTS)
+    return Embedder(fitted_method, encoder, transforms, text_digest(texts))
+
+
+def _vectors_to_fit_on(
+    method: Method, encoder: Encoder, texts: Sequence[str], seed: int
+) -> FitCorpusVectors:
+    """The vectors of texts, or their moments, that a method's post-processors are fitted on."""
+    if needs_dropout(method):
+        # Each occurrence of a text is encoded, since each has dropout of its own.
+        batch_size = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
+        dropping_encoder = with_dropout(encoder, seed)
+        pooled = _pooled(method, dropping_encoder, texts, batch_size)
+        return FitCorpusVectors(pooled.vectors)
+    distinct_texts = list(dict.fromkeys(texts))
+    pooled = _pooled(method, encoder, distinct_texts)
+    row = {text: number for number, text in enumerate(distinct_texts)}
+    embeddings = PooledEmbeddings(row, pooled.vectors, perf_counter)
+    return FitCorpusVectors.from_embeddings(method, embeddings, "texts", texts)
 
 
 def _fitted_on_corpus(method: Method, loader: TaskLoader, seed: int) -> Embedder:
-    """Fit a method on the corpus that its id names, as a run fits it, and through the same cache.
+    """Fit a method on the corpus that its id names, as a run does, with the same cache.
 
-    Raises AssetMissing where encoder or corpus are not on this machine.
+    Raises AssetMissing if encoder or corpus are not on this machine.
     """
     cell = PlannedCell(method, load_registry().tasks[SMALL_TASK], seed)
     encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
@@ -399,38 +426,41 @@ def _fitted_on_corpus(method: Method, loader: TaskLoader, seed: int) -> Embedder
     return Embedder(method, encoder.loaded(), fitted.transforms, fitted.fitted_on)
 
 
-def _pooled(
-    method: Method, encoder: Encoder, texts: Sequence[str]
-) -> tuple[PooledEmbeddings, float | None]:
-    """The distinct texts under the method's pooling, and the share of their tokens with a vector.
+@dataclass(frozen=True, eq=False)
+class PooledTexts:
+    """Texts under a pooling.
 
-    The share is None where tokens are not counted.
+    Attributes:
+        vectors: One row a text.
+        coverage: The share of their tokens that have a vector; None if tokens are not
+            counted, or if there are none.
     """
-    distinct = list(dict.fromkeys(texts))
-    row = {text: number for number, text in enumerate(distinct)}
-    vectors, tokens = _vectors(method, encoder, distinct, SHARD)
-    coverage = (
-        float(tokens[1] / tokens[0]) if tokens is not None and tokens[0] else None
-    )
-    return PooledEmbeddings(row, vectors, perf_counter), coverage
+
+    vectors: Float32[np.ndarray, "N D"]
+    coverage: float | None
 
 
-def _vectors(
-    method: Method, encoder: Encoder, texts: Sequence[str], batch_size: int
-) -> tuple[Float32[np.ndarray, "N D"], Float64[np.ndarray, "2"] | None]:
-    """One row a text, pooled; and how many tokens there are, and how many have a vector."""
+def _pooled(
+    method: Method, encoder: Encoder, texts: Sequence[str], batch_size: int = SHARD
+) -> PooledTexts:
+    """Encode texts, `batch_size` at a time, and pool them as a method does."""
     batches = [
         texts[start : start + batch_size] for start in range(0, len(texts), batch_size)
     ]
     if not batches:
-        batches = [[]]  # an encoding of no texts tells the width of the matrix
-    rows, tokens = [], []
+        batches = [[]]  # the encoding of no texts has the width of the matrix
+    vectors = []
+    token_count = 0.0
+    known_count = 0.0  # of tokens that have a vector
     for batch in batches:
         encoding = encoded(encoder, batch)
-        rows.append(pooled_rows(method.pooling, encoding))
+        vectors.append(pooled_rows(method.pooling, encoding))
         if encoding.tokens is not None:
-            tokens.append(encoding.tokens.sum(axis=0, dtype=np.float64))
-    return np.concatenate(rows), np.sum(tokens, axis=0) if tokens else None
+            counts = encoding.tokens.sum(axis=0, dtype=np.float64)
+            token_count += float(counts[0])
+            known_count += float(counts[1])
+    coverage = known_count / token_count if token_count else None
+    return PooledTexts(np.concatenate(vectors), coverage)
 
 
 def as_texts(texts: Iterable[str]) -> list[str]:
@@ -440,8 +470,9 @@ def as_texts(texts: Iterable[str]) -> list[str]:
         raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
     texts = list(texts)
     for row, text in enumerate(texts):
-        if (why := why_no_text(text)) is not None:
+        fault = why_no_text(text)
+        if fault is not None:
             raise UsageError(
-                f"wanted texts, {why} in row {row}; leave it out, or make a str of it"
+                f"wanted texts, {fault} in row {row}; leave it out, or make a str of it"
             )
     return texts

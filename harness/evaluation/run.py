@@ -1,8 +1,8 @@
 """A run in one process: each encoder's sentences are encoded once, then its cells are measured.
 
-Each cell has an outcome: measured, done before, or not run, with the reason. A cell's
-failure never ends a run, whatever its exception: `failures` makes an outcome of it. The
-traceback of an unexpected one is a debugging message of the log, which `--debug` shows.
+Each cell has an outcome: measured, done before, or not run, with the reason. A cell
+that fails never ends a run: `failures` makes outcomes of any exception. The traceback
+of an unexpected one is a debugging message of the log, which `--debug` shows.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The outcome of a cell.
+    """What came of a cell.
 
     Attributes:
-        cell: The cell.
-        status: Whether it was measured now or before, or why it has no record.
+        cell: The address of the cell.
+        status: `measured` now, `done` before, or why it has no record.
         record: Its record, if it has one.
-        message: Why it has none.
-        moved: Whether the record is new, or its scores moved.
-        exit_status: What it ends a command with.
-        get: The command that gets the asset it lacks.
+        message: Why it has no record; empty if it has one.
+        moved: Whether the record is new, or has other scores than the one before.
+        exit_status: The exit status of a command that ends with this outcome.
+        get: The command that gets a missing asset; empty if none is missing.
     """
 
     cell: Cell
@@ -69,15 +69,19 @@ class Outcome:
 
 
 def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
-    """An outcome of each of these cells, which an error kept from being measured."""
-    is_missing = isinstance(error, AssetMissing)
+    """The outcomes of cells that could not be measured because of an error."""
+    status: Literal["asset missing", "failed"] = "failed"
+    command = ""
+    if isinstance(error, AssetMissing):
+        status = "asset missing"
+        command = error.get
     return [
         Outcome(
             cell=cell.address,
-            status="asset missing" if is_missing else "failed",
+            status=status,
             message=str(error),
             exit_status=error.exit_status,
-            get=error.get if isinstance(error, AssetMissing) else "",
+            get=command,
         )
         for cell in cells
     ]
@@ -85,7 +89,12 @@ def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
 
 @contextmanager
 def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
-    """Context for a step: if it raises, the list it yields gets a failed outcome for each cell."""
+    """Context for a step that several cells need.
+
+    It yields a list, which is empty if the step succeeds. If the step raises an error,
+    the list holds an outcome with this error for each of the cells, and the error goes
+    no further.
+    """
     outcomes: list[Outcome] = []
     try:
         yield outcomes
@@ -102,8 +111,8 @@ def without_outcome(
     cells: Iterable[PlannedCell], outcomes: Iterable[Outcome]
 ) -> list[PlannedCell]:
     """The cells that have no outcome yet."""
-    settled = {outcome.cell for outcome in outcomes}
-    return [cell for cell in cells if cell.address not in settled]
+    with_outcome = {outcome.cell for outcome in outcomes}
+    return [cell for cell in cells if cell.address not in with_outcome]
 
 
 @dataclass(frozen=True)
@@ -116,12 +125,12 @@ class RunContext:
         progress: Counts what is done.
         clock: Tells seconds.
         overwrite: Whether cells that are done are measured again.
-        workers: How many processes run at the same time: records say it, since it costs
-            time.
+        workers: How many processes run at the same time. Records hold it, since cells
+            take longer with more.
         min_coverage: A cell fails if word vectors have a vector for a smaller share of
             its tokens.
-        identities: Those of encoders whose files the process that started the run has
-            read.
+        identities: The identities of encoders whose files were read by the process
+            that started the run. Their files are not read again for it.
     """
 
     loader: TaskLoader
@@ -135,7 +144,7 @@ class RunContext:
 
 
 def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outcome]:
-    """Run the cells and yield an outcome for each; a cell done here before is not run again."""
+    """Run the cells and yield an outcome for each. A cell that is done is not run again."""
     for _, group in groupby(cells, key=lambda cell: cell.encoder):
         run, outcomes = open_run(tuple(group), context)
         yield from outcomes
@@ -146,31 +155,33 @@ def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outco
 def open_run(
     cells: Sequence[PlannedCell], context: RunContext
 ) -> tuple[EncoderRun | None, list[Outcome]]:
-    """The cells of one encoder that are to be measured, and an outcome of each other.
+    """The run of one encoder's cells, and the outcomes of those that need no measurement.
 
-    These are done, or cannot run; where that are all of them, there is no run.
+    Such cells are done, or cannot run. The run is None if these are all cells.
     """
     config, places = cells[0].encoder, context.loader.places
+    name = base_name(config.name)
     with failures(cells) as outcomes:
         identity = context.identities.get(config)
         encoder = CachedEncoder.open(config, places, context.clock, identity)
-        by_hand = places.encoders.get(base_name(config.name))
-        if by_hand is not None and not isinstance(config, FunctionConfig):
-            context.store.note_encoder(base_name(config.name), by_hand.absolute())
+        path_by_hand = places.encoders.get(name)
+        if path_by_hand is not None and not isinstance(config, FunctionConfig):
+            context.store.note_encoder(name, path_by_hand.absolute())
     if outcomes:
         return None, outcomes
-    texts_of_cells: dict[PlannedCell, CellTexts] = {}
+    texts_by_cell: dict[PlannedCell, CellTexts] = {}
     for cell in cells:
-        with failures([cell]) as failing:
+        with failures([cell]) as failed_outcomes:
             texts = context.loader.texts(cell.task, cell.method.fit_on)
             outcome = _outcome_if_done(cell, texts, encoder, context)
             if outcome is None:
-                texts_of_cells[cell] = texts
+                texts_by_cell[cell] = texts
             else:
                 outcomes.append(outcome)
-        outcomes += failing
-    run = EncoderRun(context, encoder, texts_of_cells) if texts_of_cells else None
-    return run, outcomes
+        outcomes += failed_outcomes
+    if not texts_by_cell:
+        return None, outcomes
+    return EncoderRun(context, encoder, texts_by_cell), outcomes
 
 
 def _outcome_if_done(
@@ -181,8 +192,9 @@ def _outcome_if_done(
     if context.overwrite or not context.store.is_done(cell.address, identity):
         return None
     record = context.store.read(cell.address)
-    coverage = record.facts.get("coverage") if record else None
-    require_coverage(_words_of(cell), coverage, context.min_coverage)
+    if record is not None:
+        coverage = record.facts.get("coverage")
+        require_coverage(_words_for(cell), coverage, context.min_coverage)
     return Outcome(cell=cell.address, status="done", record=record)
 
 
@@ -194,7 +206,12 @@ def require_coverage(
 ) -> None:
     """Raise ScoreError if too few of the tokens of some texts have a vector.
 
-    `option` is what allows any share.
+    Args:
+        what: The model and its texts, for the message.
+        coverage: The share of tokens that have a vector; None if tokens are not looked
+            up one by one.
+        min_coverage: The smallest share that is allowed.
+        option: What a user writes to allow any share.
     """
     if coverage is not None and coverage < min_coverage:
         raise ScoreError(
@@ -203,13 +220,17 @@ def require_coverage(
         )
 
 
-def _words_of(cell: PlannedCell) -> str:
+def _words_for(cell: PlannedCell) -> str:
+    """Encoder and task of a cell, for a message."""
     return f"{cell.encoder.name} on {cell.task.name}"
+
+
+# The cells of one encoder
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A method's post-processors as they were fitted, and the seconds that they took."""
+    """A method's post-processors as they were fitted, and the seconds that it took."""
 
     transforms: Sequence[Transform] = ()
     seconds: float = 0.0
@@ -221,10 +242,11 @@ class EncoderRun:
 
     Attributes:
         context: What all cells of the run share.
-        encoder: The encoder.
+        encoder: The encoder, with its cache.
         texts: The texts of each cell.
-        encoder_facts: Cost and coverage of the sentences of each task.
-        fits: The fits of a method on a corpus, by seed, for its other tasks.
+        encoder_facts: The facts on the encoder for each task that was measured.
+        fits: The fits on a corpus of the method that was measured last, by method and
+            seed: its other tasks share them.
     """
 
     context: RunContext
@@ -254,71 +276,74 @@ class EncoderRun:
         name, progress = self.encoder.config.name, self.context.progress
         cells = list(self.cells)
         for prepare in (self._encode, self._pass_over_fit_corpora):
-            failing = prepare(cells)
-            yield from failing
-            cells = without_outcome(cells, failing)
+            failed_outcomes = prepare(cells)
+            yield from failed_outcomes
+            cells = without_outcome(cells, failed_outcomes)
         if cells:
             progress.phase(f"{name}: scoring", len(cells))
         sentences = self._sentences(cells)
         for pooling, group in groupby(cells, key=lambda cell: cell.method.pooling):
             cells_of_pooling = tuple(group)
-            with failures(cells_of_pooling) as failing:
+            with failures(cells_of_pooling) as failed_outcomes:
                 pooled = self.encoder.pooled(pooling, sentences)
-            if failing:
-                yield from failing
+            if failed_outcomes:
+                yield from failed_outcomes
                 continue
             for cell in cells_of_pooling:
                 yield self._outcome(cell, pooled)
                 progress.step(1)
 
     def _encode(self, cells: Sequence[PlannedCell]) -> list[Outcome]:
-        """Encode the sentences that are missing; an outcome of each cell that lacks one.
+        """Encode the sentences that are missing; returns outcomes of cells that still lack one.
 
-        Where encoding all of them fails, those of each text are encoded by themselves.
+        If encoding all of them together fails, the sentences of each task are encoded
+        by themselves: a sentence that cannot be encoded fails the cells of its own
+        tasks alone.
         """
         progress = self.context.progress
-        with failures(cells) as failing:
+        with failures(cells) as failed_together:
             missing = self.missing
             if missing:
                 progress.phase(f"{self.encoder.config.name}: encoding", len(missing))
                 self.encoder.ensure(missing, progress)
-        if not failing:
+        if not failed_together:
             return []
         outcomes: list[Outcome] = []
         for texts in dict.fromkeys(self.texts.values()):
             cells_of_texts = [cell for cell in cells if self.texts[cell] is texts]
-            with failures(cells_of_texts) as failing:
+            with failures(cells_of_texts) as failed_outcomes:
                 self.encoder.ensure(self._sentences(cells_of_texts), progress)
-            outcomes += failing
+            outcomes += failed_outcomes
         return outcomes
 
     def _pass_over_fit_corpora(self, cells: Sequence[PlannedCell]) -> list[Outcome]:
-        """Make the files that cells are fitted from; an outcome of each cell that lacks one."""
+        """Make the files that cells are fitted from; returns outcomes of cells that lack one."""
         outcomes: list[Outcome] = []
         for cell in cells:
-            with failures([cell]) as failing, one_blas_thread():
+            with failures([cell]) as failed_outcomes, one_blas_thread():
                 if cell in self.passes:
                     self.passes[cell].vectors(cell.method)
-            outcomes += failing
+            outcomes += failed_outcomes
         return outcomes
 
     def _outcome(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
-        """Measure a cell, and store its record.
+        """The outcome of measuring a cell.
 
         One thread sums, so that a score does not depend on how many cores or workers
         there are.
         """
-        outcomes = []
-        with failures([cell]) as failing, one_blas_thread():
-            outcomes.append(self._measure(cell, pooled))
-        [outcome] = [*outcomes, *failing]
+        measured_outcomes = []
+        with failures([cell]) as failed_outcomes, one_blas_thread():
+            measured_outcomes.append(self._measure(cell, pooled))
+        [outcome] = [*measured_outcomes, *failed_outcomes]
         return outcome
 
     def _measure(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
+        """Fit and measure a cell, and store its record."""
         context, texts = self.context, self.texts[cell]
         identity = identity_of(cell, texts, self.encoder.identity.key)
         encoder_facts = self._encoder_facts(cell.task, texts)
-        require_coverage(_words_of(cell), encoder_facts.coverage, context.min_coverage)
+        require_coverage(_words_for(cell), encoder_facts.coverage, context.min_coverage)
         fitted = self._fit(cell, pooled)
         measurement = measure(
             cell.task,
@@ -340,13 +365,15 @@ class EncoderRun:
         return Outcome(cell=cell.address, status="measured", record=record, moved=moved)
 
     def _encoder_facts(self, task: Task, texts: CellTexts) -> EncoderFacts:
+        """The facts on the encoder that the records of a task hold."""
         if task not in self.encoder_facts:
-            cache, distinct = self.encoder.cache, dict.fromkeys(texts.pairs.sentences)
+            cache = self.encoder.cache
+            sentences = dict.fromkeys(texts.pairs.sentences)
             self.encoder_facts[task] = EncoderFacts(
                 identity=self.encoder.identity,
                 revision=self.encoder.revision,
-                cost=cache.paid(distinct),
-                coverage=cache.coverage(distinct),
+                cost=cache.paid(sentences),
+                coverage=cache.coverage(sentences),
             )
         return self.encoder_facts[task]
 
@@ -355,27 +382,35 @@ class EncoderRun:
         method, fit_corpus = cell.method, self.texts[cell].fit_corpus
         if fit_corpus is None:
             return Fit()
-        key = method, cell.seed
+        key = (method, cell.seed)
         if key in self.fits:
             return self.fits[key]
         if cell in self.passes:
             vectors = self.passes[cell].vectors(method)
         else:
             sentences = tuple(fit_corpus.sentences())
-            digest = fit_corpus.digest
             vectors = FitCorpusVectors.from_embeddings(
-                method, pooled, digest, sentences
+                method, pooled, fit_corpus.digest, sentences
             )
         start = self.context.clock()
         transforms = fit(method, vectors, np.random.default_rng(cell.seed))
-        seconds = self.context.clock() - start + vectors.seconds
-        fitted = Fit(transforms, seconds)
+        seconds = self.context.clock() - start
+        fitted = Fit(transforms, seconds=seconds + vectors.seconds)
         if fit_corpus.streams:
-            # Cells are in the order of methods: those of another method are not needed
-            # again.
-            self.fits = {k: other for k, other in self.fits.items() if k[0] == method}
-            self.fits[key] = fitted
+            self._keep(key, fitted)
         return fitted
+
+    def _keep(self, key: tuple[Method, int], fitted: Fit) -> None:
+        """Keep a fit of a method and seed for the method's other tasks.
+
+        Cells are in the order of methods, so fits of other methods are not needed
+        again.
+        """
+        method, _ = key
+        for other_key in list(self.fits):
+            if other_key[0] != method:
+                del self.fits[other_key]
+        self.fits[key] = fitted
 
     def _sentences(self, cells: Collection[PlannedCell]) -> list[str]:
         """The distinct sentences of cells, sorted."""

@@ -1,4 +1,8 @@
-"""From what was asked for to planned cells: patterns, default tasks and methods, profiles."""
+"""The cells of a run: those that patterns select, the default ones, and profiles.
+
+A planned cell is a method on a task with a seed. Cells are in an order in which those
+that share work are next to each other.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ class PlannedCell:
 def planned_cells(
     methods: Iterable[Method], tasks: Sequence[Task], seeds: int
 ) -> tuple[PlannedCell, ...]:
-    """Every method on every task, by encoder and pooling.
+    """Every method on every task with every seed, ordered by encoder and pooling.
 
     A method without randomness has one seed, 0. Raises UsageError for a method that
     cannot be fitted on one of the tasks.
@@ -77,7 +81,7 @@ def _has_training_split(task: Task) -> bool:
 
 
 def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
-    """The order in which cells share work: encoder, with its own modules or not, then pooling."""
+    """The order in which cells share work: by encoder and its class, then by pooling."""
     return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name
 
 
@@ -87,30 +91,38 @@ def on_hardware(
     dtype: str | None,
     batch_tokens: int | None,
 ) -> tuple[PlannedCell, ...]:
-    """The cells on a device; without a precision each keeps the one that its id names.
+    """The cells with their encoders on a device.
 
-    Raises UsageError for an id that names another precision than the one that is given.
+    Args:
+        cells: The cells.
+        device: The device, as PyTorch names it.
+        dtype: The precision of all encoders; None leaves each the one that its id
+            names.
+        batch_tokens: Tokens in a batch; None leaves that to the encoders.
+
+    Raises:
+        UsageError: An id names another precision than `dtype`.
     """
-    placed = []
+    placed_cells = []
     for cell in cells:
         encoder = cell.method.encoder
-        named = precision_of(encoder.name)[1]
-        if dtype is not None and named not in (FLOAT32, dtype):
+        _, dtype_of_id = precision_of(encoder.name)
+        if dtype is not None and dtype_of_id not in (FLOAT32, dtype):
             raise UsageError(
-                f"--dtype {dtype}: wanted the precision that {cell.method.id} names, {named}; "
-                "leave one of them out"
+                f"--dtype {dtype}: wanted the precision that {cell.method.id} names, "
+                f"{dtype_of_id}; leave one of them out"
             )
         hardware = Hardware(
             device=device,
-            dtype=named if dtype is None else dtype,
+            dtype=dtype_of_id if dtype is None else dtype,
             batch_tokens=batch_tokens,
         )
         method = replace(cell.method, encoder=encoder.on(hardware))
-        placed.append(replace(cell, method=method))
-    return tuple(placed)
+        placed_cells.append(replace(cell, method=method))
+    return tuple(placed_cells)
 
 
-# What was asked for: patterns
+# Patterns
 
 METHODS_NAMED = 8  # at most, in the note on methods that were left out
 SKIPPED_NOTE = (
@@ -124,42 +136,52 @@ def select_cells(
     tasks: Sequence[str] | None,
     seeds: int,
 ) -> tuple[tuple[PlannedCell, ...], str]:
-    """The cells for patterns; by default every registered method on every task of `default_tasks`.
+    """The cells that patterns select, and a note on methods that were skipped.
 
-    A method that is asked for by its id runs on every chosen task; one that a glob or
-    the default selects runs on the tasks that it is meant for (`Method.tasks`). The
-    note names the methods that a glob selects and that are left out of some task.
-    Raises UsageError if no cell remains.
+    A method that is named by its id runs on every chosen task. One that a glob or the
+    default selects runs on those that it is meant for (`Method.tasks`).
+
+    Args:
+        registry: The methods and tasks.
+        methods: Ids and globs of methods; by default all that are registered.
+        tasks: Names and globs of tasks; by default those of `default_tasks`.
+        seeds: How many seeds a method with randomness has.
+
+    Returns:
+        The cells, and a sentence that names the methods that globs select and that do
+        not run on some chosen task; empty if there are none.
+
+    Raises:
+        UsageError: No cell remains.
     """
     ids = {pattern for pattern in methods or () if not is_glob(pattern)}
     chosen_tasks = registry.select_tasks(tasks) if tasks else default_tasks(registry)
-    selected: list[PlannedCell] = []
-    left_out = []
+    cells: list[PlannedCell] = []
+    skipped_methods = []
     for method in registry.select_methods(methods or ["*"]):
-        suited_tasks = (
-            chosen_tasks if method.id in ids else meaningful(method, chosen_tasks)
-        )
-        selected += planned_cells([method], suited_tasks, seeds)
+        suited_tasks = chosen_tasks
+        if method.id not in ids:
+            suited_tasks = tasks_meant_for(method, chosen_tasks)
+        cells += planned_cells([method], suited_tasks, seeds)
         if methods and len(suited_tasks) < len(chosen_tasks):
-            left_out.append(method.id)
-    note = _note_on(left_out)
-    if not selected:
-        raise UsageError(
-            f"nothing is left to run; {note}" if note else "nothing is left to run"
-        )
-    return tuple(sorted(selected, key=_run_order)), note
+            skipped_methods.append(method.id)
+    note = _note_on_skipped(skipped_methods)
+    if not cells:
+        reason = f"; {note}" if note else ""
+        raise UsageError(f"nothing is left to run{reason}")
+    return tuple(sorted(cells, key=_run_order)), note
 
 
-def _note_on(left_out: Sequence[str]) -> str:
-    """A sentence that names the methods that were left out; empty without any."""
-    if not left_out:
+def _note_on_skipped(methods: Sequence[str]) -> str:
+    """A sentence that names the methods that were skipped; empty without any."""
+    if not methods:
         return ""
-    count = "1 method" if len(left_out) == 1 else f"{len(left_out)} methods"
-    return f"skipped {count} {SKIPPED_NOTE}: {', '.join(left_out[:METHODS_NAMED])}"
+    count = "1 method" if len(methods) == 1 else f"{len(methods)} methods"
+    return f"skipped {count} {SKIPPED_NOTE}: {', '.join(methods[:METHODS_NAMED])}"
 
 
 def _run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
-    """The order of a run: embedded encoders first, then by encoder and pooling to share work."""
+    """The order of a run: embedded encoders first, then as cells share work."""
     return not is_embedded(cell.method.encoder), *by_encoder(cell)
 
 
@@ -172,12 +194,13 @@ def default_tasks(registry: Registry) -> tuple[Task, ...]:
     )
 
 
-def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
+def tasks_meant_for(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
     """The tasks that the method is meant for."""
     return tuple(task for task in tasks if _is_meant_for(method, task))
 
 
 def _is_meant_for(method: Method, task: Task) -> bool:
+    """Whether the method names the task, and can be fitted on it."""
     if method.fit_on == "target-train" and not _has_training_split(task):
         return False
     return any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
@@ -204,19 +227,19 @@ def profile(
     task, `papers` every published cell that has a method here, `all` is both of the
     last two.
     """
+    cells: list[PlannedCell] = []
     if name == "first":
-        first = (*_smoke_test(registry), *_quick_published_cells(registry, papers))
-        return tuple(sorted(first, key=_run_order))
-    if name == "papers":
-        registered: tuple[PlannedCell, ...] = ()
-    else:
-        registered, _ = select_cells(registry, None, None, seeds)
+        cells += _smoke_test(registry)
+        cells += _quick_published_cells(registry, papers)
+        return tuple(sorted(cells, key=_run_order))
+    if name != "papers":
+        registered_cells, _ = select_cells(registry, None, None, seeds)
+        cells += registered_cells
     if name == "embedded":
-        return tuple(
-            cell for cell in registered if _reads_embedded_files(cell, registry)
-        )
-    published = () if name == "standard" else _published_cells(registry, papers, seeds)
-    cells_by_address = {cell.address: cell for cell in (*registered, *published)}
+        return tuple(cell for cell in cells if _reads_embedded_files(cell, registry))
+    if name != "standard":
+        cells += _published_cells(registry, papers, seeds)
+    cells_by_address = {cell.address: cell for cell in cells}
     return tuple(sorted(cells_by_address.values(), key=_run_order))
 
 
@@ -225,15 +248,14 @@ def _quick_published_cells(registry: Registry, papers: Path) -> tuple[PlannedCel
 
     Their encoders are those that set-up installs as packages.
     """
-    cells = {
-        cell.address: cell
-        for cell in _published_cells(registry, papers, seeds=1)
-        if cell.task.asset in FIRST_ASSETS
-        and not cell.method.post
-        and isinstance(cell.encoder.source, Hub)
-        and cell.encoder.source.package is not None
-    }
-    return tuple(cells.values())
+    cells_by_address: dict[Cell, PlannedCell] = {}
+    for cell in _published_cells(registry, papers, seeds=1):
+        source = cell.encoder.source
+        is_installed = isinstance(source, Hub) and source.package is not None
+        has_small_files = cell.task.asset in FIRST_ASSETS
+        if is_installed and has_small_files and not cell.method.post:
+            cells_by_address[cell.address] = cell
+    return tuple(cells_by_address.values())
 
 
 def _smoke_test(registry: Registry) -> tuple[PlannedCell, ...]:
@@ -243,25 +265,22 @@ def _smoke_test(registry: Registry) -> tuple[PlannedCell, ...]:
     pooling is the mean. The cells read nothing but what the harness carries, and need
     no training.
     """
-    cells = profile(registry, "embedded", Path(), seeds=1)
-    ready = [
-        cell
-        for cell in cells
-        if cell.method.pooling.name == "mean"
-        and not isinstance(cell.encoder.source, Trained)
-    ]
-    chosen: dict[Cell, PlannedCell] = {}
-    kinds: set[tuple[str, ...]] = set()
-    for cell in ready:
+    chosen_cells: list[PlannedCell] = []
+    chosen_kinds: set[tuple[str, ...]] = set()
+    for cell in profile(registry, "embedded", Path(), seeds=1):
         method = cell.method
+        needs_training = isinstance(cell.encoder.source, Trained)
+        if method.pooling.name != "mean" or needs_training:
+            continue
         if cell.task.name == SMOKE_TEST_TASK:
-            kind = (method.encoder.name, *(type(post).__name__ for post in method.post))
-            if kind not in kinds:
-                chosen[cell.address] = cell
-            kinds.add(kind)
+            classes = [type(post).__name__ for post in method.post]
+            kind = (method.encoder.name, *classes)
+            if kind not in chosen_kinds:
+                chosen_cells.append(cell)
+                chosen_kinds.add(kind)
         elif isinstance(method.encoder, StaticConfig) and not method.post:
-            chosen[cell.address] = cell
-    return tuple(chosen.values())
+            chosen_cells.append(cell)
+    return tuple(chosen_cells)
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:
@@ -274,7 +293,7 @@ def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:
 
 
 def is_embedded(encoder: EncoderConfig) -> bool:
-    """Whether the encoder's files come with the harness, or are trained by the run from such."""
+    """Whether the encoder's files come with the harness, or are trained by the run itself."""
     source = encoder.source
     if isinstance(source, Trained):
         return source.on_the_spot

@@ -275,8 +275,8 @@ def test_an_object_that_encodes_is_a_function_and_a_task_can_be_ones_own(places)
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"model": []}, "wanted models and tasks, found 0 and 1"),
-        ({"tasks": []}, "wanted models and tasks, found 1 and 0"),
+        ({"model": []}, "wanted models and tasks, found 0 models and 1 tasks"),
+        ({"tasks": []}, "wanted models and tasks, found 1 models and 0 tasks"),
         ({"name": "minilm"}, "and no encoder's name; take another"),
         ({"name": "My model"}, "wanted lower-case letters"),
         ({"seeds": 0}, "wanted 1 or more, found 0"),
