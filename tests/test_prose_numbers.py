@@ -12,14 +12,13 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+from committed import FOLDER as RESULTS
 from scipy.stats import spearmanr
 
 from harness import Places
-from harness.results.folder import ResultsFolder
 from harness.results.scorings import SEVEN
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ResultsFolder(ROOT / "results")
 YEARS = SEVEN[:5]
 CHOICES = tomllib.loads(
     (ROOT / "results/questions/traps.toml").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import TABLES
 from fakes import made_record, results_of
 
 from harness.assets.places import Places
@@ -22,14 +23,12 @@ from harness.results.comparisons import (
     write_comparisons,
 )
 from harness.results.folder import ResultsFolder
-from harness.results.published_tables import load_tables
 from harness.results.records import Store, cell_of
 from harness.results.reproduction import LOW_COVERAGE
 from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
-TABLES = load_tables(PAPERS)
 CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
 STS = CELLS["mteb.1-12-75/minilm/sts-b"]
 

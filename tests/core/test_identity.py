@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import committed_records
 
 from baselines.flow import Flow
 from baselines.natsv import Natsv
@@ -31,7 +32,6 @@ from harness.core.provenance import Plugin
 from harness.core.types import Method
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
-from harness.results.records import Store
 from harness.transforms.pooling import MEAN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -240,9 +240,7 @@ def test_a_text_that_is_not_the_configuration_s_describes_nothing(text):
 
 def test_every_committed_record_has_the_identity_of_its_method():
     registry = load_registry()
-    stored = {
-        (record.method, record.identity) for record in Store(ROOT / "results").records()
-    }
+    stored = {(record.method, record.identity) for record in committed_records()}
     assert all(
         registry.parse(method).identity == identity for method, identity in stored
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from committed import TABLES
 from fakes import (
     OTHER,
     TOY,
@@ -42,11 +43,9 @@ from harness.report.cite import (
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
-from harness.results.published_tables import load_tables
 from harness.results.records import Cell, Store, encode, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES = load_tables(ROOT / "results" / "papers")
 ENTRIES = entries()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from committed import TABLES, committed_results
 from documents import broken_links
 
 from baselines.glove import ON_SICK
@@ -13,8 +14,7 @@ from harness.core.types import Method
 from harness.evaluation.select import default_tasks, tasks_meant_for
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.published_tables import load_tables
-from harness.results.records import Store, encode_committed, read_committed
+from harness.results.records import encode_committed, read_committed
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState
 
@@ -26,7 +26,7 @@ ANCHORS = (
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    return Results.read(Store(COMMITTED))
+    return committed_results()
 
 
 def test_committed_records_are_lines_that_a_promotion_would_write():
@@ -75,7 +75,7 @@ def test_glove_is_committed_under_at_least_three_tokenisations(results):
 
 
 def test_sif_s_average_on_sick_is_reproduced_from_sick_s_part_of_the_vectors(results):
-    [table] = (t for t in load_tables(COMMITTED / "papers") if t.id == "sif.t1")
+    [table] = (t for t in TABLES if t.id == "sif.t1")
     found = reproductions(table, results, load_registry())["sif.t1/avg-glove/sick-r"]
     assert found.cell.method == "glove-840b-sick-lower.mean"
     assert found.state is CellState.EXACT
@@ -83,7 +83,7 @@ def test_sif_s_average_on_sick_is_reproduced_from_sick_s_part_of_the_vectors(res
 
 @pytest.mark.parametrize("table", ["mteb.1-12-75", "mteb.0-0-2"])
 def test_minilm_meets_every_number_that_mteb_publishes(results, table):
-    tables = {t.id: t for t in load_tables(COMMITTED / "papers")}
+    tables = {t.id: t for t in TABLES}
     judged = reproductions(tables[table], results, load_registry()).values()
     anchors = [j for j in judged if j.cell.method == "minilm.mean"]
     off = {j.cell.id: j.verdict.difference for j in anchors if j.measured is None}

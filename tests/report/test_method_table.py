@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import committed
 import pytest
 from fakes import made_record, results_of
 
@@ -16,12 +17,11 @@ from harness.report.method_table import (
 )
 from harness.report.paper_tables import printed_number
 from harness.results.index import Results
-from harness.results.published_tables import load_tables
 from harness.results.records import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 REGISTRY = load_registry()
-TABLES = {table.id: table for table in load_tables(RESULTS / "papers")}
+TABLES = {table.id: table for table in committed.TABLES}
 WHITENING = TABLES["bert-whitening.t1"]
 METHOD = "mpnet-base.mean"
 BAR = re.compile(r"(?<!\\)\|")  # between cells

@@ -1,8 +1,7 @@
 """What published numbers wait for: commands, with the numbers that wait for them."""
 
-from pathlib import Path
-
 import pytest
+from committed import TABLES, committed_results
 
 from harness.registry import load_registry
 from harness.report.next_steps import (
@@ -12,14 +11,10 @@ from harness.report.next_steps import (
     waiting_numbers,
 )
 from harness.results.index import Results
-from harness.results.published_tables import load_tables
-from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 FOUND = load_registry()
-TABLES = load_tables(RESULTS / "papers")
 
 
 def cells(results):
@@ -51,7 +46,7 @@ def test_what_is_there_is_not_to_be_got(nothing_run):
 
 
 def test_the_files_of_records_are_those_that_their_cells_read():
-    results = Results.read(Store(RESULTS))
+    results = committed_results()
     here = sources_of_records(results, FOUND)
     assert {"minilm", "bert-mini"} <= here
     assert "bert-base" not in here

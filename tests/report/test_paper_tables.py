@@ -1,8 +1,8 @@
 """Every published table as a page: its groups, marks, notes and what a row holds."""
 
 import re
-from pathlib import Path
 
+import committed
 import pytest
 
 from harness.registry import load_registry
@@ -12,17 +12,13 @@ from harness.report.paper_tables import (
     make_sheet,
     paper_latex,
 )
-from harness.results.index import Results
 from harness.results.published import EVIDENCE
-from harness.results.published_tables import load_tables
-from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.verdict import VERDICTS
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
-TABLES = {table.id: table for table in load_tables(RESULTS / "papers")}
+TABLES = {table.id: table for table in committed.TABLES}
 FOUND = load_registry()
-COMMITTED = Results.read(Store(RESULTS))
+COMMITTED = committed.committed_results()
 RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 

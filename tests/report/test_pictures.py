@@ -3,12 +3,12 @@
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
 import pytest
+from committed import RESULTS, TABLES, committed_results
 from fakes import FakeConfig, made_record, registry, results_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,16 +22,12 @@ from harness.report.figures import picture, post_processing
 from harness.report.leaderboard import cost_of
 from harness.results.costs import milliseconds
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results
-from harness.results.published_tables import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.scorings import SEVEN, SIMCSE, Scoring
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 PAPERS = RESULTS / "papers"
-COMMITTED = Results.read(Store(RESULTS))
-TABLES = load_tables(PAPERS)
+COMMITTED = committed_results()
 SVG = "{http://www.w3.org/2000/svg}"
 POINTS = st.lists(
     st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12

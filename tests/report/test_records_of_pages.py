@@ -1,8 +1,7 @@
 """The records that a page returns are those that its numbers come from: no other, and none less."""
 
-from pathlib import Path
-
 import pytest
+from committed import FOLDER, RESULTS
 from fakes import FakeConfig, made_record, results_of, task
 from fakes import registry as fake_registry
 
@@ -14,13 +13,10 @@ from harness.report.replication import claims_page
 from harness.results.claim_tests import ClaimTests
 from harness.results.conformance import compare_reference
 from harness.results.encoder_sizes import sizes_of_encoders
-from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ResultsFolder(ROOT / "results")
 REGISTRY = FOLDER.registry
 METHODS = methods_by_encoder(FOLDER.records.methods)
 
@@ -104,7 +100,7 @@ def test_the_scores_in_a_legend_are_of_records_of_the_page():
 
 
 def test_each_table_of_the_guide_to_plug_ins_has_the_digest_of_its_own_records():
-    store = Store(ROOT / "examples" / "plugins" / "results")
+    store = Store(RESULTS.parent / "examples" / "plugins" / "results")
     whole = examples_part(store, REGISTRY)
     results = FOLDER.records.read(store)
     for methods in methods_by_encoder(results.methods).values():

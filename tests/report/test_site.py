@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from committed import TABLES, committed_results
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from test_hostile_text import table_of
 
@@ -15,8 +16,6 @@ from harness.report.figures import pictures
 from harness.report.site.page import DATA_TABLES, SITE_PAGE, in_script, made_from
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published_tables import load_tables
-from harness.results.records import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 LARGEST = 2_050_000  # bytes
@@ -75,13 +74,11 @@ def test_it_is_one_file_of_a_size_that_travels(committed):
 
 def test_every_published_and_every_measured_cell_is_on_it(committed):
     data = json.loads(re.search(r'id="data">(.*?)</script>', committed, re.DOTALL)[1])
-    published = {
-        cell.id for table in load_tables(RESULTS / "papers") for cell in table.cells
-    }
+    published = {cell.id for table in TABLES for cell in table.cells}
     assert {
         f"{row}/{column}" for row, of in data["cells"].items() for column in of
     } == published
-    measured = Results.read(Store(RESULTS)).by_cell
+    measured = committed_results().by_cell
     assert {(m, t) for m, of in data["scores"].items() for t in of} == set(measured)
 
 

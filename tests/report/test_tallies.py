@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from committed import TABLES, committed_results
 from fakes import FakeConfig, registry, results_folder
 
 from harness.registry import load_registry
@@ -10,8 +11,6 @@ from harness.report.counts import different_scores, tallies
 from harness.report.pages import conformance_page
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results
-from harness.results.published_tables import load_tables
-from harness.results.records import Store
 from harness.results.reproduction import reproductions
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -60,8 +59,8 @@ def test_programs_of_authors_and_libraries_are_counted_apart(tmp_path):
 
 
 def test_a_score_that_two_tables_publish_counts_once():
-    results, found = Results.read(Store(COMMITTED)), load_registry()
-    tables = {table.id: table for table in load_tables(COMMITTED / "papers", found)}
+    results, found = committed_results(), load_registry()
+    tables = {table.id: table for table in TABLES}
     first, second = (
         [
             c

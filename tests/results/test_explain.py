@@ -1,20 +1,15 @@
 """Explanations: the effects of choices, those that lead to another number, the nearest rows."""
 
-from pathlib import Path
-
 import pytest
+from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
 from harness.core.errors import UsageError
-from harness.registry import load_registry
 from harness.report.sentences import options_of, render_explanation
 from harness.results.explain import explain
-from harness.results.folder import ResultsFolder
 from harness.results.published_tables import published_cell
 
-REGISTRY = load_registry()
-FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", REGISTRY)
-TABLES = FOLDER.tables
+REGISTRY = FOLDER.registry
 CELL = (
     "bert-whitening.t1/bert-base-whitening-nli/sts-b"  # first-last+whitening@nli, 68.19
 )

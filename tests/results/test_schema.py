@@ -5,14 +5,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from committed import committed_records
 
 from harness.core.types import Record
-from harness.results.records import SCHEMA, SEAL, Store, seal
+from harness.results.records import SCHEMA, SEAL, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = (ROOT / "docs/reference/record.schema.json").read_text(encoding="utf-8")
 SCHEMA_OF_RECORDS = json.loads(PUBLISHED)
-COMMITTED = tuple(Store(ROOT / "results").records())
+COMMITTED = committed_records()
 
 
 @pytest.fixture(scope="module")

@@ -5,18 +5,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from committed import TABLES, committed_results
 from fakes import made_record, results_of
 
 from harness.registry import load_registry
-from harness.results.index import Results
-from harness.results.published_tables import load_tables
-from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.score_rows import ScoreRow, score_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()
-TABLES = load_tables(ROOT / "results" / "papers")
 SCORES = {
     "spearman": {"all": 82.0, "mean": 81.0, "groups": {"one": 80.0, "two": 82.5}},
     "alignment": None,
@@ -114,7 +111,7 @@ def test_a_score_with_a_published_number_can_have_a_row_beside_the_main_one():
 
 def test_rows_agree_with_the_verdicts_of_the_tables():
     """Over the committed records: no verdict is joined to another protocol's score."""
-    results = Results.read(Store(ROOT / "results"))
+    results = committed_results()
     joined = [
         r
         for r in score_rows(results, TABLES, REGISTRY, every_score=True)

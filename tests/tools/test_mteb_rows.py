@@ -4,17 +4,18 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
+import committed
 import pytest
 from mteb_rows import DECLARATION, Declaration, compared, make_tables
 
 from harness.core.errors import DataError
 from harness.core.toml import read_typed
 from harness.registry import load_registry
-from harness.results.published_tables import load_table, load_tables
+from harness.results.published_tables import load_table
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()
-TABLES = {table.id: table for table in load_tables(ROOT / "results" / "papers")}
+TABLES = {table.id: table for table in committed.TABLES}
 DECLARED = read_typed(Declaration, ROOT / "results" / "questions" / DECLARATION).tables
 
 BENCHMARK = 'task = "sts-b", file = "STSBenchmark.json", revision = "b0"'

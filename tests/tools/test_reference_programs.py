@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from committed import committed_results
 from fakes import Told
 from mteb.results.task_result import TaskResult
 
@@ -18,8 +19,6 @@ from harness.core.types import Pairs
 from harness.interop.mteb import COUNTERPARTS
 from harness.registry import load_registry
 from harness.results.conformance import read_reference
-from harness.results.index import Results
-from harness.results.records import Store
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.datasets import Labelled, open_labelled_pairs, open_triplets
 from harness.training.encoder import Setup, open_encoder
@@ -30,7 +29,7 @@ from harness.transforms.pooling import MEAN
 programs = pytest.importorskip("reference_programs")
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = Results.read(Store(ROOT / "results"))
+RESULTS = committed_results()
 COUNT, BATCH = 96, 16
 SETUP = Setup(pooling=MEAN, max_length=64, dropout=0.0)
 METHOD = "minilm.mean"

@@ -1,0 +1,25 @@
+"""The committed results, each file read once in a process; no test may change these objects."""
+
+from functools import cache
+from pathlib import Path
+
+from harness.core.types import Record
+from harness.results.folder import ResultsFolder
+from harness.results.index import Results
+from harness.results.records import Store
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+FOLDER = ResultsFolder(RESULTS)
+TABLES = FOLDER.tables
+
+
+@cache
+def committed_results() -> Results:
+    """The committed records, by cell."""
+    return Results.read(Store(RESULTS))
+
+
+def committed_records() -> list[Record]:
+    """Every committed record."""
+    cells = committed_results().by_cell.values()
+    return [record for records in cells for record in records]
