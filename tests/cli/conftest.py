@@ -1,17 +1,23 @@
 """The command line in this process, as a person or a program meets it."""
 
 import shutil
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from fakes import PROBE, FakeConfig, corpus, numbered, registry, use_registry
+from committed import RESULTS
+from fakes import (
+    PROBE,
+    FakeConfig,
+    corpus,
+    numbered,
+    registry,
+    use_packaged_results,
+    use_registry,
+)
 
 from harness.cli import main
 
-PUBLISHED = (
-    Path(__file__).resolve().parents[2] / "results" / "papers" / "simcse.issue-285.toml"
-)
+PUBLISHED = RESULTS / "papers" / "simcse.issue-285.toml"
 
 
 class Answer(NamedTuple):
@@ -46,8 +52,37 @@ def call(monkeypatch, capfd, tmp_path):
     return answer
 
 
+# A command that reads the packaged results takes a second for all of them.
+
+
 @pytest.fixture
-def toys(monkeypatch, tmp_path, call):
+def one_packaged_table(monkeypatch, tmp_path_factory):
+    """Only a published table comes with the harness, and no record: its folder of results."""
+    packaged = tmp_path_factory.mktemp("packaged")
+    (packaged / "papers").mkdir()
+    shutil.copy(PUBLISHED, packaged / "papers")
+    use_packaged_results(monkeypatch, packaged)
+    return packaged
+
+
+@pytest.fixture
+def few_packaged_results(one_packaged_table):
+    """Two published tables come with the harness, and records of GloVe and of `minilm.mean`."""
+    packaged = one_packaged_table
+    shutil.copy(RESULTS / "papers" / "mteb.1-12-75.toml", packaged / "papers")
+    shutil.copytree(
+        RESULTS / "records" / "glove-mini", packaged / "records" / "glove-mini"
+    )
+    (packaged / "records" / "minilm").mkdir()
+    shutil.copy(
+        RESULTS / "records" / "minilm" / "minilm.mean.jsonl",
+        packaged / "records" / "minilm",
+    )
+    return packaged
+
+
+@pytest.fixture
+def toys(monkeypatch, tmp_path, call, one_packaged_table):
     """The command line over a registry of fakes, with their data and a folder of results."""
     monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "data" / PROBE).parent.mkdir(parents=True)

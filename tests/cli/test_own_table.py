@@ -6,10 +6,8 @@ import pytest
 from own_tables import ENTRY, TABLE
 
 import harness
-from harness.assets.places import packaged
 from harness.core.errors import DataError
 from harness.interop.frames import read_results
-from harness.registry import load_registry
 
 FILE, CELL = "mine.t1.toml", "mine.t1/averaged/mini-sts"
 MISSING = (
@@ -19,13 +17,13 @@ MISSING = (
 
 
 @pytest.fixture
-def own(call, tmp_path):
+def own(call, tmp_path, checkpoint, one_packaged_table):
     """The command line in a folder with a table and a model of one's own."""
     papers = tmp_path / "results" / "papers"
     papers.mkdir(parents=True)
     (papers / FILE).write_text(TABLE)
     (papers / "references.bib").write_text(ENTRY)
-    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "model")
+    shutil.copytree(checkpoint("bert"), tmp_path / "model")
     return call
 
 

@@ -311,7 +311,7 @@ def test_a_function_is_its_plug_ins_with_bound_arguments_too():
 
 
 def test_what_only_reads_results_imports_none(
-    call, made, monkeypatch, tmp_path, installed
+    call, made, monkeypatch, tmp_path, installed, few_packaged_results
 ):
     file = made("method")
     assert call(
@@ -1008,7 +1008,7 @@ def test_two_files_of_one_name_are_two_plug_ins(made, tmp_path):
 # A table for a paper
 
 
-def test_a_table_has_rows_marks_and_a_caption(call, made):
+def test_a_table_has_rows_marks_and_a_caption(call, made, few_packaged_results):
     methods = ("glove-mini.mean", "glove-mini.mean+mine@target")
     plugin = ("--plugin", str(made("method")))
     call("run", *plugin, "-m", *methods, "-t", "mini-sts", "mini-sick")

@@ -169,9 +169,9 @@ def test_tested_claims_are_counted_by_the_size_of_the_encoder_and_own_records_fi
 
 
 def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
-    call, tmp_path, monkeypatch
+    call, tmp_path, monkeypatch, few_packaged_results
 ):
-    shutil.copytree(ROOT / "results" / "papers", tmp_path / "results" / "papers")
+    shutil.copytree(few_packaged_results / "papers", tmp_path / "results" / "papers")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     cells = (
         "-m",

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import RESULTS
 from scipy.stats import rankdata
 
 from harness.cli.show import say_csv
 from harness.results.records import Cell, Store
 from harness.results.score_rows import ScoreRow
 
-ROOT = Path(__file__).resolve().parents[2]
 CELL = ("-m", "minilm.mean", "-t", "sts-b")
+
+pytestmark = pytest.mark.usefixtures("few_packaged_results")
 
 
 def test_a_table_has_the_first_columns_and_a_program_gets_all(call):
@@ -191,10 +193,11 @@ def test_runs_stand_before_the_packaged_results(own):
 
 
 def test_a_published_table_is_printed_for_a_paper(call):
-    markdown = call("table", "--paper", "mteb.1-12-75")[1]
-    page = ROOT / "results" / "tables" / "papers" / "mteb.1-12-75.md"
+    whole = ("--results", RESULTS)
+    markdown = call("table", "--paper", "mteb.1-12-75", *whole)[1]
+    page = RESULTS / "tables" / "papers" / "mteb.1-12-75.md"
     assert markdown == page.read_text()
-    latex = call("table", "--paper", "mteb.1-12-75", "--latex")[1]
+    latex = call("table", "--paper", "mteb.1-12-75", "--latex", *whole)[1]
     assert latex.startswith("% MTEB results repo")
     assert r"\begin{tabular}{llr" in latex
     assert latex.count("measured") > 0

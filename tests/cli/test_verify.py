@@ -1,27 +1,41 @@
 """`harness verify` and `harness search`: the how-to page is run, and statuses are what it says."""
 
 import json
+import shutil
 
 import pytest
 import yaml
+from committed import RESULTS
 from documents import ROOT, lines
 from standin import at_standin, standin
+
+from harness.cli import main
 
 PAGE = (ROOT / "docs/how-to/verify.md").read_text(encoding="utf-8")
 FALSE = 0.1234
 
 
-@pytest.fixture
-def made(call, tmp_path):
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
     """bert-mini as a folder whose card has the committed scores in the hub's formats."""
-    committed = ROOT / "results"
-    answer = call("export", "bert-mini.mean", "my-model", "--results", committed,
-                  "--model-index", "--eval-results")  # fmt: skip
-    assert answer.status == 0, answer.err
-    card = tmp_path / "my-model" / "README.md"
+    folder = tmp_path_factory.mktemp("exported") / "my-model"
+    with pytest.raises(SystemExit) as ended:
+        main(["export", "bert-mini.mean", str(folder), "--results", str(RESULTS),
+              "--cache", str(folder.parent / "cache"), "--model-index",
+              "--eval-results"])  # fmt: skip
+    assert ended.value.code in (0, None)
+    card = folder / "README.md"
     front = yaml.safe_load(card.read_text().split("---")[1])
     keep_embedded(front, card)
-    return card
+    return folder
+
+
+@pytest.fixture
+def made(call, exported, monkeypatch, tmp_path):
+    """A copy of that folder: its card. Texts that one test encoded are encoded for all."""
+    shutil.copytree(exported, tmp_path / "my-model")
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(exported.parent / "cache"))
+    return tmp_path / "my-model" / "README.md"
 
 
 def keep_embedded(front, card):
@@ -74,10 +88,9 @@ def test_the_card_of_all_minilm_l6_v2_states_no_number_and_results_are_offered(c
     assert "clone https://github.com/embeddings-benchmark/results" in answer.out
 
 
-def test_a_search_says_its_bound_before_and_keeps_it(call, made):
-    answer = call(
-        "search", "my-model", "-t", "mini-sick", "--target", "1.23", "--encodings", "1"
-    )
+def test_a_search_says_its_bound_before_and_keeps_it(call, checkpoint):
+    folder, target = checkpoint("bert"), ("-t", "mini-sick", "--target", "1.23")
+    answer = call("search", folder, *target, "--encodings", "1")
     assert answer.status == 1
     assert "mini-sick: a search of at most 1 encodings" in answer.err
     assert "no choice among the first 1 encodings gives it" in answer.out

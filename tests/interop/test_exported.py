@@ -202,13 +202,14 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(checkpoint, tmp
     assert not write_card(out, replace(planned, seed=1), cell, tasks, results, "")
 
 
-def test_a_command_exports_a_method(tmp_path, capfd):
-    method, out = "bert-mini.mean+natsv:1@target", tmp_path / "out"
+def test_a_command_exports_a_method(tmp_path, capfd, checkpoint):
+    method, out = "tiny.mean+natsv:1@target", tmp_path / "out"
+    encoder = ["--encoder", f"tiny={checkpoint('bert')}"]
     folders = ["--cache", str(tmp_path / "cache"), "--results", str(tmp_path)]
     with pytest.raises(SystemExit) as ended:
-        main(["export", method, str(out), "-t", "mini-sts", *folders])
+        main(["export", method, str(out), "-t", "mini-sts", *encoder, *folders])
     assert not ended.value.code
     assert (
         capfd.readouterr().out == f"{out}: {method}, seed 0, with 0 measured scores\n"
     )
-    assert theirs(out).shape == (len(TEXTS), 256)
+    assert theirs(out).shape == (len(TEXTS), 32)

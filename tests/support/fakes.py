@@ -352,3 +352,9 @@ def use_registry(monkeypatch, stand_in):
     """Give commands another registry; published tables still name what comes with the harness."""
     for module in ("registry", "resolve", "cli.exchange", "results.folder"):
         monkeypatch.setattr(f"harness.{module}.load_registry", lambda: stand_in)
+
+
+def use_packaged_results(monkeypatch, folder):
+    """Give commands another folder of results that come with the harness."""
+    for module in ("results.layout", "cli.options"):
+        monkeypatch.setattr(f"harness.{module}.COMMITTED", folder)
