@@ -5,7 +5,7 @@ from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
 from harness.core.errors import UsageError
-from harness.report.sentences import options_of, render_explanation
+from harness.report.sentences import command_options, render_explanation
 from harness.results.explain import explain
 from harness.results.published_tables import published_cell
 
@@ -104,7 +104,8 @@ def test_choices_that_lead_to_another_number_are_single_first_then_pairs_and_sum
         ({"+sn", "raw"}, -1.4, True),
     ]
     assert (
-        options_of(explained.choices[0].names) == "-m 'bert-base:64.cls+whitening@nli'"
+        command_options(explained.choices[0].names)
+        == "-m 'bert-base:64.cls+whitening@nli'"
     )
     assert explained.pairs[1].names.task == "sts-b"
 
@@ -157,4 +158,4 @@ def test_a_similarity_function_is_a_choice_of_one_record():
     [choice] = explained.choices
     assert dict(choice.changes) == {"scored_by": "euclidean"}
     assert choice.effect == pytest.approx(-3.9)
-    assert options_of(choice.names) == "score euclidean_spearman all"
+    assert command_options(choice.names) == "score euclidean_spearman all"

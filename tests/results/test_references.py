@@ -7,7 +7,7 @@ import pytest
 from fakes import made_record, results_of
 
 from harness.registry import load_registry
-from harness.report.sentences import evidence_of
+from harness.report.sentences import evidence_in_words
 from harness.results.conformance import (
     NO_SCORE,
     NO_TASK,
@@ -130,7 +130,9 @@ def test_what_confirms_a_row_is_named_and_by_its_authors(folder):
         "simcse.t5/simcse-bert-base-unsup/sts16": "princeton-nlp/SimCSE evaluation.py",
         "mteb.1-12-75/minilm/sts16": "mteb, its STS tasks",
     }.items():
-        words = evidence_of(folder.cell(cell), reference_of(folder.cell(cell), folder))
+        words = evidence_in_words(
+            folder.cell(cell), reference_of(folder.cell(cell), folder)
+        )
         assert words.startswith(f"confirmed against the authors' code, {program}")
     cells = [cell for table in folder.tables for cell in table.cells]
     confirmed = [cell for cell in cells if cell.evidence == "confirmed"]
@@ -139,5 +141,5 @@ def test_what_confirms_a_row_is_named_and_by_its_authors(folder):
     [cell] = [
         replace(c, table=replace(c.table, paper="Another")) for c in confirmed[:1]
     ]
-    words = evidence_of(cell, reference_of(confirmed[0], folder))
+    words = evidence_in_words(cell, reference_of(confirmed[0], folder))
     assert words.startswith("confirmed against another program, ")
