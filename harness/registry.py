@@ -171,7 +171,7 @@ class Registry:
         arguments = (
             [int(argument) if argument.isdecimal() else argument] if argument else []
         )
-        signature = inspect.signature(make, eval_str=True)
+        signature = _signature(make)
         try:
             signature.bind(*arguments)
         except TypeError:
@@ -244,6 +244,12 @@ def _selected(
             hits = [named(pattern)]
         chosen += hits
     return tuple(dict.fromkeys(chosen))
+
+
+@cache  # a report reads hundreds of ids
+def _signature(make: Callable[..., PostProcessor]) -> inspect.Signature:
+    """The arguments that make a post-processor, with their types."""
+    return inspect.signature(make, eval_str=True)
 
 
 def is_glob(pattern: str) -> bool:

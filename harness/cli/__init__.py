@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -117,6 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Python has no stream where the caller closed it; others expect one.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    if (
+        arguments is None
+    ):  # the command line of this process, and not a call of a program
+        gc.freeze()  # what was imported stays: no collection need look at it again
     try:
         with stoppable():
             app(arguments)

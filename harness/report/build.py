@@ -108,8 +108,13 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     if folder.traps:
         made[tables / TRAPS_PAGE] = traps_page(folder.records, folder.traps)
     if folder.claims:
-        claims = claims_page(folder.claims, folder.claim_tests, folder.searches)
-        made[tables / CLAIMS_PAGE] = claims
+        made[tables / CLAIMS_PAGE] = claims_page(
+            folder.claims,
+            folder.claim_results,
+            folder.records,
+            folder.encoder_sizes,
+            folder.searches,
+        )
     if folder.compared_references:
         made[tables / CONFORMANCE_PAGE] = conformance_page(
             folder.compared_references, folder.records

@@ -8,6 +8,7 @@ The same numbers give the same bytes.
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,6 @@ from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
 
 from harness.core.toml import read_typed
 
@@ -114,7 +114,9 @@ def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
     text = text.replace("</style>", f"{rules}</style>", 1)
     for name, hint in hints.items():
         group = f'<g id="{name}">'
-        text = text.replace(group, f"{group}<title>{escape(hint)}</title>", 1)
+        text = text.replace(
+            group, f"{group}<title>{html.escape(hint, quote=False)}</title>", 1
+        )
     return text
 
 

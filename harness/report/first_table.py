@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.hardware import base_name
@@ -79,9 +79,10 @@ def first_table(folder: ResultsFolder) -> FirstTable | None:
     """
     candidates = []
     for paper_table in folder.tables:
+        cells_by_row = _measured_cells(paper_table, folder)
         rows = []
         for row in paper_table.rows:
-            if len(_measured_cells(row, paper_table, folder)) >= FEWEST_TASKS:
+            if len(cells_by_row[row.id]) >= FEWEST_TASKS:
                 rows.append(row)
         rows.sort(key=lambda row: _size_rank(row, folder))
         if rows:
@@ -90,7 +91,8 @@ def first_table(folder: ResultsFolder) -> FirstTable | None:
     if not candidates:
         return None
     best = min(candidates, key=lambda candidate: (-len(candidate.rows), candidate.size))
-    first_rows = [_first_row(row, best.paper_table, folder) for row in best.rows]
+    cells_by_row = _measured_cells(best.paper_table, folder)
+    first_rows = [_first_row(row, cells_by_row[row.id]) for row in best.rows]
     return FirstTable(best.paper_table, first_rows)
 
 
@@ -100,28 +102,33 @@ def _size_rank(row: Row, folder: ResultsFolder) -> int:
     return list(EncoderSize).index(folder.encoder_sizes[encoder])
 
 
+# The measured cells of a row, by the name of the task.
+MeasuredCells = Mapping[str, Reproduction]
+
+
 def _measured_cells(
-    row: Row, paper_table: Table, folder: ResultsFolder
-) -> dict[str, Reproduction]:
-    """The measured cells of a row under the metric of its table, by the name of the task.
+    paper_table: Table, folder: ResultsFolder
+) -> Mapping[str, MeasuredCells]:
+    """The measured cells of each row under the metric of its table, by the row's id.
 
     They are those of the seven tasks on their test splits; a task in another text form
     counts as the task.
     """
-    measured_cells = {}
+    cells_by_row: dict[str, dict[str, Reproduction]] = {}
+    for row in paper_table.rows:
+        cells_by_row[row.id] = {}
     for reproduction in folder.reproductions(paper_table).values():
         cell = reproduction.cell
         task, _, form_or_split = str(cell.task).partition(".")
-        is_in_row = cell.row.id == row.id and cell.metric == paper_table.metric
         is_scored_task = task in TASK_LABELS and form_or_split not in ("dev", "train")
-        if is_in_row and is_scored_task and reproduction.scores:
-            measured_cells[task] = reproduction
-    return measured_cells
+        is_shown = is_scored_task and cell.metric == paper_table.metric
+        if is_shown and reproduction.scores:
+            cells_by_row[cell.row.id][task] = reproduction
+    return cells_by_row
 
 
-def _first_row(row: Row, paper_table: Table, folder: ResultsFolder) -> FirstRow:
+def _first_row(row: Row, cells: MeasuredCells) -> FirstRow:
     """A row with two decimals, and the verdicts that its numbers have."""
-    cells = _measured_cells(row, paper_table, folder)
     published, measured = [], []
     for task in TASK_LABELS:
         cell = cells.get(task)

@@ -312,8 +312,9 @@ def _methods_by_plugin(
 ) -> Mapping[str, Iterable[str]]:
     """The methods that were measured by each plug-in, as code."""
     by_plugin: dict[str, dict[str, None]] = {}
+    shown = {*methods}
     for (method, _), records in results.by_cell.items():
-        if method in methods:
+        if method in shown:
             for name, version in records[0].facts.get("plugins", {}).items():
                 by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = (
                     None
@@ -339,8 +340,9 @@ def _weights_note(
     if config is None:
         return "Weights: by hand, unpinned."
     records: list[Record] = []
+    shown = {*methods}
     for (method, _), measured in results.by_cell.items():
-        if method in methods:
+        if method in shown:
             records += measured
     origin = origin_in_words(origin_of_encoder(config, records))
     return (

@@ -21,16 +21,10 @@ from harness.report.sentences import (
     number_of,
     signed,
 )
-from harness.results.claim_tests import (
-    AVERAGE,
-    ClaimOutcome,
-    ClaimResult,
-    ClaimTests,
-    Finding,
-)
+from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, Finding
 from harness.results.claims import Claim, Claims
-from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
-from harness.results.index import NOT_MEASURED, value
+from harness.results.encoder_sizes import EncoderSize
+from harness.results.index import NOT_MEASURED, Results, value
 from harness.results.published import Row, Table
 from harness.results.questions import Search, Trial
 from harness.results.scorings import TASK_LABELS
@@ -68,11 +62,21 @@ SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 
 
 def claims_page(
-    claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()
+    claims: Claims,
+    results: Sequence[ClaimResult],
+    records: Results,
+    sizes: Mapping[str, EncoderSize],
+    searches: Sequence[Search] = (),
 ) -> Page:
-    """Summary, tables of claims, effect sizes, one section a claim, searches."""
-    results = [tests.test(claim) for claim in claims.resolved]
-    sizes = sizes_of_encoders(tests.results, tests.registry)
+    """Summary, tables of claims, effect sizes, one section a claim, searches.
+
+    Args:
+        claims: The claims as they are written.
+        results: Each of them, tested.
+        records: The records that they were tested on.
+        sizes: The size of each measured encoder.
+        searches: The searches for hyper-parameters.
+    """
     groups = claims_by_size(results, sizes)
     sorted_results = _results_of_groups(groups)
     opening = OPENING_FILE.read_text(encoding="utf-8").format(
@@ -93,7 +97,7 @@ def claims_page(
     return Page(
         title="Claims of the papers, tested on other encoders",
         parts=parts,
-        records=tests.results.select(cells),
+        records=records.select(cells),
     )
 
 

@@ -9,7 +9,6 @@ with the harness.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
@@ -131,35 +130,39 @@ class ResultsFolder:
     # Records
 
     @cached_property
-    def _cells_by_folder(self) -> Mapping[Path, Mapping[CellName, Sequence[Record]]]:
+    def _results_by_folder(self) -> Mapping[Path, Results]:
         """The records of each folder, without the cells that a folder before it has."""
-        cells_by_folder: dict[Path, Mapping[CellName, Sequence[Record]]] = {}
+        results_by_folder: dict[Path, Results] = {}
         taken: set[CellName] = set()
         for folder in self.folders:
-            cells = Results.read(Store(folder)).by_cell
-            cells_by_folder[folder] = {
-                name: cells[name] for name in cells if name not in taken
-            }
-            taken |= cells.keys()
-        return cells_by_folder
+            results = Results.read(Store(folder))
+            not_taken = [cell for cell in results.by_cell if cell not in taken]
+            results_by_folder[folder] = results.select(not_taken)
+            taken |= results.by_cell.keys()
+        return results_by_folder
 
     @cached_property
     def _folder_of_cell(self) -> Mapping[CellName, Path]:
         """The folder that the records of each cell are from."""
         return {
             name: folder
-            for folder, cells in self._cells_by_folder.items()
-            for name in cells
+            for folder, results in self._results_by_folder.items()
+            for name in results.by_cell
         }
 
     @cached_property
     def records(self) -> Results:
         """The records of all folders, a cell from the first folder that has it."""
         by_cell: dict[CellName, Sequence[Record]] = {}
-        for cells in self._cells_by_folder.values():
-            by_cell |= cells
+        lines: dict[CellName, bytes] = {}
+        for results in self._results_by_folder.values():
+            by_cell |= results.by_cell
+            lines |= {cell: results.lines[cell] for cell in results.by_cell}
         return Results(
-            by_cell, packaged=self._packaged_methods, stale=self._stale(by_cell)
+            by_cell,
+            packaged=self._packaged_methods,
+            stale=self._stale(by_cell),
+            lines=lines,
         )
 
     @property
@@ -180,9 +183,8 @@ class ResultsFolder:
         self, by_cell: Mapping[CellName, Sequence[Record]]
     ) -> frozenset[CellName]:
         """The cells that were measured with other settings than their method has now."""
-        methods = {
-            method: compose_method(method, self.registry) for method, _ in by_cell
-        }
+        identifiers = {method for method, _ in by_cell}
+        methods = {name: compose_method(name, self.registry) for name in identifiers}
         return frozenset(
             name
             for name, records in by_cell.items()
@@ -191,7 +193,7 @@ class ResultsFolder:
 
     def records_of(self, folder: Path) -> Results:
         """The records that are read from one of the folders."""
-        return replace(self.records, by_cell=self._cells_by_folder[folder])
+        return self.records.select(self._results_by_folder[folder].by_cell)
 
     def is_packaged(self, method: str, task: str) -> bool:
         """Whether the records of a cell are among those that come with the harness."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -87,24 +88,27 @@ class Results:
         by_cell: The records of each cell, one a seed.
         packaged: The methods all of whose records come with the harness.
         stale: The cells that were measured with settings of an older version.
-        encoded: The bytes of cells whose digest was taken before. `digest` fills this
-            cache, and a selection of records shares it.
+        lines: The lines of the records of a cell, as they were read from files. Their
+            digest is that of the records.
     """
 
     by_cell: Mapping[CellName, Sequence[Record]]
     packaged: frozenset[str] = frozenset()
     stale: frozenset[CellName] = frozenset()
-    encoded: dict[CellName, bytes] = field(
+    lines: Mapping[CellName, bytes] = field(
         default_factory=dict, repr=False, compare=False
     )
 
     @classmethod
     def read(cls, store: Store) -> Results:
         """Every record under the store's folder."""
-        by_cell: dict[CellName, list[Record]] = {}
-        for record in store.records():
-            by_cell.setdefault((record.method, record.task), []).append(record)
-        return cls(by_cell)
+        by_cell: dict[CellName, list[Record]] = defaultdict(list)
+        lines: dict[CellName, bytes] = defaultdict(bytes)
+        for line in store.lines():
+            cell = line.record.method, line.record.task
+            by_cell[cell].append(line.record)
+            lines[cell] += line.text
+        return cls(dict(by_cell), lines=dict(lines))
 
     def select(self, cells: Iterable[CellName]) -> Results:
         """The records of these cells alone; a cell without records is left out."""
@@ -156,10 +160,11 @@ class Results:
         """sha256 over the records, in the order of methods and tasks."""
         digest = hashlib.sha256()
         for cell in sorted(self.by_cell):
-            if cell not in self.encoded:
-                records = self.by_cell[cell]
-                self.encoded[cell] = b"".join(encode(record) for record in records)
-            digest.update(self.encoded[cell])
+            if cell in self.lines:
+                digest.update(self.lines[cell])
+            else:
+                for record in self.by_cell[cell]:
+                    digest.update(encode(record))
         return digest.hexdigest()
 
 

@@ -103,6 +103,18 @@ def cell_of(record: Record) -> Cell:
 
 
 @dataclass(frozen=True)
+class RecordLine:
+    """A record, its line of JSON as digests take it, and where that line is in its file.
+
+    The file of a run has one value a line: there, `text` is what `encode` gives.
+    """
+
+    record: Record
+    text: bytes
+    line_number: int = 1
+
+
+@dataclass(frozen=True)
 class Store:
     """The records of a results folder: those of runs, and those that are committed.
 
@@ -147,20 +159,25 @@ class Store:
 
     def records(self) -> Iterator[Record]:
         """Every record, in the order of a run's paths."""
+        for line in self.lines():
+            yield line.record
+
+    def lines(self) -> Iterator[RecordLine]:
+        """Every record with its line, in the order of a run's paths."""
         folder = self.folder / RECORDS
-        records: dict[Cell, Record] = {}
+        lines: dict[Cell, RecordLine] = {}
         for path in folder.glob("*.jsonl"):
             _require_no_former(path)
         for path in folder.glob("*/*.jsonl"):
-            records |= read_committed(path)
+            lines |= _committed_lines(path)
         for path in folder.rglob("seed-*.json"):
             record = self._own_record(path)
-            if records.setdefault(cell_of(record), record) is not record:
-                raise DataError(
-                    f"{path}: {cell_of(record)} has another record here; delete one"
-                )
-        for cell in sorted(records, key=lambda cell: cell.names):
-            yield records[cell]
+            cell = cell_of(record)
+            if cell in lines:
+                raise DataError(f"{path}: {cell} has another record here; delete one")
+            lines[cell] = RecordLine(record, encode(record))
+        for cell in sorted(lines, key=lambda cell: cell.names):
+            yield lines[cell]
 
     def write(
         self,
@@ -400,19 +417,16 @@ def encode_committed(method: str, records: Iterable[Record]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-@dataclass(frozen=True)
-class NumberedRecord:
-    """A record of a committed file, and the number of its line, from 1."""
-
-    record: Record
-    line_number: int
-
-
 def read_committed(path: Path) -> dict[Cell, Record]:
     """The records of a committed file, none without one. DataError names a bad line."""
+    return {cell: line.record for cell, line in _committed_lines(path).items()}
+
+
+def _committed_lines(path: Path) -> dict[Cell, RecordLine]:
+    """The records of a committed file with their lines; else as `read_committed`."""
     if not path.exists():
         return {}
-    numbered_records: dict[Cell, NumberedRecord] = {}
+    lines_of_cells: dict[Cell, RecordLine] = {}
     numbers_of_headings: dict[str, int] = {}  # the number of the line of each heading
     lines = path.read_bytes().splitlines()
     end = _end(unquote(path.stem)).encode()
@@ -420,19 +434,18 @@ def read_committed(path: Path) -> dict[Cell, Record]:
         if line.startswith(HEADING.encode()):
             numbers_of_headings[line.decode(errors="replace")] = number
         elif line not in (b"", end):
-            record = _read_line(f"{path}:{number}", line)
-            cell = cell_of(record)
-            numbered = NumberedRecord(record, number)
-            if cell in numbered_records:
-                numbered = _one_of_two(path, numbered_records[cell], numbered)
-            numbered_records[cell] = numbered
-    _require_cells(path, numbered_records, numbers_of_headings)
+            record_line = _read_line(path, number, line)
+            cell = cell_of(record_line.record)
+            if cell in lines_of_cells:
+                record_line = _one_of_two(path, lines_of_cells[cell], record_line)
+            lines_of_cells[cell] = record_line
+    _require_cells(path, lines_of_cells, numbers_of_headings)
     if lines[-1:] != [end]:
         raise DataError(
             f"{path}:{len(lines)}: wanted {end.decode()} as the last line, found another; the file "
             f"was cut or a line appended: {RESTORE}"
         )
-    return {cell: numbered.record for cell, numbered in numbered_records.items()}
+    return lines_of_cells
 
 
 def _require_no_former(path: Path) -> None:
@@ -461,8 +474,9 @@ def _end(method: str) -> str:
     return _json({"end": method})
 
 
-def _read_line(place: str, line: bytes) -> Record:
+def _read_line(path: Path, line_number: int, line: bytes) -> RecordLine:
     """The record of a line. DataError, naming the place, for any other line."""
+    place = f"{path}:{line_number}"
     if line.startswith(CONFLICT_MARKERS):
         raise DataError(
             f"{place}: wanted the lines of a merged file, found a conflict marker of git; delete "
@@ -476,12 +490,11 @@ def _read_line(place: str, line: bytes) -> Record:
         content = parse_json(text)
     except PARSE_ERRORS as error:
         raise DataError(f"{place} is damaged ({error!r}); {RESTORE}") from None
-    return record_of_fields(place, content, RESTORE)
+    record = record_of_fields(place, content, RESTORE)
+    return RecordLine(record, text, line_number)
 
 
-def _one_of_two(
-    path: Path, first: NumberedRecord, second: NumberedRecord
-) -> NumberedRecord:
+def _one_of_two(path: Path, first: RecordLine, second: RecordLine) -> RecordLine:
     """One of two records of a cell that say the same. DataError for two that differ.
 
     Both sides of a merge may have measured a cell. The records then differ in their
@@ -494,20 +507,19 @@ def _one_of_two(
             f"{first.line_number}, as after a merge of two branches that both measured it; "
             "delete one of the two lines"
         )
-    return min(first, second, key=lambda numbered: encode(numbered.record))
+    return min(first, second, key=lambda line: line.text)
 
 
 def _require_cells(
-    path: Path,
-    numbered_records: Mapping[Cell, NumberedRecord],
-    numbers_of_headings: Mapping[str, int],
+    path: Path, lines: Mapping[Cell, RecordLine], numbers_of_headings: Mapping[str, int]
 ) -> None:
     """Raise DataError for a cell of another method, or without its heading or its record."""
     headings_without_record = dict(numbers_of_headings)
-    for cell, numbered in numbered_records.items():
-        place, heading = f"{path}:{numbered.line_number}", _heading(cell)
-        is_of_method = file_name(cell.method) == path.stem
-        is_of_encoder = file_name(cell.encoder) == path.parent.name
+    method_name, encoder_name = path.stem, path.parent.name
+    for cell, line in lines.items():
+        place, heading = f"{path}:{line.line_number}", _heading(cell)
+        is_of_method = file_name(cell.method) == method_name
+        is_of_encoder = file_name(cell.encoder) == encoder_name
         if not (is_of_method and is_of_encoder):
             raise DataError(f"{place}: {cell} belongs to another file; {RESTORE}")
         if heading not in numbers_of_headings:

@@ -152,8 +152,8 @@ def is_stale(records: Iterable[Record], method: Method | None) -> bool:
     """Whether a record was measured with other settings than the method has now."""
     if method is None:
         return False
-    identities = {record.identity for record in records}
-    return not all(describes(identity, method) for identity in identities)
+    other_identities = {record.identity for record in records} - {method.identity}
+    return not all(describes(identity, method) for identity in other_identities)
 
 
 def seed_scores(

@@ -23,7 +23,13 @@ METHODS = methods_by_encoder(FOLDER.records.methods)
 
 def claims(results):
     tests = ClaimTests(results, REGISTRY, FOLDER.intervals)
-    return claims_page(FOLDER.claims, tests, FOLDER.searches)
+    return claims_page(
+        FOLDER.claims,
+        [tests.test(claim) for claim in FOLDER.claims.resolved],
+        results,
+        sizes_of_encoders(results, REGISTRY),
+        FOLDER.searches,
+    )
 
 
 def conformance(results):

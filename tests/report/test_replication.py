@@ -26,7 +26,7 @@ from harness.results.claims import (
     score_columns,
     score_of_column,
 )
-from harness.results.encoder_sizes import EncoderSize
+from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.folder import ResultsFolder
 from harness.results.index import SeedScores, mean_over_tasks
 from harness.results.intervals import ITEMS_ALONE, SEEDS_AND_ITEMS, Contrast, Interval
@@ -118,6 +118,13 @@ def records(
 
 def claim_tests(*every: list[Record], intervals=None) -> ClaimTests:
     return ClaimTests(results_of(*chain(*every)), REGISTRY, intervals or {})
+
+
+def page_of(claims, tests: ClaimTests) -> str:
+    """The text of the page of these claims."""
+    results = [tests.test(claim) for claim in claims.resolved]
+    sizes = sizes_of_encoders(tests.results, REGISTRY)
+    return claims_page(claims, results, tests.results, sizes).text
 
 
 def fixed(method: str, *scores: float | None) -> list[Record]:
@@ -515,9 +522,8 @@ def test_the_page_of_claims_is_golden(approved, tmp_path):
         tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"') + IN_WORDS
     )
     better, worse = fixed("fake.mean", *range(60, 67)), fixed("fake.cls", *[63.5] * 7)
-    page = claims_page(
-        claims, claim_tests(better, worse, records("other.cls", "sts12", 65.0))
-    ).text
+    tests = claim_tests(better, worse, records("other.cls", "sts12", 65.0))
+    page = page_of(claims, tests)
     assert page == approved("golden/claims.md")
 
 
@@ -527,7 +533,7 @@ def test_claims_without_a_score_are_a_group_of_their_own_and_name_their_encoder(
     claims = world(
         tmp_path, CLAIMS + IN_WORDS.replace("part_of =", "of_paper = false\npart_of =")
     )
-    page = claims_page(claims, claim_tests(fixed("fake.mean", *[60.0] * 7))).text
+    page = page_of(claims, claim_tests(fixed("fake.mean", *[60.0] * 7)))
     [counts] = re.findall(r"^\* \*\*.*$", page, re.MULTILINE)
     assert counts.startswith(
         "* **Not measured** (`fake`): of 2 claims 0 higher, 0 lower, "
