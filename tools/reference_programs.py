@@ -328,7 +328,7 @@ def train_reference(
                 raise UsageError(
                     "wanted a development task to score on: --dev sts-b.senteval.dev"
                 )
-            training, _ = recipe.prepare()
+            training = recipe.prepare().training
             curve = train(training, recipe.checkpoint.folder, recipe.dev_set.pairs)
             scores: dict[str, Any] = {
                 "before": curve.before,

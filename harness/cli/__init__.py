@@ -17,8 +17,9 @@ from harness.cli import (
     cache,
     check,
     compare,
-    exchange,
     explain,
+    export,
+    fetch,
     listing,
     measure,
     new,
@@ -29,7 +30,8 @@ from harness.cli import (
     train,
     verify,
 )
-from harness.cli.options import CommandGroup, SeveralValues, flattened, note
+from harness.cli.options import note
+from harness.cli.parsing import CommandGroup, SeveralValues, flattened
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line, is_interruption
 from harness.core.provenance import blamed
@@ -79,8 +81,8 @@ app.command("verify", cls=SeveralValues)(flattened(verify.verify_command))
 app.command("search")(flattened(verify.search_command))
 app.command("cite")(flattened(explain.cite_command))
 app.command("new")(new.new_command)
-app.command("fetch")(exchange.fetch_command)
-app.command("export")(flattened(exchange.export_command))
+app.command("fetch")(fetch.fetch_command)
+app.command("export")(flattened(export.export_command))
 app.add_typer(train.trainings, name="train")
 app.add_typer(cache.caching, name="cache")
 

@@ -10,15 +10,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import (
-    CacheDir,
-    Folders,
-    Json,
-    command_group,
-    option,
-    say,
-    say_rows,
-)
+from harness.cli.options import CacheDir, Folders, Json, option, say, say_rows
+from harness.cli.parsing import command_group
 from harness.core.errors import HarnessError
 from harness.core.files import sized
 from harness.core.terminal import duration

@@ -1,4 +1,8 @@
-"""`harness check`: a run against the committed records."""
+"""`harness check`: a run against the committed records, or against a model's card.
+
+harness.gate compares. Here is what a command adds: the choice of cells, and the report
+as text.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.cli import options as opt
-from harness.cli.selection import Patterns, record_patterns
+from harness.cli.selection import Patterns, matches, record_patterns
 from harness.core.errors import AssetMissing, DataError
 from harness.core.terminal import wrapped
 from harness.gate.card import check_card, claims_to_compare
@@ -66,7 +69,8 @@ def check_command(
         plugins={plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())},
         data_dir=places.data_dir,
     )
-    patterns.require_known({c.method for c in (*gate.rules.quick_cells, *gate.records)})
+    cells_of_gate = (*gate.rules.quick_cells, *gate.records)
+    patterns.require_known({cell.method for cell in cells_of_gate})
     if card is None:
         report = gate.check(gate.wanted(patterns.methods, patterns.tasks), fail_below)
     else:
@@ -83,7 +87,18 @@ def check_command(
 def _card_report(
     gate: Gate, card: Path, patterns: Patterns, margin: float | None
 ) -> Report:
-    """The check against a card's claims; those that nothing here measures are counted in a note."""
+    """The check against the claims of a card.
+
+    Args:
+        gate: The run and its records.
+        card: A card, or a model's folder.
+        patterns: The methods and tasks that are compared.
+        margin: By how many points a score may be below the claim; None for the default.
+
+    Raises:
+        AssetMissing: There is no such file, or none of its claims can be compared.
+        DataError: A file of claims cannot be read.
+    """
     if not card.exists():
         raise AssetMissing(f"--card {card}: there is no such file or folder")
     claims, faults = claims_of_files(claim_files(card), patterns.registry)
@@ -92,49 +107,43 @@ def _card_report(
     compared = [
         claim
         for claim in claims_to_compare(claims)
-        if any(fnmatchcase(claim.task, pattern) for pattern in patterns.tasks or ("*",))
+        if matches(claim.task, patterns.tasks)
     ]
     if not compared:
         raise AssetMissing(
             f"--card {card}: wanted numbers of tasks that are here, found none among its "
             f"{len(claims)}; harness verify says why"
         )
-    if rest := len(claims) - len(compared):
+    other_claims = len(claims) - len(compared)
+    if other_claims:
         opt.note(
-            f"{card}: {rest} other numbers are not compared; harness verify says why"
+            f"{card}: {other_claims} other numbers are not compared; "
+            "harness verify says why"
         )
-    cells = [
-        cell
-        for cell in gate.records
-        if any(
-            fnmatchcase(cell.method, pattern) for pattern in patterns.methods or ("*",)
-        )
-    ]
+    cells = [cell for cell in gate.records if matches(cell.method, patterns.methods)]
     return check_card(gate, compared, cells, margin)
 
 
 def rendered_report(
     report: Report, runs: Path, committed: Path, width: int | None = None
 ) -> str:
-    """What needs attention, then a line of counts, folded to the width of a terminal."""
-    checks = (*report.encoders, *report.cells)
-    notable = [
-        check for check in checks if check.state is not State.AGREES or check.notable
-    ]
-    lines = [line for check in notable for line in str(check).splitlines()]
-    encoders, cells = _counts(report.encoders, "encoder"), _counts(report.cells, "cell")
-    states = [
-        f"{state}: {', '.join(counts[state] for counts in (encoders, cells) if state in counts)}"
-        for state in dict.fromkeys((*encoders, *cells))
-    ]
+    """The checks that need attention, then a line of counts, each wrapped to a width."""
+    lines: list[str] = []
+    for check in (*report.encoders, *report.cells):
+        if check.state is not State.AGREES or check.notable:
+            lines += str(check).splitlines()
+    counts: dict[State, list[str]] = {}
+    _add_counts(counts, report.encoders, "encoder")
+    _add_counts(counts, report.cells, "cell")
+    states = [f"{state}: {', '.join(counted)}" for state, counted in counts.items()]
     lines.append(f"{runs} against {committed}: {'; '.join(states)}")
     return "\n".join(wrapped(line, width) for line in lines)
 
 
-def _counts(checks: Sequence[Checked], noun: str) -> dict[State, str]:
-    """How many encoders or cells are in each state, as in `2 cells`."""
-    numbers = Counter(check.state for check in checks)
-    return {
-        state: f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-        for state, n in numbers.items()
-    }
+def _add_counts(
+    counts: dict[State, list[str]], checks: Sequence[Checked], noun: str
+) -> None:
+    """Add how many of the checks are in each state, as in `2 cells`."""
+    for state, number in Counter(check.state for check in checks).items():
+        counted = f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+        counts.setdefault(state, []).append(counted)

@@ -1,4 +1,8 @@
-"""`harness compare`: two methods on the same pairs."""
+"""`harness compare`: two methods on the same pairs.
+
+The test of each task is made by harness.evaluation.compare. `Comparison` holds the tests
+with what is printed with them, and makes the rows for people and for programs.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +62,8 @@ def compare_command(
         opt.require_folder("--results", results)
     patterns = record_patterns([first, second], None)
     patterns.require_known()
-    [first, second], registry = patterns.methods, patterns.registry
+    first, second = patterns.methods
+    registry = patterns.registry
     tasks = registry.select_tasks(task) if task else ()
     order = reading_order(results, with_runs=True, with_packaged=True)
     folder = ResultsFolder(results, registry, folders=order)
@@ -87,8 +92,8 @@ class Comparison:
     Attributes:
         methods: Both ids.
         tests: A test for each task.
-        packaged: By task, those of the methods whose records come with the harness.
-        moves: By task, the pairs whose rank differs most.
+        packaged: For each task, the methods whose records come with the harness.
+        moves: For each task, the pairs whose rank differs most, as rows to print.
     """
 
     methods: tuple[str, str]
@@ -105,8 +110,17 @@ class Comparison:
         loader: TaskLoader,
         pairs: int,
     ) -> Comparison:
-        """The tests, with so many pairs of each task."""
-        packaged, moves = {}, {}
+        """A comparison of tests.
+
+        Args:
+            methods: Both ids.
+            tests: A test for each task.
+            folder: The results folder that has the records.
+            loader: Loads the sentences of pairs.
+            pairs: How many pairs of each task are shown; 0 for none.
+        """
+        packaged: dict[str, list[str]] = {}
+        moves: dict[str, opt.PrintedRows] = {}
         for test in tests:
             packaged[test.task] = [
                 name for name in methods if folder.is_packaged(name, test.task)
@@ -162,12 +176,11 @@ class Comparison:
 
     def remedy(self, folder: ResultsFolder) -> str:
         """The command that makes the missing similarities."""
-        methods = [
-            *dict.fromkeys(name for test in self.untested for name in test.missing)
-        ]
-        command = measuring_command(
-            methods, [test.task for test in self.untested], folder
-        )
+        methods: dict[str, None] = {}  # each once, in order
+        for test in self.untested:
+            methods.update(dict.fromkeys(test.missing))
+        tasks = [test.task for test in self.untested]
+        command = measuring_command(list(methods), tasks, folder)
         return (
             f"not tested where similarities of pairs are missing: {command} makes them"
         )
@@ -181,20 +194,23 @@ def _moved_pairs(
     count: int,
 ) -> opt.PrintedRows:
     """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
-    first, second = (
-        results.similarities(Cell(method, task.name)) for method in methods
-    )
+    first_method, second_method = methods
+    first = results.similarities(Cell(first_method, task.name))
+    second = results.similarities(Cell(second_method, task.name))
     if first is None or second is None:
         return []
     pairs = loader.texts(task).pairs
-    return [
-        {
-            "pair": move.pair,
-            "gold": float(pairs.gold[move.pair - 1]),
-            "similarity": f"{move.committed:.4f} -> {move.measured:.4f}",
-            "rank": f"{move.committed_rank:g} -> {move.measured_rank:g}",
-            "first sentence": pairs.a[move.pair - 1],
-            "second sentence": pairs.b[move.pair - 1],
-        }
-        for move in most_moved(first, second, count)
-    ]
+    rows = []
+    for move in most_moved(first, second, count):
+        index = move.pair - 1  # pairs are counted from 1
+        rows.append(
+            {
+                "pair": move.pair,
+                "gold": float(pairs.gold[index]),
+                "similarity": f"{move.committed:.4f} -> {move.measured:.4f}",
+                "rank": f"{move.committed_rank:g} -> {move.measured_rank:g}",
+                "first sentence": pairs.a[index],
+                "second sentence": pairs.b[index],
+            }
+        )
+    return rows

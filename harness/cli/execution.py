@@ -1,4 +1,9 @@
-"""Cells are measured and printed as they come, for `run` and `reproduce`."""
+"""How `run` and `reproduce` measure cells and print each one when it is done.
+
+harness.evaluation.parallel measures. Here are what a command adds: folders, a bar,
+encoders that are trained on the spot, a line for each failure, and the note that the gate
+reads of cells that did not run.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +33,12 @@ from harness.gate.failures import note_outcomes
 
 
 def for_devices(execution: opt.Execution, device: str) -> opt.Execution:
-    """With one process on a GPU, unless options say how many: each would load the weights."""
-    if (
-        device.startswith("cpu")
-        or execution.jobs is not None
-        or execution.scheduler is not None
-    ):
+    """With one process on a GPU, since each process would load the weights.
+
+    A number of processes or a scheduler that options name is kept.
+    """
+    is_chosen = execution.jobs is not None or execution.scheduler is not None
+    if is_chosen or device.startswith("cpu"):
         return execution
     return replace(execution, jobs=1)
 
@@ -41,9 +46,16 @@ def for_devices(execution: opt.Execution, device: str) -> opt.Execution:
 def execute_and_print(
     chosen: Selected, printer: Printer, execution: opt.Execution, planned: bool = False
 ) -> list[Outcome]:
-    """Run the cells with a bar on stderr; print each one as it comes, then why some did not run.
+    """Measure cells with a bar on stderr, and print each one when it is done.
 
-    `planned` says that a plan was printed, which tells what is missing.
+    Args:
+        chosen: The cells, and what loads their texts.
+        printer: Prints the outcomes, and knows the store of their records.
+        execution: The options of the run.
+        planned: Whether a plan was printed, which names the missing assets.
+
+    Returns:
+        The outcome of every cell of this part of the run.
     """
     part = Part.parse(execution.shard)
     cells = part.cells(chosen.cells)
@@ -57,13 +69,10 @@ def execute_and_print(
     make_folder(store.folder, "--output")
     make_folder(loader.places.cache, CACHE_SETTING)
     trainings = on_the_spot(cells, loader.places)
+    bar = nullcontext(Progress()) if printer.quiet else progress_on(sys.stderr)
     outcomes: list[Outcome] = []
     try:
-        with (
-            nullcontext(Progress())
-            if printer.quiet
-            else progress_on(sys.stderr) as progress
-        ):
+        with bar as progress:
             context = RunContext(
                 loader,
                 store,
@@ -76,7 +85,7 @@ def execute_and_print(
             ):
                 outcomes.append(outcome)
                 printer.outcome(outcome)
-    finally:  # interrupted, or ended by what nobody expects: older records are no answer
+    finally:  # also after an interruption: cells that were not reached have no answer
         _note_failures(outcomes, planned)
         reached = {outcome.cell for outcome in outcomes}
         unreached = [cell.address for cell in cells if cell.address not in reached]
@@ -97,16 +106,18 @@ def _note_failures(outcomes: Iterable[Outcome], planned: bool) -> None:
 
 
 def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[TrainingJob]:
-    """The trainings that these cells need and that are quickly made of what the harness carries."""
+    """The trainings of encoders that these cells need and that are missing.
+
+    Only families are trained that say so: from files that come with the harness, in
+    little time.
+    """
     members = {cell.encoder.source: cell.encoder for cell in planned}
     absolute = places.absolute()  # a worker may have been started in another folder
     jobs = []
     for source, member in members.items():
-        if (
-            isinstance(source, Trained)
-            and source.on_the_spot
-            and not places.has_encoder(member)
-        ):
+        if not isinstance(source, Trained) or not source.on_the_spot:
+            continue
+        if not places.has_encoder(member):
             call = partial(_train_with_one_thread, member.name, source, absolute)
             jobs.append(TrainingJob(call=call, encoder=member))
     return jobs
@@ -117,8 +128,9 @@ def _train_with_one_thread(
 ) -> HarnessError | None:
     """Train a member. Returns the error of a training that failed.
 
-    Rounding differs between numbers of threads, and a training carries it on: with one
-    thread, one process and many make the same encoders.
+    One thread, because the order of sums depends on the number of threads, and a
+    training amplifies the difference: a run in one process and a run in many then make
+    the same encoders.
     """
     import torch
 

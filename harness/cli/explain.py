@@ -1,11 +1,16 @@
-"""`harness explain` and `harness cite`: why a number differs, and how it is cited."""
+"""`harness explain` and `harness cite`: why a number differs, and how it is cited.
+
+`explain` has four answers: the rows of a table, why a reader's number differs from a
+published one (--mine), the same as JSON, and what each choice of a protocol was
+measured to do.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +22,7 @@ from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.next_steps import command_to_search
 from harness.report.sentences import choice_facts, choice_tables, render_explanation
 from harness.resolve import Resolver
+from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder
 
 
@@ -73,21 +79,21 @@ def explain_command(
 
 def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
     """The rows of a published table, or one of them, with their columns."""
-    table, _, name = place.partition("/")
+    table, _, row_id = place.partition("/")
     rows = folder.table(table).rows
-    if name:
-        rows = (look_up(f"row of {table}", name, {row.id: row for row in rows}),)
-    opt.say_rows(
-        [
+    if row_id:
+        rows_by_id = {row.id: row for row in rows}
+        rows = (look_up(f"row of {table}", row_id, rows_by_id),)
+    printed_rows = []
+    for row in rows:
+        printed_rows.append(
             {
                 "row": f"{table}/{row.id}",
                 "is": row.name,
                 "columns": ", ".join(row.values),
             }
-            for row in rows
-        ],
-        as_json,
-    )
+        )
+    opt.say_rows(printed_rows, as_json)
 
 
 def _explain_difference(
@@ -118,26 +124,34 @@ def _explain_difference(
 def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
     """What each other choice of a published number's protocol was measured to do."""
     explanation = folder.explain(cell)
-    if not as_json:
-        opt.say(
-            render_explanation(
-                explanation, folder.registry, folder.traps, opt.terminal_width()
-            )
-        )
+    if as_json:
+        opt.say(json.dumps(_protocol_facts(explanation)))
         return
-    facts = {
-        "cell": cell,
-        "published": explanation.reproduction.cell.points,
-        "measured": explanation.reproduction.measured,
-        "evidence": explanation.reproduction.cell.evidence,
-        "confirmed_by": explanation.confirmed_by and explanation.confirmed_by.program,
-        "verdict": str(explanation.reproduction.state),
-        "nearest": [
-            asdict(row) | {"score": score} for row, score in explanation.nearest.items()
-        ],
+    text = render_explanation(
+        explanation, folder.registry, folder.traps, opt.terminal_width()
+    )
+    opt.say(text)
+
+
+def _protocol_facts(explanation: Explanation) -> dict[str, Any]:
+    """What is explained about a published number, for a program."""
+    reproduction = explanation.reproduction
+    confirmed_by = None
+    if explanation.confirmed_by is not None:
+        confirmed_by = explanation.confirmed_by.program
+    nearest = []
+    for row, score in explanation.nearest.items():
+        nearest.append({**asdict(row), "score": score})
+    return {
+        "cell": reproduction.cell.id,
+        "published": reproduction.cell.points,
+        "measured": reproduction.measured,
+        "evidence": reproduction.cell.evidence,
+        "confirmed_by": confirmed_by,
+        "verdict": str(reproduction.state),
+        "nearest": nearest,
         "choices": [choice_facts(choice) for choice in explanation.choices],
     }
-    opt.say(json.dumps(facts))
 
 
 def cite_command(

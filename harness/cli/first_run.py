@@ -1,11 +1,16 @@
-"""What `harness reproduce --profile first` adds: small public data before, a table at the end."""
+"""What `harness reproduce --profile first` adds to a reproduction.
+
+Before the run it fetches the small public data sets that are missing. After the run it
+prints a table of the published numbers that were reproduced, and names the download
+that makes most of the others measurable.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.assets.catalogue import Asset
@@ -28,7 +33,7 @@ from harness.results.reproduction import Reproduction
 from harness.results.verdict import CellState
 
 FETCH = "harness fetch "
-BYTES_OF_PARAMETER = 4  # in float32
+BYTES_OF_PARAMETER = 4  # of a download in float32
 DATA_DIR = Path("data")  # unless an option or the environment names another
 FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
@@ -36,7 +41,7 @@ FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table
 def with_small_data(
     folders: opt.Folders, registry: Registry, offline: bool
 ) -> opt.Folders:
-    """Bring the small public data sets that are not here.
+    """Fetch the small public data sets that are missing.
 
     Args:
         folders: Where data and encodings are; without a data folder, `data` is taken.
@@ -44,43 +49,50 @@ def with_small_data(
         offline: Whether nothing may be downloaded.
 
     Returns:
-        The folders with the data folder that holds them, as far as they could be had.
-        What did not arrive is noted, with the files to place by hand.
+        The folders, with a data folder if there is one. For a data set that did not
+        arrive a note says which files to place by hand.
     """
     data_dir = folders.data_dir or DATA_DIR
-    placed = replace(folders, data_dir=data_dir) if data_dir.is_dir() else folders
-    missing = [
-        asset for asset in map(asset_named, FIRST_ASSETS) if _is_missing(asset, placed)
-    ]
+    with_data = _with_data_dir(folders, data_dir)
+    places = with_data.places()
+    missing = [asset_named(name) for name in FIRST_ASSETS if not places.has_data(name)]
     if not missing:
-        return placed
-    names = " ".join(asset.name for asset in missing)
+        return with_data
     switch = "--offline" if offline else switched_off(os.environ)
     if switch:
+        names = " ".join(asset.name for asset in missing)
         opt.note(f"not downloaded, since {switch} is set: {names}")
-        return placed
-    opt.note(f"downloading into {data_dir}: {', '.join(map(_named, missing))}")
+        return with_data
+    sources = ", ".join(_with_sources(asset) for asset in missing)
+    opt.note(f"downloading into {data_dir}: {sources}")
     make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
-    _bring(missing, replace(folders, data_dir=data_dir), registry)
-    with suppress(OSError):  # it holds what arrived
+    _fetch(missing, replace(folders, data_dir=data_dir), registry)
+    with suppress(
+        OSError
+    ):  # removes the folder if nothing arrived; else it is not empty
         data_dir.rmdir()
-    return replace(folders, data_dir=data_dir) if data_dir.is_dir() else folders
+    return _with_data_dir(folders, data_dir)
 
 
-def _is_missing(asset: Asset, folders: opt.Folders) -> bool:
-    return not folders.places().has_data(asset.name)
+def _with_data_dir(folders: opt.Folders, data_dir: Path) -> opt.Folders:
+    """The folders with this data folder, if it exists."""
+    if not data_dir.is_dir():
+        return folders
+    return replace(folders, data_dir=data_dir)
 
 
-def _named(asset: Asset) -> str:
+def _with_sources(asset: Asset) -> str:
     """The name of an asset with its first two sources."""
-    sources = dict.fromkeys(
-        source.name for part in asset.every_part for source in part.sources
-    )
-    return f"{asset.name} (from {' or '.join([*sources][:2])})"
+    names: list[str] = []
+    for part in asset.every_part:
+        for source in part.sources:
+            if source.name not in names:
+                names.append(source.name)
+    return f"{asset.name} (from {' or '.join(names[:2])})"
 
 
-def _bring(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -> None:
-    """Bring each asset; after one for which no source could be reached, no other is tried."""
+def _fetch(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -> None:
+    """Fetch the assets one by one, until no source of one can be reached."""
     fetcher = Fetcher(
         folders.places(),
         registry.tasks.values(),
@@ -100,34 +112,54 @@ def _bring(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -
 def reproduced_numbers(
     measured: ResultsFolder, records: Collection[Record]
 ) -> list[str]:
-    """The published numbers that the records answer: a table a method, how many are reproduced."""
-    methods = {record.method for record in records}
-    judged = [
-        one
-        for one in measured.all_reproductions
-        if one.state.is_verdict and str(one.cell.method) in methods
-    ]
-    if not judged:
-        command = " ".join(
-            ("harness fetch", *FIRST_ASSETS, "--data-dir", str(DATA_DIR))
-        )
-        return ["", f"no published number was measured, for want of data: {command}"]
-    exact = sum(one.state is CellState.EXACT for one in judged)
+    """A table for each method of its published numbers, and how many are reproduced.
+
+    Args:
+        measured: The run's own results.
+        records: The records of the run, whose methods are shown.
+
+    Returns:
+        Lines to print.
+    """
+    measured_methods = {record.method for record in records}
     rows_of_method: dict[str, list[tuple[str, ...]]] = {}
-    for one in judged:
-        rows_of_method.setdefault(str(one.cell.method), []).append(_row(one))
+    exact_count = 0
+    number_count = 0
+    for reproduction in measured.all_reproductions:
+        method = str(reproduction.cell.method)
+        if not reproduction.state.is_verdict or method not in measured_methods:
+            continue
+        rows_of_method.setdefault(method, []).append(_row(reproduction))
+        number_count += 1
+        if reproduction.state is CellState.EXACT:
+            exact_count += 1
+    if not number_count:
+        command = f"{FETCH}{' '.join(FIRST_ASSETS)} --data-dir {DATA_DIR}"
+        return ["", f"no published number was measured, for want of data: {command}"]
     lines = []
     for method, rows in rows_of_method.items():
-        lines += [
-            "",
-            f"{method}:",
-            text_table(rows, FIRST_RUN_HEADER, opt.terminal_width()),
-        ]
-    return [
-        *lines,
+        table = text_table(rows, FIRST_RUN_HEADER, opt.terminal_width())
+        lines += ["", f"{method}:", table]
+    lines += [
         "",
-        f"{exact} of {len(judged)} published numbers reproduced exactly",
+        f"{exact_count} of {number_count} published numbers reproduced exactly",
     ]
+    return lines
+
+
+def _row(reproduction: Reproduction) -> tuple[str, ...]:
+    """A row of the table; the measured score has as many decimals as the published one."""
+    cell, score = reproduction.cell, reproduction.measured
+    metric = " ".join(word for word in (cell.metric, cell.aggregation) if word)
+    decimals = max(2, len(printed_number(cell).partition(".")[2]))
+    return (
+        cell.task or f"average of {len(cell.tasks)}",
+        metric,
+        printed_number(cell),
+        "–" if score is None else f"{score:.{decimals}f}",
+        str(reproduction.state),
+        cell.id.partition("/")[0],
+    )
 
 
 def next_step(
@@ -136,7 +168,7 @@ def next_step(
     places: Places,
     registry: Registry,
 ) -> list[str]:
-    """The download that makes most published numbers measurable for each byte, and its time here.
+    """The download that makes most published numbers measurable for each byte.
 
     Args:
         measured: The run's own records, which say how fast this machine encodes.
@@ -145,31 +177,33 @@ def next_step(
         registry: Methods and tasks by name.
 
     Returns:
-        Two lines; none where the run measured no published number, which it says
-        elsewhere.
+        Two lines, with the time that measuring them takes here. None if the run measured
+        no published number, or if nothing that can be downloaded is missing.
     """
     if not any(reproduction.scores for reproduction in measured.all_reproductions):
         return []
     present = {asset.name for asset in every_asset() if places.has_data(asset.name)}
-    present |= {
-        name for name, config in registry.encoders.items() if places.has_encoder(config)
-    }
+    for name, config in registry.encoders.items():
+        if places.has_encoder(config):
+            present.add(name)
     step = best_next_step(measured.all_reproductions, registry, present)
     if step is None:
         return []
     names = " ".join(command.removeprefix(FETCH) for command in step.commands)
-    methods = dict.fromkeys(
-        f"'{str(cell.method).partition('.')[0]}.*'" for cell in step.cells
-    )
+    encoders = dict.fromkeys(str(cell.method).partition(".")[0] for cell in step.cells)
+    patterns = " ".join(f"'{encoder}.*'" for encoder in encoders)
     data_dir = places.data_dir or DATA_DIR
-    text = f"next: {FETCH}{names} --data-dir {data_dir} ({sized(step.bytes)}) makes "
-    text += f"{len(step.cells)} more published numbers measurable"
+    download = (
+        f"next: {FETCH}{names} --data-dir {data_dir} ({sized(step.bytes)}) makes "
+        f"{len(step.cells)} more published numbers measurable"
+    )
     seconds = _seconds_to_measure(step, measured, committed, registry)
     if seconds is not None:
         time = f"about {duration(seconds)}" if seconds >= 1 else "seconds"
-        text += f", in {time} on this machine"
-    then = f"then: harness reproduce -m {' '.join(methods)} --data-dir {data_dir}"
-    return ["", *(wrapped(line, opt.terminal_width()) for line in (f"{text};", then))]
+        download += f", in {time} on this machine"
+    measuring = f"then: harness reproduce -m {patterns} --data-dir {data_dir}"
+    width = opt.terminal_width()
+    return ["", wrapped(f"{download};", width), wrapped(measuring, width)]
 
 
 def _seconds_to_measure(
@@ -178,51 +212,58 @@ def _seconds_to_measure(
     committed: ResultsFolder,
     registry: Registry,
 ) -> float | None:
-    """What encoding takes at the rate of this run; None where it encoded nothing.
+    """The seconds that encoding takes at the rate of this run; None if it encoded nothing.
 
-    The rate is in parameters times sentences: a model of as many more parameters takes
-    as much longer, and a parameter is four bytes of a download.
+    A rate is in parameters times sentences a second: a model with twice the parameters
+    is taken to need twice the time. A parameter is four bytes of a download.
     """
-    rates = [
-        (record.facts["parameters"], record.facts["sentences_per_second"])
-        for records in measured.records.by_cell.values()
-        for record in records
-        if {"parameters", "sentences_per_second"} <= record.facts.keys()
-    ]
-    if not rates:
+    largest = _largest_encoder(measured)
+    if largest is None:
         return None
-    known_parameters, _ = max(rates)
-    rate = max(p * sentences for p, sentences in rates if p == known_parameters)
+    rate = largest.parameters * largest.sentences_per_second
     tasks_of_encoders: dict[str, set[str]] = {}
     for cell in step.cells:
         encoder = base_name(str(cell.method).partition(".")[0])
         tasks_of_encoders.setdefault(encoder, set()).update(cell.tasks)
     seconds = 0.0
     for encoder, tasks in tasks_of_encoders.items():
-        if not isinstance(registry.encoders[encoder], TransformerConfig):
-            continue  # word vectors are looked up, in no time beside that of the download
-        size = getattr(registry.encoders[encoder].source, "download_size", None)
-        parameters = size / BYTES_OF_PARAMETER if size else known_parameters
-        sentences = sum(_sentences(task, committed) for task in tasks)
+        config = registry.encoders[encoder]
+        if not isinstance(config, TransformerConfig):
+            continue  # to look up word vectors takes next to no time
+        size = getattr(config.source, "download_size", None)
+        parameters = size / BYTES_OF_PARAMETER if size else largest.parameters
+        sentences = sum(_distinct_sentences(task, committed) for task in tasks)
         seconds += parameters * sentences / rate
     return seconds
 
 
-def _sentences(task: str, committed: ResultsFolder) -> int:
-    """How many distinct sentences a task has; 0 where no record says so."""
-    facts = (record.facts for record in committed.records.any_records(task))
-    return max((fact.get("distinct_sentences", 0) for fact in facts), default=0)
+@dataclass(frozen=True, order=True)
+class EncodingRate:
+    """How fast an encoder was: compared by its parameters first."""
+
+    parameters: int
+    sentences_per_second: float
 
 
-def _row(one: Reproduction) -> tuple[str, ...]:
-    cell, score = one.cell, one.measured
-    metric = " ".join(word for word in (cell.metric, cell.aggregation) if word)
-    decimals = max(2, len(printed_number(cell).partition(".")[2]))
-    return (
-        cell.task or f"average of {len(cell.tasks)}",
-        metric,
-        printed_number(cell),
-        "–" if score is None else f"{score:.{decimals}f}",
-        str(one.state),
-        cell.id.partition("/")[0],
-    )
+def _largest_encoder(measured: ResultsFolder) -> EncodingRate | None:
+    """The best rate of the largest encoder of a run, since small ones tell little of others."""
+    rates = []
+    for records in measured.records.by_cell.values():
+        for record in records:
+            if {"parameters", "sentences_per_second"} <= record.facts.keys():
+                rates.append(
+                    EncodingRate(
+                        parameters=record.facts["parameters"],
+                        sentences_per_second=record.facts["sentences_per_second"],
+                    )
+                )
+    return max(rates, default=None)
+
+
+def _distinct_sentences(task: str, committed: ResultsFolder) -> int:
+    """How many distinct sentences a task has; 0 if no record says so."""
+    counts = [
+        record.facts.get("distinct_sentences", 0)
+        for record in committed.records.any_records(task)
+    ]
+    return max(counts, default=0)

@@ -1,4 +1,9 @@
-"""`harness list`: what there is, as rows for a person or a program."""
+"""`harness list`: what there is, as rows for a person or a program.
+
+Each kind of thing has a function that makes its rows. A row is a dictionary from the
+names of columns to values. All kinds that a plug-in may register have a column that
+names the plug-in.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ from harness.core.types import rows_digest
 from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
-from harness.results.published import Table
+from harness.results.published import PublishedCell, Table
 from harness.results.published_tables import load_tables, published_table
 from harness.tasks.loader import TARGETS
 
@@ -76,7 +81,17 @@ def list_command(
 def listed_rows(
     kind: str, name: str, resolver: Resolver, papers: Path
 ) -> list[ListedRow]:
-    """Rows of one kind of thing: the cells of the named table or of all, or a task's digests."""
+    """The rows of one kind of thing.
+
+    Args:
+        kind: One of LISTED_KINDS.
+        name: A table, for the kind `cells`, or a task, for `digests`; else empty.
+        resolver: Knows the registry, and where data and encoders are.
+        papers: The folder of published tables.
+
+    Raises:
+        UsageError: There is no such kind, table or task, or a name with another kind.
+    """
     registry, places = resolver.registry, resolver.places
     if name and kind not in ("cells", "digests"):
         raise UsageError(
@@ -100,8 +115,8 @@ def listed_rows(
 
 
 def methods_rows(registry: Registry) -> list[ListedRow]:
-    """The named methods: marks, paper and note."""
-    plugins = names_of_plugins()
+    """The named methods: whether transductive or seeded, paper and note."""
+    plugin_names = names_of_plugins()
     return [
         {
             "method": name,
@@ -109,7 +124,7 @@ def methods_rows(registry: Registry) -> list[ListedRow]:
             "seeded": method.seeded,
             "cite": method.cite,
             "note": method.note,
-            "plug-in": plugins.get(("METHODS", name), ""),
+            "plug-in": plugin_names.get(("METHODS", name), ""),
         }
         for name, method in registry.methods.items()
     ]
@@ -117,14 +132,14 @@ def methods_rows(registry: Registry) -> list[ListedRow]:
 
 def encoders_rows(registry: Registry) -> list[ListedRow]:
     """The registered encoders: where they come from, training data and licence."""
-    plugins = names_of_plugins()
+    plugin_names = names_of_plugins()
     return [
         {
             "encoder": name,
             "source": str(encoder.source),
             "trained_on": encoder.trained_on,
             "licence": encoder.licence,
-            "plug-in": plugins.get(("ENCODERS", name), ""),
+            "plug-in": plugin_names.get(("ENCODERS", name), ""),
         }
         for name, encoder in registry.encoders.items()
     ]
@@ -132,7 +147,7 @@ def encoders_rows(registry: Registry) -> list[ListedRow]:
 
 def tasks_rows(registry: Registry) -> list[ListedRow]:
     """The tasks: metric, text form, scored splits and data set."""
-    plugins = names_of_plugins()
+    plugin_names = names_of_plugins()
     return [
         {
             "task": name,
@@ -141,7 +156,7 @@ def tasks_rows(registry: Registry) -> list[ListedRow]:
             "scored": "+".join(task.scored),
             "asset": task.asset,
             "note": task.note,
-            "plug-in": plugins.get(("TASKS", name), ""),
+            "plug-in": plugin_names.get(("TASKS", name), ""),
         }
         for name, task in registry.tasks.items()
     ]
@@ -151,13 +166,16 @@ def tasks_rows(registry: Registry) -> list[ListedRow]:
 
 
 def names_of_plugins() -> dict[tuple[str, str], str]:
-    """The plug-in that registers a name, by the tuple that holds it and the name."""
-    return {
-        (kind, name): plugin.name
-        for plugin in PLUGINS.values()
-        for kind, names in registered(plugin).items()
-        for name in names
-    }
+    """The name of the plug-in that registers a thing.
+
+    Its keys are a list of PLUGIN_LISTS, such as METHODS, and the name of the thing.
+    """
+    plugin_names: dict[tuple[str, str], str] = {}
+    for plugin in PLUGINS.values():
+        for list_name, names in registered(plugin).items():
+            for name in names:
+                plugin_names[list_name, name] = plugin.name
+    return plugin_names
 
 
 def plugins_rows() -> list[ListedRow]:
@@ -171,8 +189,8 @@ def plugins_rows() -> list[ListedRow]:
             "sha256": plugin.sha256[:12],
         }
         names = registered(plugin)
-        for kind in PLUGIN_LISTS:
-            row[kind.lower()] = ", ".join(names.get(kind, ()))
+        for list_name in PLUGIN_LISTS:
+            row[list_name.lower()] = ", ".join(names.get(list_name, ()))
         rows.append(row)
     return rows
 
@@ -208,10 +226,10 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
     origin = str(source)
     if isinstance(source, Hub | Packaged) and packaged(encoder):
         origin = f"package {source.package}"
-    seen: Mapping[str, str] = {}
+    digests_of_first_copy: Mapping[str, str] = {}
     size: int | None = None
     if isinstance(source, Hub):
-        seen = places.encoder_pins.pin_of(source.repo)
+        digests_of_first_copy = places.encoder_pins.pin_of(source.repo)
         size = source.download_size
     is_here = places.has_encoder(encoder)
     if is_here:
@@ -223,7 +241,7 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
         "here": is_here,
         "source": origin,
         "sources": f"hub {source.repo}" if isinstance(source, Hub) else "",
-        "pinned": _pin_in_words(pinned_by(encoder), seen),
+        "pinned": _pin_in_words(pinned_by(encoder), digests_of_first_copy),
         "bytes": size,
         "licence": encoder.licence,
         "cite": encoder.cite,
@@ -239,9 +257,11 @@ def _sources(asset: Asset) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-def _pin_in_words(pin: str, seen: Mapping[str, str]) -> str:
-    """How a thing is pinned; of an unpinned one, the digest that its first copy had, if it came."""
-    return first_seen(seen) if pin == "unpinned" and seen else pin
+def _pin_in_words(pin: str, digests_of_first_copy: Mapping[str, str]) -> str:
+    """How a thing is pinned; if it is not, the digest of the first copy that was fetched."""
+    if pin == "unpinned" and digests_of_first_copy:
+        return first_seen(digests_of_first_copy)
+    return pin
 
 
 def _size(path: Path | None) -> int:
@@ -257,35 +277,46 @@ def _size(path: Path | None) -> int:
 
 def components_rows(registry: Registry) -> list[ListedRow]:
     """Poolings, post-processors and fit corpora, as they are written in a method id."""
-    plugins = names_of_plugins()
+    plugin_names = names_of_plugins()
     rows: list[ListedRow] = []
-
-    def add(sign: str, kind: str, name: str, meaning: str) -> None:
-        plugin = plugins.get((kind, name), "")
-        rows.append({"word": f"{sign}{name}", "is": meaning, "plug-in": plugin})
-
     for name, pooling in registry.poolings.items():
-        add("", "POOLINGS", name, f"pooling: {_pooling_in_words(pooling)}")
-    for name, make in registry.posts.items():
-        add("+", "POSTS", name, f"post-processor: {_post_in_words(make)}")
-    for name, meaning in TARGETS.items():
-        add("@", "", name, f"fit corpus: {meaning}")
+        meaning = f"pooling: {_pooling_in_words(pooling)}"
+        plugin_name = plugin_names.get(("POOLINGS", name), "")
+        rows.append(_component_row(name, meaning, plugin_name))
+    for name, post_processor in registry.posts.items():
+        meaning = f"post-processor: {_post_processor_in_words(post_processor)}"
+        plugin_name = plugin_names.get(("POSTS", name), "")
+        rows.append(_component_row(f"+{name}", meaning, plugin_name))
+    for name, description in TARGETS.items():
+        rows.append(_component_row(f"@{name}", f"fit corpus: {description}"))
     for name, corpus in registry.corpora.items():
-        add("@", "CORPORA", name, f"fit corpus: {corpus.note}")
+        plugin_name = plugin_names.get(("CORPORA", name), "")
+        meaning = f"fit corpus: {corpus.note}"
+        rows.append(_component_row(f"@{name}", meaning, plugin_name))
     return rows
+
+
+def _component_row(word: str, meaning: str, plugin_name: str = "") -> ListedRow:
+    """A component; `word` is how a method id writes it, with its sign."""
+    return {"word": word, "is": meaning, "plug-in": plugin_name}
 
 
 def _pooling_in_words(pooling: Pooling) -> str:
     """What a pooling is, and the layers that it averages in BERT-base."""
-    layers = " and ".join(map(str, pooling.hidden_states(BERT_BASE_LAYERS)))
     sentence = _first_sentence(type(pooling))
-    return f"{sentence} ({layers} of {BERT_BASE_LAYERS})" if layers else sentence
+    layers = pooling.hidden_states(BERT_BASE_LAYERS)
+    if not layers:
+        return sentence
+    return f"{sentence} ({' and '.join(map(str, layers))} of {BERT_BASE_LAYERS})"
 
 
-def _post_in_words(make: Any) -> str:
-    """What a post-processor is; the settings of a variant, which `functools.partial` makes."""
-    words = [_first_sentence(getattr(make, "func", make))]
-    for field, value in getattr(make, "keywords", {}).items():
+def _post_processor_in_words(post_processor: Any) -> str:
+    """What a post-processor is, and the settings of a variant.
+
+    A variant is a `functools.partial` of the class of the post-processor.
+    """
+    words = [_first_sentence(getattr(post_processor, "func", post_processor))]
+    for field, value in getattr(post_processor, "keywords", {}).items():
         words.append(f"({field}={value})")
     return " ".join(words)
 
@@ -313,26 +344,39 @@ def papers_rows(tables: tuple[Table, ...]) -> list[ListedRow]:
 
 
 def cells_rows(tables: tuple[Table, ...], name: str) -> list[ListedRow]:
-    """Published numbers by their ids, with what reproduces each, or why nothing does.
+    """Published numbers, with the method that reproduces each, or why none does.
 
-    Those of the table with that id; of all tables where the name is empty.
+    Args:
+        tables: All published tables.
+        name: The id of one of them, whose numbers are listed; empty for all.
     """
-    listed_tables = [published_table(name, tables)] if name else tables
-    return [
-        {
-            "cell": cell.id,
-            "published": cell.value,
-            "method": "" if cell.why_not else str(cell.method),
-            "task": ", ".join(cell.tasks),
-            "why not": cell.why_not.id if cell.why_not else "",
-        }
-        for table in listed_tables
-        for cell in table.cells
-    ]
+    listed_tables = tables
+    if name:
+        listed_tables = (published_table(name, tables),)
+    rows: list[ListedRow] = []
+    for table in listed_tables:
+        rows += [_published_row(cell) for cell in table.cells]
+    return rows
+
+
+def _published_row(cell: PublishedCell) -> ListedRow:
+    return {
+        "cell": cell.id,
+        "published": cell.value,
+        "method": "" if cell.why_not else str(cell.method),
+        "task": ", ".join(cell.tasks),
+        "why not": cell.why_not.id if cell.why_not else "",
+    }
+
+
+# Digests
 
 
 def digests_rows(registry: Registry, places: Places, name: str) -> list[ListedRow]:
-    """Number of rows and digest of each split of a task, which its file has to state."""
+    """The number of rows and the digest of each split of a task.
+
+    The file of the task in harness/tasks has to state them.
+    """
     task = look_up("task", name, registry.tasks_by_name)
     folder = places.require_data(task.asset)
     rows = []

@@ -1,4 +1,8 @@
-"""`harness plan` and `harness run`: what a run would do, and the run."""
+"""`harness plan` and `harness run`: what a run would do, and the run.
+
+Both select cells by options or by a profile. `plan` shows what is here and what is
+missing, and measures nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ def plan_command(
 
 
 def plan_of(chosen: Selected, measured: Store | None) -> Plan:
-    """The plan of cells; those that the store has measured are done."""
+    """The plan of cells; a cell with a record in the store is done."""
     with progress_on(sys.stderr, delay=1.0) as progress:
         return make_plan(chosen.cells, chosen.loader, measured, progress)
 
@@ -77,15 +81,24 @@ def print_plan(chosen: Selected, measured: Store | None, as_json: bool = False) 
 def profile_cells(
     name: str | None, selection: opt.Selection, baseline: Path
 ) -> Callable[[Registry], tuple[PlannedCell, ...]]:
-    """What gives the cells of a profile, by default `all`. Raises UsageError."""
+    """A function that gives the cells of a profile for a registry.
+
+    Args:
+        name: The profile; None is `all`.
+        selection: The options of the command, which must name no cells then.
+        baseline: The results folder whose papers the profile `papers` reads.
+
+    Raises:
+        UsageError: There is no such profile, or the options name cells, too.
+    """
     if name is not None and (selection.method or selection.task):
         raise UsageError(
             "--profile chooses the cells, and so do -m and -t: give one of them"
         )
-    chosen = "all" if name is None else name
-    look_up("profile", chosen, dict.fromkeys(PROFILES, True))
+    profile_name = "all" if name is None else name
+    look_up("profile", profile_name, dict.fromkeys(PROFILES))
     return partial(
-        profile, name=chosen, papers=papers_of(baseline), seeds=selection.seeds
+        profile, name=profile_name, papers=papers_of(baseline), seeds=selection.seeds
     )
 
 
@@ -113,8 +126,9 @@ def run_command(
     When a cell fails, the others still run. Each score is printed with what
     BASELINE/papers says is published for it.
     """
-    method, task = selection.method, selection.task
-    if not (method and task) and (method or task or not gate):
+    names_nothing = not selection.method and not selection.task
+    names_cells = bool(selection.method and selection.task)
+    if not names_cells and not (gate and names_nothing):
         raise UsageError(
             "nothing selected: give -m METHOD and -t TASK (harness list shows them)"
         )
@@ -130,10 +144,11 @@ def run_command(
         )
     if gate:
         opt.note_packaged(baseline)
-    default = partial(quick_set, committed=baseline) if gate else None
-    chosen = select(selection, folders, limit, default, execution.quiet)
+    gate_cells = partial(quick_set, committed=baseline) if gate else None
+    chosen = select(selection, folders, limit, gate_cells, execution.quiet)
     note_bypasses(chosen)
-    results, papers = records_folder(execution.output, limit), papers_of(baseline)
+    results = records_folder(execution.output, limit)
+    papers = papers_of(baseline)
     tables = load_tables(papers, chosen.registry) if papers.is_dir() else ()
     printer = Printer(
         store=Store(results),

@@ -1,4 +1,8 @@
-"""`harness new`: the file of a plug-in that runs, to be changed into one's own."""
+"""`harness new`: write the file of a plug-in that runs, to be changed into one's own.
+
+The templates call the thing `mine` and its class `Mine`, and have the name of the file
+as FILE; the command puts the new names in their places.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +32,11 @@ def new_command(
     file = Path(f"{name.replace('-', '_')}.py")
     if file.exists():
         raise UsageError(f"{file} exists: take another name, or another folder")
-    text = template.read_text(encoding="utf-8").replace("FILE", file.name)
-    text = text.replace("Mine", name.title().replace("-", "")).replace("mine", name)
+    class_name = name.title().replace("-", "")
+    text = template.read_text(encoding="utf-8")
+    text = text.replace("FILE", file.name)
+    text = text.replace("Mine", class_name)
+    text = text.replace("mine", name)
     write_atomically(file, text.encode())
-    command = next(line for line in text.splitlines() if line.startswith("harness run"))
+    [command] = re.findall("^harness run.*$", text, re.MULTILINE)[:1]
     say(f"{file}: {command}")

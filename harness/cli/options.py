@@ -1,23 +1,28 @@
-"""Options that several commands share, how they are read, and how commands print."""
+"""Options that several commands share, and how commands print.
+
+Modules of this package import it as `opt`. A type such as `opt.Methods` annotates one
+parameter of a command. A dataclass such as `opt.Selection` stands for several options,
+which `harness.cli.parsing.flattened` makes of its fields. Every command prints its
+answer by `say`, and what is no part of the answer by `note`.
+"""
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from harness.assets.places import Places
+from harness.cli.parsing import split_commas
 from harness.contracts.plugins import open_plugins
 from harness.core import hardware
 from harness.core.errors import UsageError
@@ -36,127 +41,11 @@ DEVICE_NAME = re.compile(r"(cpu|cuda|mps)(:\d+)?")
 PrintedRows = Sequence[Mapping[str, Any]]
 
 
-# How options are read
-
-
-def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with an option for each field of those parameters that are dataclasses."""
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if is_dataclass(parameter.annotation):
-            group: Any = parameter.annotation
-            groups[parameter.name] = group
-            parameters += inspect.signature(group, eval_str=True).parameters.values()
-        else:
-            parameters.append(parameter)
-    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-
-    def flat(**arguments: Any) -> Any:
-        for name, group in groups.items():
-            values = {field.name: arguments.pop(field.name) for field in fields(group)}
-            arguments[name] = group(**values)
-        return command(**arguments)
-
-    flat.__name__, flat.__doc__ = command.__name__, command.__doc__
-    flat.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    return flat
-
-
-# Repeatable options that take one value each time, in every command.
-OPTIONS_OF_ONE_VALUE = {"--plugin"}
-
-
-class SeveralValues(TyperCommand):
-    """A command whose repeatable options take every word up to the next option: `-t sts12 sts13`.
-
-    They leave the words that the command's own arguments need: `-t sts12 first second`.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option before each further word."""
-        return super().parse_args(ctx, self.one_value_each(args))
-
-    def one_value_each(self, words: Iterable[str]) -> list[str]:
-        """The words as click reads them, every repeatable option before each of its values."""
-        with_value: set[str] = set()
-        repeatable: set[str] = set()
-        arguments = 0
-        for parameter in self.params:
-            if parameter.param_type_name == "argument":
-                arguments += 1
-                continue
-            if not getattr(parameter, "is_flag", False):
-                with_value.update(parameter.opts)
-            if parameter.multiple:
-                repeatable.update(parameter.opts)
-        repeatable -= OPTIONS_OF_ONE_VALUE
-        return list(repeat_options(words, with_value, repeatable, arguments))
-
-
-def repeat_options(
-    words: Iterable[str],
-    with_value: Container[str],
-    repeatable: Container[str],
-    arguments: int = 0,
-) -> Iterator[str]:
-    """`-t a b` as `-t a -t b` for the repeatable options, once the command has its arguments."""
-    option = ""  # the option whose values the next words may be
-    has_value = False
-    for word in words:
-        if word.startswith("-"):
-            name, equals, _ = word.partition("=")
-            option = name if name in with_value else ""
-            has_value = equals == "="
-        elif option and not has_value:
-            has_value = True
-        elif option in repeatable and not arguments:
-            yield option
-        else:
-            option = ""
-            arguments = max(0, arguments - 1)
-        yield word
-
-
-class CommandGroup(TyperGroup):
-    """Commands, listed in sections with the whole first sentence of each one's help."""
-
-    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's
-        """A section for each group of names, or one of all."""
-        sections = self.sections or {"Commands": list(self.commands)}
-        for title, names in sections.items():
-            sentences = [
-                self.commands[name].get_short_help_str(limit=100) for name in names
-            ]
-            with formatter.section(title):
-                formatter.write_dl(list(zip(names, sentences, strict=True)))
-
-
-def command_group(text: str) -> typer.Typer:
-    """A group of commands; the text is its help."""
-    return typer.Typer(
-        help=text,
-        cls=CommandGroup,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-    )
-
-
-def split_commas(values: Sequence[str] | None) -> list[str] | None:
-    """The values of an option, each of which may hold several, separated by commas."""
-    if values is None:
-        return None
-    parts: list[str] = []
-    for value in values:
-        parts += value.split(",")
-    return [part for part in parts if part]
+# How single values are checked
 
 
 def usable_device(device: str) -> str:
-    """A device that is here. Raises UsageError for another, and for several."""
+    """The device, if this machine has it. Raises UsageError if not, and for several devices."""
     if not DEVICE_NAME.fullmatch(device):
         remedy = ""
         if "," in device or device.endswith(":all"):
@@ -179,18 +68,24 @@ def possible_seeds(seeds: int) -> int:
 
 
 def open_plugins_in_use(files: Sequence[str] | None) -> list[str]:
-    """Load the plug-ins of a command that measures: those named, chosen for the folder, installed.
+    """Load the plug-ins of a command that measures, and return the files that are named.
 
-    Raises UsageError for one that cannot be imported or fails a contract test.
+    Loaded are the named files, what the current folder has chosen, and what is
+    installed. Raises UsageError for one that cannot be imported or fails a contract test.
     """
-    open_plugins(plugins_in_use(files or ()))
-    return [*(files or ())]
+    named_files = list(files or ())
+    open_plugins(plugins_in_use(named_files))
+    return named_files
 
 
 def open_named_plugins(files: Sequence[str] | None) -> list[str]:
-    """Load the plug-ins that are named, and no others: to read results imports none."""
-    open_plugins(map(plugin_of_file, files or ()))
-    return [*(files or ())]
+    """Load the plug-ins that are named, and no others; return their files.
+
+    A command that only reads results imports no code that its caller did not name.
+    """
+    named_files = list(files or ())
+    open_plugins(plugin_of_file(file) for file in named_files)
+    return named_files
 
 
 def require_folder(option: str, folder: Path) -> None:
@@ -319,7 +214,7 @@ OnlyOwn = Annotated[
 ]
 
 
-# Groups of options, whose fields become options of each command that takes them
+# Groups of options: a command that takes one has an option for each of its fields
 
 
 @dataclass(frozen=True)
@@ -337,7 +232,7 @@ class Folders:
 
 @dataclass(frozen=True)
 class Selection:
-    """What `plan`, `run` and `reproduce` measure."""
+    """The cells that `plan`, `run` and `reproduce` measure, and the device."""
 
     method: Methods = None
     task: Tasks = None
@@ -360,7 +255,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Execution:
-    """How `run` and `reproduce` measure it, and where the records go."""
+    """How `run` and `reproduce` measure cells, and where the records go."""
 
     output: Output = Path("runs")
     overwrite: Annotated[
@@ -396,7 +291,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Sources:
-    """What the commands read that measure nothing: records, published tables, encoders."""
+    """What a command that measures nothing reads: records, published tables, encoders."""
 
     results: Records = Path("results")
     papers: Papers = Path("results/papers")
@@ -428,7 +323,7 @@ def note(text: str) -> None:
 
 
 def note_packaged(baseline: Path) -> None:
-    """Note that the baseline is what comes with the harness, since there is no `results` here."""
+    """Note that packaged results are the baseline, where the current folder has none."""
     if baseline.is_relative_to(COMMITTED) and not is_packaged(OWN):
         note(
             f"there are no {OWN} here: the baseline is what comes with the harness, {baseline}"
@@ -437,22 +332,29 @@ def note_packaged(baseline: Path) -> None:
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
     """The columns of a stream, by default standard output; None where it is no terminal."""
-    return (
-        shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
-    )
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def say_rows(rows: PrintedRows, as_json: bool = False) -> None:
-    """Print rows as JSON for a program, or as a table for people, without empty columns."""
+    """Print rows as JSON for a program, or as a table for people.
+
+    All rows have the same keys. The table leaves out a column that says nothing in any
+    row.
+    """
     if as_json:
         say(json.dumps(rows, indent=1))
         return
-    texts = [{name: cell_text(value) for name, value in row.items()} for row in rows]
-    columns = [
-        name for name in rows[0] if any(text[name] not in ("", "no") for text in texts)
-    ]
-    cells = [[text[name] for name in columns] for text in texts]
+    columns = [name for name in rows[0] if _says_something(name, rows)]
+    cells = [[cell_text(row[name]) for name in columns] for row in rows]
     say(text_table(cells, columns, terminal_width()))
+
+
+def _says_something(column: str, rows: PrintedRows) -> bool:
+    """Whether a row has another text than an empty one or `no` in a column."""
+    return any(cell_text(row[column]) not in ("", "no") for row in rows)
 
 
 def cell_text(value: Any) -> str:
@@ -461,4 +363,6 @@ def cell_text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return str(value)

@@ -1,4 +1,9 @@
-"""What a run prints: each score as it comes with its published numbers, and a table of all."""
+"""What a run prints: each score with its published numbers, and a table of all.
+
+The printer keeps the records of the run. A published number is looked up by the method
+and the task that reproduce it. A record also answers the numbers of a registered encoder
+whose weights and tokenizer are those of its own encoder (`results.same_files`).
+"""
 
 from __future__ import annotations
 
@@ -17,9 +22,9 @@ from harness.evaluation.run import Outcome
 from harness.registry import Registry
 from harness.report.coverage import percentage
 from harness.report.paper_tables import printed_number
-from harness.results.index import Results, main_path, main_score, value
+from harness.results.index import Results, Value, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path
-from harness.results.records import Store
+from harness.results.records import Cell, Store
 from harness.results.reproduction import (
     MEASURED_AS,
     Reproduction,
@@ -39,7 +44,7 @@ OUTCOME_HEADER = (
     "verdict",
     "published cell",
 )
-NUMBERS_SHOWN = 3  # published ones in the line of a score; the table has all
+NUMBERS_SHOWN = 3  # published numbers in the line of a score; the table has all
 
 
 @dataclass(kw_only=True)
@@ -52,8 +57,8 @@ class Printer:
         tables: The published tables.
         as_json: Whether a program reads the lines.
         quiet: Whether only the table is printed.
-        cells_left: The number of cells that are to come for each method. A method then
-            gets one line, once its last cell came; without it each cell gets one.
+        cells_left: The number of cells that are still to come of each method. With it a
+            method gets one line, after its last cell; without it each cell gets a line.
         records: The records so far, by method and task.
     """
 
@@ -66,85 +71,93 @@ class Printer:
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
 
     def outcome(self, outcome: Outcome) -> None:
-        """Print one cell as it comes; of one without a record the end tells why."""
-        record, cell = outcome.record, outcome.cell
+        """Print a cell when it is done. A cell without a record prints nothing here."""
+        record = outcome.record
         if record is not None:
             self.records.setdefault((record.method, record.task), []).append(record)
         if self.cells_left is not None:
-            self._count(outcome, self.cells_left)
+            self._count_down(outcome.cell.method, self.cells_left)
         if record is None:
             return
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet and self.cells_left is None:
-            numbers = "; ".join(
-                [score_in_words(record), *self._published_in_words(record)]
-            )
-            path = self.store.path(cell)
-            if not path.exists():
-                path = self.store.committed_path(cell.method)
-            say(f"{cell}: {numbers} -> {path}")
+            self._say_cell(outcome.cell, record)
+
+    def _say_cell(self, cell: Cell, record: Record) -> None:
+        """Print a cell's score, what is published for it, and the file of its record."""
+        numbers = [score_in_words(record), *self._published_in_words(record)]
+        path = self.store.path(cell)
+        if not path.exists():
+            path = self.store.committed_path(cell.method)
+        say(f"{cell}: {'; '.join(numbers)} -> {path}")
+
+    def _count_down(self, method: str, cells_left: Counter[str]) -> None:
+        """Count a cell of a method; after its last one, print the line of the method."""
+        cells_left[method] -= 1
+        if cells_left[method] > 0 or self.quiet:
+            return
+        line = self._method_line(method)
+        if line:
+            say(shorten(line, terminal_width() or len(line), placeholder=" …"))
+
+    def _method_line(self, method: str) -> str:
+        """The mean over seeds of a method's main score on each task; empty without a score."""
+        scores = []
+        for (measured_method, task), records in self.records.items():
+            if measured_method == method:
+                scores.append(f"{task} {_mean_main_score(records)}")
+        return f"{method}: {', '.join(scores)}" if scores else ""
 
     def _published_in_words(self, record: Record) -> list[str]:
-        """The published numbers of a record's cell in words, first those of its main score."""
+        """The published numbers of a record's cell in words.
+
+        Those of the record's main score come first. A number of another score says which.
+        """
         methods = [record.method]
         registered = as_registered(record, self.registry)
         if registered is not None:
             methods.append(registered.method)
         cells: list[PublishedCell] = []
         for method in methods:
-            cells += self._published.get((method, record.task), ())
-        judged = self._judged(cells)
-        judged.sort(key=lambda number: _other_score(record, number) != "")
+            cells += self._published_by_cell.get((method, record.task), ())
+        numbers = self._reproductions(cells)
+        numbers.sort(key=lambda number: _other_score(record, number) != "")
         words = []
-        for number in judged[:NUMBERS_SHOWN]:
-            verdict = f"published {printed_number(number.cell)}, {number.state} ({number.cell.id})"
-            words.append(f"{_other_score(record, number)}{verdict}")
-        if len(judged) > NUMBERS_SHOWN:
-            words.append(f"{len(judged) - NUMBERS_SHOWN} more below")
+        for number in numbers[:NUMBERS_SHOWN]:
+            words.append(
+                f"{_other_score(record, number)}published {printed_number(number.cell)}, "
+                f"{number.state} ({number.cell.id})"
+            )
+        if len(numbers) > NUMBERS_SHOWN:
+            words.append(f"{len(numbers) - NUMBERS_SHOWN} more below")
         return words
 
-    def _count(self, outcome: Outcome, cells_left: Counter[str]) -> None:
-        """Count a cell of a method; print the method's line when the last one came."""
-        method = outcome.cell.method
-        cells_left[method] -= 1
-        if cells_left[method] == 0 and not self.quiet:
-            line = self._method_line(method)
-            if line:
-                say(shorten(line, terminal_width() or len(line), placeholder=" …"))
-
-    def _method_line(self, method: str) -> str:
-        """The mean over seeds of a method's main score on each task; empty without a score."""
-        scores = []
-        for (name, task), records in self.records.items():
-            if name == method:
-                mean = value([main_score(record.scores)[1] for record in records])
-                scores.append(f"{task} {mean}")
-        return f"{method}: {', '.join(scores)}" if scores else ""
-
     def table(self) -> str:
-        """Every score of the run: each published number for it on a row, or a row without one."""
-        judged = self._judged(self._published_cells)
-        rows = [self._published_row(reproduction) for reproduction in judged]
-        with_number = {row[:2] for row in rows}
+        """All scores of the run in a table.
+
+        A score has a row for each number that is published for it, or one row without.
+        Without any published number the table has no columns for them.
+        """
+        reproductions = self._reproductions(self._published_cells)
+        rows = [self._published_row(reproduction) for reproduction in reproductions]
+        cells_with_number = {(method, task) for method, task, *_ in rows}
         for (method, task), records in self.records.items():
-            if (method, task) not in with_number:
-                metric = main_score(records[0].scores)[0]
-                mean = value([main_score(record.scores)[1] for record in records])
-                rows.append(
-                    (method, task, metric, f"{mean}{_remarks(records)}", "", "", "")
-                )
-        rows.sort(key=lambda row: row[:2])
-        if judged:
+            if (method, task) not in cells_with_number:
+                metric, _ = main_score(records[0].scores)
+                measured = f"{_mean_main_score(records)}{_remarks(records)}"
+                rows.append((method, task, metric, measured, "", "", ""))
+        rows.sort(key=lambda row: (row[0], row[1]))
+        if reproductions:
             return text_table(rows, OUTCOME_HEADER, terminal_width())
-        count = OUTCOME_HEADER.index("published")  # the columns that are filled
-        return text_table(
-            [row[:count] for row in rows], OUTCOME_HEADER[:count], terminal_width()
-        )
+        measured_columns = OUTCOME_HEADER.index("published")
+        measured_rows = [row[:measured_columns] for row in rows]
+        header = OUTCOME_HEADER[:measured_columns]
+        return text_table(measured_rows, header, terminal_width())
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured
-        method = self._measured_as(cell)
+        method = self._measured_method(cell)
         records: list[Record] = []
         for task in cell.tasks:
             records += self.records.get((method, task), [])
@@ -158,22 +171,11 @@ class Printer:
             cell.id,
         )
 
-    def _measured_as(self, cell: PublishedCell) -> str:
-        """The id that a published cell was measured under: of an encoder with the same files."""
-        records = self._named().by_cell.get((str(cell.method), cell.tasks[0]), ())
-        return str(
-            records[0].facts.get(MEASURED_AS, cell.method) if records else cell.method
-        )
-
-    def _named(self) -> Results:
-        """The records so far, those of a registered encoder's files under its ids, too."""
-        return add_registered_ids(Results(self.records), self.registry)
-
     def same_encoders(self) -> list[str]:
-        """A line for each encoder with a registered one's files and published numbers."""
+        """A line for each encoder that has the files of a registered, published encoder."""
         lines = {}
-        for reproduction in self._judged(self._published_cells):
-            method = self._measured_as(reproduction.cell)
+        for reproduction in self._reproductions(self._published_cells):
+            method = self._measured_method(reproduction.cell)
             if method == reproduction.cell.method:
                 continue
             encoder = _encoder_of(method)
@@ -184,19 +186,38 @@ class Printer:
             )
         return list(lines.values())
 
-    def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
-        """Those of the published numbers that the records so far answer, averages included."""
-        results = self._named()
-        answered = [
-            cell
-            for cell in cells
-            if all((str(cell.method), task) in results.by_cell for task in cell.tasks)
-        ]
-        return [reproduce(cell, results, self.registry) for cell in answered]
+    # Records against published numbers
+
+    def _measured_method(self, cell: PublishedCell) -> str:
+        """The method that was measured for a published number.
+
+        It differs from the published method where the run's encoder has another name
+        and the same files.
+        """
+        records = self._results().by_cell.get((str(cell.method), cell.tasks[0]), ())
+        if not records:
+            return str(cell.method)
+        return str(records[0].facts.get(MEASURED_AS, cell.method))
+
+    def _results(self) -> Results:
+        """The records so far, also under the ids of registered encoders with the same files."""
+        return add_registered_ids(Results(self.records), self.registry)
+
+    def _reproductions(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
+        """The published numbers that have records on all of their tasks, with verdicts."""
+        results = self._results()
+        reproductions = []
+        for cell in cells:
+            method = str(cell.method)
+            if all((method, task) in results.by_cell for task in cell.tasks):
+                reproductions.append(reproduce(cell, results, self.registry))
+        return reproductions
 
     @cached_property
-    def _published(self) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
-        """Every published score that a method reproduces, by that method and each task."""
+    def _published_by_cell(
+        self,
+    ) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
+        """The published numbers of each method and task; an average is under all of its tasks."""
         by_cell = defaultdict(list)
         for cell in self._published_cells:
             for task in cell.tasks:
@@ -205,7 +226,7 @@ class Printer:
 
     @cached_property
     def _published_cells(self) -> list[PublishedCell]:
-        """Every published score that a method reproduces."""
+        """The published numbers that a method reproduces."""
         cells: list[PublishedCell] = []
         for table in self.tables:
             for cell in table.cells:
@@ -214,17 +235,23 @@ class Printer:
         return cells
 
 
-def _encoder_of(method: str) -> str:
-    """The encoder in a method's id, without a maximum length."""
-    return re.split("[.:]", method)[0]
+def score_in_words(record: Record) -> str:
+    """A record's main score, as a run prints it, or the reason why it has none."""
+    metric, score = main_score(record.scores)
+    if score is None:
+        reason = record.facts.get("undefined")
+        return f"{CellState.UNDEFINED}: {reason}" if reason else CellState.UNDEFINED
+    name = "Spearman" if metric == "spearman" else metric
+    return f"{name} {score:.2f}{_remarks([record])}"
 
 
-def _metric(cell: PublishedCell) -> str:
-    return " ".join(filter(None, (cell.metric, cell.aggregation)))
+def _mean_main_score(records: Sequence[Record]) -> Value:
+    """Mean and spread of the main score over the seeds of a cell."""
+    return value([main_score(record.scores)[1] for record in records])
 
 
 def _other_score(record: Record, reproduction: Reproduction) -> str:
-    """The measured score of a published number, unless that is the record's main score."""
+    """The measured score of a published number; empty if it is the record's main score."""
     cell = reproduction.cell
     path = score_path(cell.metric, cell.aggregation)
     if not cell.average_of and path == main_path(record.scores):
@@ -234,24 +261,23 @@ def _other_score(record: Record, reproduction: Reproduction) -> str:
     return f"{average}{_metric(cell)} {score}, "
 
 
+def _metric(cell: PublishedCell) -> str:
+    """Metric and aggregation of a published number, as far as it states them."""
+    return " ".join(word for word in (cell.metric, cell.aggregation) if word)
+
+
 def _remarks(records: Sequence[Record]) -> str:
     """The words in brackets after a score: why it is undefined, or how few tokens are known."""
-    remarks = [
-        str(record.facts["undefined"])
-        for record in records
-        if "undefined" in record.facts
-    ]
-    share = low_coverage(records)
-    if share is not None:
-        remarks.append(f"{percentage(share)} of tokens known")
-    return f" ({', '.join(dict.fromkeys(remarks))})" if remarks else ""
+    remarks: dict[str, None] = {}  # each once, in order
+    for record in records:
+        if "undefined" in record.facts:
+            remarks[str(record.facts["undefined"])] = None
+    known_share = low_coverage(records)
+    if known_share is not None:
+        remarks[f"{percentage(known_share)} of tokens known"] = None
+    return f" ({', '.join(remarks)})" if remarks else ""
 
 
-def score_in_words(record: Record) -> str:
-    """A record's main score, as a run prints it, or the reason why it has none."""
-    metric, score = main_score(record.scores)
-    if score is None:
-        why = record.facts.get("undefined")
-        return f"{CellState.UNDEFINED}: {why}" if why else CellState.UNDEFINED
-    name = "Spearman" if metric == "spearman" else metric
-    return f"{name} {score:.2f}{_remarks([record])}"
+def _encoder_of(method: str) -> str:
+    """The encoder in a method's id, without a maximum length."""
+    return re.split("[.:]", method)[0]

@@ -1,4 +1,9 @@
-"""`harness reproduce`: measure, compare with the baseline, write tables."""
+"""`harness reproduce`: measure, compare with the baseline, write tables.
+
+The steps, in order: select cells, print a plan, measure, compare rows and claims, compare
+each record with its committed one, promote if that is asked for, summarise, and write
+the pages. docs/architecture.md has the walk through them.
+"""
 
 from __future__ import annotations
 
@@ -93,10 +98,11 @@ def reproduce_command(
     promoted = promote(records, measured_runs, committed) if update else None
     compared = committed.reopen(baseline) if update else committed
 
-    lines = [] if profile_name == "first" else claims_tested(measured_runs, compared)
+    is_first_run = profile_name == "first"
+    lines = [] if is_first_run else claims_tested(measured_runs, compared)
     lines += run_summary(outcomes, checks, measured_runs, compared)
     lines += _written_pages(outcomes, measured_runs, compared, promoted)
-    if profile_name == "first":
+    if is_first_run:
         lines += reproduced_numbers(measured_runs, records)
         lines += next_step(measured_runs, compared, folders.places(), chosen.registry)
     for line in lines:
@@ -112,7 +118,10 @@ def _compare_rows(
     committed: ResultsFolder,
     execution: opt.Execution,
 ) -> None:
-    """Bring the comparisons of rows and claims up to date; committed ones that hold are kept."""
+    """Compare the rows of tables and the methods of claims, and store the comparisons.
+
+    A committed comparison of the same records is taken as it is.
+    """
     try:
         with progress_on(sys.stderr) as progress:
             resampler = Resampler(runs, chosen.loader, progress, execution.engine)
@@ -130,13 +139,18 @@ def _compare_rows(
 def promote(
     records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder
 ) -> int:
-    """Write what was measured to the committed folder; records that agree stay as they are."""
+    """Write what was measured to the committed folder; records that agree stay as they are.
+
+    A comparison of rows replaces the committed one only if it has all methods of that
+    which still have records. Returns the number of records that were written.
+    """
+    recorded_methods = set(committed.records.methods)
     for name, new in runs.comparisons.items():
         old = committed.comparisons.get(name)
-        if (
-            old is None
-            or old.averages.keys() & {*committed.records.methods} <= new.averages.keys()
-        ):
+        compared_before = (
+            set() if old is None else recorded_methods & old.averages.keys()
+        )
+        if compared_before <= new.averages.keys():
             write_comparisons(committed.path, new)
     write_intervals(committed.path, runs.intervals)
     return committed.store.promote(records)
@@ -148,7 +162,11 @@ def _written_pages(
     committed: ResultsFolder,
     promoted: int | None,
 ) -> list[str]:
-    """Write the run's pages, and those of the committed folder after a promotion; say where."""
+    """Write the pages of the run, and of the committed folder after a promotion.
+
+    `promoted` is the number of promoted records; None without a promotion. Returns lines
+    that say where the pages are.
+    """
     lines = []
     if any(outcome.status in ("measured", "done") for outcome in outcomes):
         write_files(runs, None)

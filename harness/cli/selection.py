@@ -1,4 +1,9 @@
-"""From the words of a command line to cells that are measured, or to patterns of records."""
+"""From the words of a command line to cells that are measured, or to patterns of records.
+
+`select` is for commands that measure: each word must name something that is known here.
+`record_patterns` is for commands that read records, which may be of methods that are
+not known here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,13 @@ from harness.tasks.loader import TaskLoader, limited, limited_corpus
 
 @dataclass(frozen=True)
 class Selected:
-    """The cells, what loads their texts, and the registry that knows their encoders."""
+    """The cells of a command, and what they need.
+
+    Attributes:
+        cells: The cells to measure.
+        loader: Loads the texts of their tasks and corpora.
+        registry: Knows their encoders, those given by hand included.
+    """
 
     cells: tuple[PlannedCell, ...]
     loader: TaskLoader
@@ -35,32 +46,33 @@ def select(
 ) -> Selected:
     """Select the cells of a command's options.
 
-    What a word is taken for and what a glob leaves out is noted, unless it is `quiet`.
+    A note says what a word was taken for, and what a glob leaves out.
 
     Args:
         selection: The options that name methods, tasks, seeds and device.
         folders: Where data sets and encodings are.
-        limit: Of how many rows and sentences the texts are cut to, for a smoke test.
-        default: What is selected where neither methods nor tasks are named; by default
-            all.
+        limit: For a smoke test, how many rows of a split and sentences of a corpus are
+            read.
+        default: Gives the cells if neither methods nor tasks are named; without it, all
+            cells are selected then.
         quiet: Whether nothing is noted.
     """
     resolver = Resolver.from_options(folders.places(), selection.encoder or [])
     methods = resolver.patterns(selection.method or [])
     tasks = resolver.task_patterns(selection.task or [])
     registry, corpora = resolver.registry, resolver.registry.corpora
-    left_out = ""
+    omission_note = ""
     if default is not None and not methods and not tasks:
         cells = default(registry)
     else:
-        cells, left_out = select_cells(registry, methods, tasks, selection.seeds)
+        cells, omission_note = select_cells(registry, methods, tasks, selection.seeds)
     cells = on_hardware(
         cells, selection.device, selection.dtype, selection.batch_tokens
     )
     if not quiet:
         _note_meanings(resolver)
-        if left_out:
-            note(left_out)
+        if omission_note:
+            note(omission_note)
     if limit is not None:
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
         corpora = {
@@ -70,9 +82,9 @@ def select(
 
 
 def note_bypasses(selected: Selected) -> None:
-    """Note which modules of an encoder given by hand the poolings do not use, quiet or not.
+    """Note which modules of a folder its poolings do not use, for encoders given by hand.
 
-    A plan notes it of every encoder.
+    It is noted even where a command is quiet. A plan notes it for every encoder.
     """
     poolings: dict[EncoderConfig, set[str]] = {}
     for cell in selected.cells:
@@ -94,9 +106,9 @@ class Patterns:
         methods: Ids and globs; none selects all.
         tasks: Names and globs; none selects all.
         registry: What comes with the harness, with the encoders given by hand.
-        paths: The folders of the encoders given by hand, by name.
-        errors: By its id, why a method cannot be made; its records may be there all the
-            same.
+        paths: The folders of the encoders given by hand, by their names.
+        errors: Why methods cannot be made here, by their ids. There may be records of
+            them nevertheless.
     """
 
     methods: Sequence[str]
@@ -107,7 +119,7 @@ class Patterns:
 
     def selects(self, method: str, task: str) -> bool:
         """Whether records of this method on this task are selected."""
-        return _matches(method, self.methods) and _matches(task, self.tasks)
+        return matches(method, self.methods) and matches(task, self.tasks)
 
     def require_known(self, recorded: Container[str] = ()) -> None:
         """Raise UsageError for a method that can neither be made here nor is recorded."""
@@ -116,7 +128,7 @@ class Patterns:
                 raise error
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
+def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a name matches one of the patterns; without patterns every name does."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -126,9 +138,10 @@ def record_patterns(
     task: Sequence[str] | None,
     encoder: Sequence[str] | None = None,
 ) -> Patterns:
-    """The patterns of a command's options; the harness's names of models and tasks are noted.
+    """The patterns of a command's options.
 
-    Records may be of encoders, tasks and plug-ins that are not known here.
+    A word that the harness has another name for is replaced by that name, and a note
+    says so. Records may be of encoders, tasks and plug-ins that are not known here.
     """
     resolver = Resolver.from_options(Folders().places(), encoder or [])
     methods = resolver.patterns(method or [])
@@ -146,11 +159,17 @@ def record_patterns(
 def _errors_of_methods(
     methods: Sequence[str], registry: Registry
 ) -> dict[str, UsageError]:
-    """Why methods of registered encoders cannot be made, by id; globs are left out."""
+    """Why methods cannot be made, by their ids.
+
+    Globs are left out, and methods of encoders that are not registered.
+    """
     errors = {}
     for name in methods:
-        parts = None if is_glob(name) else MethodId.parse(name)
-        if parts is None or parts.encoder.partition(":")[0] not in registry.encoders:
+        method_id = None if is_glob(name) else MethodId.parse(name)
+        if method_id is None:
+            continue
+        encoder, _, _ = method_id.encoder.partition(":")
+        if encoder not in registry.encoders:
             continue
         try:
             registry.parse(name)
@@ -160,5 +179,6 @@ def _errors_of_methods(
 
 
 def _note_meanings(resolver: Resolver) -> None:
+    """Note the words that were replaced by the harness's own names."""
     for name, meaning in resolver.notes.items():
         note(f"{name} is {meaning} here")

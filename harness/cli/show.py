@@ -19,7 +19,7 @@ from harness.results.folder import ResultsFolder
 from harness.results.layout import is_results, reading_order, require_own
 from harness.results.score_rows import ScoreRow, folder_rows
 
-# The columns of a table for a person; a program gets all.
+# The columns that a table has by default; the formats for programs have all.
 TABLE_COLUMNS = (
     "method",
     "task",
@@ -31,14 +31,8 @@ TABLE_COLUMNS = (
     "verdict",
     "plugin",
 )
-FORMULA_STARTS = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-)  # of a cell that a spreadsheet computes
+# The characters by which a spreadsheet takes a text for a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def show_command(
@@ -87,11 +81,14 @@ def show_command(
     has_several_sources = len({row.source for row in rows}) > 1
     if not columns and has_several_sources and "source" not in names:
         names.append("source")
-    print_rows([{name: getattr(row, name) for name in names} for row in rows])
+    printed_rows = []
+    for row in rows:
+        printed_rows.append({name: getattr(row, name) for name in names})
+    print_rows(printed_rows)
 
 
 def _column_names(columns: str | None, is_table: bool) -> list[str]:
-    """The columns that are asked for. Raises UsageError for an unknown one."""
+    """The columns that are asked for, or those of the format. Raises UsageError."""
     known = {field.name: field for field in fields(ScoreRow)}
     if columns == "all" or (not columns and not is_table):
         return [*known]
@@ -104,7 +101,7 @@ def _column_names(columns: str | None, is_table: bool) -> list[str]:
 
 
 def say_csv(rows: opt.PrintedRows) -> None:
-    """Print rows as CSV that a spreadsheet shows and does not compute; numbers stay."""
+    """Print rows as CSV. A text that a spreadsheet would compute gets a quote in front."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,7 @@
-"""The end of a reproduction in lines: what was reproduced, what moved, what did not run."""
+"""The last lines of a reproduction: what was reproduced, what moved, what did not run.
+
+Each function makes the lines of one subject; `harness reproduce` prints them.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from harness.results.index import NOT_MEASURED
 from harness.results.reproduction import Reproduction
 from harness.results.verdict import CellState
 
-LINES_SHOWN = 12  # of what may be hundreds
+LINES_SHOWN = 12  # of a list that may have hundreds
 
-# The verdicts in a person's words; every other word is a number that was not measured.
+# The states of published numbers, in the groups that the summary counts.
 STATES_BY_GROUP = {
     "reproduced": (CellState.EXACT, CellState.MATCH, CellState.CONSISTENT),
     "close": (CellState.CLOSE,),
@@ -27,19 +30,20 @@ STATES_BY_GROUP = {
 
 
 def claims_tested(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
-    """What the tested claims show by the run's own records, else by the committed ones."""
+    """What came of the claims, by the run's records if they test any, else by committed ones."""
     for folder in (measured, committed):
         tested = [
-            c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED
+            claim
+            for claim in folder.claim_results
+            if claim.outcome != ClaimOutcome.NOT_MEASURED
         ]
-        if tested:
-            lines = [f"claims of papers, tested by {folder.path}/records:"]
-            for title, group in claims_by_size(tested, folder.encoder_sizes).items():
-                lines.append(f"  {title}: {outcomes_in_words(group)}")
-            return [
-                *lines,
-                f"  each with its encoder: {folder.path}/tables/{CLAIMS_PAGE}",
-            ]
+        if not tested:
+            continue
+        lines = [f"claims of papers, tested by {folder.path}/records:"]
+        for title, group in claims_by_size(tested, folder.encoder_sizes).items():
+            lines.append(f"  {title}: {outcomes_in_words(group)}")
+        lines.append(f"  each with its encoder: {folder.path}/tables/{CLAIMS_PAGE}")
+        return lines
     return []
 
 
@@ -49,7 +53,7 @@ def run_summary(
     runs: ResultsFolder,
     committed: ResultsFolder,
 ) -> list[str]:
-    """How many cells ran, what they reproduce, which of them moved, and why others did not run."""
+    """How many cells ran, what they reproduce, what moved, and why cells did not run."""
     counts = Counter(outcome.status for outcome in outcomes)
     cells = ", ".join(f"{count:,} {status}" for status, count in counts.items())
     return [
@@ -63,37 +67,50 @@ def run_summary(
 
 def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list[str]:
     """How many published numbers the run's records reproduce, and which of them differ."""
-    missing = {
-        (outcome.cell.method, outcome.cell.task)
-        for outcome in outcomes
-        if outcome.status == "asset missing"
-    }
-    states = Counter(_state(cell, missing) for cell in measured.all_reproductions)
+    cells_without_asset: set[tuple[str | None, str | None]] = set()
+    for outcome in outcomes:
+        if outcome.status == "asset missing":
+            cells_without_asset.add((outcome.cell.method, outcome.cell.task))
+    states = Counter(
+        _state(reproduction, cells_without_asset)
+        for reproduction in measured.all_reproductions
+    )
     lines = [f"{len(measured.all_reproductions):,} published numbers:"]
     for group, members in STATES_BY_GROUP.items():
         counts = [f"{states[state]:,} {state}" for state in members if states[state]]
-        detail = f" ({', '.join(counts)})" if counts and len(members) > 1 else ""
-        lines.append(f"  {sum(states[state] for state in members):,} {group}{detail}")
-    differing = [
-        f"differs: {cell.cell.id}: {points:+.2f} points; "
-        f"why: harness explain {cell.cell.id} --results {measured.path}"
-        for cell in measured.all_reproductions
-        if cell.state is CellState.DIFFERS
-        and (points := cell.verdict.difference) is not None
-    ]
-    return lines + _first(differing, f"{measured.path}/tables/papers")
+        line = f"  {sum(states[state] for state in members):,} {group}"
+        if counts and len(members) > 1:
+            line += f" ({', '.join(counts)})"
+        lines.append(line)
+    return lines + _differing(measured)
 
 
 def _state(
-    reproduction: Reproduction, missing: Container[tuple[str | None, str | None]]
+    reproduction: Reproduction,
+    cells_without_asset: Container[tuple[str | None, str | None]],
 ) -> CellState:
-    """The state of a verdict; `asset missing` for a cell that this run lacked a file for."""
+    """The state of a published number; `asset missing` if this run lacked a file for it."""
     cell = reproduction.cell
     tasks = cell.average_of or (cell.task,)
-    lacks_file = any((cell.method, task) in missing for task in tasks)
+    lacks_file = any((cell.method, task) in cells_without_asset for task in tasks)
     if reproduction.state is CellState.NOT_RUN and lacks_file:
         return CellState.ASSET_MISSING
     return reproduction.state
+
+
+def _differing(measured: ResultsFolder) -> list[str]:
+    """A line for each published number that differs, and the command that explains it."""
+    lines = []
+    for reproduction in measured.all_reproductions:
+        points = reproduction.verdict.difference
+        if reproduction.state is not CellState.DIFFERS or points is None:
+            continue
+        cell_id = reproduction.cell.id
+        lines.append(
+            f"differs: {cell_id}: {points:+.2f} points; "
+            f"why: harness explain {cell_id} --results {measured.path}"
+        )
+    return _shortened(lines, more=f"{measured.path}/tables/papers")
 
 
 def against_committed(checks: Sequence[Checked], committed: ResultsFolder) -> list[str]:
@@ -127,11 +144,11 @@ def not_run(outcomes: Iterable[Outcome]) -> list[str]:
         f"{count:,} {status}: {why}" for (status, why), count in reasons.most_common()
     ]
     more = "harness plan names every asset, harness list assets where it is from"
-    return [f"{reasons.total():,} cells did not run:", *_first(lines, more)]
+    return [f"{reasons.total():,} cells did not run:", *_shortened(lines, more)]
 
 
-def _first(lines: Sequence[str], more: str) -> list[str]:
-    """The first few lines, and `more`: where the others are found."""
+def _shortened(lines: Sequence[str], more: str) -> list[str]:
+    """The first LINES_SHOWN lines; `more` says where the others are found."""
     shown = [f"  {line}" for line in lines[:LINES_SHOWN]]
     if len(lines) > LINES_SHOWN:
         shown.append(f"  and {len(lines) - LINES_SHOWN:,} more: {more}")

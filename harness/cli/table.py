@@ -1,9 +1,13 @@
-"""`harness table`: a table for a paper, or one of a paper."""
+"""`harness table`: a table for a paper, or one of a paper.
+
+With --paper it is a published table, with the measured numbers. Otherwise rows are
+measured methods, and columns are tasks, or the columns of published tables.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +19,13 @@ from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.errors import UsageError
 from harness.core.progress import progress_on
-from harness.core.types import AGGREGATIONS
+from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.compare import against_best
 from harness.evaluation.resampler import MethodGroup, Resampler
 from harness.registry import Registry, look_up
 from harness.report.method_table import (
     MethodTable,
+    ScoreColumns,
     columns_of_published,
     columns_of_tasks,
 )
@@ -100,21 +105,20 @@ def table_command(
     published = [folder.table(name) for name in beside or ()]
     columns = columns_of_published(published, registry, tasks)
     if aggregation:
-        names = dict.fromkeys(task for scores in columns.values() for task, _ in scores)
-        columns = columns_of_tasks(tasks or [*names], aggregation)
-    column_tasks = {task.name for scores in columns.values() for task, _ in scores}
-    methods = _measured_methods(patterns.methods, column_tasks, folder)
-    if not (methods and columns):
+        columns = columns_of_tasks(tasks or _tasks_of(columns), aggregation)
+    methods = _measured_methods(patterns.methods, _tasks_of(columns), folder)
+    if not methods or not columns:
         raise UsageError(
             f"nothing selected of {results}: give -m METHOD, and -t TASK or --beside TABLE"
         )
 
-    scored = {
-        name: MethodGroup(methods, scores) for name, scores in columns.items() if scores
-    }
+    groups = {}
+    for name, scores in columns.items():
+        if scores:
+            groups[name] = MethodGroup(methods, scores)
     loader = TaskLoader(folders.places(), registry.corpora)
     with progress_on(sys.stderr) as progress:
-        p_holm = against_best(scored, Resampler(folder, loader, progress))
+        p_holm = against_best(groups, Resampler(folder, loader, progress))
     table = MethodTable(
         methods=methods,
         columns=columns,
@@ -130,9 +134,9 @@ def _published_table(
     name: str, results: Path, registry: Registry, *, as_latex: bool
 ) -> str:
     """A published table with the numbers measured in a results folder, as Markdown or LaTeX."""
-    place = own_or_committed(results)
-    opt.require_folder("--results", place)
-    folder = ResultsFolder(place, registry)
+    path = own_or_committed(results)
+    opt.require_folder("--results", path)
+    folder = ResultsFolder(path, registry)
     published = folder.table(name)
     cells = folder.reproductions(published)
     records = folder.records_of_table(published)
@@ -141,15 +145,24 @@ def _published_table(
     return paper_page(published, cells, folder.registry, records).text.rstrip()
 
 
+def _tasks_of(columns: ScoreColumns) -> list[Task]:
+    """The tasks of the scores in columns, each once, in order."""
+    tasks: dict[Task, None] = {}
+    for scores in columns.values():
+        for task, _ in scores:
+            tasks[task] = None
+    return list(tasks)
+
+
 def _measured_methods(
-    patterns: Sequence[str], tasks: set[str], folder: ResultsFolder
+    patterns: Sequence[str], tasks: Iterable[Task], folder: ResultsFolder
 ) -> tuple[str, ...]:
-    """The methods that patterns select among those measured on one of the tasks, in their order."""
-    measured = {method for method, task in folder.records.by_cell if task in tasks}
-    selected: Mapping[str, None] = dict.fromkeys(
-        method
-        for pattern in patterns
-        for method in folder.records.methods
-        if fnmatchcase(method, pattern) and method in measured
-    )
+    """The methods that match a pattern and were measured on a task, in the patterns' order."""
+    task_names = {task.name for task in tasks}
+    measured = {method for method, task in folder.records.by_cell if task in task_names}
+    selected: dict[str, None] = {}  # each once, in order
+    for pattern in patterns:
+        for method in folder.records.methods:
+            if method in measured and fnmatchcase(method, pattern):
+                selected[method] = None
     return tuple(selected)

@@ -1,7 +1,11 @@
 """`harness train`: make a checkpoint folder, or go on with an unfinished one.
 
-A recipe prepares a training from its options. `family` trains the seeds of a registered
-recipe.
+A recipe is a dataclass. Its fields are the options of a command, and its method
+`prepare` opens data and checkpoint and makes a training of harness.training of them.
+`train_here` runs the training. The command `family` trains the members of a registered
+family of encoders, each from the recipe that the family states.
+
+torch is imported inside functions: `harness train --help` needs none of it.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import typer
 
 from harness.assets.places import Places
 from harness.cli import options as opt
+from harness.cli.parsing import command_group, flattened
 from harness.core.errors import UsageError
 from harness.core.files import make_folder
 from harness.core.interfaces import Trained
@@ -32,11 +37,9 @@ from harness.registry import Registry, load_registry, look_up
 from harness.resolve import Resolver
 from harness.transforms.pooling import POOLINGS
 
-# A training, and the digests of its data by their names.
-Prepared = tuple[Any, Mapping[str, str]]
-
-# Of each value of --dtype, the name that a setup has for it.
+# The values of --dtype, and what the setup of a training calls them.
 PRECISIONS = {"float32": "float32", "bfloat16": "bf16", "float16": "fp16"}
+# The values of the options that take one of a few words.
 OPTION_VALUES = {
     "head": ("none", "train", "keep"),
     "dtype": tuple(PRECISIONS),
@@ -56,6 +59,19 @@ DevTask = Annotated[
     str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
 ]
 DevEvery = Annotated[int, typer.Option(min=1, help="Steps between evaluations.")]
+
+
+@dataclass(frozen=True)
+class PreparedTraining:
+    """A training that can begin, and what it reads.
+
+    Attributes:
+        training: A ContrastiveTraining or a SiameseTraining.
+        data_digests: The digest of each data set, by its name.
+    """
+
+    training: Any
+    data_digests: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,42 +127,59 @@ class Recipe(ABC):
     data_dir: opt.DataDir = None
     cache: opt.CacheDir = None
 
+    @property
     @abstractmethod
-    def prepare(self) -> Prepared:
-        """The training and its data. Raises HarnessError."""
+    def pooling(self) -> str:
+        """The name of the pooling that is trained, an option with a default of the recipe."""
+
+    @property
+    @abstractmethod
+    def dropout(self) -> float | None:
+        """The dropout probability, an option of each recipe; None is the checkpoint's own."""
+
+    @abstractmethod
+    def prepare(self) -> PreparedTraining:
+        """Open the data and the checkpoint, and make the training.
+
+        The data come first, before torch is imported, so that a name that is unknown is
+        refused at once. Raises HarnessError.
+        """
 
     @cached_property
     def places(self) -> Places:
         return opt.Folders(self.data_dir, self.cache).places()
 
+    @property
+    def starts_from_folder(self) -> bool:
+        """Whether --from names a folder; it names a registered encoder otherwise."""
+        return Path(self.start).is_dir()
+
     @cached_property
     def start_folder(self) -> Path:
         """The checkpoint to start from. Raises UsageError, AssetMissing."""
-        if Path(self.start).is_dir():
+        if self.starts_from_folder:
             return transformer_folder(Path(self.start))
         encoder = look_up("encoder", self.start, load_registry().encoders)
         return transformer_folder(self.places.encoder(encoder))
 
     @property
     def start_name(self) -> str:
-        """The name of the checkpoint to start from: a folder's own, or the encoder's."""
-        return (
-            Path(self.start).resolve().name if Path(self.start).is_dir() else self.start
-        )
+        """The name of the checkpoint to start from: that of its folder, or the encoder's."""
+        if self.starts_from_folder:
+            return Path(self.start).resolve().name
+        return self.start
 
     @property
-    def bypassed(self) -> str:
-        """What the training bypasses in a folder that it starts from; empty for nothing."""
-        if not Path(self.start).is_dir():
+    def bypass_note(self) -> str:
+        """Which modules of the folder to start from are not trained; empty if all are."""
+        if not self.starts_from_folder:
             return ""
         config = TransformerConfig(name=self.start_name, repo="")
-        pooling = vars(self)[
-            "pooling"
-        ]  # which every recipe has, each with its own default
         remedy = (
-            f"`{pooling}` of the transformer alone is trained; --pooling takes another"
+            f"`{self.pooling}` of the transformer alone is trained; "
+            "--pooling takes another"
         )
-        return bypassed(config, Path(self.start), [pooling], remedy)
+        return bypassed(config, Path(self.start), [self.pooling], remedy)
 
     @cached_property
     def checkpoint(self) -> Any:
@@ -157,45 +190,52 @@ class Recipe(ABC):
 
     @cached_property
     def dev_set(self) -> Any:
-        """The pairs that a checkpoint is selected by; None for `none`."""
+        """The pairs that a checkpoint is selected by; None with `--dev none`."""
         from harness.training.finetune import DevSet
 
         if self.dev == "none":
             return None
         task = look_up("task", self.dev, load_registry().tasks)
-        return DevSet(
-            self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every
-        )
+        pairs = task.pairs(self.places.require_data(task.asset))
+        return DevSet(self.dev, pairs, self.dev_every)
 
     def settings(self, defaults: Any) -> Any:
-        """The settings of the training: the defaults, changed by the options of the same names.
+        """The settings of the training.
 
-        An option that is None leaves its default. Raises UsageError for a value that
-        there is not.
+        Args:
+            defaults: The settings of the paper, a dataclass. A field with the name of an
+                option has the option's value, unless that is None.
+
+        Raises:
+            UsageError: An option has a value that is not among those it may have.
         """
-        from harness.training.encoder import Setup
-
-        options = {"head": "none", **vars(self), "tokens_at_once": self.batch_tokens}
+        options = dict(vars(self))
+        options["tokens_at_once"] = self.batch_tokens  # as a field of settings is named
         for name, values in OPTION_VALUES.items():
             if name in options and options[name] not in values:
                 raise UsageError(
                     f"--{name} {options[name]}: wanted one of {', '.join(values)}"
                 )
-        poolings = {pooling.name: pooling for pooling in POOLINGS}
-        precision: Any = PRECISIONS[self.dtype]
-        setup = Setup(
-            pooling=look_up("pooling", options["pooling"], poolings),
-            head=options["head"],
-            max_length=self.max_length,
-            dropout=options["dropout"],
-            precision=precision,
-            device=self.device,
-        )
-        changes = {"setup": setup}
+        changes: dict[str, Any] = {"setup": self._setup(options.get("head", "none"))}
         for field in fields(defaults):
             if options.get(field.name) is not None:
                 changes[field.name] = options[field.name]
         return replace(defaults, **changes)
+
+    def _setup(self, head: Any) -> Any:
+        """How the encoder is trained; `head` is what becomes of the layer over its pooling."""
+        from harness.training.encoder import Setup
+
+        poolings = {pooling.name: pooling for pooling in POOLINGS}
+        precision: Any = PRECISIONS[self.dtype]
+        return Setup(
+            pooling=look_up("pooling", self.pooling, poolings),
+            head=head,
+            max_length=self.max_length,
+            dropout=self.dropout,
+            precision=precision,
+            device=self.device,
+        )
 
     def open(self, settings: Any) -> Any:
         """The encoder to train. Sets the number of torch's threads."""
@@ -206,9 +246,11 @@ class Recipe(ABC):
         return self.checkpoint.open(settings.setup, self.places.cache, self.seed)
 
     def contrastive(self, defaults: Callable[[Any], Any], columns: Any) -> Any:
-        """SimCSE on columns of sentences, with the masked-LM head if that has a weight.
+        """A training of SimCSE, with the masked-LM head if its loss has a weight.
 
-        `defaults` makes the paper's settings of a checkpoint's `config.json`.
+        Args:
+            defaults: Makes the settings of the paper from a checkpoint's `config.json`.
+            columns: The sentences: one column, or two, or three with negatives.
         """
         from harness.training.contrastive import ContrastiveTraining, open_mlm_head
 
@@ -217,14 +259,13 @@ class Recipe(ABC):
         encoder = self.open(settings)
         mlm_head = None
         if settings.masked_words:
-            start = self.checkpoint
             mlm_head = open_mlm_head(
-                start.name, start.folder, self.places.cache, encoder
+                self.start_name, self.start_folder, self.places.cache, encoder
             )
         return ContrastiveTraining(settings, encoder, columns, self.seed, mlm_head)
 
     def siamese(self, defaults: Any, examples: Any) -> Any:
-        """SBERT on pairs or triplets, from the paper's settings."""
+        """A training of SBERT on pairs or triplets; `defaults` are the paper's settings."""
         from harness.training.siamese import SiameseTraining
 
         settings = self.settings(defaults)
@@ -276,14 +317,14 @@ class SimcseUnsup(Recipe):
     objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce"
     masked_words: MaskedWeight = 0.0
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> PreparedTraining:
         from harness.training.datasets import open_text
 
         text = open_text(self.corpus, load_registry().corpora, self.places, self.first)
         from harness.training.contrastive import Contrastive
 
         training = self.contrastive(Contrastive.unsupervised, (tuple(text),))
-        return training, {text.name: text.digest()}
+        return PreparedTraining(training, {text.name: text.digest()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +352,7 @@ class SimcseSup(Recipe):
     ] = "none"
     sample: Annotated[int | None, opt.option(min=2, help="Sample N examples.")] = None
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> PreparedTraining:
         from harness.training.datasets import open_positives, sample
 
         triplets = open_positives(self.file, self.pairs, self.places)
@@ -321,7 +362,7 @@ class SimcseSup(Recipe):
         if self.sample is not None:
             columns = sample(columns, self.sample, self.seed)
         training = self.contrastive(Contrastive.supervised, columns)
-        return training, {triplets.name: triplets.digest}
+        return PreparedTraining(training, {triplets.name: triplets.digest})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,15 +386,17 @@ class SbertNli(Recipe):
         False
     )
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> PreparedTraining:
         from harness.training.datasets import open_labelled_pairs
 
         pairs = open_labelled_pairs(self.file, self.places, self.held_out)
         from harness.training.siamese import Siamese
 
-        defaults = Siamese.ranking() if self.ranking else Siamese()
-        examples = pairs.content.triplets() if self.ranking else pairs.content
-        return self.siamese(defaults, examples), {pairs.name: pairs.digest}
+        if self.ranking:
+            training = self.siamese(Siamese.ranking(), pairs.content.triplets())
+        else:
+            training = self.siamese(Siamese(), pairs.content)
+        return PreparedTraining(training, {pairs.name: pairs.digest})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,13 +412,13 @@ class SbertSts(Recipe):
     pooling: PoolingName = "mean"
     dropout: Dropout = None
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> PreparedTraining:
         from harness.training.siamese import ScoredPairs, Siamese
 
-        pairs = ScoredPairs.from_task(
-            look_up("task", self.task, load_registry().tasks), self.places
-        )
-        return self.siamese(Siamese.regression(), pairs), {self.task: pairs.digest}
+        task = look_up("task", self.task, load_registry().tasks)
+        pairs = ScoredPairs.from_task(task, self.places)
+        training = self.siamese(Siamese.regression(), pairs)
+        return PreparedTraining(training, {self.task: pairs.digest})
 
 
 RECIPES: Mapping[str, type[Recipe]] = {
@@ -384,14 +427,18 @@ RECIPES: Mapping[str, type[Recipe]] = {
     "sbert-nli": SbertNli,
     "sbert-sts": SbertSts,
 }
+RECIPE_NAMES = {kind: name for name, kind in RECIPES.items()}
 
 
 # From a recipe to a checkpoint
 
 
 def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
-    """A command for each recipe, with an option for each of its fields, which acts on it."""
-    app = opt.command_group(
+    """A command for each recipe, with an option for each field of the recipe.
+
+    A command makes the recipe of its options and returns `act(recipe)`.
+    """
+    app = command_group(
         "Train a checkpoint that sentence-transformers loads, too. The same "
         "command resumes a training that was interrupted, bit for bit."
     )
@@ -401,27 +448,27 @@ def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
             return act(recipe)
 
         command.__annotations__["recipe"] = kind
-        app.command(name, help=inspect.getdoc(kind))(opt.flattened(command))
+        app.command(name, help=inspect.getdoc(kind))(flattened(command))
     return app
 
 
 def train_here(recipe: Recipe) -> None:
     """Train, write the checkpoint, and print its steps and best score."""
     _ = recipe.start_folder  # an unknown one is refused before torch is imported
-    if note := recipe.bypassed:
-        opt.note(f"Note: {note}")
+    if recipe.bypass_note:
+        opt.note(f"Note: {recipe.bypass_note}")
     make_folder(recipe.out.absolute().parent, "--out", to_write=True)
-    training, data = recipe.prepare()
+    prepared = recipe.prepare()
     from harness.training.finetune import finetune
 
     with progress_on(sys.stderr) as bar:
         curve = finetune(
-            training,
+            prepared.training,
             recipe.checkpoint,
             recipe.out,
             bar,
             seed=recipe.seed,
-            data=data,
+            data=prepared.data_digests,
             command=command_line(recipe),
             dev=recipe.dev_set,
             half=recipe.half,
@@ -434,9 +481,15 @@ def train_here(recipe: Recipe) -> None:
 
 
 def recipe_from(words: str, out: Path, **options: object) -> Recipe:
-    """The recipe of the words behind `harness train`; options that are None are left out."""
-    arguments = words.split()
-    for name, value in {"out": out, **options}.items():
+    """The recipe that a command line asks for.
+
+    Args:
+        words: The command line without `harness train`.
+        out: The folder of the checkpoint.
+        options: Further options by the names of their fields; None leaves one out.
+    """
+    arguments = [*words.split(), "--out", str(out)]
+    for name, value in options.items():
         if value is not None:
             arguments += [_option_of(name), str(value)]
     parser = typer.main.get_command(commands(lambda recipe: recipe))
@@ -444,13 +497,12 @@ def recipe_from(words: str, out: Path, **options: object) -> Recipe:
 
 
 def command_line(recipe: Recipe) -> str:
-    """The command with the options that differ from their defaults, folders left out.
+    """The command line of a recipe, as `training.json` states it.
 
-    As `training.json` has it: `--from`, then a recipe's own options, then those of
-    every recipe.
+    It has the options that differ from their defaults: `--from`, then those of this
+    recipe alone, then those of every recipe. Folders are left out.
     """
-    [name] = [name for name, kind in RECIPES.items() if type(recipe) is kind]
-    words = ["harness train", name]
+    words = ["harness train", RECIPE_NAMES[type(recipe)]]
     shared_names = {field.name for field in fields(Recipe)} - {"out", "start"}
     shared_fields = [field for field in fields(recipe) if field.name in shared_names]
     own_fields = [field for field in fields(recipe) if field.name not in shared_names]
@@ -464,14 +516,14 @@ def command_line(recipe: Recipe) -> str:
         elif value is True:
             words.append(option)
         elif isinstance(value, str):
-            words += [option, Path(value).name]  # of a path, no folder of this machine
+            words += [option, Path(value).name]  # the folder is of this machine alone
         else:
             words += [option, str(value)]
     return " ".join(words)
 
 
 def _option_of(field: str) -> str:
-    """The option of a recipe's field."""
+    """The option that a field of a recipe is set by."""
     return "--from" if field == "start" else f"--{field.replace('_', '-')}"
 
 
@@ -506,7 +558,7 @@ def family(
 
 
 def named_families(patterns: Sequence[str], registry: Registry) -> list[FamilyConfig]:
-    """The families of these names and globs, each once. Raises UsageError for an unknown one."""
+    """The families that names and globs select, each once. Raises UsageError."""
     families: dict[str, FamilyConfig] = {}
     for name, config in registry.encoders.items():
         if isinstance(config, FamilyConfig):
@@ -528,4 +580,4 @@ def train_member(
 
 
 trainings = commands(train_here)
-trainings.command()(opt.flattened(family))
+trainings.command()(flattened(family))

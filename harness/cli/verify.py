@@ -1,4 +1,9 @@
-"""Commands about what a model claims: verify, search."""
+"""`harness verify` and `harness search`: whether a model scores what its card says.
+
+`verify` reads the claims of a model (its card, `.eval_results`, result files of mteb),
+measures each, and says which are reproduced. `search` takes one number and looks for
+the choices (pooling, prompt, metric ...) under which the model scores it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -44,7 +49,7 @@ from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
 
-MODELS_PAGE = "README.md"  # of a folder of many verifications
+MODELS_PAGE = "README.md"  # the page of all models, in the folder of verifications
 
 MostEncodings = Annotated[
     int | None,
@@ -109,110 +114,134 @@ def verify_command(
         make_folder(output, "--output", to_write=True)
     statuses = []
     for name in model:
-        kept = _kept(output, name)
-        if kept is not None:
+        earlier_status = _earlier_status(output, name)
+        if earlier_status is not None:
             opt.note(f"{name}: done before ({output})")
-            statuses.append(int(kept["exit_status"]))
+            statuses.append(earlier_status)
             continue
-        found = _verified(
-            name,
-            folders,
-            encoder or [],
-            claims or [],
-            search=search,
-            most_encodings=encodings,
+        # One resolver for each model, since two folders may have the same name.
+        resolver = Resolver.from_options(folders.places(), encoder or [])
+        verification = _verify_model(
+            name, resolver, claims or [], search=search, most_encodings=encodings
         )
-        statuses.append(found.exit_status)
+        statuses.append(verification.exit_status)
         if output is not None:
-            _keep(output, found)
-        _say(found, markdown=markdown, as_json=as_json)
+            _write_facts(output, verification)
+        _print_verification(verification, markdown=markdown, as_json=as_json)
     if output is not None:
-        pages = sorted(output.glob("*.json"))
-        facts = [parse_json(path.read_bytes()) for path in pages]
-        write_atomically(output / MODELS_PAGE, models_page(facts).encode())
-        opt.note(f"{output / MODELS_PAGE}: {len(facts)} models")
+        _write_models_page(output)
     raise typer.Exit(min(filter(None, statuses), default=0))
 
 
-def _say(found: Verification, *, markdown: bool, as_json: bool) -> None:
-    if as_json:
-        opt.say(json.dumps(verification_facts(found)))
-    elif markdown:
-        opt.say(verification_markdown(found, version_of("sentence-embedding-harness")))
-    else:
-        opt.say(verification_text(found, opt.terminal_width()))
-
-
-def _file(output: Path, name: str) -> Path:
-    return output / f"{file_name(name)}.json"
-
-
-def _kept(output: Path | None, name: str) -> dict[str, Any] | None:
-    """What an earlier call found for a model in the folder; nothing for one that was cut off."""
-    if output is None or not _file(output, name).is_file():
-        return None
-    try:
-        facts = parse_json(_file(output, name).read_bytes())
-    except ValueError:
-        return None
-    whole = isinstance(facts, dict) and facts.get("exit_status") in (0, 1)
-    return facts if whole else None
-
-
-def _keep(output: Path, found: Verification) -> None:
-    text = json.dumps(verification_facts(found), indent=1)
-    write_atomically(_file(output, found.model), f"{text}\n".encode())
-
-
-def _verified(
+def _verify_model(
     name: str,
-    folders: opt.Folders,
-    encoders: Sequence[str],
-    claims: Sequence[Path],
+    resolver: Resolver,
+    claim_files: Sequence[Path],
     *,
     search: bool,
     most_encodings: int | None = None,
 ) -> Verification:
-    """A model with its claims checked; one that is not on this machine has a fault."""
-    resolver = Resolver.from_options(folders.places(), encoders)
+    """Measure a model, and check its claims.
+
+    Args:
+        name: The model as the command line names it. If it is not on this machine, that
+            is a fault of the verification.
+        resolver: Finds methods and files.
+        claim_files: Files of claims besides those in the model's folder.
+        search: Whether to look for what a claim that differs may have meant.
+        most_encodings: How many encodings of a task such a search may make; None is no
+            bound.
+    """
     try:
         method = own_method(resolver.method(name), resolver)
         folder = resolver.places.encoder(method.encoder.member(0))
     except AssetMissing as error:
         return Verification(name, name, faults=(str(error),))
-    found, faults = claims_of_model(folder, resolver.registry, claims)
-    source = getattr(method.encoder.source, "repo", "")
-    stated = set_other_models_apart(found, (name, folder.name, source))
+    claims, faults = claims_of_model(folder, resolver.registry, claim_files)
+    repository = getattr(method.encoder.source, "repo", "")
+    claims = set_other_models_apart(claims, (name, folder.name, repository))
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
         model = MeasuredModel(method, loader, bar)
-        checked = tuple(check_claims(model, stated, resolver.registry))
+        checked_claims = tuple(check_claims(model, claims, resolver.registry))
         if search:
             follow_up = FollowUp(model, resolver.registry, most_encodings, opt.note)
-            checked = follow_up(checked)
+            checked_claims = follow_up(checked_claims)
     identity = resolver.places.identify(method.encoder, folder)
-    weights = str(identity.digests.get("weights", ""))
     return Verification(
         model=name,
         method=method.id,
-        claims=checked,
+        claims=checked_claims,
         faults=faults,
-        weights=weights,
+        weights=str(identity.digests.get("weights", "")),
         has_card=(folder / CARD_FILE).is_file(),
     )
 
 
 def own_method(method: Method, resolver: Resolver) -> Method:
-    """The method under the model's own modules, where it has some and its id names no other."""
+    """The method that the model's own modules define.
+
+    If the folder has no such modules, or the id names post-processors, it is the method
+    as it is.
+    """
     encoder = method.encoder
     folder = resolver.places.encoder(encoder.member(0))
-    if (
-        isinstance(method.pooling, Native)
-        or method.post
-        or not (folder / MODULES_FILE).is_file()
-    ):
+    has_modules = (folder / MODULES_FILE).is_file()
+    if isinstance(method.pooling, Native) or method.post or not has_modules:
         return method
     return resolver.registry.parse(f"{encoder.name}.{NATIVE.name}")
+
+
+def _print_verification(
+    verification: Verification, *, markdown: bool, as_json: bool
+) -> None:
+    if as_json:
+        opt.say(json.dumps(verification_facts(verification)))
+    elif markdown:
+        version = version_of("sentence-embedding-harness")
+        opt.say(verification_markdown(verification, version))
+    else:
+        opt.say(verification_text(verification, opt.terminal_width()))
+
+
+# The folder of verifications: a file for each model, and a page of all
+
+
+def _facts_file(output: Path, model: str) -> Path:
+    return output / f"{file_name(model)}.json"
+
+
+def _earlier_status(output: Path | None, model: str) -> int | None:
+    """The exit status of a model that an earlier call has verified; None to verify it now.
+
+    A model with something missing (status 3), or whose file is not whole, is verified
+    again.
+    """
+    if output is None or not _facts_file(output, model).is_file():
+        return None
+    try:
+        facts = parse_json(_facts_file(output, model).read_bytes())
+    except ValueError:
+        return None
+    if not isinstance(facts, dict) or facts.get("exit_status") not in (0, 1):
+        return None
+    return int(facts["exit_status"])
+
+
+def _write_facts(output: Path, verification: Verification) -> None:
+    text = json.dumps(verification_facts(verification), indent=1)
+    path = _facts_file(output, verification.model)
+    write_atomically(path, f"{text}\n".encode())
+
+
+def _write_models_page(output: Path) -> None:
+    """Write the page of all models whose verifications are in the folder."""
+    facts = [parse_json(path.read_bytes()) for path in sorted(output.glob("*.json"))]
+    write_atomically(output / MODELS_PAGE, models_page(facts).encode())
+    opt.note(f"{output / MODELS_PAGE}: {len(facts)} models")
+
+
+# search
 
 
 def search_command(
@@ -243,50 +272,55 @@ def search_command(
     """
     look_up("score", metric, CORRELATION_SCORES)
     resolver = Resolver.from_options(folders.places(), encoder or [])
-    [name] = resolver.task_patterns([task])
-    chosen = look_up("task", name, resolver.registry.tasks)
+    [task_name] = resolver.task_patterns([task])
+    searched_task = look_up("task", task_name, resolver.registry.tasks)
+    claim = _claim_of_target(target, metric, task_name)
+    method = own_method(resolver.method(model), resolver)
+    with Bar(sys.stderr) as bar:
+        loader = TaskLoader(resolver.places, resolver.registry.corpora)
+        choice_search = ChoiceSearch(
+            MeasuredModel(method, loader, bar),
+            searched_task,
+            resolver.registry,
+            most_encodings=encodings,
+            note=opt.note,
+        )
+        [explanation] = choice_search.explanations([claim])
+    is_found = explanation.measured is not None
+    if as_json:
+        facts = {
+            "method": method.id,
+            "task": task_name,
+            "target": target,
+            "choices": list(explanation.words) if is_found else None,
+            "measured": explanation.measured,
+            "tried": explanation.tried,
+            "chance": explanation.is_chance,
+        }
+        opt.say(json.dumps(facts))
+    elif is_found and not explanation.words:
+        opt.say(
+            f"{task_name} {target} is reproduced as the model is "
+            f"({explanation.measured:.4f})."
+        )
+    else:
+        opt.say(explanation_in_words(f"{task_name} {target}", explanation))
+    raise typer.Exit(0 if is_found else 1)
+
+
+def _claim_of_target(target: str, metric: str, task: str) -> CardClaim:
+    """The claim that a model scores a number on a task, as if its card made it."""
     readings = parse_points(target)
     if not readings:
         raise UsageError(
             f"--target {target}: wanted a number such as 75.46, found {target!r}"
         )
     similarity, correlation = CORRELATION_SCORES[metric]
-    stated = Statement(target, metric, data_set=name, source="--target")
-    claim = replace(
-        CardClaim(stated),
-        task=name,
+    statement = Statement(target, metric, data_set=task, source="--target")
+    return replace(
+        CardClaim(statement),
+        task=task,
         similarity=similarity,
         correlation=correlation,
         readings=readings,
     )
-    method = own_method(resolver.method(model), resolver)
-    with Bar(sys.stderr) as bar:
-        loader = TaskLoader(resolver.places, resolver.registry.corpora)
-        choices = ChoiceSearch(
-            MeasuredModel(method, loader, bar),
-            chosen,
-            resolver.registry,
-            most_encodings=encodings,
-            note=opt.note,
-        )
-        [explanation] = choices.explanations([claim])
-    if as_json:
-        facts = {
-            "method": method.id,
-            "task": name,
-            "target": target,
-            "choices": list(explanation.words)
-            if explanation.measured is not None
-            else None,
-            "measured": explanation.measured,
-            "tried": explanation.tried,
-            "chance": explanation.is_chance,
-        }
-        opt.say(json.dumps(facts))
-    elif explanation.measured is not None and not explanation.words:
-        opt.say(
-            f"{name} {target} is reproduced as the model is ({explanation.measured:.4f})."
-        )
-    else:
-        opt.say(explanation_in_words(f"{name} {target}", explanation))
-    raise typer.Exit(0 if explanation.measured is not None else 1)

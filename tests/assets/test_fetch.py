@@ -92,7 +92,7 @@ def hub(monkeypatch, tmp_path):
         running.files = {"far.csv": CSV}
         registry = replace(load_registry(), encoders={"pinned": PINNED, "loose": LOOSE})
         monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
-        monkeypatch.setattr("harness.cli.exchange.load_registry", lambda: registry)
+        monkeypatch.setattr("harness.cli.fetch.load_registry", lambda: registry)
         assets = (
             asset("plain", "plain/plain.csv", PLAIN),
             asset("texts", "texts", TARRED),
@@ -611,7 +611,7 @@ def page_hub(hub, monkeypatch, tmp_path):
         corpora={},
     )
     monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
-    monkeypatch.setattr("harness.cli.exchange.load_registry", lambda: registry)
+    monkeypatch.setattr("harness.cli.fetch.load_registry", lambda: registry)
     names = ("pairs", "all-nli", "senteval-retokenised")
     assets = tuple(
         asset(name, f"{name}/plain.csv", replace(PLAIN, into=f"{name}/plain.csv"))

@@ -16,7 +16,7 @@ from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.fetch.addresses import addresses_of
 from harness.assets.fetch.batch import Fetcher
 from harness.assets.places import Places, asset_named
-from harness.cli.exchange import fetched_things, scored_assets
+from harness.cli.fetch import fetched_things, scored_assets
 from harness.core.errors import DataError
 from harness.registry import load_registry
 

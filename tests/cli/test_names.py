@@ -11,7 +11,8 @@ from subword_tables import made
 from harness.assets.places import packaged
 from harness.assets.snapshots import Snapshot, repository_folder
 from harness.cli import app
-from harness.cli.options import SeveralValues, repeat_options, usable_device
+from harness.cli.options import usable_device
+from harness.cli.parsing import SeveralValues, repeat_options
 from harness.core import hardware
 from harness.core.digests import sha256_of
 from harness.encoders.modules import write_json

@@ -12,7 +12,7 @@ from baselines.sif import SifWeights
 from baselines.whitening import Whitening
 from baselines.zipfian import Centring, NatsvOfPrincipal
 from harness.assets.places import Places
-from harness.cli.exchange import fetched_things
+from harness.cli.fetch import fetched_things
 from harness.contracts.requirements import require_one_line
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.encoders.word_tokenizer import Tokeniser

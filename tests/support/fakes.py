@@ -350,7 +350,7 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def use_registry(monkeypatch, stand_in):
     """Give commands another registry; published tables still name what comes with the harness."""
-    for module in ("registry", "resolve", "cli.exchange", "results.folder"):
+    for module in ("registry", "resolve", "cli.fetch", "results.folder"):
         monkeypatch.setattr(f"harness.{module}.load_registry", lambda: stand_in)
 
 

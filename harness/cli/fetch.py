@@ -1,0 +1,215 @@
+"""`harness fetch`: download data sets and encoders, or say where they would come from.
+
+A name on the command line is an asset of the catalogue, several assets in one download,
+an encoder, or a repository of the hub. `fetched_things` makes of each name the things
+to fetch, which harness.assets.fetch brings and checks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from harness.assets.catalogue import BUNDLES
+from harness.assets.fetch.addresses import (
+    Address,
+    addresses_of,
+    listing,
+    look,
+    parts_without,
+)
+from harness.assets.fetch.batch import Fetched, Fetcher
+from harness.assets.fetch.http import switched_off
+from harness.assets.places import Places, asset_named, assets_of, every_asset
+from harness.cli import options as opt
+from harness.core.errors import HarnessError, UsageError
+from harness.core.files import make_folder
+from harness.core.interfaces import Hub
+from harness.registry import Registry, load_registry, look_up
+from harness.resolve import config_for
+
+
+def fetch_command(
+    assets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Assets, encoders or OWNER/NAME[@REVISION] on the hub; by default the data sets "
+            "that tasks score.",
+            show_default=False,
+        ),
+    ] = None,
+    plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
+    data_dir: opt.DataDir = None,
+    cache: opt.CacheDir = None,
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Download nothing, only check what is here."),
+    ] = False,
+    all_assets: Annotated[
+        bool,
+        typer.Option("--all", help="Every data set, corpus and encoder that is known."),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only list the addresses that would be asked."),
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Only ask whether each address is there (HEAD); 1 if no source is.",
+        ),
+    ] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Download data sets and encoders, and check their digests."""
+    registry = load_registry()
+    names = _names_to_fetch(assets or [], all_assets, registry)
+    things_by_name = fetched_things(names, registry)
+    switch = "--offline" if offline else switched_off(os.environ)
+    if check:
+        if switch:
+            raise UsageError(f"--check asks the network, and {switch} is set")
+        raise typer.Exit(check_addresses(_distinct(things_by_name), as_json))
+    if dry_run:
+        say_addresses(_distinct(things_by_name), as_json)
+        return
+
+    if data_dir is not None and not switch:
+        make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
+    if data_dir is not None and not data_dir.is_dir():
+        data_dir = None
+    places = Places.from_environment({}, cache=cache, data_dir=data_dir)
+    fetcher = Fetcher(
+        places, registry.tasks.values(), registry.corpora.values(), switch
+    )
+    statuses = []
+    for name, things in things_by_name.items():
+        statuses.append(_fetch(name, things, fetcher, as_json))
+    raise typer.Exit(min(filter(None, statuses), default=0))
+
+
+# What names mean
+
+
+def _names_to_fetch(
+    named: Sequence[str], all_assets: bool, registry: Registry
+) -> Sequence[str]:
+    """The names that are given; without any all, or the data sets that tasks score."""
+    if all_assets and named:
+        raise UsageError(f"wanted --all or names, found --all and {named[0]}")
+    if all_assets:
+        return every_asset_name(registry)
+    return named or scored_assets(registry)
+
+
+def every_asset_name(registry: Registry) -> tuple[str, ...]:
+    """Every asset that is not included, and every encoder of the hub."""
+    names = [asset.name for asset in every_asset() if not asset.embedded]
+    for name, config in registry.encoders.items():
+        if isinstance(config.source, Hub):
+            names.append(name)
+    return tuple(names)
+
+
+def scored_assets(registry: Registry) -> tuple[str, ...]:
+    """The data sets that tasks score and that are not included."""
+    names = dict.fromkeys(task.asset for task in registry.tasks.values())
+    return tuple(name for name in names if not asset_named(name).embedded)
+
+
+def fetched_things(
+    names: Iterable[str], registry: Registry
+) -> dict[str, tuple[Fetched, ...]]:
+    """The things that each name fetches. Raises UsageError for an unknown name.
+
+    Most names fetch one thing; a bundle fetches the assets of one download.
+    """
+    assets = {asset.name: asset for asset in every_asset()}
+    known: dict[str, tuple[Fetched, ...]] = {}
+    for name, asset in assets.items():
+        known[name] = (asset,)
+    for name, members in BUNDLES.items():
+        known[name] = tuple(asset for asset in assets.values() if asset.name in members)
+    for name, config in registry.encoders.items():
+        known[name] = assets_of(config) or (config,)
+    things_by_name: dict[str, tuple[Fetched, ...]] = {}
+    for name in dict.fromkeys(names):
+        if "/" in name and name not in known:  # a repository of the hub
+            things_by_name[name] = (config_for(name, name, None),)
+        else:
+            things_by_name[name] = look_up("asset", name, known)
+    return things_by_name
+
+
+def _distinct(things_by_name: Mapping[str, Sequence[Fetched]]) -> list[Fetched]:
+    """The things of all names, each once."""
+    distinct: dict[Fetched, None] = {}
+    for things in things_by_name.values():
+        distinct.update(dict.fromkeys(things))
+    return list(distinct)
+
+
+# What is done with them
+
+
+def _fetch(
+    name: str, things: Sequence[Fetched], fetcher: Fetcher, as_json: bool
+) -> int:
+    """Fetch the things of a name, and print where they are, or why they did not arrive.
+
+    Returns the exit status.
+    """
+    outcome = ""
+    error_text = ""
+    status = 0
+    try:
+        outcome = ", ".join(fetcher.bring(thing) for thing in things)
+    except HarnessError as error:
+        error_text = str(error)
+        status = error.exit_status
+        opt.note(f"harness: {error_text}")
+    if as_json:
+        opt.say(json.dumps({"asset": name, "is": outcome, "error": error_text}))
+    elif outcome:
+        opt.say(f"{name}: {outcome}")
+    return status
+
+
+def say_addresses(things: Iterable[Fetched], as_json: bool) -> None:
+    """Print the addresses that would be asked for each thing, in order."""
+    if as_json:
+        rows: list[dict[str, Any]] = []
+        for thing in things:
+            rows += [asdict(address) for address in addresses_of(thing)]
+        opt.say_rows(rows, as_json)
+        return
+    for thing in things:
+        opt.say("\n".join(listing(thing)))
+
+
+def check_addresses(things: Iterable[Fetched], as_json: bool) -> int:
+    """Ask each address whether its file is there, and print the answers.
+
+    Returns the exit status: 1 if a part of a thing has no source that answers, else 0.
+    """
+    addresses: list[Address] = []
+    for thing in things:
+        addresses += addresses_of(thing)
+    answers = look(addresses)
+    rows = []
+    for answer in answers:
+        row = asdict(answer.address)
+        row["alive"] = answer.alive
+        row["found"] = answer.answer.replace(answer.address.url, "")
+        rows.append(row)
+    opt.say_rows(rows, as_json)
+    parts_missing = parts_without(answers)
+    for asset, part in parts_missing:
+        opt.note(f"harness: {asset}, {part}: no source is there")
+    return 1 if parts_missing else 0
