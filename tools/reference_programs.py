@@ -1,28 +1,24 @@
-"""References made by other programs: sentence-transformers and mteb, on files that lie here.
+"""References made by other programs: sentence-transformers and mteb, on local files.
 
-    python tools/reference_programs.py make sentence-transformers -m minilm.mean -t
-    sts-b python tools/reference_programs.py make mteb -m minilm.mean -t
-    'sts1?.senteval' python tools/reference_programs.py train
-    results/questions/conformance/ranking-loss.toml python tools/reference_programs.py
-    results DIR OWNER/MODEL=minilm.mean
+    python tools/reference_programs.py make sentence-transformers -m minilm.mean -t sts-b
+    python tools/reference_programs.py make mteb -m minilm.mean -t 'sts1?.senteval'
+    python tools/reference_programs.py train results/questions/conformance/ranking-loss.toml
 
-Each writes a file of `results/references`. The first two score methods by the package's
-own tokens, forward pass, pooling and correlation. The third trains by
-sentence-transformers on the batches of a `harness train`; its trainer seeds the global
-generators of Python, NumPy and torch. The last reads result files of mteb: a clone of
-its results repository, or the cache of one's own evaluations.
+Each writes a file of `results/references`. `make` scores methods by the package's own
+tokens, forward pass, pooling and correlation. `train` trains by sentence-transformers on
+the batches of a `harness train`; its trainer seeds the global generators of Python,
+NumPy and torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +27,6 @@ from typing import Any
 import mteb
 import torch
 from datasets import Dataset
-from mteb.results.task_result import TaskResult
 from sentence_transformers import (
     SentenceTransformer,
     SentenceTransformerTrainer,
@@ -48,13 +43,12 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import nn
 
-from harness.assets.fetch.http import reason_of
 from harness.assets.places import Places
 from harness.cli.train import recipe_from
-from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_atomically
-from harness.core.types import Method, Pairs, Task
-from harness.interop.mteb import COUNTERPARTS, local_task
+from harness.core.types import Pairs, Task
+from harness.interop.mteb import local_task
 from harness.registry import load_registry
 from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceCell
 from harness.results.layout import REFERENCES
@@ -66,13 +60,6 @@ from harness.training.siamese import SiameseTraining
 COMMAND = "python tools/reference_programs.py"
 POOLINGS = ("cls", "mean")  # whose names and meanings are the same there
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-
-# In points: results of mteb were computed on other hardware, with other versions.
-OTHER_HARDWARE = 0.05
-REASON = (
-    "computed on other hardware with other versions, which sum in another order: the gate allows "
-    "as much between platforms"
-)
 
 
 # Scores
@@ -159,17 +146,26 @@ PROGRAMS: Mapping[str, Program] = {
 
 def make_reference(
     name: str,
-    methods: Sequence[Method],
-    tasks: Sequence[Task],
+    method_patterns: Sequence[str],
+    task_patterns: Sequence[str],
     places: Places,
-    command: str,
 ) -> Reference:
-    """What a package gives for every method on every task.
+    """The scores that a package gives for every method on every task.
 
-    Raises UsageError for a method or a task that the package lacks, AssetMissing.
+    Args:
+        name: A name of PROGRAMS.
+        method_patterns: Ids and globs of methods.
+        task_patterns: Names and globs of tasks.
+        places: Where data and weights are.
+
+    Raises:
+        UsageError: The package cannot have a method or a task.
+        AssetMissing: A file is not on this machine.
     """
-    program, cells = PROGRAMS[name], []
-    for method in methods:
+    registry = load_registry()
+    program = PROGRAMS[name]
+    cells = []
+    for method in registry.select_methods(method_patterns):
         if method.post:
             raise UsageError(
                 f"{method.id}: {name} has no post-processors; wanted a pooling alone"
@@ -177,26 +173,33 @@ def make_reference(
         folder = places.encoder(method.encoder)
         length = method.encoder.identify(folder).max_length
         model = open_model(folder, method.pooling.name, length)
-        for task in tasks:
+        for task in registry.select_tasks(task_patterns):
             if task.graded is None:
                 raise UsageError(
                     f"{task.name}: wanted pairs with graded gold, found a decision"
                 )
             scores = program.evaluate(model, task, places)
-            named = {f"{metric}.all": score for metric, score in scores.items()}
-            cells.append(ReferenceCell(named, method.id, task.name))
-    file = f"{name.replace('-', '_')}.json"
-    packages = (
-        "torch",
-        "transformers",
-        *dict.fromkeys((name, "sentence-transformers")),
-    )
-    released = ", ".join(
-        f"{package} {version(package)}" for package in reversed(packages)
-    )
+            points = {f"{metric}.all": score for metric, score in scores.items()}
+            cells.append(ReferenceCell(points, method.id, task.name))
+    words = ["make", name]
+    for pattern in method_patterns:
+        words += ["-m", pattern]
+    for pattern in task_patterns:
+        words += ["-t", pattern]
     return Reference(
-        file, program.program, program.what, command, tuple(cells), released
+        file=f"{name.replace('-', '_')}.json",
+        program=program.program,
+        what=program.what,
+        command=f"{COMMAND} {shlex.join(words)}",
+        cells=tuple(cells),
+        version=_versions(dict.fromkeys(("sentence-transformers", name))),
     )
+
+
+def _versions(programs: Iterable[str]) -> str:
+    """The versions of programs and of the packages that compute for them."""
+    packages = (*programs, "transformers", "torch")
+    return ", ".join(f"{package} {version(package)}" for package in packages)
 
 
 # Trainings
@@ -205,12 +208,19 @@ def make_reference(
 def train(
     task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs
 ) -> Curve:
-    """The training of a task by the library's trainer and loss, from the checkpoint in a folder.
+    """Run a training by the library's trainer and loss.
 
-    The batches, the learning rate of each step, AdamW's settings, the classifier's
-    first weights and the bound on the gradient are the task's; tokens, forward pass,
-    loss, optimiser and scores are the library's. Raises UsageError for settings that it
-    lacks.
+    Batches, the learning rate of each step, AdamW's settings, the classifier's first
+    weights and the bound on the gradient are the harness's. Tokens, forward pass, loss,
+    optimiser and scores are the library's.
+
+    Args:
+        task: A training of the harness that has not begun.
+        folder: The checkpoint that it starts from.
+        dev: The pairs that are scored before and after.
+
+    Raises:
+        UsageError: The library lacks a setting of the training.
     """
     setup = task.settings.setup
     if setup.dropout != 0 or setup.head != "none" or len(task.columns) < 2:
@@ -219,12 +229,12 @@ def train(
             f"otherwise there; found {len(task.columns)} columns, head {setup.head}, dropout "
             f"{setup.dropout}"
         )
-    whole = task.encoder.reader.max_length  # development pairs are read uncut, as here
-    model = open_model(folder, setup.pooling.name, whole)
+    full_length = task.encoder.reader.max_length  # development pairs are not cut
+    model = open_model(folder, setup.pooling.name, full_length)
     before = evaluated(model, dev)["spearman"]
     model.max_seq_length = setup.max_length
     losses = _losses(model, _loss(task, model), task)
-    model.max_seq_length = whole
+    model.max_seq_length = full_length
     after = evaluated(model, dev)["spearman"]
     return Curve(losses, ((len(losses), after),), before=before)
 
@@ -313,16 +323,21 @@ def _losses(
     return tuple(trainer.losses)
 
 
-def train_reference(
-    specs: Sequence[Path], data_dir: Path | None, cache: Path | None
-) -> Reference:
-    """What sentence-transformers gives for the trainings of searches, with seed 0."""
+def train_reference(specs: Sequence[Path], places: Places) -> Reference:
+    """The losses and scores that sentence-transformers gives for trainings, with seed 0.
+
+    `specs` are files of searches; each of their rows is a training.
+    """
     cells: list[ReferenceCell] = []
     for search in map(read_search, specs):
         for row in search.rows:
             command = search.command(row)
             recipe = recipe_from(
-                command, Path("out"), seed=0, data_dir=data_dir, cache=cache
+                command,
+                Path("out"),
+                seed=0,
+                data_dir=places.data_dir,
+                cache=places.cache,
             )
             if recipe.dev_set is None:
                 raise UsageError(
@@ -336,143 +351,17 @@ def train_reference(
                 "loss": curve.losses[-1],
             }
             cells.append(ReferenceCell(scores, training=command))
-    packages = ("sentence-transformers", "transformers", "torch")
+    paths = " ".join(spec.as_posix() for spec in specs)
     return Reference(
-        "sentence_transformers_training.json",
-        "sentence-transformers, SentenceTransformerTrainer with its own losses",
-        "Spearman x100 of its EmbeddingSimilarityEvaluator on the development set before and "
+        file="sentence_transformers_training.json",
+        program="sentence-transformers, SentenceTransformerTrainer with its own losses",
+        what="Spearman x100 of its EmbeddingSimilarityEvaluator on the development set before and "
         "after, and the loss of the last step in nats; seed 0. Batches, learning rates, first "
         "weights of the classifier are those of harness train; the norm of the gradient is "
         "bounded over the classifier too, as its first training loop did",
-        " ".join([COMMAND, "train", *(spec.as_posix() for spec in specs)]),
-        tuple(cells),
-        ", ".join(f"{package} {version(package)}" for package in packages),
-    )
-
-
-# Result files of mteb
-
-# mteb's names of the scores that a record has.
-NAMES = {"spearman.all": "cosine_spearman", "pearson.all": "cosine_pearson"}
-TASK_OF = {
-    theirs.metadata.name: name for name, theirs in COUNTERPARTS.items()
-}  # by mteb's name
-
-
-@dataclass(frozen=True)
-class MtebResults:
-    """Scores that another harness measured, and a line for each file that holds none of them."""
-
-    reference: Reference
-    left_out: tuple[str, ...]
-
-
-def read_mteb_results(
-    folder: Path, methods: Mapping[str, str], command: str
-) -> MtebResults:
-    """Read result files of mteb as a reference.
-
-    `methods` maps names of mteb's models to ids of methods. Raises UsageError for a
-    model without results, DataError for a file that mteb refuses, for a score that is
-    no fraction, and for a task that stands in two revisions of a model.
-    """
-    cells: dict[tuple[str, str], ReferenceCell] = {}
-    left_out: list[str] = []
-    versions: set[str] = set()
-    for path, method in _result_files(folder, methods):
-        if "experiments" in path.relative_to(folder).parts:
-            left_out.append(
-                f"{path}: of one fit or seed, which a reference does not tell apart"
-            )
-            continue
-        try:
-            result = TaskResult.from_disk(path)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            reason = f"{path} is no result file of mteb ({reason_of(error)})"
-            if (
-                path.stem in TASK_OF
-            ):  # mteb names a file by its task; other programs write here too
-                raise DataError(f"{reason}; get it again") from None
-            left_out.append(reason)
-            continue
-        cell = _cell(method, result, path)
-        if isinstance(cell, str):
-            left_out.append(f"{path}: {cell}")
-        elif cells.setdefault(cell.what, cell) is not cell:
-            raise DataError(
-                f"{path}: {method} has another result on {cell.task}; name one folder"
-            )
-        else:
-            versions.add(f"mteb {result.mteb_version}")
-    if not cells:
-        raise UsageError(
-            "; ".join([f"{folder} holds no scores on tasks of the harness", *left_out])
-        )
-    reference = Reference(
-        file="mteb_results.json",
-        program="mteb, results of its repository or folders",
-        what="Scores x100 of mteb's own evaluation on its copies of the data; ties are broken by "
-        "rounding noise",
-        command=command,
-        cells=tuple(cells.values()),
-        version=", ".join(sorted(versions)),
-        tolerance=OTHER_HARDWARE,
-        reason=REASON,
-    )
-    return MtebResults(reference, tuple(left_out))
-
-
-def _result_files(
-    folder: Path, methods: Mapping[str, str]
-) -> Iterator[tuple[Path, str]]:
-    """The result files of the models, and the method of each."""
-    for model, method in methods.items():
-        places = folder.rglob(model.replace("/", "__"))
-        paths = [path for place in places for path in place.rglob("*.json")]
-        if not paths:
-            raise UsageError(f"{folder} holds no results of {model}")
-        yield from (
-            (path, method) for path in sorted(paths) if path.name != "model_meta.json"
-        )
-
-
-def _cell(method: str, result: TaskResult, path: Path) -> ReferenceCell | str:
-    """The scores of a file as a cell, or why it holds none."""
-    if result.task_name not in TASK_OF:
-        return f"no task of the harness scores the pairs of {result.task_name}"
-    task = TASK_OF[result.task_name]
-    meta = COUNTERPARTS[task].metadata
-    if result.dataset_revision != meta.dataset["revision"]:
-        wanted = meta.dataset["revision"]
-        return f"wanted data of revision {wanted}, found {result.dataset_revision}"
-    split = meta.eval_splits[0]
-    subsets = result.scores.get(split, [])
-    if not subsets:
-        return f"wanted scores of the split {split}, found {', '.join(result.scores) or 'none'}"
-    if len(subsets) > 1:
-        names = ", ".join(str(subset.get("hf_subset")) for subset in subsets)
-        return f"wanted scores of one subset of the split {split}, found {len(subsets)}: {names}"
-    points: dict[str, float] = {}
-    for score, current in NAMES.items():
-        for name in (
-            current.replace("cosine", "cos_sim"),
-            current,
-        ):  # before mteb 1.11, and since
-            if name not in subsets[0]:
-                continue
-            fraction = subsets[0][name]
-            if type(fraction) not in (int, float) or math.isnan(fraction):
-                return f"wanted a number as {name}, found {fraction}: mteb could not compute it"
-            if not -1 <= fraction <= 1:
-                raise DataError(
-                    f"{path}: wanted {name} as a fraction from -1 to 1, found {fraction}; divide "
-                    "points by 100, or get the file again"
-                )
-            points[score] = 100 * fraction
-    return (
-        ReferenceCell(points, method, task)
-        if points
-        else "it holds no score of cosines"
+        command=f"{COMMAND} train {paths}",
+        cells=tuple(cells),
+        version=_versions(["sentence-transformers"]),
     )
 
 
@@ -492,56 +381,38 @@ def main(arguments: list[str] | None = None) -> None:
     make.add_argument("-t", "--task", action="append", required=True)
     train_parser = commands.add_parser("train", help="train by sentence-transformers")
     train_parser.add_argument("specs", type=Path, nargs="+")
-    results = commands.add_parser("results", help="take scores of result files of mteb")
-    results.add_argument("folder", type=Path)
-    results.add_argument("models", nargs="+", metavar="MODEL=METHOD")
     options = parser.parse_args(arguments)
-    if options.does == "make":
-        registry = load_registry()
-        chosen = [("-m", name) for name in options.method] + [
-            ("-t", t) for t in options.task
-        ]
-        made = make_reference(
-            options.program,
-            registry.select_methods(options.method),
-            registry.select_tasks(options.task),
-            Places.from_environment(
-                os.environ, cache=options.cache, data_dir=options.data_dir
-            ),
-            " ".join([COMMAND, "make", options.program, *map(shlex.join, chosen)]),
-        )
-    elif options.does == "train":
-        made = train_reference(options.specs, options.data_dir, options.cache)
-    else:
-        methods = dict(text.split("=", 1) for text in options.models if "=" in text)
-        if len(methods) < len(options.models):
-            raise UsageError(
-                f"wanted MODEL=METHOD once for each model, found {options.models}"
-            )
-        command = f"{COMMAND} {shlex.join(['results', 'DIR', *options.models])}"
-        taken = read_mteb_results(options.folder, methods, command)
-        for line in taken.left_out:
-            print(f"left out: {line}")
-        made = taken.reference
-    write_atomically(options.out / made.file, encoded(made))
-    print(
-        f"{options.out / made.file}: {len(made.cells)} cells; harness report shows them"
+    places = Places.from_environment(
+        os.environ, cache=options.cache, data_dir=options.data_dir
     )
+    if options.does == "make":
+        reference = make_reference(
+            options.program, options.method, options.task, places
+        )
+    else:
+        reference = train_reference(options.specs, places)
+    path = options.out / reference.file
+    write_atomically(path, encoded(reference))
+    print(f"{path}: {len(reference.cells)} cells; harness report shows them")
 
 
 def encoded(reference: Reference) -> bytes:
-    """The file of a reference: what has its default is left out."""
-    cells = [
-        {k: v for k, v in asdict(cell).items() if v and k != "scores"}
-        | {"scores": cell.scores}
-        for cell in reference.cells
-    ]
-    head = {
-        k: v for k, v in asdict(reference).items() if v and k not in ("file", "cells")
-    }
+    """The text of a reference's file, without the fields that have their defaults."""
+    content = asdict(reference)
+    del content["file"], content["cells"]
     if reference.tolerance == REFERENCE_TOLERANCE:
-        del head["tolerance"]
-    return f"{json.dumps({**head, 'cells': cells}, indent=1, ensure_ascii=False)}\n".encode()
+        del content["tolerance"]
+    content = _without_empty(content)
+    content["cells"] = []
+    for cell in reference.cells:
+        fields = asdict(cell)
+        del fields["scores"]  # which come last
+        content["cells"].append({**_without_empty(fields), "scores": cell.scores})
+    return f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode()
+
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
 
 
 if __name__ == "__main__":

