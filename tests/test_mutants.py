@@ -27,7 +27,8 @@ def test_every_mutant_is_of_tests_that_are_there():
 
 def test_no_mutant_is_there_twice():
     assert len({mutant.rule for mutant in MUTANTS}) == len(MUTANTS)
-    assert len({(mutant.of, mutant.mutation) for mutant in MUTANTS}) == len(MUTANTS)
+    changes = {(mutant.module, mutant.mutation) for mutant in MUTANTS}
+    assert len(changes) == len(MUTANTS)
 
 
 def test_no_mutant_holds_a_local_variable():
@@ -37,7 +38,7 @@ def test_no_mutant_holds_a_local_variable():
             "_",
             "self",
         }
-        named = ast.walk(ast.parse(f"_({mutant.to})"))
+        named = ast.walk(ast.parse(f"_({mutant.mutation.to})"))
         assert not {node.id for node in named if isinstance(node, ast.Name)} & local, (
             mutant.rule
         )
@@ -45,8 +46,9 @@ def test_no_mutant_holds_a_local_variable():
 
 def test_only_what_becomes_something_says_what():
     for mutant in MUTANTS:
-        assert mutant.change in OPERATORS
-        assert bool(mutant.to) == (mutant.change in WITH_TO), mutant.rule
+        change, to = mutant.mutation.change, mutant.mutation.to
+        assert change in OPERATORS
+        assert bool(to) == (change in WITH_TO), mutant.rule
 
 
 def test_every_room_has_mutants():
@@ -68,7 +70,7 @@ def test_a_place_that_is_gone_is_told_in_one_line():
     gone = mutant_of({**entry, "at": "GONE", "tests": []})
     said = (
         "a rule: harness.results.verdict:verdict: wanted one place at 'GONE' "
-        f"for {gone.change!r}"
+        f"for {gone.mutation.change!r}"
     )
     with pytest.raises(
         LookupError, match=f"^{re.escape(said)}, found none; correct {LIST}$"
@@ -169,7 +171,7 @@ from pathlib import Path
 from mutants import copy_to, outcomes, read_mutants
 [known] = [mutant for mutant in read_mutants() if mutant.rule == {QUICK!r}]
 unnoticed = replace(known, tests=("tests/core/test_ids.py",))
-absent = replace(known, at="GONE")
+absent = replace(known, mutation=replace(known.mutation, at="GONE"))
 with tempfile.TemporaryDirectory() as scratch:
     found = outcomes([known, unnoticed, absent], [copy_to(Path(scratch, "copy"))])
     for _, said in sorted(found, key=lambda one: one[1]):

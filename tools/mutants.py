@@ -43,45 +43,40 @@ from mutations import Mutation, Place, find_place, mutated
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = "tests/mutants.toml"
-CODE = ("harness", "baselines")
-COPIED = (*CODE, "tests")
-SKIPPED = (*COPIED, ".git", ".venv", "runs", "build")  # all else is linked to
+COPIED = ("harness", "baselines", "tests")
+NOT_IN_COPY = (*COPIED, ".git", ".venv", "runs", "build")  # all else is linked to
 OUTPUT = "output.txt"
-LONGEST = 300  # seconds of a test; one that a mutant keeps from ending has noticed it
-BATCH = 32  # mutants whose tests must pass without them, before they are tried
-SECONDS = 100  # after which no more batch is begun of what has changed
+LONGEST = 300  # seconds of a trial; a mutant that keeps it from ending is killed
+BATCH = 32  # mutants that are tried together, once their tests have passed without them
+SECONDS = 100  # after these no more batch begins, unless mutants were named
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A rule of the code, what breaks it, and the tests that fail then.
+    """A rule of the code, a change that breaks it, and the tests that fail then.
 
-    `of` is a module, or `module:function`; the rest is of a `Mutation`.
+    Attributes:
+        rule: The rule in words.
+        module: The module that has it.
+        mutation: The change, and the function of the module that it is in.
+        tests: The tests, by their pytest ids.
     """
 
     rule: str
-    of: str
-    change: str
+    module: str
+    mutation: Mutation
     tests: tuple[str, ...]
-    at: str = ""
-    near: str = ""
-    nth: int = 0
-    to: str = ""
 
     @property
-    def module(self) -> str:
-        return self.of.partition(":")[0]
+    def of(self) -> str:
+        """The module, or `module:function`, as the list has it."""
+        return f"{self.module}:{self.mutation.function}".removesuffix(":")
 
     @property
     def room(self) -> str:
-        """The folder or module of harness/ that it is of, or `baselines`."""
-        top, _, rest = self.module.partition(".")
-        return rest.partition(".")[0] if top == "harness" else top
-
-    @property
-    def mutation(self) -> Mutation:
-        function = self.of.partition(":")[2]
-        return Mutation(function, self.change, self.at, self.near, self.nth, self.to)
+        """The folder or module of harness/ that has the rule, or `baselines`."""
+        top, _, below = self.module.partition(".")
+        return below.partition(".")[0] if top == "harness" else top
 
     @property
     def file(self) -> str:
@@ -93,7 +88,7 @@ class Mutant:
         raise LookupError(f"found no module {self.module}")
 
     def place(self) -> Place:
-        """The syntax node that it changes. Raises LookupError where there is none, or several."""
+        """The syntax node that it changes. Raises LookupError for none, and for several."""
         try:
             return find_place(_parsed(self.file), self.mutation)
         except LookupError as error:
@@ -107,51 +102,68 @@ def _parsed(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
 
-def read_mutants() -> list[Mutant]:
-    """The committed list."""
-    return [
-        mutant_of(entry)
-        for entry in _entries((ROOT / LIST).read_text(encoding="utf-8"))
-    ]
+# The list, and which of it a command means
 
 
-def _entries(text: str) -> list[dict[str, Any]]:
-    return tomllib.loads(text).get("mutant", [])
+def read_mutants(text: str | None = None) -> list[Mutant]:
+    """The mutants of a list, by default of the committed one."""
+    if text is None:
+        text = (ROOT / LIST).read_text(encoding="utf-8")
+    return [mutant_of(entry) for entry in tomllib.loads(text).get("mutant", [])]
 
 
 def mutant_of(entry: Mapping[str, Any]) -> Mutant:
-    """An entry of the list."""
-    return Mutant(**{**entry, "tests": tuple(entry["tests"])})
+    """The mutant of an entry, whose keys are `rule`, `of`, `tests` and those of a Mutation."""
+    settings = dict(entry)
+    module, _, function = settings.pop("of").partition(":")
+    return Mutant(
+        rule=settings.pop("rule"),
+        module=module,
+        tests=tuple(settings.pop("tests")),
+        mutation=Mutation(function=function, **settings),
+    )
+
+
+def chosen_mutants(options: argparse.Namespace) -> list[Mutant]:
+    """The mutants that the command line means."""
+    if options.all:
+        return read_mutants()
+    if not options.part:
+        return changed_since(branch_point())
+    mutants = []
+    for mutant in read_mutants():
+        for part in options.part:
+            if part in (mutant.room, mutant.module) or part in mutant.rule:
+                mutants.append(mutant)
+                break
+    return mutants
 
 
 def changed_since(base: str) -> list[Mutant]:
     """The mutants whose entry, code or tests differ from those of a commit, in that order."""
-    files = {
+    changed_files = {
         *_git("diff", "--name-only", base),
         *_git("ls-files", "-o", "--exclude-standard"),
     }
-    earlier = _entries("\n".join(_git("show", f"{base}:{LIST}")))
-    known = (
-        {mutant_of(entry) for entry in earlier} if LIST in files else {*read_mutants()}
-    )
-
-    def nearness(mutant: Mutant) -> int:
-        """0 where the entry has changed, 1 the code, 2 a test, 3 nothing."""
-        tests = {test.partition("::")[0] for test in mutant.tests}
-        if mutant not in known:
-            return 0
-        return 1 if mutant.file in files else 2 if tests & files else 3
-
-    near = sorted(read_mutants(), key=nearness)
-    return [mutant for mutant in near if nearness(mutant) < 3]
+    earlier = set(read_mutants("\n".join(_git("show", f"{base}:{LIST}"))))
+    changed_entries, changed_code, changed_tests = [], [], []
+    for mutant in read_mutants():
+        test_files = {test.partition("::")[0] for test in mutant.tests}
+        if mutant not in earlier:
+            changed_entries.append(mutant)
+        elif mutant.file in changed_files:
+            changed_code.append(mutant)
+        elif test_files & changed_files:
+            changed_tests.append(mutant)
+    return changed_entries + changed_code + changed_tests
 
 
 def branch_point() -> str:
     """The commit where this branch left `main`; on `main`, the one before the last."""
     for main in ("main", "origin/main"):
-        if found := _git("merge-base", "HEAD", main):
-            [head] = _git("rev-parse", "HEAD")
-            return found[0] if found[0] != head else "HEAD~1"
+        common = _git("merge-base", "HEAD", main)
+        if common:
+            return "HEAD~1" if common == _git("rev-parse", "HEAD") else common[0]
     return "HEAD~1"
 
 
@@ -164,38 +176,45 @@ def _git(*arguments: str) -> list[str]:
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
+# Copies of the project, and processes that run tests in them
+
+
 def copy_to(folder: Path) -> Path:
-    """The project in a folder: its Python files as copies, and links to all else."""
-
-    def copied(source: str, target: str) -> None:
-        place = shutil.copy2 if source.endswith((".py", ".pyc")) else os.symlink
-        place(source, target)
-
+    """Make the project in a folder: its Python files as copies, and links to all else."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, copy_function=copied)
+        shutil.copytree(ROOT / name, folder / name, copy_function=_copy_or_link)
     for path in ROOT.iterdir():
-        if path.name not in SKIPPED:
+        if path.name not in NOT_IN_COPY:
             (folder / path.name).symlink_to(path)
     return folder
 
 
-def write(path: Path, text: str) -> None:
-    """Write code, and remove what was compiled of it.
+def _copy_or_link(source: str, target: str) -> None:
+    if source.endswith((".py", ".pyc")):
+        shutil.copy2(source, target)
+    else:
+        Path(target).symlink_to(source)
 
-    Python takes compiled code of the same second and length for that of the file.
+
+def write(path: Path, text: str) -> None:
+    """Write code, and remove the compiled file of the code before.
+
+    Python would run that one if it was written in the same second and is as long.
     """
     path.write_text(text, encoding="utf-8")
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 def start(folder: Path, tests: Sequence[str]) -> int:
-    """A process that runs tests in a copy, to the first that fails; returns its id.
+    """Start a process that runs tests in a copy until one fails; returns its id.
 
-    It is forked from this one, which has loaded what most tests load for seconds.
+    It is forked from this one, which has loaded the packages that take most of a test's
+    time.
     """
-    if child := os.fork():
+    child = os.fork()
+    if child:
         return child
-    status = 70  # of an error of this very function
+    status = 70  # of an error in the lines below
     try:
         os.chdir(folder)
         os.environ |= {"PYTHONPATH": str(folder)}
@@ -204,18 +223,9 @@ def start(folder: Path, tests: Sequence[str]) -> int:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
         signal.alarm(LONGEST)
-        # Assertions are rewritten on import only, and some plugins are loaded here by
-        # now.
-        options = (
-            "-x",
-            "-q",
-            "--assert=plain",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-        )
-        status = pytest.main([*options, *tests])
+        # Plain assertions, since those of modules that are loaded are not rewritten.
+        options = "-x -q --assert=plain -p no:cacheprovider -p no:xdist"
+        status = pytest.main([*options.split(), *tests])
     finally:
         if status == 70:
             traceback.print_exc()
@@ -225,7 +235,7 @@ def start(folder: Path, tests: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Trial:
-    """Tests to run with other code in a file; without a file, with the code as it is."""
+    """Tests to run, with other code in a file; without a file, with the code as it is."""
 
     tests: tuple[str, ...]
     file: str = ""
@@ -235,127 +245,128 @@ class Trial:
 def statuses(
     trials: Sequence[Trial], folders: Sequence[Path]
 ) -> Iterator[tuple[Trial, int, str]]:
-    """The exit status of each trial, in the order in which they end, and what it printed last."""
-    left, running, free = list(reversed(trials)), {}, list(folders)
-    while left or running:
-        while left and free:
-            trial, folder = left.pop(), free.pop()
-            path = folder / trial.file if trial.file else None
-            original = path.read_text(encoding="utf-8") if path else ""
-            if path:
-                write(path, trial.code)
-            running[start(folder, trial.tests)] = trial, folder, path, original
-        child, ended = os.wait()
-        trial, folder, path, original = running.pop(child)
-        if path:
-            write(path, original)
+    """The exit status of each trial, and the end of its output, as the trials end.
+
+    Each folder has one trial at a time.
+    """
+    waiting = list(reversed(trials))
+    free = list(folders)
+    running: dict[int, tuple[Trial, Path, str]] = {}  # by the ids of processes
+    while waiting or running:
+        while waiting and free:
+            trial, folder = waiting.pop(), free.pop()
+            original = ""
+            if trial.file:
+                original = (folder / trial.file).read_text(encoding="utf-8")
+                write(folder / trial.file, trial.code)
+            running[start(folder, trial.tests)] = trial, folder, original
+        child, wait_status = os.wait()
+        trial, folder, original = running.pop(child)
+        if trial.file:
+            write(folder / trial.file, original)
         free.append(folder)
-        printed = (folder / OUTPUT).read_text(encoding="utf-8")[-1000:]
-        yield trial, os.waitstatus_to_exitcode(ended), printed
+        output = (folder / OUTPUT).read_text(encoding="utf-8")[-1000:]
+        yield trial, os.waitstatus_to_exitcode(wait_status), output
+
+
+# What becomes of mutants
 
 
 def require_passing(mutants: Sequence[Mutant], folders: Sequence[Path]) -> None:
-    """Refuse tests that fail without any mutant. Raises RuntimeError.
+    """Raise RuntimeError if a test fails without any mutant.
 
-    The code is then as `ast.unparse` writes it, as it is with a mutant, so that a test
-    that fails for its layout is not taken for one that notices the mutant.
+    The code is laid out by `ast.unparse`, as that of mutants is: a test that fails for
+    the layout must not pass for a test that notices the mutant.
     """
-    for folder in folders:
-        for file in {mutant.file for mutant in mutants}:
-            write(folder / file, ast.unparse(_parsed(file)))
-    tests = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
-    shares = [tuple(tests[number :: len(folders)]) for number in range(len(folders))]
-    for trial, status, printed in statuses([Trial(s) for s in shares if s], folders):
+    tests: dict[str, None] = {}  # each once
+    for mutant in mutants:
+        tests.update(dict.fromkeys(mutant.tests))
+        for folder in folders:
+            write(folder / mutant.file, ast.unparse(_parsed(mutant.file)))
+    trials = []
+    for number in range(min(len(folders), len(tests))):
+        trials.append(Trial(tuple(tests)[number :: len(folders)]))
+    for trial, status, output in statuses(trials, folders):
         if status:
             raise RuntimeError(
-                f"one of {trial.tests} fails without a mutant:\n{printed}"
+                f"one of {trial.tests} fails without a mutant:\n{output}"
             )
 
 
-KNOWN = {0: "survived", 1: "killed", -signal.SIGALRM: "killed"}
+OUTCOMES = {0: "survived", 1: "killed", -signal.SIGALRM: "killed"}  # by exit status
 
 
 def outcomes(
     mutants: Sequence[Mutant], folders: Sequence[Path]
 ) -> Iterator[tuple[Mutant, str]]:
-    """What becomes of each mutant, tried in these copies: `killed`, `survived`, or why neither."""
+    """The outcome of each mutant: `killed`, `survived`, or why it is neither."""
     trials: dict[Trial, Mutant] = {}
     for mutant in mutants:
         try:
             mutant.place()
-            code = mutated(
-                (ROOT / mutant.file).read_text(encoding="utf-8"), mutant.mutation
-            )
+            text = (ROOT / mutant.file).read_text(encoding="utf-8")
+            code = mutated(text, mutant.mutation)
             trials[Trial(mutant.tests, mutant.file, code)] = mutant
         except LookupError as error:
             yield mutant, str(error)
-    for trial, status, printed in statuses(list(trials), folders):
-        yield (
-            trials[trial],
-            KNOWN.get(status) or f"{trial.tests} do not run:\n{printed}",
-        )
-
-
-def chosen_of(given: argparse.Namespace) -> list[Mutant]:
-    """The mutants that the command line means."""
-    if given.all:
-        return read_mutants()
-    if given.part:
-        return [
-            mutant
-            for mutant in read_mutants()
-            if any(
-                part in (mutant.room, mutant.module) or part in mutant.rule
-                for part in given.part
-            )
-        ]
-    return changed_since(branch_point())
+    for trial, status, output in statuses(list(trials), folders):
+        outcome = OUTCOMES.get(status, f"{trial.tests} do not run:\n{output}")
+        yield trials[trial], outcome
 
 
 def main() -> None:
-    """Try the mutants that are meant, and say what became of each."""
+    """Try the mutants that the command line means, and print the outcome of each."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("part", nargs="*", help="rooms, modules, or words of rules")
     parser.add_argument("--all", action="store_true", help="all, however long it takes")
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
     parser.add_argument(
-        "--tally", type=Path, help="store the counts beside this file of attacks"
+        "--tally",
+        type=Path,
+        help="with --all: store the counts for this file of attacks",
     )
-    given, began = parser.parse_args(), time.monotonic()
-    left = chosen_of(given)
-    is_limited = not (given.all or given.part)
+    options = parser.parse_args()
+    start_time = time.monotonic()
+    waiting = chosen_mutants(options)
+    has_time_limit = not options.all and not options.part
     counts = {"killed": 0, "survived": 0, "not tried": 0}
-    alive: list[str] = []
+    lines_not_killed: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
-        folders = [copy_to(Path(scratch, str(number))) for number in range(given.jobs)]
-        while left and not (is_limited and time.monotonic() - began > SECONDS):
-            batch, left = left[:BATCH], left[BATCH:]
+        folders = []
+        for number in range(options.jobs):
+            folders.append(copy_to(Path(scratch, str(number))))
+        while waiting:
+            if has_time_limit and time.monotonic() - start_time > SECONDS:
+                break
+            batch, waiting = waiting[:BATCH], waiting[BATCH:]
             require_passing(batch, folders)
-            for mutant, found in outcomes(batch, folders):
-                counts[found if found in counts else "not tried"] += 1
-                line = f"{mutant.of}: {mutant.rule}: {found}"
-                alive += [line] * (found != "killed")
+            for mutant, outcome in outcomes(batch, folders):
+                counts[outcome if outcome in counts else "not tried"] += 1
+                line = f"{mutant.of}: {mutant.rule}: {outcome}"
+                if outcome != "killed":
+                    lines_not_killed.append(line)
                 print(line, flush=True)
-    print(*alive, f"{counts} in {time.monotonic() - began:.0f} s", sep="\n")
-    if left:
-        print(f"{len(left)} more are of what has changed; --all tries them")
-    if given.tally and given.all:
-        tally(given.tally, counts)
-    sys.exit(bool(alive))
+    seconds = time.monotonic() - start_time
+    print(*lines_not_killed, f"{counts} in {seconds:.0f} s", sep="\n")
+    if waiting:
+        print(f"{len(waiting)} more are of what has changed; --all tries them")
+    if options.tally and options.all:
+        store_tally(options.tally, counts)
+    sys.exit(1 if lines_not_killed else 0)
 
 
-def tally(attacks: Path, counts: Mapping[str, int]) -> None:
-    """Store the counts as attempts of the attack `mutant`."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+def store_tally(attacks: Path, counts: Mapping[str, int]) -> None:
+    """Store the counts as attempts of the attack `mutant`, for the page of reliability."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
     from measurements import write_attempts
 
     from harness.core.environment import commit
     from harness.report.measured import Attempts
 
-    made = Attempts(
+    attempts = Attempts(
         refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"]
     )
-    write_attempts(attacks, "mutant", "rules of the code", made)
+    write_attempts(attacks, "mutant", "rules of the code", attempts)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
-"""Changes of code that are named by function and operator, whatever its layout and its local names.
+"""Changes of code that are named by function and operator.
 
-A mutation is an operator of `OPERATORS` and a place: a function (`fit`,
-`Whitening.fit`), a class for what is in its body but in no method of it, or a module
-(no name) for what is in no function or class. Where the operator applies at several
-places of it, names choose one: `at`, which the place itself holds, and `near`, which
-the statement holds that the place is in. They are names of functions, attributes,
-arguments, constants or keys, and never those of local variables. Of places within one
-another that hold `at`, the innermost counts. `nth` counts those that are left, from 1.
+A mutation does not depend on the layout of code, nor on the names of local variables. It
+is an operator of `OPERATORS` in a function. If the operator applies at several places of
+the function, names choose one: `at` is a name in the place itself, and `near` is a name
+in the statement around it. A name is that of a function, an attribute, an argument, a
+constant or a key.
 
-`to` is Python for what the place becomes, in which `_` is what was there.
+The module has four parts: places of a syntax tree, the names in them, the operators, and
+the choice of one place.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -25,7 +24,18 @@ Scope = Definition | ast.Module
 
 @dataclass(frozen=True)
 class Mutation:
-    """An operator, and the place that it changes."""
+    """An operator, and the place that it changes.
+
+    Attributes:
+        function: `fit`, or `Whitening.fit`. A class is its body without its methods. An
+            empty name is the module without its functions and classes.
+        change: The name of an operator.
+        at: A name that the place holds. If places within one another hold it, the
+            innermost is meant.
+        near: A name that the statement around the place holds.
+        nth: Which of the places that are left is meant, from 1; 0 if there is only one.
+        to: Python code that the place becomes; `_` in it is the code that was there.
+    """
 
     function: str
     change: str
@@ -37,17 +47,17 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Place:
-    """A node of a syntax tree, the field of its parent that it is in, and the statement around it.
+    """A node of a syntax tree, and where it is.
 
     Attributes:
-        node: What is changed.
-        parent: The node that has it in `field`, at `index` where that is a list.
-        field: A field of the parent.
-        index: The place in a list.
+        node: The node that is changed.
+        parent: The node that has it.
+        field: The field of the parent that it is in.
+        index: Its index if the field is a list.
         statement: The innermost statement that holds the node.
         comparison: Which of a chain of comparisons, `a < b < c`, is meant.
-        left_over: What is left of an operator without this operand.
-        key: The key that a value of a dictionary has.
+        left_over: For an operand, the expression without it.
+        key: For a value of a dictionary, its key.
     """
 
     node: ast.AST
@@ -76,12 +86,11 @@ def _children(node: ast.AST, statement: ast.AST) -> Iterator[Place]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns"):
             continue
-        for index, item in (
-            enumerate(value) if isinstance(value, list) else [(None, value)]
-        ):
+        is_list = isinstance(value, list)
+        for index, item in enumerate(value if is_list else [value]):
             if isinstance(item, ast.AST) and not _is_docstring(item):
                 around = item if isinstance(item, ast.stmt) else statement
-                yield Place(item, node, field, index, around)
+                yield Place(item, node, field, index if is_list else None, around)
 
 
 def _places_within(node: ast.AST, statement: ast.AST) -> Iterator[Place]:
@@ -153,37 +162,27 @@ def _dotted(node: ast.expr, local: set[str]) -> list[str]:
     return [node.id] if isinstance(node, ast.Name) and node.id not in local else []
 
 
-Finder = Callable[
-    [Place], Iterator[Place]
-]  # the places at a node where an operator applies
-Editor = Callable[[Place, str], None]  # changes the tree there
+# Operators: where each applies (a finder), and how it changes the code there (an editor)
 
-BOUNDARIES: dict[type, type] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-}
-OPPOSITES: dict[type, type] = {
-    ast.Lt: ast.GtE,
-    ast.GtE: ast.Lt,
-    ast.Gt: ast.LtE,
-    ast.LtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
-INVERSES: dict[type, type] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-}
+Finder = Callable[[Place], Iterator[Place]]  # the places at a node
+Editor = Callable[[Place, str], None]  # of a place, and the code `to`
+
+
+def _both_ways(exchanges: dict[type, type]) -> dict[type, type]:
+    return exchanges | {new: old for old, new in exchanges.items()}
+
+
+BOUNDARIES = _both_ways({ast.Lt: ast.LtE, ast.Gt: ast.GtE})
+OPPOSITES = _both_ways(
+    {
+        ast.Lt: ast.GtE,
+        ast.Gt: ast.LtE,
+        ast.Eq: ast.NotEq,
+        ast.In: ast.NotIn,
+        ast.Is: ast.IsNot,
+    }
+)
+INVERSES = _both_ways({ast.Add: ast.Sub, ast.Mult: ast.Div, ast.And: ast.Or})
 
 
 def _conditions(place: Place) -> Iterator[Place]:
@@ -289,7 +288,7 @@ def _expressions(place: Place) -> Iterator[Place]:
 
 
 class _Insert(ast.NodeTransformer):
-    """Puts a node into the places of the name `_`."""
+    """Puts a node wherever the name `_` is."""
 
     def __init__(self, node: ast.AST) -> None:
         self.node = node
@@ -364,49 +363,58 @@ OPERATORS: dict[str, tuple[Finder, Editor]] = {
 WITH_TO = tuple(name for name in OPERATORS if name.endswith((" changed", " added")))
 
 
+# The place of a mutation
+
+
 def find_places(scope: Scope, mutation: Mutation) -> list[Place]:
-    """The places of a function where an operator applies, and which hold the mutation's names."""
-
-    def held(place: Place) -> set[str]:
-        names = names_in(place.node, local)
-        return names if place.key is None else names | names_in(place.key, local)
-
+    """The places of a function where the operator applies and that hold the names."""
     finder, _ = OPERATORS[mutation.change]
     local = local_names(scope)
-    places = [found for place in _nodes_of(scope) for found in finder(place)]
-    if mutation.near:
-        places = [
-            place
-            for place in places
-            if mutation.near in names_in(place.statement, local)
-        ]
-    if mutation.at:
-        places = [place for place in places if mutation.at in held(place)]
-        found = {id(place.node) for place in places}
-        places = [place for place in places if not found & _ids_within(place)]
-    return places
+    places: list[Place] = []
+    for node in _nodes_of(scope):
+        for place in finder(node):
+            if mutation.near and mutation.near not in names_in(place.statement, local):
+                continue
+            if mutation.at and mutation.at not in _names_of(place, local):
+                continue
+            places.append(place)
+    return _innermost(places) if mutation.at else places
 
 
-def _ids_within(place: Place) -> set[int]:
-    return {id(inner.node) for inner in _places_within(place.node, place.statement)}
+def _names_of(place: Place, local: set[str]) -> set[str]:
+    """The names that a place holds, with those of its key in a dictionary."""
+    names = names_in(place.node, local)
+    if place.key is not None:
+        names |= names_in(place.key, local)
+    return names
+
+
+def _innermost(places: Sequence[Place]) -> list[Place]:
+    """The places that have no other of the places within them."""
+    nodes = {id(place.node) for place in places}
+    innermost = []
+    for place in places:
+        inner_places = _places_within(place.node, place.statement)
+        if not any(id(inner.node) in nodes for inner in inner_places):
+            innermost.append(place)
+    return innermost
 
 
 def find_place(module: ast.Module, mutation: Mutation) -> Place:
-    """The one place of a mutation in a module. Raises LookupError where it has none, or several."""
+    """The one place of a mutation in a module. Raises LookupError for none, and for several."""
     places = find_places(find_scope(module, mutation.function), mutation)
-    is_chosen = mutation.nth <= len(places) if mutation.nth else len(places) == 1
-    if is_chosen:
-        return places[max(mutation.nth, 1) - 1]
+    if mutation.nth and mutation.nth <= len(places):
+        return places[mutation.nth - 1]
+    if not mutation.nth and len(places) == 1:
+        return places[0]
+    wanted = f"place number {mutation.nth}" if mutation.nth else "one place"
+    if mutation.at:
+        wanted += f" at {mutation.at!r}"
+    if mutation.near:
+        wanted += f" near {mutation.near!r}"
     lines = ", ".join(str(place.statement.lineno) for place in places)
     found = f"found {len(places)}, in lines {lines}" if places else "found none"
-    wanted = f"place number {mutation.nth}" if mutation.nth else "one place"
-    names = [
-        f"{key} {name!r}"
-        for key, name in vars(mutation).items()
-        if key in ("at", "near")
-    ]
-    named = " ".join(name for name in names if not name.endswith("''"))
-    raise LookupError(f"wanted {wanted} {named} for {mutation.change!r}, {found}")
+    raise LookupError(f"wanted {wanted} for {mutation.change!r}, {found}")
 
 
 def mutated(text: str, mutation: Mutation) -> str:

@@ -147,9 +147,9 @@ def promote(
     recorded_methods = set(committed.records.methods)
     for name, new in runs.comparisons.items():
         old = committed.comparisons.get(name)
-        compared_before = (
-            set() if old is None else recorded_methods & old.averages.keys()
-        )
+        compared_before: set[str] = set()
+        if old is not None:
+            compared_before = recorded_methods & old.averages.keys()
         if compared_before <= new.averages.keys():
             write_comparisons(committed.path, new)
     write_intervals(committed.path, runs.intervals)

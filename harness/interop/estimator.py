@@ -21,9 +21,8 @@ from harness.evaluation.fit_vectors import FitCorpusVectors, applied
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 
-ROWS_AS_ENCODER = FunctionConfig(
-    "rows", list
-)  # the encoder of a method whose vectors are given
+# The encoder of a method whose vectors are given.
+ROWS_AS_ENCODER = FunctionConfig("rows", list)
 
 
 class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -48,8 +47,7 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         (100, 4)
     """
 
-    # Any value is taken, as scikit-learn wants it: `fit` is where parameters are looked
-    # at.
+    # Any value is accepted here: scikit-learn wants parameters to be checked in `fit`.
     def __init__(self, post: Any, random_state: Any = 0) -> None:
         self.post = post
         self.random_state = random_state
@@ -74,7 +72,10 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 f"post: wanted post-processors joined by '+', found {self.post!r}"
             )
         method = Method(
-            ROWS_AS_ENCODER, NATIVE, load_registry().parse_posts(self.post), "target"
+            encoder=ROWS_AS_ENCODER,
+            pooling=NATIVE,
+            post=load_registry().parse_posts(self.post),
+            fit_on="target",
         )
         rng = np.random.default_rng(self.random_state)
         try:
@@ -100,11 +101,11 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             ValueError: The rows have another width, or hold a value that is not finite.
         """
         check_is_fitted(self)
-        return self._mapped(
-            validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        )
+        rows = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        return self._mapped(rows)
 
     def _mapped(self, rows: Any) -> Float64[np.ndarray, "m K"]:
+        """The rows after all fitted maps."""
         for transform in self.transforms_:
             rows = applied(transform, rows)
         return np.array(rows, np.float64)

@@ -1,4 +1,8 @@
-"""A method as a folder of sentence-transformers: encoder, pooling and fitted maps as modules."""
+"""A method as a folder of sentence-transformers, with a model card.
+
+`write_model` writes the encoder, its pooling and the fitted maps as modules. `write_card`
+writes README.md, with the measured scores of these very weights and maps.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +41,24 @@ from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, Mean, Pooler
 
 COSINE_SETTING = {"similarity_fn_name": "cosine"}
+COPIED_SUFFIXES = (".json", ".txt", ".model", ".safetensors", ".bin")
 
 
 def write_model(
     planned: PlannedCell, cell: FittedTransforms, places: Places, folder: Path
 ) -> None:
-    """Write a fitted method as a folder, all of it or nothing."""
+    """Write a fitted method as a folder, all of it or nothing.
+
+    Args:
+        planned: The method, with the seed and the task that it was fitted on.
+        cell: Its fitted maps, and what tells its encoder from others.
+        places: Where the encoder's files are.
+        folder: A folder that does not exist, or an empty one.
+
+    Raises:
+        UsageError: The folder has files, or sentence-transformers lacks a module for a
+            part of the method.
+    """
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise UsageError(
             f"{folder}: wanted a new or an empty folder, found files in it"
@@ -52,8 +68,8 @@ def write_model(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         dir=folder.parent, prefix=f".{folder.name}-"
-    ) as place:
-        scratch = Path(place) / "new"
+    ) as scratch_parent:
+        scratch = Path(scratch_parent) / "new"
         scratch.mkdir()
         match config:
             case NativeConfig():
@@ -80,7 +96,7 @@ def write_model(
 
 
 def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
-    """The (K, D) weight and the bias of a chain of affine maps together."""
+    """The weight (K, D) and the bias (K) of a chain of affine maps together."""
     weight: Any = 1.0
     bias: Any = 0.0
     for transform in transforms:
@@ -97,30 +113,30 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
 def _copy_native(
     config: NativeConfig, path: Path, folder: Path, cell: FittedTransforms
 ) -> None:
-    """Copy the folder, with its prompt by default and in float32."""
-    max_length, mapped = cell.identity.max_length, bool(cell.transforms)
-    listed = parse_json((path / MODULES_FILE).read_bytes())
+    """Copy a sentence-transformers folder, to be read in float32.
+
+    The prompt and the maximum length that the method has become the folder's own.
+    """
+    max_length = cell.identity.max_length
+    module_list = parse_json((path / MODULES_FILE).read_bytes())
     for file in path.iterdir():
-        if file.is_file() and file.suffix in (
-            ".json",
-            ".txt",
-            ".model",
-            ".safetensors",
-            ".bin",
-        ):
+        if file.is_file() and file.suffix in COPIED_SUFFIXES:
             shutil.copy(file, folder / file.name)
-    for place in {entry["path"] for entry in listed} - {"", "."}:
-        if (path / place).is_dir():
-            shutil.copytree(path / place, folder / place)
-    first = folder / listed[0]["path"]
-    if (first / "config.json").is_file() and max_length is not None:
-        modules.edit_json(first / "config.json", dtype="float32")
-        modules.edit_json(sentence_config(first), max_seq_length=max_length)
+    module_folders = {module["path"] for module in module_list} - {"", "."}
+    for name in module_folders:
+        if (path / name).is_dir():
+            shutil.copytree(path / name, folder / name)
+    transformer = folder / module_list[0]["path"]
+    if (transformer / "config.json").is_file() and max_length is not None:
+        modules.edit_json(transformer / "config.json", dtype="float32")
+        modules.edit_json(sentence_config(transformer), max_seq_length=max_length)
     if config.prompt:
-        prompts = dict(config.modules(path).prompts)
-        about = {"prompts": prompts, "default_prompt_name": config.prompt}
-        modules.edit_json(folder / modules.MODEL_FILE, **about)
-    if mapped:  # as vectors behind a map are compared, and not a part of them
+        modules.edit_json(
+            folder / modules.MODEL_FILE,
+            prompts=dict(config.modules(path).prompts),
+            default_prompt_name=config.prompt,
+        )
+    if cell.transforms:  # mapped vectors are compared whole, by cosine
         if config.modules(path).dimensions:
             raise UsageError(
                 f"{config.name}.native: truncate_dim would cut what a map is given"
@@ -135,9 +151,7 @@ def _copy_transformer(
     for file in (path / "config.json", *tokenizer_files(path)):
         shutil.copy(file, folder / file.name)
     save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
-    modules.edit_json(
-        folder / "config.json", dtype="float32"
-    )  # in use, whatever is on disk
+    modules.edit_json(folder / "config.json", dtype="float32")  # as it is loaded
     modules.write_json(folder / modules.MODEL_FILE, COSINE_SETTING)
     modules.append_transformer(folder, max_length)
 
@@ -145,7 +159,7 @@ def _copy_transformer(
 def _append_pooling(
     folder: Path, encoder: TransformerEncoder, pooling: Pooling
 ) -> None:
-    """Append the modules of a pooling of hidden states. Raises UsageError for one without any."""
+    """Append the modules of a pooling. Raises UsageError for a pooling without modules."""
     model = encoder.plain.model
     if model.config.is_encoder_decoder and not model.config.model_type.endswith("t5"):
         raise UsageError(
@@ -157,31 +171,31 @@ def _append_pooling(
             f"{pooling.name}: wanted a pooling of hidden states, found another"
         )
     if not isinstance(pooling, Mean):
-        pooling(encoder.shape)  # raises where the encoder lacks it
+        pooling(encoder.shape)  # raises an error if the encoder lacks it
     head = None
     if isinstance(pooling, Pooler):
-        linear = [
-            part for part in model.pooler.modules() if isinstance(part, nn.Linear)
-        ]
-        if len(linear) != 1:
-            raise UsageError(
-                f"{encoder.name}: wanted a pooler of one linear layer, found {len(linear)}"
-            )
-        head = linear[0].weight.detach(), linear[0].bias.detach()
+        head = _pooler_layer(encoder)
     hidden = encoder.depth, encoder.dimensions
     modules.append_pooling(folder, pooling, hidden, encoder.plain.summary, head)
 
 
-# The card: every number is of a record of these very weights and maps, compared by
-# digests.
+def _pooler_layer(encoder: TransformerEncoder) -> tuple[Any, Any]:
+    """The weight and the bias of the linear layer of an encoder's pooler."""
+    layers = []
+    for module in encoder.plain.model.pooler.modules():
+        if isinstance(module, nn.Linear):
+            layers.append(module)
+    if len(layers) != 1:
+        raise UsageError(
+            f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
+        )
+    return layers[0].weight.detach(), layers[0].bias.detach()
 
-LICENCES = (
-    "apache-2.0",
-    "mit",
-    "bsd-3-clause",
-)  # as the hub writes those that it knows
 
-CARD_TEMPLATE = Path(__file__).with_suffix(".md")  # the template
+# The card. A record's score is on it if its digests are those of the exported files.
+
+LICENCES = ("apache-2.0", "mit", "bsd-3-clause")  # of which the hub has the same names
+CARD_TEMPLATE = Path(__file__).with_suffix(".md")
 SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
 |:--|:--|--:|--:|:--|
 """
@@ -195,10 +209,18 @@ def write_card(
     results: Results,
     citation: str,
 ) -> int:
-    """Write README.md into an exported folder: use, scores with their protocol, origin, citation.
+    """Write README.md into an exported folder: use, scores with protocol, origin, citation.
 
-    `citation` is BibTeX. Returns the number of scores, of records of these weights and
-    maps.
+    Args:
+        folder: The folder.
+        planned: The method that was exported.
+        cell: Its fitted maps.
+        tasks: All tasks by their names.
+        results: The records that may have scores of it.
+        citation: BibTeX.
+
+    Returns:
+        The number of scores on the card.
     """
     method, encoder = planned.method, planned.encoder
     source, licence = encoder.source, encoder.licence.lower()
@@ -213,6 +235,9 @@ def write_card(
         _row(record, method.id, tasks[record.task], results)
         for record in records_of(planned, cell, tasks, results)
     ]
+    scores = "No record holds a score of these weights."
+    if rows:
+        scores = SCORES_HEAD + "\n".join(rows)
     fitted = "Nothing is fitted behind the encoder."
     if method.post:
         fitted = (
@@ -227,9 +252,7 @@ def write_card(
         method=method.id,
         encoder=encoder.name,
         folder=folder.name,
-        scores=SCORES_HEAD + "\n".join(rows)
-        if rows
-        else "No record holds a score of these weights.",
+        scores=scores,
         fitted=fitted,
         source=source,
         digests=", ".join(digests),
@@ -249,28 +272,27 @@ def records_of(
 ) -> list[Record]:
     """The records of these very weights, maps and seed that have a main score, by task."""
     exported = (cell.identity.key, cell.fitted_on, planned.seed)
-    found = []
+    records = []
     for _, task in sorted(tasks.items()):
         for record in results.records(planned.method.id, task.name):
-            measured = (
-                record.digests.get("encoding"),
-                record.digests.get("fit"),
-                record.seed,
-            )
-            has_score = score_at(record.scores, metric_of(task).main_score) is not None
-            if measured == exported and has_score:
-                found.append(record)
-    return found
+            digests = record.digests
+            measured = (digests.get("encoding"), digests.get("fit"), record.seed)
+            main_score = score_at(record.scores, metric_of(task).main_score)
+            if measured == exported and main_score is not None:
+                records.append(record)
+    return records
 
 
 def _row(record: Record, method: str, task: Task, results: Results) -> str:
-    """The main score of a record as a row."""
+    """The main score of a record as a row of the card, with its protocol."""
     metric = metric_of(task)
     path = metric.main_score
-    compared = metric.words.get(path[0], path[0]).format(metric.compared)
+    metric_in_words = metric.words.get(path[0], path[0]).format(metric.compared)
     text = "SentEval's text" if task.text == "senteval" else "raw text"
-    return (
-        f"| {task.name} | {'.'.join(path)} | {score_at(record.scores, path):.2f} "
-        f"| {results.value(method, task.name, *path)} "
-        f"| {record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared} |"
+    protocol = (
+        f"{record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {metric_in_words}"
     )
+    score = f"{score_at(record.scores, path):.2f}"
+    all_seeds = results.value(method, task.name, *path)
+    cells = (task.name, ".".join(path), score, str(all_seeds), protocol)
+    return f"| {' | '.join(cells)} |"

@@ -28,10 +28,10 @@ def read_results(
             `results` is the current folder's own, with its `runs`, followed by what
             comes with the harness; the column `source` says which. A cell that several
             hold is read from the first.
-        every_score: One row for each score of a record (metric, aggregation, subset)
-            and not for its main score alone.
-        encoders: Encoders that published tables of your own name, each NAME=PATH as
-            behind `--encoder` on the command line.
+        every_score: Whether each score of a record has a row (metric, aggregation,
+            subset), and not its main score alone.
+        encoders: The encoders that your own published tables name, each NAME=PATH as
+            for `--encoder` on the command line.
 
     Returns:
         A `pandas.DataFrame`.
@@ -47,11 +47,10 @@ def read_results(
         >>> minilm.pivot_table(index="method", columns="task", values="score").shape[0] > 5
         True
     """
-    place = own_or_committed(Path(folder))
-    if not is_results(place):
-        raise UsageError(f"{place}: wanted a folder of results, found no records in it")
+    path = own_or_committed(Path(folder))
+    if not is_results(path):
+        raise UsageError(f"{path}: wanted a folder of results, found no records in it")
     registry = Resolver.from_options(Places(Path()), encoders).registry
-    results = ResultsFolder(
-        place, registry, folders=reading_order(place, with_runs=True)
-    )
+    order = reading_order(path, with_runs=True)
+    results = ResultsFolder(path, registry, folders=order)
     return to_frame(folder_rows(results, every_score))

@@ -1,8 +1,8 @@
 """Measured scores in the hub's formats: `model-index` of a card, and `.eval_results/*.yaml`.
 
-The protocol and the version of the harness are stated with each number. Only main
-scores of graded pairs are written: what other programs know under mteb's names of tasks
-and scores.
+Each number states its protocol and the version of the harness. Only the main scores of
+graded pairs are written, since other programs know these by mteb's names of tasks and
+scores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.results.cards import CARD_FILE, EVAL_RESULTS_FOLDER, DataSet, data_
 
 EVAL_RESULTS_FILE = "sentence-embedding-harness.yaml"
 REPORTED_SCORE = ("spearman", "all")
-FRACTION_DECIMALS = 6  # of a fraction: what two runs of one model agree in
+FRACTION_DECIMALS = 6  # in which two runs of a model agree
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def reported_scores(
     """The main score of each record of graded pairs, with its names on the hub."""
     version = version_of("sentence-embedding-harness")
     for record in records:
-        points, task = score_at(record.scores, REPORTED_SCORE), tasks.get(record.task)
+        points = score_at(record.scores, REPORTED_SCORE)
+        task = tasks.get(record.task)
         if points is None or task is None:
             continue
         data_set, split = _names(task)
@@ -68,12 +69,16 @@ def reported_scores(
             f"sentence-embedding-harness {version}"
         )
         yield ReportedScore(
-            task, data_set, split, round(points / 100, FRACTION_DECIMALS), notes
+            task=task,
+            data_set=data_set,
+            split=split,
+            fraction=round(points / 100, FRACTION_DECIMALS),
+            notes=notes,
         )
 
 
 def _names(task: Task) -> tuple[DataSet, str]:
-    """The data set and split of a task on the hub; its own name where the hub has none."""
+    """The data set and split of a task as the hub names them, or else by the task's name."""
     for data_set in data_sets():
         for split, name in data_set.tasks.items():
             if name == task.name and data_set.revisions:
@@ -83,7 +88,7 @@ def _names(task: Task) -> tuple[DataSet, str]:
 
 
 def write_model_index(folder: Path, name: str, scores: Iterable[ReportedScore]) -> int:
-    """Put scores into the front matter of the card in a folder; how many there are."""
+    """Put scores into the front matter of the card in a folder. Returns their number."""
     results = [
         EvalResult(
             task_type="sentence-similarity",
@@ -92,7 +97,7 @@ def write_model_index(folder: Path, name: str, scores: Iterable[ReportedScore]) 
             dataset_name=score.data_set.name,
             dataset_config="default",
             dataset_split=score.split,
-            dataset_revision=next(iter(score.data_set.revisions), None),
+            dataset_revision=_first_revision(score.data_set),
             metric_type="cosine_spearman",
             metric_name="cosine_spearman",
             metric_value=score.fraction,
@@ -101,20 +106,30 @@ def write_model_index(folder: Path, name: str, scores: Iterable[ReportedScore]) 
         for score in scores
     ]
     card: Any = ModelCard((folder / CARD_FILE).read_text(encoding="utf-8"))
-    card.data.model_name, card.data.eval_results = name, results
+    card.data.model_name = name
+    card.data.eval_results = results
     if results:
         write_atomically(folder / CARD_FILE, str(card).encode())
     return len(results)
 
 
+def _first_revision(data_set: DataSet) -> str | None:
+    """The first of the commits that hold the pairs of a data set; None if none is known."""
+    revisions = list(data_set.revisions)
+    return revisions[0] if revisions else None
+
+
 def write_eval_results(folder: Path, scores: Iterable[ReportedScore], date: str) -> int:
-    """Write scores of data sets that the hub has into `.eval_results`; how many there are."""
+    """Write the scores of data sets that the hub has into `.eval_results`.
+
+    `date` is the day of the measurement, as 2026-01-31. Returns the number of scores.
+    """
     entries = [
         EvalResultEntry(
             dataset_id=score.data_set.id,
             task_id=f"{score.data_set.name}_default_{score.split}",
-            value=round(100 * score.fraction, FRACTION_DECIMALS - 2),
-            dataset_revision=next(iter(score.data_set.revisions), None),
+            value=round(100 * score.fraction, FRACTION_DECIMALS - 2),  # in points
+            dataset_revision=_first_revision(score.data_set),
             date=date,
             notes=score.notes,
         )

@@ -1,4 +1,8 @@
-"""mteb: a method as its model, and its tasks on local files."""
+"""mteb: a method as a model of mteb, and mteb's tasks on local files.
+
+A fitted method has the members of mteb's EncoderProtocol, so that `mteb.evaluate` takes
+it. The tasks are mteb's own classes, which hold the scored pairs of tasks here.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,8 @@ from harness.results.reproduction import MIN_COVERAGE
 
 LOCAL_PATH = "local files of the harness"
 
-# Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all
-# splits.
+# mteb's class for each task here that has the pairs of one of mteb's tasks, in the text
+# form of mteb's copy. mteb's SICK-R holds the pairs of all splits.
 COUNTERPARTS: dict[str, Any] = {
     task.name: type(get_task(name))
     for task in collected().tasks.values()
@@ -48,11 +52,11 @@ class MtebEncoder:
     def encode(
         self, inputs: Iterable[Mapping[str, Sequence[str]]], **_: Any
     ) -> Float32[np.ndarray, "N K"]:
-        """One row a text, in order; task, prompt and batch size change nothing.
+        """A row for each text, in order. mteb's task, prompt and batch size are ignored.
 
-        In float32, as mteb's models answer: its own cosine has no rule for ties, and in
-        float64 it would rank the rounding noise of identical sentences (2.5e-5 on
-        STS12).
+        The rows are in float32, as those of mteb's models. mteb's cosine has no rule for
+        ties: in float64 it would rank the rounding errors of identical sentences, which
+        moves STS12 by 2.5e-5.
         """
         texts = [text for batch in inputs for text in batch["text"]]
         return self.embedder(texts).astype(np.float32)
@@ -68,11 +72,10 @@ class MtebEncoder:
         self, embeddings1: Any, embeddings2: Any
     ) -> Float64[np.ndarray, "..."]:
         """Cosines of every row with every row, or of two single vectors."""
-        a, b = (
-            directions(np.asarray(vectors)) for vectors in (embeddings1, embeddings2)
-        )
-        cosines = a @ b.T
-        return np.asarray(np.round(np.clip(cosines, -1.0, 1.0), TIE_DECIMALS))
+        directions1 = directions(np.asarray(embeddings1))
+        directions2 = directions(np.asarray(embeddings2))
+        cosines = np.clip(directions1 @ directions2.T, -1.0, 1.0)
+        return np.asarray(np.round(cosines, TIE_DECIMALS))
 
 
 def as_mteb(
@@ -113,7 +116,8 @@ def as_mteb(
         >>> model.mteb_model_meta.name
         'harness/glove-mini.mean'
     """
-    places = Places.from_environment(os.environ) if places is None else places
+    if places is None:
+        places = Places.from_environment(os.environ)
     method, places = resolved(method, places)
     config = method.encoder.member(seed)
     identity = places.identify(config, places.encoder(config))
@@ -124,13 +128,14 @@ def as_mteb(
         raise DataError(
             f"{config.name}: its files changed while they were read; try again"
         )
-    post = "+".join(post.name for post in method.post)
-    fitted = (
-        {"post": post, "texts": str(embedder.fitted_on)[:16], "seed": seed}
-        if post
-        else None
-    )
-    about = ModelMeta.create_empty(
+    experiment = None  # mteb keeps the results of each experiment of a model apart
+    if method.post:
+        experiment = {
+            "post": "+".join(post.name for post in method.post),
+            "texts": str(embedder.fitted_on)[:16],
+            "seed": seed,
+        }
+    model_meta = ModelMeta.create_empty(
         overwrites={
             "name": f"harness/{file_name(embedder.method.id)}",
             "revision": identity.key,
@@ -139,10 +144,10 @@ def as_mteb(
             "open_weights": True,
             "similarity_fn_name": ScoringFunction.COSINE,
             "use_instructions": False,
-            "experiment_kwargs": fitted,  # mteb keeps the results of each experiment apart
+            "experiment_kwargs": experiment,
         }
     )
-    return MtebEncoder(embedder, about)
+    return MtebEncoder(embedder, model_meta)
 
 
 def local_tasks(data_dir: Path | str) -> list[AbsTaskSTS]:
@@ -162,21 +167,22 @@ def local_tasks(data_dir: Path | str) -> list[AbsTaskSTS]:
 
 
 def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
-    """mteb's counterpart of one of our tasks, holding the scored pairs of ours.
+    """mteb's counterpart of a task here, with the scored pairs of that task.
 
-    Its main score is that of the model's own similarity, which keeps our rules for ties
-    and zero vectors; mteb's own, `cosine_spearman`, is reported too (a zero vector has
-    cosine 1/2 there).
+    Its main score is by the model's own similarity function, which has the rules for ties
+    and zero vectors of this harness. mteb's `cosine_spearman` is reported too; a zero
+    vector has cosine 1/2 there.
     """
-    theirs = look_up("task of mteb", name, COUNTERPARTS)()
+    mteb_task = look_up("task of mteb", name, COUNTERPARTS)()
     pairs = load_registry().tasks[name].pairs(data_dir)
     columns = {"sentence1": pairs.a, "sentence2": pairs.b, "score": pairs.gold}
     rows = Dataset.from_dict(columns)
-    theirs.dataset = {"default": DatasetDict(dict.fromkeys(theirs.eval_splits, rows))}
-    theirs.data_loaded = True
-    about = {
+    splits = DatasetDict(dict.fromkeys(mteb_task.eval_splits, rows))
+    mteb_task.dataset = {"default": splits}
+    mteb_task.data_loaded = True
+    changes = {
         "dataset": {"path": LOCAL_PATH, "revision": name},
         "main_score": "spearman",
     }
-    theirs.metadata = theirs.metadata.model_copy(update=about)
-    return theirs
+    mteb_task.metadata = mteb_task.metadata.model_copy(update=changes)
+    return mteb_task

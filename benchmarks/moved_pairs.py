@@ -4,7 +4,7 @@
 `results/records/moved_pairs.json`; `harness report` writes the page. Ranks count from
 1, the least similar pair; pairs from 1, in the order of the data set.
 
-    python tools/moved_pairs.py --data-dir DIR
+    python benchmarks/moved_pairs.py --data-dir DIR
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stores what benchmarks, attacks and GPUs measured, for the pages of `harness/report/measured.py`.
 
-python tools/measurements.py build/gpu/gpu.json   # what `make gpu` wrote; then harness report
+python benchmarks/measurements.py build/gpu/gpu.json   # what `make gpu` wrote; then harness report
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Train every row of a search or ablation, and keep its scores beside it (not its weights).
 
-    python tools/search.py results/questions/searches/2-dropout.toml --seeds 3
+    python benchmarks/search.py results/questions/searches/2-dropout.toml --seeds 3
 
 What a search in the same folder has trained already is taken over.
 """
