@@ -1,4 +1,4 @@
-"""References of other programs: sentence-transformers gives our losses and scores, mteb our scores."""
+"""References of other programs: they give our losses and scores, step by step."""
 
 from dataclasses import replace
 from functools import partial
