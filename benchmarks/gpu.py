@@ -1,13 +1,16 @@
 """What the harness does on a machine with a GPU: one command of at most eight minutes.
 
     python benchmarks/gpu.py --output DIR [--wheels build/gpu-wheels] [--seconds 480]
-    [--tiny]
 
-It needs PyTorch, transformers and sentence-transformers; what else is missing comes
-from a folder of wheels, which `make gpu-wheels` fills. `gpu.json` in DIR is written
-after each step, so that what was measured is kept when time runs out. Encoders have
-true shapes and random weights, which are made here, and texts have the lengths of the
-STS tasks and of Wikipedia. `--tiny` runs every step with little on a CPU.
+Six steps are run in the order of STEPS: the tests of GPUs, the golden vectors, the gate,
+and then the speed of encoding, of fits of flows, and of training. Encoders have the
+shapes of real ones and random weights. Texts have the lengths of the STS tasks and of
+Wikipedia. With `--tiny` every step runs on a CPU, with little work.
+
+The machine needs PyTorch, transformers and sentence-transformers. Other packages come
+from a folder of wheels, which `make gpu-wheels` fills, so harness and NumPy are imported
+inside functions, after these are unpacked. `gpu.json` in DIR is written after each step:
+nothing that was measured is lost when time runs out.
 """
 
 from __future__ import annotations
@@ -24,20 +27,21 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import monotonic, perf_counter
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACES = (ROOT, ROOT / "tests" / "support", ROOT / "tools", ROOT / "benchmarks")
+IMPORT_FOLDERS = (ROOT, ROOT / "tests" / "support", ROOT / "benchmarks")
 SCHEMA = 1
 SECONDS = 480.0
 FILE = "gpu.json"
 
-# Twentieths of the distribution of tokens a sentence, special ones included, by BERT's
-# vocabulary: of the 21,166 distinct sentences of STS12-16 and STS-B, and of 10,000 of
-# English Wikipedia.
+# Quantiles, in steps of 5 %, of the number of tokens of a sentence by BERT's vocabulary,
+# with special tokens: of the 21,166 distinct sentences of STS12-16 and STS-B, and of
+# 10,000 sentences of English Wikipedia.
 LENGTHS = {
     "sts": (3, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 14, 15, 16, 17, 19, 21, 24, 30, 93),
     "wikipedia": (
@@ -65,18 +69,33 @@ TINY_SHAPE = {
     "intermediate_size": 64,
 }
 PRECISIONS = ("float32", "bfloat16")
-ROWS = 4096  # of the matrices whose products are measured
-LENGTH = 32  # tokens of a text in training, as in SimCSE
+PEER_BATCHES = (32, 256)  # sentences in a batch of sentence-transformers: 32 by default
+MATRIX_ROWS = 4096  # of the matrices whose products are timed
+TRAINING_LENGTH = 32  # tokens of a text in training, as in SimCSE
 GOLDEN_ENCODER = "bert-mini"
-GOLDEN_LIMITS = {"float32": 1e-5, "bfloat16": 0.1}  # of a coordinate of a unit vector
+# The largest difference of a coordinate of a unit vector between a GPU and the CPU.
+GOLDEN_LIMITS = {"float32": 1e-5, "bfloat16": 0.1}
 GATE_METHODS = ("bert-mini.mean", "bert-mini.cls", "bert-mini.mean+whitening@target")
 GATE_TASKS = ("mini-sts", "mini-sick")
-GATE_POINTS = 0.01  # between devices: sums in another order
+GATE_POINTS = 0.01  # how far scores of devices may differ, which sum in other orders
 
 
 @dataclass(frozen=True)
 class Load:
-    """How much is measured."""
+    """How much is measured.
+
+    Attributes:
+        sentences: How many are encoded.
+        rounds: How often each measurement of speed is repeated.
+        products: How often the matrix products of a layer are repeated in a round.
+        dropout_sentences: How many are encoded with dropout.
+        flow_rows: The number of vectors that a flow is fitted on.
+        batch: Sentences in a batch of training.
+        steps: Steps of training that are timed.
+        gate_methods: The methods of the cells of the gate.
+        gate_tasks: The tasks of the cells of the gate.
+        shapes: The sizes of the encoders, by their names.
+    """
 
     sentences: int = 20_000
     rounds: int = 3
@@ -108,41 +127,46 @@ TINY = Load(
 class Report:
     """What was measured so far, in a file that is written after each step.
 
-    A step is `measured`, `failed` with the first line of its error, or `left out` where
-    less time is left than it needs.
+    A step is `measured`, `failed` with the first line of its error, or `left out` if less
+    time is left than it needs.
+
+    Attributes:
+        path: The file.
+        seconds: The time limit.
+        content: What was measured.
+        start_time: When the clock began.
     """
 
     path: Path
     seconds: float
     content: dict[str, Any]
-    began: float = field(default_factory=monotonic)
+    start_time: float = field(default_factory=monotonic)
 
     @property
-    def left(self) -> float:
-        """Seconds that are left."""
-        return self.seconds - (monotonic() - self.began)
+    def seconds_left(self) -> float:
+        return self.seconds - (monotonic() - self.start_time)
 
     def run(
-        self, name: str, least: float, step: Callable[[dict[str, Any]], None]
+        self, name: str, seconds_needed: float, step: Callable[[dict[str, Any]], None]
     ) -> None:
-        """Run a step that needs `least` seconds; what it wrote before an error is kept."""
+        """Run a step if there is time. Values that it wrote before an error are kept."""
         entry: dict[str, Any] = {"state": "left out", "values": {}}
         self.content["steps"][name] = entry
-        if self.left >= least:
+        if self.seconds_left >= seconds_needed:
             start = perf_counter()
             entry["state"] = "measured"
             try:
                 step(entry["values"])
-            except Exception as error:  # noqa: BLE001 - the next step may do
+            except Exception as error:  # noqa: BLE001 - the next step may succeed
                 entry["state"] = "failed"
-                line = next(iter(str(error).splitlines()), "")
-                entry["why"] = f"{type(error).__name__}: {line}"
+                first_line, _, _ = str(error).partition("\n")
+                entry["why"] = f"{type(error).__name__}: {first_line}"
             entry["seconds"] = round(perf_counter() - start, 1)
         self.write()
         sys.stderr.write(f"{name}: {entry['state']} {entry.get('why', '')}\n")
 
     def write(self) -> None:
-        """Write the file anew, whole or not at all."""
+        """Replace the file in one step, so that it is always whole."""
         scratch = self.path.with_suffix(".new")
         scratch.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
         scratch.replace(self.path)
@@ -150,7 +174,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where it runs: a torch device, scratch space, and how much is measured."""
+    """Where the steps run, and how much they measure.
+
+    Attributes:
+        device: A device of torch.
+        scratch: A folder for models, caches and runs.
+        load: How much is measured.
+        report: Knows the time that is left, and writes what was measured.
+    """
 
     device: str
     scratch: Path
@@ -162,14 +193,14 @@ class Machine:
         return self.device != "cpu"
 
     def synchronize(self) -> None:
-        """Wait for what the device was given."""
+        """Wait until the device has done its work."""
         if self.is_gpu:
             import torch
 
             torch.cuda.synchronize()
 
     def seconds(self, call: Callable[[], Any]) -> float:
-        """The seconds of a call and of what it left to the device."""
+        """The seconds of a call, with the work that it left to the device."""
         self.synchronize()
         start = perf_counter()
         call()
@@ -178,7 +209,7 @@ class Machine:
 
     @contextmanager
     def peak_memory(self, values: dict[str, Any]) -> Iterator[None]:
-        """Note the most bytes of the device that are held within; none of a CPU."""
+        """Note the peak memory of a GPU within the block, in bytes."""
         import torch
 
         if self.is_gpu:
@@ -192,19 +223,22 @@ class Machine:
 
 
 def use_wheels(folder: Path, into: Path) -> list[str]:
-    """Unpack wheels behind the packages of the machine, which go before them; their names."""
+    """Unpack wheels, and put the project and their packages on the path of imports.
+
+    Packages that the machine has come before those of wheels. Returns the wheels' names.
+    """
     wheels = sorted(folder.glob("*.whl"))
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as file:
             file.extractall(into)
-    sys.path[:0] = [str(place) for place in PLACES]
+    sys.path[:0] = [str(folder) for folder in IMPORT_FOLDERS]
     if wheels:
         sys.path.append(str(into))
     return [wheel.name for wheel in wheels]
 
 
 def write_encoder(folder: Path, shape: Mapping[str, int]) -> Path:
-    """A checkpoint of a shape with random weights, and the embedded tokenizer."""
+    """Write a checkpoint with random weights and the embedded tokenizer, if there is none."""
     import shutil
 
     import torch
@@ -225,65 +259,54 @@ def write_encoder(folder: Path, shape: Mapping[str, int]) -> Path:
 
 
 def sentences(lengths: Sequence[int], count: int) -> list[str]:
-    """Texts of the embedded corpus, cut or joined to numbers of words of that distribution."""
+    """Make texts of words of the embedded corpus, with a distribution of lengths.
+
+    `lengths` are equidistant quantiles of the number of tokens, two of which are special.
+    """
     import numpy as np
 
     from harness.assets.places import EMBEDDED_DATA
 
-    lines = (EMBEDDED_DATA / "text.txt").read_text(encoding="utf-8").split()
+    words = (EMBEDDED_DATA / "text.txt").read_text(encoding="utf-8").split()
     rng = np.random.default_rng(0)
-    places = rng.uniform(0, len(lengths) - 1, size=count)
-    words = np.maximum(1, np.interp(places, range(len(lengths)), lengths) - 2).astype(
-        int
-    )
-    starts = rng.integers(0, len(lines) - int(words.max()), size=count)
-    return [" ".join(lines[s : s + n]) for s, n in zip(starts, words, strict=True)]
+    positions = rng.uniform(0, len(lengths) - 1, size=count)
+    token_counts = np.interp(positions, range(len(lengths)), lengths)
+    word_counts = np.maximum(1, token_counts - 2).astype(int)
+    starts = rng.integers(0, len(words) - int(word_counts.max()), size=count)
+    texts = []
+    for start, word_count in zip(starts, word_counts, strict=True):
+        texts.append(" ".join(words[start : start + word_count]))
+    return texts
 
 
-# The steps
+# Whether results are right: tests, golden vectors, the gate
 
 
 def run_tests(machine: Machine, values: dict[str, Any]) -> None:
-    """Every test that is marked `gpu`, in a process of its own."""
-    paths = os.pathsep.join(filter(None, sys.path))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "gpu",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += [
-        "-o",
-        "addopts=",
-        "-o",
-        "filterwarnings=",
-        "tests/encoders",
-        "tests/gate",
-    ]
+    """Run every test that is marked `gpu`, in a process of its own."""
+    options = "-q -m gpu -p no:cacheprovider -o addopts= -o filterwarnings="
+    command = [sys.executable, "-m", "pytest", *options.split()]
+    command += ["tests/encoders", "tests/gate"]
+    import_paths = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**os.environ, "PYTHONPATH": import_paths},
         capture_output=True,
         text=True,
-        timeout=max(1.0, machine.report.left),
+        timeout=max(1.0, machine.report.seconds_left),
         check=False,
     )
+    values["status"] = done.returncode
     counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", done.stdout)
-    values |= {
-        "status": done.returncode,
-        **{word: int(number) for number, word in counts},
-    }
+    for number, outcome in counts:
+        values[outcome] = int(number)
     if done.returncode:
         raise RuntimeError((done.stdout + done.stderr).strip()[-300:])
 
 
 def compare_golden_vectors(machine: Machine, values: dict[str, Any]) -> None:
-    """The golden sentences under an encoder with real weights: this device beside the CPU."""
+    """Compare golden vectors of this device with those of the CPU, under real weights."""
     import numpy as np
 
     from harness.assets.places import Places
@@ -298,50 +321,48 @@ def compare_golden_vectors(machine: Machine, values: dict[str, Any]) -> None:
     for precision, limit in GOLDEN_LIMITS.items():
         on_device = config.on(Hardware(machine.device, precision))
         measured = encode_encoder(GOLDEN_ENCODER, on_device, places)
-        gap = np.abs(directions(on_cpu.vectors) - directions(measured.vectors)).max()
-        values[precision] = {"largest_difference": float(gap), "limit": limit}
-        if not gap <= limit:
-            raise RuntimeError(f"{precision}: wanted {limit:g} at most, found {gap:g}")
+        differences = directions(on_cpu.vectors) - directions(measured.vectors)
+        largest = float(np.abs(differences).max())
+        values[precision] = {"largest_difference": largest, "limit": limit}
+        if not largest <= limit:  # so that NaN is refused
+            raise RuntimeError(
+                f"{precision}: wanted {limit:g} at most, found {largest:g}"
+            )
 
 
 def check_cells(machine: Machine, values: dict[str, Any]) -> None:
-    """The gate: cells that are measured on this device, against the committed ones."""
+    """Measure cells on this device, and compare them with the committed ones by the gate."""
     from harness.cli import main
     from harness.results.index import Results
     from harness.results.records import Store
 
-    runs = machine.scratch / "runs"
+    runs, baseline = machine.scratch / "runs", ROOT / "results"
     methods, tasks = machine.load.gate_methods, machine.load.gate_tasks
-    chosen = ["-m", *methods, "-t", *tasks]
-    run = ["run", *chosen, "--device", machine.device, "-o", str(runs)]
+    cells = ["-m", *methods, "-t", *tasks]
+    run = ["run", *cells, "--device", machine.device, "-o", str(runs)]
     run += ["--cache", str(machine.scratch / "cache")]
-    check = [
-        "check",
-        "--results",
-        str(runs),
-        "--baseline",
-        str(ROOT / "results"),
-        *chosen,
-    ]
+    check = ["check", *cells, "--results", str(runs), "--baseline", str(baseline)]
     values["run_status"] = _status(main, run)
     values["check_status"] = _status(main, check)
-    here, committed = (
-        Results.read(Store(folder)) for folder in (runs, ROOT / "results")
-    )
-    gaps = [
-        abs(score - other)
-        for method in methods
-        for task in tasks
-        for score, other in zip(
-            *(spearman_of(results, method, task) for results in (here, committed)),
-            strict=True,
-        )
-    ]
-    values["cells"] = len(gaps)
-    values["largest_difference_points"] = max(gaps)
-    if len(gaps) < len(methods) * len(tasks) or max(gaps) > GATE_POINTS:
+    measured = Results.read(Store(runs))
+    committed = Results.read(Store(baseline))
+    differences: list[float] = []
+    for method in methods:
+        for task in tasks:
+            scores = spearman_of(measured, method, task)
+            committed_scores = spearman_of(committed, method, task)
+            for score, other in zip(scores, committed_scores, strict=True):
+                differences.append(abs(score - other))
+    values["cells"] = len(differences)
+    if len(differences) < len(methods) * len(tasks):
         raise RuntimeError(
-            f"wanted {GATE_POINTS} points at most, found {max(gaps, default=None)}"
+            f"wanted a score of {len(methods) * len(tasks)} cells or more, "
+            f"found {len(differences)}"
+        )
+    values["largest_difference_points"] = max(differences)
+    if max(differences) > GATE_POINTS:
+        raise RuntimeError(
+            f"wanted {GATE_POINTS} points at most, found {max(differences)}"
         )
 
 
@@ -361,14 +382,15 @@ def _status(main: Callable[[list[str]], Any], words: list[str]) -> int:
     return 0
 
 
-def time_encoding(machine: Machine, values: dict[str, Any]) -> None:
-    """Encoding beside sentence-transformers in one run, at true shapes.
+# Speed: encoding
 
-    Its batches are of 32 sentences, its default, and of 256. The share is that of the
-    rate at which the device multiplies matrices of the shape of a layer.
+
+def time_encoding(machine: Machine, values: dict[str, Any]) -> None:
+    """Encode by the harness and by sentence-transformers in turn, at the shapes of encoders.
+
+    For each shape and precision, the texts are those of both distributions of lengths.
     """
-    import numpy as np
-    from peers import peer, unit
+    from peers import peer
 
     from harness.core.hardware import Hardware
     from harness.encoders.transformer import TransformerConfig
@@ -376,96 +398,129 @@ def time_encoding(machine: Machine, values: dict[str, Any]) -> None:
     for shape, sizes in machine.load.shapes.items():
         folder = write_encoder(machine.scratch / shape, sizes)
         for precision in PRECISIONS:
-            rate = matrix_rate(machine, sizes, precision)
-            config = TransformerConfig(shape, "none", max_length=256)
-            encoder = config.on(Hardware(machine.device, precision)).load(
-                folder, machine.scratch
-            )
-            theirs = peer(folder, machine.device)
+            operations = 2 * _multiplications(sizes)
+            token_seconds = operations / matrix_rate(machine, sizes, precision)
+            hardware = Hardware(machine.device, precision)
+            config = TransformerConfig(shape, "none", max_length=256).on(hardware)
+            encoder = config.load(folder, machine.scratch)
+            peer_model = peer(folder, machine.device)
             if precision == "bfloat16":
-                theirs.bfloat16()
-            for lengths, distribution in LENGTHS.items():
-                if machine.report.left < 30:
+                peer_model.bfloat16()
+            for name, lengths in LENGTHS.items():
+                if machine.report.seconds_left < 30:
                     return
-                texts = sentences(distribution, machine.load.sentences)
-                tokens = sum(map(len, encoder.tokenizer(texts)))
-                case: dict[str, Any] = {"sentences": len(texts), "tokens": tokens}
-                values[f"{shape}, {precision}, {lengths}"] = case
-
-                def encode_theirs(
-                    size: int, texts: list[str] = texts, theirs: Any = theirs
-                ) -> Any:
-                    return theirs.encode(
-                        texts, batch_size=size, show_progress_bar=False
-                    )
-
-                calls: dict[str, Callable[[], Any]] = {
-                    "harness": lambda encoder=encoder, texts=texts: encoder.encode(
-                        texts
-                    ),
-                    "sentence-transformers, 32": lambda: encode_theirs(32),
-                    "sentence-transformers, 256": lambda: encode_theirs(256),
-                }
-                few = texts[: machine.load.batch]
-                ours = unit(encoder.encode(few).mean[:, -1])
-                others = unit(np.asarray(encode_theirs(32, few), np.float32))
-                case["largest_difference"] = float(np.abs(ours - others).max())
-                seconds: dict[str, list[float]] = {name: [] for name in calls}
-                for _ in range(machine.load.rounds):
-                    for name, call in calls.items():
-                        with machine.peak_memory(case.setdefault(name, {})):
-                            seconds[name].append(machine.seconds(call))
-                for name, measured in seconds.items():
-                    speed = len(texts) / median(measured)
-                    flops = tokens * _multiplications(sizes) * 2 / median(measured)
-                    case[name] |= {
-                        "sentences_per_second": round(speed, 1),
-                        "share_of_matrix_rate": round(flops / rate, 4),
-                    }
-                best = max(
-                    case[n]["sentences_per_second"] for n in calls if n != "harness"
-                )
-                case["times_as_fast"] = round(
-                    case["harness"]["sentences_per_second"] / best, 3
+                texts = sentences(lengths, machine.load.sentences)
+                case: dict[str, Any] = {}
+                values[f"{shape}, {precision}, {name}"] = case
+                compare_encoders(
+                    machine,
+                    case,
+                    texts,
+                    token_seconds,
+                    encoder=encoder,
+                    peer_model=peer_model,
                 )
                 machine.report.write()
 
 
+def compare_encoders(
+    machine: Machine,
+    case: dict[str, Any],
+    texts: Sequence[str],
+    token_seconds: float,
+    *,
+    encoder: Any,
+    peer_model: Any,
+) -> None:
+    """Time both encoders on texts, and note how far their vectors differ.
+
+    The encoders take turns, so that a slow moment of the machine is everybody's.
+
+    Args:
+        machine: Where they run, and how often.
+        case: What is measured is added to it.
+        texts: Sentences.
+        token_seconds: The time of a token if the bare matrix products took all of it.
+        encoder: An encoder of the harness.
+        peer_model: A SentenceTransformer of the same weights.
+    """
+    import numpy as np
+    from peers import unit
+
+    def encode_by_peer(texts: Sequence[str], batch: int) -> Any:
+        return peer_model.encode(texts, batch_size=batch, show_progress_bar=False)
+
+    tokens = sum(len(ids) for ids in encoder.tokenizer(texts))
+    case |= {"sentences": len(texts), "tokens": tokens}
+    few = texts[: machine.load.batch]
+    vectors = unit(encoder.encode(few).mean[:, -1])
+    peer_vectors = unit(np.asarray(encode_by_peer(few, PEER_BATCHES[0]), np.float32))
+    case["largest_difference"] = float(np.abs(vectors - peer_vectors).max())
+
+    calls: dict[str, Callable[[], Any]] = {"harness": partial(encoder.encode, texts)}
+    for batch in PEER_BATCHES:
+        calls[f"sentence-transformers, {batch}"] = partial(encode_by_peer, texts, batch)
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(machine.load.rounds):
+        for name, call in calls.items():
+            with machine.peak_memory(case.setdefault(name, {})):
+                seconds[name].append(machine.seconds(call))
+    peer_speeds = []
+    for name in calls:
+        typical_seconds = median(seconds[name])
+        speed = round(len(texts) / typical_seconds, 1)
+        share = tokens * token_seconds / typical_seconds
+        case[name]["sentences_per_second"] = speed
+        case[name]["share_of_matrix_rate"] = round(share, 4)
+        if name != "harness":
+            peer_speeds.append(speed)
+    ratio = case["harness"]["sentences_per_second"] / max(peer_speeds)
+    case["times_as_fast"] = round(ratio, 3)
+
+
 def _multiplications(sizes: Mapping[str, int]) -> int:
-    """Multiplications of a token with the matrices of all layers."""
-    size, wide = sizes["hidden_size"], sizes["intermediate_size"]
-    return sizes["num_hidden_layers"] * (4 * size * size + 2 * size * wide)
+    """Multiplications of a token's states with the matrices of all layers."""
+    width, inner_width = sizes["hidden_size"], sizes["intermediate_size"]
+    of_a_layer = 4 * width * width + 2 * width * inner_width
+    return sizes["num_hidden_layers"] * of_a_layer
 
 
 def matrix_rate(machine: Machine, sizes: Mapping[str, int], precision: str) -> float:
     """Operations a second of the bare matrix products of a layer."""
     import torch
 
-    size, wide = sizes["hidden_size"], sizes["intermediate_size"]
     torch.backends.cuda.matmul.allow_tf32 = False  # as the harness multiplies
-    kind: Any = {"device": machine.device, "dtype": getattr(torch, precision)}
-    narrow, broad = torch.randn(ROWS, size, **kind), torch.randn(ROWS, wide, **kind)
-    qkv, out = torch.randn(size, 3 * size, **kind), torch.randn(size, size, **kind)
-    up, down = torch.randn(size, wide, **kind), torch.randn(wide, size, **kind)
+    width, inner_width = sizes["hidden_size"], sizes["intermediate_size"]
 
-    def layer() -> None:
+    def random_matrix(rows: int, columns: int) -> Any:
+        dtype = getattr(torch, precision)
+        return torch.randn(rows, columns, device=machine.device, dtype=dtype)
+
+    states = random_matrix(MATRIX_ROWS, width)
+    inner_states = random_matrix(MATRIX_ROWS, inner_width)
+    products = (
+        (states, random_matrix(width, 3 * width)),  # queries, keys and values
+        (states, random_matrix(width, width)),  # the output of attention
+        (states, random_matrix(width, inner_width)),
+        (inner_states, random_matrix(inner_width, width)),
+    )
+
+    def multiply() -> None:
         for _ in range(machine.load.products):
-            for x, weight in (
-                (narrow, qkv),
-                (narrow, out),
-                (narrow, up),
-                (broad, down),
-            ):
-                torch.mm(x, weight)
+            for left, right in products:
+                torch.mm(left, right)
 
-    layer()
-    seconds = median(machine.seconds(layer) for _ in range(machine.load.rounds))
-    multiplied = ROWS * (4 * size * size + 2 * size * wide)
-    return machine.load.products * multiplied * 2 / seconds
+    multiply()  # what is done only once is not timed
+    seconds = median(machine.seconds(multiply) for _ in range(machine.load.rounds))
+    of_a_row = _multiplications({**sizes, "num_hidden_layers": 1})
+    return 2 * machine.load.products * MATRIX_ROWS * of_a_row / seconds
+
+
+# Speed: flows and training
 
 
 def fit_flows(machine: Machine, values: dict[str, Any]) -> None:
-    """One pass with dropout at base size, and one fit of each flow on vectors of that size."""
+    """Time one pass with dropout at base size, and one fit of each flow at that size."""
     import numpy as np
 
     from harness.core.hardware import Hardware
@@ -474,70 +529,88 @@ def fit_flows(machine: Machine, values: dict[str, Any]) -> None:
 
     sizes = machine.load.shapes["bert-base"]
     folder = write_encoder(machine.scratch / "bert-base", sizes)
-    config = TransformerConfig("bert-base", "none", max_length=256).on(
-        Hardware(machine.device)
-    )
-    encoder = config.load(folder, machine.scratch)
+    config = TransformerConfig("bert-base", "none", max_length=256)
+    encoder = config.on(Hardware(machine.device)).load(folder, machine.scratch)
+    encoder_with_dropout = encoder.with_dropout(seed=0)
     texts = sentences(LENGTHS["wikipedia"], machine.load.dropout_sentences)
-    noisy = encoder.with_dropout(seed=0)
-    seconds = machine.seconds(lambda: noisy.encode(texts))
+    seconds = machine.seconds(lambda: encoder_with_dropout.encode(texts))
     values["dropout"] = {"sentences_per_second": round(len(texts) / seconds, 1)}
     machine.report.write()
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(machine.load.flow_rows, sizes["hidden_size"])).astype(
-        np.float32
-    )
-    posts = load_registry().posts
-    for word in sorted(name for name in posts if name.startswith("flow")):
-        if machine.report.left < 20:
+
+    size = (machine.load.flow_rows, sizes["hidden_size"])
+    rows = np.random.default_rng(0).normal(size=size).astype(np.float32)
+    post_processors = load_registry().posts
+    for name in sorted(post_processors):
+        if not name.startswith("flow"):
+            continue
+        if machine.report.seconds_left < 20:
             return
-        post: Any = posts[word]()
-        fit = lambda post=post: post.fit(rows, np.random.default_rng(0))  # noqa: E731
-        values[word] = {"seconds": round(machine.seconds(fit), 3), "rows": len(rows)}
+        flow: Any = post_processors[name]()
+        fit = partial(flow.fit, rows, np.random.default_rng(0))
+        values[name] = {"seconds": round(machine.seconds(fit), 3), "rows": len(rows)}
         machine.report.write()
 
 
 def time_training(machine: Machine, values: dict[str, Any]) -> None:
-    """A step of SimCSE at base size, beside the step of sentence-transformers' trainer."""
+    """Time a step of SimCSE at base size, and the same step of sentence-transformers."""
     from test_bench_training import our_steps, their_steps
 
     from harness.training.loop import seeded
 
-    folder = write_encoder(
-        machine.scratch / "bert-base", machine.load.shapes["bert-base"]
-    )
-    size = machine.load.batch
-    columns = (tuple(sentences(LENGTHS["wikipedia"], 8 * size)),)
+    shape = machine.load.shapes["bert-base"]
+    folder = write_encoder(machine.scratch / "bert-base", shape)
+    batch = machine.load.batch
+    columns = (tuple(sentences(LENGTHS["wikipedia"], 8 * batch)),)
     for precision in ("float32", "bf16"):
         where: Any = {"precision": precision, "device": machine.device}
-        ours = our_steps("bert-base", folder, machine.scratch, columns, size, **where)
-        theirs = their_steps(folder, columns, size, **where)
-        case: dict[str, Any] = {"batch": size, "length": LENGTH}
+        steps_by_program = {
+            "harness": our_steps(
+                "bert-base", folder, machine.scratch, columns, batch, **where
+            ),
+            "sentence-transformers": their_steps(folder, columns, batch, **where),
+        }
+        case: dict[str, Any] = {"batch": batch, "length": TRAINING_LENGTH}
         values[precision] = case
         with seeded(0):
-            for name, steps in (("harness", ours), ("sentence-transformers", theirs)):
-                with machine.peak_memory(case.setdefault(name, {})):
-                    case[name]["first_loss"] = next(steps)
-                    measured = [
-                        machine.seconds(lambda steps=steps: next(steps))
-                        for _ in range(machine.load.steps)
-                    ]
-                case[name]["seconds_a_step"] = round(median(measured), 5)
+            for program, steps in steps_by_program.items():
+                case[program] = _timed_steps(machine, steps)
         peer_seconds = case["sentence-transformers"]["seconds_a_step"]
-        case["times_as_fast"] = round(
-            peer_seconds / case["harness"]["seconds_a_step"], 3
-        )
+        our_seconds = case["harness"]["seconds_a_step"]
+        case["times_as_fast"] = round(peer_seconds / our_seconds, 3)
         machine.report.write()
 
 
-# In this order, with the seconds that each needs at the least.
-STEPS: tuple[tuple[str, float, Callable[[Machine, dict[str, Any]], None]], ...] = (
-    ("tests", 60, run_tests),
-    ("golden vectors", 20, compare_golden_vectors),
-    ("gate", 30, check_cells),
-    ("encoding", 60, time_encoding),
-    ("dropout and flows", 30, fit_flows),
-    ("training", 30, time_training),
+def _timed_steps(machine: Machine, steps: Iterator[float]) -> dict[str, Any]:
+    """The loss of the first step, and the seconds of each of those that follow."""
+    result: dict[str, Any] = {}
+    with machine.peak_memory(result):
+        result["first_loss"] = next(steps)
+        seconds = []
+        for _ in range(machine.load.steps):
+            seconds.append(machine.seconds(lambda: next(steps)))
+    result["seconds_a_step"] = round(median(seconds), 5)
+    return result
+
+
+# The command
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: its name, the seconds that it needs at least, and the function that runs it."""
+
+    name: str
+    seconds_needed: float
+    run: Callable[[Machine, dict[str, Any]], None]
+
+
+STEPS = (
+    Step("tests", 60, run_tests),
+    Step("golden vectors", 20, compare_golden_vectors),
+    Step("gate", 30, check_cells),
+    Step("encoding", 60, time_encoding),
+    Step("dropout and flows", 30, fit_flows),
+    Step("training", 30, time_training),
 )
 
 
@@ -545,16 +618,17 @@ def environment(device: str, wheels: Sequence[str]) -> dict[str, Any]:
     """The card, the driver's libraries, the packages and the processor."""
     import torch
 
-    from harness.core.environment import environment as of_harness
+    from harness.core.environment import environment as harness_environment
 
-    is_gpu = device != "cpu"
-    card = torch.cuda.get_device_properties(0) if is_gpu else None
+    name = platform.processor() or "cpu"
+    memory = None
+    if device != "cpu":
+        name = torch.cuda.get_device_name(0)
+        memory = torch.cuda.get_device_properties(0).total_memory
     return {
-        **of_harness(),
-        "device": torch.cuda.get_device_name(0)
-        if is_gpu
-        else platform.processor() or "cpu",
-        "device_memory_bytes": card.total_memory if card else None,
+        **harness_environment(),
+        "device": name,
+        "device_memory_bytes": memory,
         "cuda": torch.version.cuda,
         "cores": os.cpu_count(),
         "wheels": list(wheels),
@@ -562,7 +636,7 @@ def environment(device: str, wheels: Sequence[str]) -> dict[str, Any]:
 
 
 def main(words: Sequence[str] | None = None) -> Path:
-    """Measure, and return the file of what was measured."""
+    """Run the steps, and return the file of what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--output", type=Path, default=Path(os.environ.get("OUT", "build/gpu"))
@@ -572,25 +646,26 @@ def main(words: Sequence[str] | None = None) -> Path:
     parser.add_argument(
         "--tiny", action="store_true", help="every step with little, on a CPU"
     )
-    chosen = parser.parse_args(words)
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    content: dict[str, Any] = {"schema": SCHEMA, "tiny": chosen.tiny, "steps": {}}
-    report = Report(chosen.output / FILE, chosen.seconds, content)
+    options = parser.parse_args(words)
+    options.output.mkdir(parents=True, exist_ok=True)
+    content: dict[str, Any] = {"schema": SCHEMA, "tiny": options.tiny, "steps": {}}
+    report = Report(options.output / FILE, options.seconds, content)
     report.write()
     with tempfile.TemporaryDirectory(prefix="gpu-") as folder:
         scratch = Path(folder)
-        wheels = use_wheels(chosen.wheels, scratch / "packages")
+        wheels = use_wheels(options.wheels, scratch / "packages")
         import torch
 
-        if not chosen.tiny and not torch.cuda.is_available():
+        if not options.tiny and not torch.cuda.is_available():
             raise SystemExit("wanted a CUDA device, found none; --tiny runs on a CPU")
-        device = "cpu" if chosen.tiny else "cuda"
+        device = "cpu" if options.tiny else "cuda"
         content["environment"] = environment(device, wheels)
-        machine = Machine(device, scratch, TINY if chosen.tiny else Load(), report)
-        for name, least, step in STEPS:
-            needed = 0.0 if chosen.tiny else least
-            report.run(name, needed, lambda values, step=step: step(machine, values))
-    content["seconds"] = round(chosen.seconds - report.left, 1)
+        load = TINY if options.tiny else Load()
+        machine = Machine(device, scratch, load, report)
+        for step in STEPS:
+            seconds_needed = 0.0 if options.tiny else step.seconds_needed
+            report.run(step.name, seconds_needed, partial(step.run, machine))
+    content["seconds"] = round(options.seconds - report.seconds_left, 1)
     report.write()
     return report.path
 
