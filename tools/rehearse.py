@@ -1,13 +1,13 @@
-"""Rehearsal: each published cell that can run is run, on stand-ins of weights that cannot be had.
+"""Rehearsal: run every published cell that can run, on stand-ins of the weights.
 
-    python tools/rehearse.py [--jobs N] [--folder SCRATCH]
+    python tools/rehearse.py [--jobs N]
 
-`harness reproduce --profile papers --limit 20` runs over thin stand-ins of all encoders
-(`stand_ins.py`) in a scratch folder; cells that want more rows are run again with more.
-Scores mean nothing and are not kept. What is kept, in `results/records/rehearsal.json`,
-is which commit could run which cells; a page counts published numbers by it. The data
-sets of the tasks must be in HARNESS_DATA_DIR: their splits are pinned, and have no
-stand-ins.
+`harness reproduce --profile papers --limit 20` is run in a scratch folder, over small
+stand-ins of all encoders (`stand_ins.py`). Cells that need more rows are run again with
+more. Scores mean nothing and are not kept. `results/records/rehearsal.json` says with
+which commit which cells could run, and pages count published numbers by it. The data
+sets of the tasks must be in HARNESS_DATA_DIR: there are no stand-ins of them, since
+their splits are pinned.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from harness.results.records import Cell, Store
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 FIRST = 20  # rows of a split, which are enough for most cells
-# Whitening to 384 directions wants as many sentences, a classifier ten of TREC's rarest
-# class.
+# Whitening to 384 directions needs as many sentences, and a classifier needs ten of the
+# rarest class of TREC.
 MORE = (450, 800)
-UNDERSTOOD = (0, 1, 3)  # exit statuses: fine, a cell failed, an asset is missing
+EXPECTED_STATUSES = (0, 1, 3)  # fine, a cell failed, an asset is missing
 
 
 def published_cells(registry: Registry) -> tuple[PlannedCell, ...]:
@@ -54,26 +54,32 @@ def published_cells(registry: Registry) -> tuple[PlannedCell, ...]:
 
 
 def digest_of_cells(cells: Iterable[PlannedCell]) -> str:
-    """What tells a rehearsal of these cells from one of others."""
+    """A digest of the cells, by which a record says what was rehearsed."""
     return digest_of(sorted(str(cell.address) for cell in cells))
 
 
 def numbers_without(failed: Iterable[PlannedCell]) -> int:
-    """How many published numbers have a method here, and none of these cells."""
-    unrun = {(cell.method.id, cell.task.name) for cell in failed}
-    every = (cell for table in load_tables(RESULTS / PAPERS) for cell in table.cells)
-    runnable = (cell for cell in every if cell.why_not is None)
-    return sum(
-        not unrun & {(cell.method, task) for task in cell.tasks} for cell in runnable
-    )
+    """How many published numbers have a method here, and depend on none of these cells."""
+    failed_cells = {(cell.method.id, cell.task.name) for cell in failed}
+    count = 0
+    for table in load_tables(RESULTS / PAPERS):
+        for number in table.cells:
+            cells = {(number.method, task) for task in number.tasks}
+            if number.why_not is None and not cells & failed_cells:
+                count += 1
+    return count
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """A folder with data, cache and records of its own, and the stand-ins by name.
+    """A folder with data, cache and records of its own, and the stand-ins.
 
-    `aliases` are the names of those whose weights are pinned by digest: no stand-in can
-    have it, so theirs are encoders of their own, as any copy by hand would be.
+    Attributes:
+        folder: The folder.
+        jobs: The number of processes.
+        encoders: The folders of the stand-ins, by the names that they run under.
+        aliases: The names that stand-ins of pinned weights run under, since no stand-in
+            has the digest that the encoder's own name demands.
     """
 
     folder: Path
@@ -82,7 +88,10 @@ class Scratch:
     aliases: Mapping[str, str]
 
     def harness(self, command: str, limit: int, *words: str) -> None:
-        """Run a command of the harness. Raises HarnessError where more than cells went wrong."""
+        """Run a command of the harness on the stand-ins.
+
+        A cell may fail. Raises HarnessError if anything else went wrong.
+        """
         options = {
             "limit": limit,
             "seeds": 1,
@@ -93,41 +102,37 @@ class Scratch:
             "baseline": RESULTS,
         }
         line = [sys.executable, "-m", "harness", command, "--quiet", *words]
-        line += [
-            word
-            for name, value in options.items()
-            for word in (f"--{name}", str(value))
-        ]
-        line += [
-            "--encoder",
-            *(f"{name}={path}" for name, path in self.encoders.items()),
-        ]
-        ours = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+        for name, value in options.items():
+            line += [f"--{name}", str(value)]
+        line.append("--encoder")
+        line += [f"{name}={path}" for name, path in self.encoders.items()]
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(  # noqa: S603 - the harness itself
-            line, env=os.environ | ours, capture_output=True, text=True, check=False
+            line, env=variables, capture_output=True, text=True, check=False
         )
-        if done.returncode not in UNDERSTOOD:
+        if done.returncode not in EXPECTED_STATUSES:
             raise HarnessError(
                 f"harness {command}: status {done.returncode}: {done.stderr[-2000:]}"
             )
 
     def run(self, cells: Iterable[PlannedCell], limit: int) -> None:
-        """Run these cells, those of methods with the same tasks together."""
-        tasks: dict[str, list[str]] = {}
+        """Run cells, with one command for all methods that have the same tasks."""
+        tasks_of_method: dict[str, list[str]] = {}
         for cell in cells:
-            tasks.setdefault(self._method(cell), []).append(cell.task.name)
-        methods: dict[tuple[str, ...], list[str]] = {}
-        for method, its in tasks.items():
-            methods.setdefault(tuple(its), []).append(method)
-        for its, group in methods.items():
-            self.harness("run", limit, "-m", *group, "-t", *its)
+            tasks_of_method.setdefault(self._method(cell), []).append(cell.task.name)
+        methods_by_tasks: dict[tuple[str, ...], list[str]] = {}
+        for method, tasks in tasks_of_method.items():
+            methods_by_tasks.setdefault(tuple(tasks), []).append(method)
+        for task_names, methods in methods_by_tasks.items():
+            self.harness("run", limit, "-m", *methods, "-t", *task_names)
 
     def failures(
         self, cells: Iterable[PlannedCell], limit: int
     ) -> dict[PlannedCell, str]:
-        """The cells without a record of so many rows, and why."""
+        """The cells without a record under this limit of rows, and why."""
         folder = self.folder / "runs" / f"limit-{limit}"
-        store, reasons = Store(folder), read_failures(folder)
+        store = Store(folder)
+        reasons = read_failures(folder)
         failed = {}
         for cell in cells:
             limited = Cell(
@@ -138,6 +143,7 @@ class Scratch:
         return failed
 
     def _method(self, cell: PlannedCell) -> str:
+        """The id of a cell's method, by the name that its stand-in runs under."""
         name = base_name(cell.method.encoder.name)
         return self.aliases.get(name, name) + cell.method.id.removeprefix(name)
 
@@ -145,10 +151,17 @@ class Scratch:
 def make_scratch(
     folder: Path, data: Path, jobs: int, cells: Iterable[PlannedCell]
 ) -> Scratch:
-    """Stand-ins of everything that these cells read, but what is pinned and on this machine."""
+    """Make stand-ins of the encoders of cells, and a data folder.
+
+    Encoders of packages, and those that are files of the data folder, are read as they
+    are.
+    """
     make_data(data, folder / "data")
-    registry, encoders, aliases = load_registry(), {}, {}
-    for name in dict.fromkeys(base_name(cell.method.encoder.name) for cell in cells):
+    registry = load_registry()
+    encoders: dict[str, Path] = {}
+    aliases: dict[str, str] = {}
+    names = dict.fromkeys(base_name(cell.method.encoder.name) for cell in cells)
+    for name in names:
         config = registry.encoders[name]
         if isinstance(config.source, VectorFile) or packaged(config):
             continue
@@ -162,9 +175,12 @@ def missing_data(data: str, cells: Iterable[PlannedCell]) -> list[str]:
     """The assets that the data folder lacks and that have no stand-in."""
     if not data:
         return ["all data"]
+    names: dict[str, None] = {}  # each once, in order
+    for cell in cells:
+        names[cell.task.asset] = None
+        for asset in assets_of(cell.method.encoder):
+            names[asset.name] = None
     places = Places(cache=Path(data), data_dir=Path(data))
-    names = {cell.task.asset: None for cell in cells}
-    names |= {a.name: None for cell in cells for a in assets_of(cell.method.encoder)}
     return [
         name for name in names if name not in WORD_VECTORS and not places.has_data(name)
     ]
@@ -173,39 +189,40 @@ def missing_data(data: str, cells: Iterable[PlannedCell]) -> list[str]:
 def rehearse(
     scratch: Scratch, cells: tuple[PlannedCell, ...]
 ) -> dict[PlannedCell, str]:
-    """Run all cells; those that could not be run with any number of rows, and why."""
+    """Run all cells. Returns those that failed with any number of rows, and why."""
     scratch.harness("reproduce", FIRST, "--profile", "papers")
-    left = scratch.failures(cells, FIRST)
-    aliased = [
-        cell for cell in left if base_name(cell.method.encoder.name) in scratch.aliases
-    ]
+    failures = scratch.failures(cells, FIRST)
+    aliased = []  # the profile does not name the encoders that these run under
+    for cell in failures:
+        if base_name(cell.method.encoder.name) in scratch.aliases:
+            aliased.append(cell)
     if aliased:
         scratch.run(aliased, FIRST)
-        left = scratch.failures(left, FIRST)
+        failures = scratch.failures(failures, FIRST)
     for limit in MORE:
-        if left:
-            scratch.run(left, limit)
-            left = scratch.failures(left, limit)
-    return left
+        if failures:
+            scratch.run(failures, limit)
+            failures = scratch.failures(failures, limit)
+    return failures
 
 
 def main() -> None:
     """Rehearse and write the record; status 1 if a cell could not be run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--folder", type=Path, help="an empty folder, which stays")
-    options, started = parser.parse_args(), perf_counter()
-    registry = load_registry()
-    cells, data = published_cells(registry), os.environ.get("HARNESS_DATA_DIR", "")
-    if missing := missing_data(data, cells):
-        print(
-            f"not rehearsed: HARNESS_DATA_DIR={data} lacks {', '.join(missing)}; harness fetch"
-        )
+    options = parser.parse_args()
+    start_time = perf_counter()
+    cells = published_cells(load_registry())
+    data = os.environ.get("HARNESS_DATA_DIR", "")
+    missing = missing_data(data, cells)
+    if missing:
+        names = ", ".join(missing)
+        print(f"not rehearsed: HARNESS_DATA_DIR={data} lacks {names}; harness fetch")
         return
     code = commit()
-    with TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary)
-        failed = rehearse(make_scratch(folder, Path(data), options.jobs, cells), cells)
+    with TemporaryDirectory() as folder:
+        scratch = make_scratch(Path(folder), Path(data), options.jobs, cells)
+        failed = rehearse(scratch, cells)
     reasons = {str(cell.address): why for cell, why in failed.items()}
     for cell, why in reasons.items():
         print(f"{cell}: {why}")
@@ -219,10 +236,11 @@ def main() -> None:
         failed=reasons,
     )
     write_sealed(RESULTS / REHEARSAL, asdict(record))
-    ran = f"{len(cells) - len(failed):,} of {len(cells):,} cells ran"
-    took = f"{perf_counter() - started:.0f} s"
-    print(f"{ran}, and with them {numbers:,} published numbers, in {took}")
-    sys.exit(bool(failed))
+    print(
+        f"{len(cells) - len(failed):,} of {len(cells):,} cells ran, and with them "
+        f"{numbers:,} published numbers, in {perf_counter() - start_time:.0f} s"
+    )
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
