@@ -1,9 +1,14 @@
-"""An answer to "why is my number another one?", in at most ten lines of a terminal."""
+"""The answer of `harness explain --mine`: why a reader's number differs from the published one.
+
+`harness.results.diagnosis` finds the explanations. Here they become at most ten lines of
+a terminal, or all lines in a verbose answer, or JSON.
+"""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.core.interfaces import Trained
@@ -24,7 +29,9 @@ from harness.results.settings import PublishedNumber, ReportedNumber, Setting
 ANSWER_WIDTH = 80  # columns
 ANSWER_LINES = 10  # of an answer that is not verbose
 ANSWER_INDENT = "   "
-FEW_COLUMNS = 3  # columns whose numbers are repeated; of more only the differences
+FEW_COLUMNS = 3  # up to which numbers are repeated; of more, only the differences are
+MOST_EFFECTS = 2  # of a choice that a title names
+LONGEST_ROW_ID = 30  # characters of a row's id that an answer shows
 
 
 def answer_lines(
@@ -38,93 +45,111 @@ def answer_lines(
     """The lines of an answer: the numbers, the row's note, and each explanation with its check.
 
     An answer has at most ten lines of 80 columns. A verbose one has all notes and
-    explanations, with their sources, in as many lines as they take. `search` is the
-    command that measures which choices give the first number, where the weights are at
-    hand.
+    explanations, with their sources, in as many lines as they take.
+
+    Args:
+        diagnosis: What is known of the difference.
+        causes: The lines of other programs that set a choice.
+        registry: Methods by name.
+        search: The command that measures which choices give the first number; empty
+            where the weights are not at hand.
+        verbose: Whether everything is shown.
     """
-    head = textwrap.wrap(
+    numbers = textwrap.wrap(
         _numbers_in_words(diagnosis.numbers),
         ANSWER_WIDTH,
         subsequent_indent=ANSWER_INDENT,
     )
-    notes = [f"note: {' '.join(diagnosis.notes)}"] if diagnosis.notes else []
+    note = f"note: {' '.join(diagnosis.notes)}" if diagnosis.notes else ""
     verdict = _verdict(diagnosis)
-    shown = (
-        *diagnosis.suggestions,
-        *(diagnosis.further_suggestions if verbose else ()),
-    )
+    suggestions = list(diagnosis.suggestions)
+    if verbose:
+        suggestions += diagnosis.further_suggestions
     explanations = [
         _explanation(number, suggestion, diagnosis, causes, registry, verbose=verbose)
-        for number, suggestion in enumerate(shown, start=1)
+        for number, suggestion in enumerate(suggestions, start=1)
     ]
-    measured = []
+    search_lines: list[str] = []
     if search and not diagnosis.nothing_is_wrong:
-        measured = _wrapped(
-            f"The weights are here; measured for sure: {search}", "", ANSWER_INDENT
-        )
+        hint = f"The weights are here; measured for sure: {search}"
+        search_lines = _wrapped(hint, "", ANSWER_INDENT)
+
     if verbose:
-        wrapped_notes = [
-            line for note in notes for line in textwrap.wrap(note, ANSWER_WIDTH)
-        ]
-        shown_lines = [line for part in explanations for line in part]
-        return [*head, *wrapped_notes, *verdict, *shown_lines, *measured]
-    closing = [*measured, "--verbose has all notes, explanations and sources."]
-    room = ANSWER_LINES - len(head) - len(verdict) - len(closing)
+        note_lines = textwrap.wrap(note, ANSWER_WIDTH)
+        explanation_lines: list[str] = []
+        for explanation in explanations:
+            explanation_lines += explanation.lines
+        return [*numbers, *note_lines, *verdict, *explanation_lines, *search_lines]
+
+    closing = [*search_lines, "--verbose has all notes, explanations and sources."]
+    lines_left = ANSWER_LINES - len(numbers) - len(verdict) - len(closing)
     # The explanations come whole if they can; a note has a line in any case.
-    lines_for_notes = max(1, room - sum(map(len, explanations)))
-    shown_notes = _first_lines(notes, lines_for_notes)
-    body = _fitting(explanations, room - len(shown_notes))
-    return [*head, *shown_notes, *verdict, *body, *closing]
+    wanted_lines = sum(len(explanation.lines) for explanation in explanations)
+    note_lines = _first_lines(note, max(1, lines_left - wanted_lines))
+    body = _fitting_lines(explanations, lines_left - len(note_lines))
+    return [*numbers, *note_lines, *verdict, *body, *closing]
 
 
-def _fitting(explanations: Sequence[Sequence[str]], room: int) -> list[str]:
-    """The explanations that have room; of the first that has none, its title and what to change."""
+@dataclass(frozen=True)
+class _Explanation:
+    """The lines of one explanation: its title, then its details, each a few lines."""
+
+    title: Sequence[str]
+    details: Sequence[Sequence[str]]
+
+    @property
+    def lines(self) -> list[str]:
+        """All of its lines."""
+        lines = list(self.title)
+        for detail in self.details:
+            lines += detail
+        return lines
+
+    @property
+    def short_lines(self) -> list[str]:
+        """Its title and its first detail, which says what makes the number."""
+        return _Explanation(self.title, self.details[:1]).lines
+
+
+def _fitting_lines(explanations: Sequence[_Explanation], lines_left: int) -> list[str]:
+    """The explanations that fit; the first that does not is shortened, and the last shown.
+
+    It is shortened to its title and what makes the number, or to its title.
+    """
     lines: list[str] = []
     for explanation in explanations:
-        title = [line for line in explanation if not line.startswith(ANSWER_INDENT * 2)]
-        change = _with_first_detail(title, explanation[len(title) :])
-        part = next(
-            (p for p in (explanation, change, title) if len(lines) + len(p) <= room), []
-        )
-        lines += part
-        if part is not explanation:
-            break
+        room = lines_left - len(lines)
+        if len(explanation.lines) <= room:
+            lines += explanation.lines
+            continue
+        if len(explanation.short_lines) <= room:
+            lines += explanation.short_lines
+        elif len(explanation.title) <= room:
+            lines += explanation.title
+        break
     return lines
-
-
-def _with_first_detail(title: Sequence[str], details: Sequence[str]) -> Sequence[str]:
-    """A title with the first of its details: the line that makes the number."""
-    further = (
-        i
-        for i, line in enumerate(details)
-        if i and not line.startswith(ANSWER_INDENT * 3)
-    )
-    return [*title, *details[: next(further, len(details))]]
 
 
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
     """`sbert.t1/sbert-nli-base: sts13 71.64 for 76.53 (-4.89)`, yours for the published one."""
     cell = numbers[0].cell
-    parts = []
+    row = f"{cell.table.id}/{cell.row.id}"
     if len(numbers) > FEW_COLUMNS:
-        gaps = ", ".join(f"{n.cell.column.id} {signed(n.gap)}" for n in numbers)
-        return f"{cell.table.id}/{cell.row.id}, yours minus the published: {gaps}"
+        gaps = [f"{number.cell.column.id} {signed(number.gap)}" for number in numbers]
+        return f"{row}, yours minus the published: {', '.join(gaps)}"
+    comparisons = []
     for number in numbers:
         fraction = " (taken as points)" if number.is_fraction else ""
-        parts.append(
+        comparisons.append(
             f"{number.cell.column.id} {number.points:.2f}{fraction} for {number.cell.value} "
             f"({signed(number.gap)})"
         )
-    return f"{cell.table.id}/{cell.row.id}, yours for the published: {', '.join(parts)}"
+    return f"{row}, yours for the published: {', '.join(comparisons)}"
 
 
-def _first_lines(notes: Sequence[str], count: int) -> list[str]:
-    """The beginning of the notes in so many lines."""
-    if not notes:
-        return []
-    return textwrap.wrap(
-        " ".join(notes), ANSWER_WIDTH, max_lines=count, placeholder=" ..."
-    )
+def _first_lines(note: str, count: int) -> list[str]:
+    """The beginning of a note in so many lines; none of an empty note."""
+    return textwrap.wrap(note, ANSWER_WIDTH, max_lines=count, placeholder=" ...")
 
 
 def _verdict(diagnosis: Diagnosis) -> list[str]:
@@ -132,7 +157,7 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.is_rounding:
         return ["Most likely nothing is wrong: rounding, or another processor."]
     if diagnosis.distant_spread is not None:
-        return [_outside_in_words(diagnosis.numbers, diagnosis.distant_spread)]
+        return [_distance_in_words(diagnosis.numbers, diagnosis.distant_spread)]
     if diagnosis.nothing_is_wrong:
         return ["Most likely nothing is wrong:"]
     if diagnosis.is_unknown:
@@ -142,14 +167,24 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
     return []
 
 
-def _outside_in_words(numbers: Sequence[ReportedNumber], spread: SeedSpread) -> str:
-    [number] = [n for n in numbers if n.cell.column.id == spread.cell.column.id]
+def _distance_in_words(numbers: Sequence[ReportedNumber], spread: SeedSpread) -> str:
+    """How far the reader's number is from the mean over seeds."""
+    number = _number_of_spread(numbers, spread)
     deviations = abs(spread.deviations(number.points))
     side = "below" if number.points < spread.mean else "above"
     return (
         f"No seed gives that: {number.cell.column.id} is {deviations:.0f} deviations {side} the "
         f"mean of {spread.seeds} seeds."
     )
+
+
+def _number_of_spread(
+    numbers: Sequence[ReportedNumber], spread: SeedSpread
+) -> ReportedNumber:
+    """The reader's number in the column whose seeds were measured."""
+    column = spread.cell.column.id
+    [number] = [number for number in numbers if number.cell.column.id == column]
+    return number
 
 
 def _explanation(
@@ -160,31 +195,37 @@ def _explanation(
     registry: Registry,
     *,
     verbose: bool,
-) -> list[str]:
-    """The lines of one explanation: what it is and how sure, what makes it, how to check it."""
+) -> _Explanation:
+    """One explanation: what it is and how sure, what makes the number, how to check it."""
     title = f"{number}. {_title(suggestion, diagnosis)} [{suggestion.certainty}]"
-    lines = _wrapped(title, "", ANSWER_INDENT)
     details = [*_change(suggestion, causes), *_check(suggestion, registry)]
     if verbose:
         details += _source(suggestion)
-    for detail in details:
-        lines += _wrapped(detail, ANSWER_INDENT * 2, ANSWER_INDENT * 3)
-    return lines
+    return _Explanation(
+        title=_wrapped(title, "", ANSWER_INDENT),
+        details=[
+            _wrapped(detail, ANSWER_INDENT * 2, ANSWER_INDENT * 3) for detail in details
+        ],
+    )
 
 
-def _wrapped(text: str, first: str, others: str) -> list[str]:
-    """A text in lines of 80 columns, whose words and ids stay whole."""
+def _wrapped(text: str, indent: str, further_indent: str) -> list[str]:
+    """A text in lines of 80 columns, whose words and ids stay whole.
+
+    The first line begins with `indent`, the others with `further_indent`.
+    """
     return textwrap.wrap(
         text,
         ANSWER_WIDTH,
-        initial_indent=first,
-        subsequent_indent=others,
+        initial_indent=indent,
+        subsequent_indent=further_indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
 
 
 def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
+    """What an explanation is: a known cause, another seed, or another choice."""
     if suggestion.cause is not None:
         return suggestion.cause.title
     if suggestion.spread is not None:
@@ -198,17 +239,22 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
             f"{changes}: {cell.value} in {_place(cell)}, which leaves "
             f"{suggestion.unexplained:.2f}"
         )
-    effects = sorted(suggestion.effects.items(), key=lambda item: -abs(item[1]))[:2]
-    words = ", ".join(f"{signed(effect)} on {encoder}" for encoder, effect in effects)
-    return f"{changes}: {words}"
+    effects = suggestion.effects
+    encoders = sorted(effects, key=lambda encoder: -abs(effects[encoder]))
+    largest_effects = [
+        f"{signed(effects[encoder])} on {encoder}"
+        for encoder in encoders[:MOST_EFFECTS]
+    ]
+    return f"{changes}: {', '.join(largest_effects)}"
 
 
-def _changes_in_words(changes: Mapping[str, str], asked: Setting) -> str:
-    """`aggregation wmean instead of all`."""
-    return ", ".join(
-        f"{name.replace('_', ' ')} {value} instead of {asked.choices.get(name, 'none')}"
-        for name, value in changes.items()
-    )
+def _changes_in_words(changes: Mapping[str, str], setting: Setting) -> str:
+    """The changes of a setting: `aggregation wmean instead of all`."""
+    words = []
+    for name, value in changes.items():
+        value_of_setting = setting.choices.get(name, "none")
+        words.append(f"{name.replace('_', ' ')} {value} instead of {value_of_setting}")
+    return ", ".join(words)
 
 
 def neighbours_in_words(
@@ -216,30 +262,26 @@ def neighbours_in_words(
 ) -> Iterator[str]:
     """Published numbers of one encoder that differ in one choice, each with that choice."""
     for changes, other in neighbours:
-        words = _changes_in_words(changes, number.setting)
-        yield f"{other.cell.value} with {words} ({_place(other.cell)})"
+        changes_in_words = _changes_in_words(changes, number.setting)
+        yield f"{other.cell.value} with {changes_in_words} ({_place(other.cell)})"
 
 
-LONGEST_ROW_ID = 30  # characters of a row's id that an answer shows
-
-
-def _place(printed: PublishedCell) -> str:
+def _place(cell: PublishedCell) -> str:
     """The published table in which a number is printed, and its row where the id is short."""
-    is_short = len(printed.row.id) <= LONGEST_ROW_ID
-    return f"{printed.table.id}/{printed.row.id}" if is_short else printed.table.id
+    if len(cell.row.id) > LONGEST_ROW_ID:
+        return cell.table.id
+    return f"{cell.table.id}/{cell.row.id}"
 
 
 def _spread_in_words(spread: SeedSpread, numbers: Sequence[ReportedNumber]) -> str:
     """Where the reader's number and the published one are among the seeds."""
-    [number] = [n for n in numbers if n.cell.column.id == spread.cell.column.id]
-    mine, theirs = (
-        spread.deviations(number.points),
-        spread.deviations(number.cell.score),
-    )
+    number = _number_of_spread(numbers, spread)
+    deviations_of_reader = spread.deviations(number.points)
+    deviations_of_paper = spread.deviations(number.cell.score)
     return (
         f"Another seed: {spread.seeds} trainings gave {spread.mean:.2f} ± {spread.sd:.2f} "
-        f"({spread.cell.table.id}); yours is {mine:+.1f} deviations from it, the paper's "
-        f"{theirs:+.1f}"
+        f"({spread.cell.table.id}); yours is {deviations_of_reader:+.1f} deviations from it, "
+        f"the paper's {deviations_of_paper:+.1f}"
     )
 
 
@@ -248,7 +290,8 @@ def _change(suggestion: Suggestion, causes: Causes) -> Iterator[str]:
     if suggestion.cause is not None:
         yield f"change: {suggestion.cause.change}"
     for name, value in suggestion.changes.items():
-        if line := causes.line(name, value):
+        line = causes.line(name, value)
+        if line:
             yield f"made by: {line}"
             return
 
@@ -272,11 +315,11 @@ def _source(suggestion: Suggestion) -> Iterator[str]:
     """The table or the public thread that the explanation rests on."""
     if suggestion.cause is not None:
         yield f"source: {suggestion.cause.source}"
-    printed = suggestion.published_cell or (
-        suggestion.spread.cell if suggestion.spread else None
-    )
-    if printed is not None:
-        yield f"source: {printed.place} ({printed.source})"
+    cell = suggestion.published_cell
+    if cell is None and suggestion.spread is not None:
+        cell = suggestion.spread.cell
+    if cell is not None:
+        yield f"source: {cell.place} ({cell.source})"
 
 
 def diagnosis_facts(
@@ -285,18 +328,16 @@ def diagnosis_facts(
     """The answer as JSON: the numbers, the notes, and every explanation with its evidence."""
     explanations = []
     for suggestion in (*diagnosis.suggestions, *diagnosis.further_suggestions):
-        printed = suggestion.published_cell
+        cell = suggestion.published_cell
+        details = [*_change(suggestion, causes), *_check(suggestion, registry)]
         explanations.append(
             {
                 "about": list(suggestion.about),
                 "certainty": suggestion.certainty,
                 "explanation": _title(suggestion, diagnosis),
                 "leaves": suggestion.unexplained,
-                "printed": printed.id if printed is not None else None,
-                "details": [
-                    *_change(suggestion, causes),
-                    *_check(suggestion, registry),
-                ],
+                "printed": None if cell is None else cell.id,
+                "details": details,
                 "sources": [*_source(suggestion)],
             }
         )
