@@ -1,6 +1,8 @@
 """The leaderboard: every method of every encoder on the seven STS tasks, then other sections.
 
-A `Board` is one of its tables, for the Markdown here and for the page of results alike.
+A `Board` is one of its tables: the page of results shows the same boards in HTML. Boards
+are made first, then come their Markdown, the notes above them, and the two kinds of
+pages: the leaderboard, and a page for each encoder.
 """
 
 from __future__ import annotations
@@ -29,20 +31,21 @@ from harness.results.scorings import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.verdict import CellState
 
 # The headings of chapters of the leaderboard.
-BESIDE = "Published beside measured"
-SOME_TASKS = "On some tasks only"
-UNMEASURED = "Published tables without a measured number"
-# The headings of the sections apart from the seven tasks; `texts.toml` has what to know
-# of some.
+PUBLISHED_HEADING = "Published beside measured"
+SOME_TASKS_HEADING = "On some tasks only"
+UNMEASURED_HEADING = "Published tables without a measured number"
+# The headings of the sections apart from the seven tasks; `texts.toml` has introductions
+# to some of them.
 SECTIONS: Mapping[Section, str] = {
     "other": "Other tasks",
     "transfer": "Transfer (accuracy)",
     "embedded": "Embedded tasks",
 }
-Sizes = Mapping[str, EncoderSize]
-COST = "ms / sentence"
+COST_HEADING = "ms / sentence"
 NOT_TIMED = "not timed"
-SHARED_MACHINE = " ‡"  # the mark of a cost that other processes may have raised
+SHARED_MACHINE_MARK = " ‡"  # of a cost that other processes may have raised
+
+Sizes = Mapping[str, EncoderSize]  # by the name of the encoder
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,12 @@ class Board:
     """A table of methods by tasks: in groups by the size of the encoder, in each best first.
 
     Attributes:
-        about: What to know of its tasks.
-        coverage: Which shares of the words have a vector.
+        id: The name of its scoring or section.
+        title: Its heading.
+        about: An introduction to its tasks; empty where none is needed.
+        coverage: Which shares of the words have a vector; empty where all have.
+        columns: Its columns, without that of the methods.
+        rows: Each method with a value for each column.
         size_of_row: The size of the encoder of each method.
         legend_cells: Method and task of the measured cells whose scores `about` names.
     """
@@ -78,34 +85,38 @@ class Board:
     def cells(self) -> list[CellName]:
         """Method and task of each measured cell that it shows."""
         tasks = [column.task for column in self.columns if column.task]
-        shown = [(method, task) for method, _ in self.rows for task in tasks]
-        return [*shown, *self.legend_cells]
+        cells = [(method, task) for method, _ in self.rows for task in tasks]
+        return [*cells, *self.legend_cells]
+
+
+# Boards
 
 
 def sts_board(
     results: Results, methods: Sequence[str], scoring: Scoring, sizes: Sizes
 ) -> Board | None:
     """The seven tasks and their average; None where no method has any of them."""
-    measured = []
+    rows = []
     for method in methods:
         values = scorings.seven_values(results, method, scoring)
         if any(value.mean is not None for value in values):
-            measured.append((method, values))
-    if not measured:
+            rows.append((method, values))
+    if not rows:
         return None
+    rows = _largest_first(scorings.best_first(rows, column=-1), sizes)
     tasks = scoring.tasks_by_label
     columns = [
         BoardColumn(heading, task, scoring.path) for heading, task in tasks.items()
     ]
-    rows = largest_first(scorings.best_first(measured, column=-1), sizes)
+    columns.append(BoardColumn("Avg."))
     return Board(
         id=scoring.id,
-        title=title_of(scoring),
+        title=_scoring_title(scoring),
         about="",
         coverage=coverage_notes(results, [method for method, _ in rows], tasks),
-        columns=[*columns, BoardColumn("Avg.")],
+        columns=columns,
         rows=rows,
-        size_of_row=sizes_of_rows(rows, sizes),
+        size_of_row=_sizes_of_rows(rows, sizes),
     )
 
 
@@ -123,8 +134,8 @@ def section_board(
         return None
     if name != "other":
         rows = scorings.best_first(rows, column=0)
-    rows = largest_first(rows, sizes)
-    about = [texts()[name]] if name in texts() else []
+    rows = _largest_first(rows, sizes)
+    introduction = [texts()[name]] if name in texts() else []
     legend_cells = []
     board_columns = []
     for task, column in columns:
@@ -132,39 +143,35 @@ def section_board(
         board_columns.append(BoardColumn(column.heading, task.name, path))
         method = _method_of_legend(results, task, column)
         if method is not None:
-            about.append(_legend(results, method, task, column))
+            introduction.append(_legend(results, method, task, column))
             legend_cells.append((method, task.name))
     tasks = {column.heading: task.name for task, column in columns}
     return Board(
         id=name,
         title=SECTIONS[name],
-        about=" ".join(about),
+        about=" ".join(introduction),
         coverage=coverage_notes(results, [method for method, _ in rows], tasks),
         columns=board_columns,
         rows=rows,
-        size_of_row=sizes_of_rows(rows, sizes),
+        size_of_row=_sizes_of_rows(rows, sizes),
         legend_cells=legend_cells,
     )
 
 
-def largest_first(
+def _largest_first(
     rows: Sequence[scorings.MethodRow], sizes: Sizes
 ) -> list[scorings.MethodRow]:
     """Rows in the groups of their encoders' sizes; within a group they keep their order."""
-    order = [*EncoderSize]
-    return sorted(rows, key=lambda row: order.index(size_of_method(row[0], sizes)))
+    size_of_row = _sizes_of_rows(rows, sizes)
+    sizes_in_order = list(EncoderSize)
+    return sorted(rows, key=lambda row: sizes_in_order.index(size_of_row[row[0]]))
 
 
-def sizes_of_rows(
+def _sizes_of_rows(
     rows: Sequence[scorings.MethodRow], sizes: Sizes
 ) -> Mapping[str, EncoderSize]:
     """The size of the encoder of each method."""
-    return {method: size_of_method(method, sizes) for method, _ in rows}
-
-
-def size_of_method(method: str, sizes: Sizes) -> EncoderSize:
-    """The size of a method's encoder."""
-    return sizes[base_name(method.partition(".")[0])]
+    return {method: sizes[base_name(method.partition(".")[0])] for method, _ in rows}
 
 
 def _method_of_legend(
@@ -192,7 +199,7 @@ def _legend(
     return column.legend.format(**values)
 
 
-def title_of(scoring: Scoring) -> str:
+def _scoring_title(scoring: Scoring) -> str:
     """The heading of a table: `` Spearman, `all`, SentEval text ``."""
     text = "SentEval text" if scoring.text == "senteval" else "raw text"
     return f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
@@ -206,7 +213,7 @@ def records_of_boards(boards: Iterable[Board], results: Results) -> Results:
 # A board in Markdown
 
 
-def label(method: str) -> str:
+def method_label(method: str) -> str:
     """The method's id, marked where it was fitted on what is scored."""
     return f"`{method}` †" if is_transductive(method) else f"`{method}`"
 
@@ -217,27 +224,28 @@ def board_parts(
     tied: Collection[str] = (),
     costs: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """A board under its heading, with what to know of it.
+    """A board under its heading, with its introduction and its note on coverage.
 
     Args:
         board: The board.
         heading: The heading in Markdown, with `{}` for the board's title.
         tied: Methods that are not distinguishable from the row above.
-        costs: The cost of each method, for a last column; none without it.
+        costs: The cost of each method, for a last column; None: there is no such column.
     """
     head = ["method", *(column.heading for column in board.columns)]
     if costs is not None:
-        head.append(COST)
+        head.append(COST_HEADING)
     rows: list[list[object]] = []
-    is_mixed = len({*board.size_of_row.values()}) > 1
-    group = None
+    has_several_sizes = len(set(board.size_of_row.values())) > 1
+    size_of_row_above = None
     for method, values in board.rows:
         size = board.size_of_row[method]
-        if is_mixed and size is not group:
-            rows.append([f"*{size.heading}*", *[""] * (len(head) - 1)])
-        group = size
-        name = f"{label(method)} ≈" if method in tied else label(method)
-        row = [name, *values]
+        if has_several_sizes and size is not size_of_row_above:
+            empty_cells = [""] * (len(head) - 1)
+            rows.append([f"*{size.heading}*", *empty_cells])
+        size_of_row_above = size
+        label = method_label(method)
+        row: list[object] = [f"{label} ≈" if method in tied else label, *values]
         if costs is not None:
             row.append(costs[method])
         rows.append(row)
@@ -247,7 +255,7 @@ def board_parts(
         table(head, rows),
         board.coverage,
     ]
-    return list(filter(None, parts))
+    return [part for part in parts if part]
 
 
 def timed_parts(
@@ -255,12 +263,21 @@ def timed_parts(
 ) -> list[str]:
     """A board of the seven tasks with costs, and the rows that are not distinguishable.
 
-    `comparisons` were stored for the board; those of other averages are not shown.
+    Args:
+        board: The board, whose last column is the average.
+        results: The records, which have the costs.
+        scoring: The scoring of the board.
+        comparisons: The comparisons of neighbouring rows that were stored for the board.
+            They are shown if they were made with its averages.
     """
-    averages = {
-        method: row[-1].mean for method, row in board.rows if row[-1].mean is not None
+    averages: dict[str, float] = {}
+    for method, values in board.rows:
+        average = values[-1].mean
+        if average is not None:
+            averages[method] = average
+    costs = {
+        method: cost_in_words(results, method, scoring) for method, _ in board.rows
     }
-    costs = {method: cost_of(results, method, scoring) for method, _ in board.rows}
     heading = "**{}**"
     if comparisons is not None and comparisons.hold_for(averages):
         note = "compared-over-seeds" if comparisons.over_seeds else "compared-seed-0"
@@ -272,15 +289,16 @@ def timed_parts(
     return parts
 
 
-def cost_of(results: Results, method: str, scoring: Scoring) -> str:
-    """Milliseconds a sentence with two digits, or why there are none."""
+def cost_in_words(results: Results, method: str, scoring: Scoring) -> str:
+    """Milliseconds a sentence with two significant digits, or why there are none."""
     cost = milliseconds(results, method, scoring)
     if cost is None:
         tasks = scoring.tasks_by_label.values()
         is_measured = any((method, task) in results.by_cell for task in tasks)
         return NOT_TIMED if is_measured else CellState.NOT_RUN
     decimals = max(0, 1 - math.floor(math.log10(cost)))
-    mark = SHARED_MACHINE if shared_the_machine(results, method, scoring) else ""
+    is_shared = shared_the_machine(results, method, scoring)
+    mark = SHARED_MACHINE_MARK if is_shared else ""
     return f"{cost:.{decimals}f}{mark}"
 
 
@@ -291,18 +309,20 @@ def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
     """Which methods were measured here, if others are packaged, and which by plug-ins."""
     notes = []
     if results.packaged:
-        own = [f"`{method}`" for method in methods if method not in results.packaged]
-        measured = ", ".join(own) or "none"
-        notes.append(
-            f"Measured here, at least in part: {measured}. All others come with the harness."
-        )
-    by_plugin = _methods_by_plugin(results, methods)
-    if by_plugin:
-        named = [
-            f"{escape(name)} ({', '.join(group)})" for name, group in by_plugin.items()
+        measured_here = [
+            f"`{method}`" for method in methods if method not in results.packaged
         ]
+        names = ", ".join(measured_here) or "none"
         notes.append(
-            f"By plug-ins, which do not come with the harness: {'; '.join(named)}."
+            f"Measured here, at least in part: {names}. All others come with the harness."
+        )
+    plugins = [
+        f"{escape(plugin)} ({', '.join(labels)})"
+        for plugin, labels in _methods_by_plugin(results, methods).items()
+    ]
+    if plugins:
+        notes.append(
+            f"By plug-ins, which do not come with the harness: {'; '.join(plugins)}."
         )
     return notes
 
@@ -310,26 +330,28 @@ def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
 def _methods_by_plugin(
     results: Results, methods: Collection[str]
 ) -> Mapping[str, Iterable[str]]:
-    """The methods that were measured by each plug-in, as code."""
-    by_plugin: dict[str, dict[str, None]] = {}
-    shown = {*methods}
+    """The methods that were measured by each plug-in, as code, each once."""
+    methods_by_plugin: dict[str, dict[str, None]] = {}
+    shown_methods = set(methods)
     for (method, _), records in results.by_cell.items():
-        if method in shown:
-            for name, version in records[0].facts.get("plugins", {}).items():
-                by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = (
-                    None
-                )
-    return by_plugin
+        if method not in shown_methods:
+            continue
+        for name, version in records[0].facts.get("plugins", {}).items():
+            plugin = f"{name} {version}".strip()
+            methods_by_plugin.setdefault(plugin, {})[f"`{method}`"] = None
+    return methods_by_plugin
 
 
 def method_notes(registry: Registry, methods: Sequence[str]) -> list[str]:
     """The notes of methods, such as a deviation from the paper; methods with one note share it."""
-    names: dict[str, list[str]] = {}
+    names_by_note: dict[str, list[str]] = {}
     for name in methods:
         method = compose_method(name, registry)
         if method is not None and method.note:
-            names.setdefault(method.note, []).append(f"`{name}`")
-    return [f"{', '.join(group)}: {escape(note)}." for note, group in names.items()]
+            names_by_note.setdefault(method.note, []).append(f"`{name}`")
+    return [
+        f"{', '.join(names)}: {escape(note)}." for note, names in names_by_note.items()
+    ]
 
 
 def _weights_note(
@@ -340,10 +362,10 @@ def _weights_note(
     if config is None:
         return "Weights: by hand, unpinned."
     records: list[Record] = []
-    shown = {*methods}
-    for (method, _), measured in results.by_cell.items():
-        if method in shown:
-            records += measured
+    encoder_methods = set(methods)
+    for (method, _), cell_records in results.by_cell.items():
+        if method in encoder_methods:
+            records += cell_records
     origin = origin_in_words(origin_of_encoder(config, records))
     return (
         f"Weights: {escape(origin)}. Trained on: {escape(config.trained_on)}. "
@@ -374,51 +396,61 @@ def leaderboard(
             table.
     """
     sizes = sizes_of_encoders(results, registry)
-    contents = [f"* {link_to(BESIDE)}"]
-    parts = [f"## {BESIDE}", counts, texts()["papers"], "## How to read the tables"]
-    parts += [
+    boards: list[Board] = []
+    contents = [f"* {link_to(PUBLISHED_HEADING)}"]
+    parts = [
+        f"## {PUBLISHED_HEADING}",
+        counts,
+        texts()["papers"],
+        "## How to read the tables",
         texts()["how-to-read"],
         texts()["cost"],
         *origin_notes(results, results.methods),
     ]
-    boards: list[Board] = []
-    complete = scorings.complete_encoders(results)
-    for size, encoders in in_groups(complete, sizes).items():
-        contents.append(
-            f"* {link_to(size.heading)}: {', '.join(map(link_to, encoders))}"
-        )
+    # The encoders that were measured on all seven tasks, with their methods.
+    complete_encoders = scorings.complete_encoders(results)
+    for size, encoders in in_groups(complete_encoders, sizes).items():
+        links = ", ".join(link_to(encoder) for encoder in encoders)
+        contents.append(f"* {link_to(size.heading)}: {links}")
         parts.append(f"## {size.heading}")
         for encoder in encoders:
-            shown = sts_boards(results, complete[encoder], sizes)
-            boards += shown.values()
-            parts += encoder_parts(
-                encoder, complete[encoder], shown, results, registry, comparisons
+            methods = complete_encoders[encoder]
+            encoder_boards = _sts_boards(results, methods, sizes)
+            boards += encoder_boards.values()
+            parts += _encoder_parts(
+                encoder, methods, encoder_boards, results, registry, comparisons
             )
-    others = [
-        method for method in results.methods if method.partition(".")[0] not in complete
+
+    other_methods = [
+        method
+        for method in results.methods
+        if method.partition(".")[0] not in complete_encoders
     ]
-    incomplete = sts_board(results, others, SIMCSE, sizes)
-    if incomplete is not None:
-        boards.append(incomplete)
-        contents.append(f"* {link_to(SOME_TASKS)}")
-        parts.append(f"## {SOME_TASKS}")
-        parts += timed_parts(incomplete, results, SIMCSE, comparisons=None)
-    for section in ("transfer", "embedded"):
+    incomplete_board = sts_board(results, other_methods, SIMCSE, sizes)
+    if incomplete_board is not None:
+        boards.append(incomplete_board)
+        contents.append(f"* {link_to(SOME_TASKS_HEADING)}")
+        parts.append(f"## {SOME_TASKS_HEADING}")
+        parts += timed_parts(incomplete_board, results, SIMCSE, comparisons=None)
+
+    sections: tuple[Section, ...] = ("transfer", "embedded")
+    for section in sections:
         board = section_board(section, results, registry, results.methods, sizes)
         if board is not None:
             boards.append(board)
             contents.append(f"* {link_to(board.title)}")
             parts += board_parts(board, "## {}")
     if unmeasured:
-        contents.append(f"* {link_to(UNMEASURED)}")
-        parts += [f"## {UNMEASURED}", unmeasured]
-    records = records_of_boards(boards, results)
+        contents.append(f"* {link_to(UNMEASURED_HEADING)}")
+        parts += [f"## {UNMEASURED_HEADING}", unmeasured]
     return Page(
-        title="Leaderboard", parts=["\n".join(contents), *parts], records=records
+        title="Leaderboard",
+        parts=["\n".join(contents), *parts],
+        records=records_of_boards(boards, results),
     )
 
 
-def sts_boards(
+def _sts_boards(
     results: Results, methods: Sequence[str], sizes: Sizes
 ) -> Mapping[Scoring, Board]:
     """The tables of the seven tasks that a complete encoder has on the leaderboard."""
@@ -430,7 +462,7 @@ def sts_boards(
     return boards
 
 
-def encoder_parts(
+def _encoder_parts(
     encoder: str,
     methods: Sequence[str],
     boards: Mapping[Scoring, Board],
@@ -445,8 +477,8 @@ def encoder_parts(
     ]
     parts += method_notes(registry, methods)
     for scoring, board in boards.items():
-        stored = comparisons.get(f"{encoder}.{scoring.id}")
-        parts += timed_parts(board, results, scoring, stored)
+        board_comparisons = comparisons.get(f"{encoder}.{scoring.id}")
+        parts += timed_parts(board, results, scoring, board_comparisons)
     return parts
 
 
@@ -455,15 +487,17 @@ def encoder_page(
     registry: Registry,
     encoder: str,
     methods: Sequence[str],
-    sizes: Mapping[str, EncoderSize],
+    sizes: Sizes,
 ) -> Page:
     """Every protocol of one encoder, then the other sections; `sizes` are of all encoders."""
     parts = [texts()["how-to-read"], *origin_notes(results, methods)]
     parts += method_notes(registry, methods)
-    candidates = [sts_board(results, methods, scoring, sizes) for scoring in SCORINGS]
+    boards_or_none = [
+        sts_board(results, methods, scoring, sizes) for scoring in SCORINGS
+    ]
     for section in SECTIONS:
-        candidates.append(section_board(section, results, registry, methods, sizes))
-    boards = [board for board in candidates if board is not None]
+        boards_or_none.append(section_board(section, results, registry, methods, sizes))
+    boards = [board for board in boards_or_none if board is not None]
     for board in boards:
         parts += board_parts(board, "## {}")
     return Page(title=encoder, parts=parts, records=records_of_boards(boards, results))

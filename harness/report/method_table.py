@@ -18,7 +18,7 @@ from harness.core.scores import ScorePath
 from harness.core.types import AGGREGATIONS, Record, Task, is_transductive
 from harness.registry import Registry
 from harness.report.latex import latex_comment, latex_escape, latex_line, latex_table
-from harness.report.leaderboard import label
+from harness.report.leaderboard import method_label
 from harness.report.markdown import MISSING_NUMBER, escape, table
 from harness.report.paper_tables import DAGGER, printed_number
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
@@ -266,7 +266,7 @@ class MethodTable:
             cells = [
                 self.cell(heading, method, escape, "**{}**") for heading in self.columns
             ]
-            rows.append([label(method), *cells])
+            rows.append([method_label(method), *cells])
         for row in self._published_rows():
             rows.append([escape(row.name), *row.cells])
         caption = escape(" ".join(self.caption()))
@@ -281,7 +281,9 @@ class MethodTable:
                 self.cell(heading, method, latex_escape, bold)
                 for heading in self.columns
             ]
-            measured_lines.append(latex_line([latex_escape(label(method)), *cells]))
+            measured_lines.append(
+                latex_line([latex_escape(method_label(method)), *cells])
+            )
         groups = [measured_lines]
         published_lines = [
             latex_line([latex_escape(row.name), *row.cells])

@@ -19,7 +19,7 @@ from harness.report import drawing, figures
 from harness.report.build import stale_files, write_files
 from harness.report.drawing import Figure, Panel, Series, known_looks, looks_of
 from harness.report.figures import picture, post_processing
-from harness.report.leaderboard import cost_of
+from harness.report.leaderboard import cost_in_words
 from harness.results.costs import milliseconds
 from harness.results.folder import ResultsFolder
 from harness.results.records import Store
@@ -123,18 +123,18 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
         timed("e.mean", "qnli", 50.0, 50.0, 1),  # no column of the table
     )
     assert milliseconds(measured, "e.mean", SIMCSE) == pytest.approx(1000 * 4 / 1000)
-    assert cost_of(measured, "e.mean", SIMCSE) == "4.0"
-    assert cost_of(measured, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
+    assert cost_in_words(measured, "e.mean", SIMCSE) == "4.0"
+    assert cost_in_words(measured, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
     one, *others = seven("e.mean")
     beside = replace(one, facts={**one.facts, "workers": 2})
-    assert cost_of(results_of(beside, *others), "e.mean", SIMCSE) == "4.0 ‡"
+    assert cost_in_words(results_of(beside, *others), "e.mean", SIMCSE) == "4.0 ‡"
 
 
 @pytest.mark.parametrize("hole", ["encode", "apply", "sentences"])
 def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     whole = results_of(*seven("e.mean")[1:], seven("e.mean", **{hole: None})[0])
     stopped = results_of(*seven("e.mean", encode=0.0, apply=0.0))
-    assert {cost_of(one, "e.mean", SIMCSE) for one in (whole, stopped)} == {"not timed"}
+    assert {cost_in_words(one, "e.mean", SIMCSE) for one in (whole, stopped)} == {"not timed"}
 
 
 # Pictures
