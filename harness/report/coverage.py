@@ -1,16 +1,19 @@
-"""How many tokens have a word vector, in the words of tables."""
+"""The coverage of word vectors, as tables say it: how many tokens have a vector."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.core.types import Record
 from harness.results.index import Results, methods_by_encoder
 from harness.results.reproduction import LOW_COVERAGE, coverage
 
 
 def percentage(share: float) -> str:
-    """A share as people read it; only the whole is 100 %."""
-    return "over 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+    """A share in whole percent; only a share of 1 is 100 %."""
+    if 0.995 <= share < 1:
+        return "over 99 %"
+    return f"{100 * share:.0f} %"
 
 
 def coverage_note(shares: Mapping[str, float]) -> str:
@@ -26,14 +29,15 @@ def coverage_note(shares: Mapping[str, float]) -> str:
     """
     if not shares:
         return ""
-    lowest = min(shares, key=shares.__getitem__)
-    highest = max(shares, key=shares.__getitem__)
-    if shares[lowest] == 1:
+    heading_of_lowest = min(shares, key=shares.__getitem__)
+    lowest, highest = shares[heading_of_lowest], max(shares.values())
+    if lowest == 1:
         return ""
-    low, high = percentage(shares[lowest]), percentage(shares[highest])
-    span = low if low == high else f"{low} ({lowest}) to {high}"
-    note = f"{span} of the tokens have a vector"
-    if shares[lowest] < LOW_COVERAGE:
+    share_range = percentage(lowest)
+    if percentage(lowest) != percentage(highest):
+        share_range += f" ({heading_of_lowest}) to {percentage(highest)}"
+    note = f"{share_range} of the tokens have a vector"
+    if lowest < LOW_COVERAGE:
         note += ": a score is of what is left of the sentences"
     return note
 
@@ -52,15 +56,13 @@ def coverage_notes(
     for encoder, encoder_methods in methods_by_encoder(methods).items():
         shares: dict[str, float] = {}
         for heading, task in tasks.items():
-            records = [
-                record
-                for method in encoder_methods
-                for record in results.records(method, task)
-            ]
+            records: list[Record] = []
+            for method in encoder_methods:
+                records += results.records(method, task)
             share = coverage(records)
             if share is not None:
                 shares[heading] = share
         note = coverage_note(shares)
         if note:
             notes.append(f"`{encoder}`: {note}")
-    return "; ".join(notes) + "." if notes else ""
+    return f"{'; '.join(notes)}." if notes else ""

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
 GREY, GREEN, RED = "#8b949e", "#12a150", "#e5484d"
-SPARE_PREFIX = "spare "  # what the looks begin with that any further kind takes
+SHADE_ALPHAS = (0.30, 0.20, 0.12)  # of the bands, from the innermost
+SPARE_PREFIX = (
+    "spare "  # the beginning of the names of looks for kinds that are not listed
+)
 
-# Places on the figure, in points: two decimals are finer than any screen.
+# Coordinates on the figure, in points: two decimals are finer than any screen.
 COORDINATES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 LONG_FRACTION = re.compile(r"(\d\.\d\d)\d+")
 
@@ -39,12 +42,13 @@ class Figure:
     """Title, caption and size of a picture, read from `figures.toml`.
 
     Attributes:
-        about: What it shows, for those who do not see it.
+        title: Its title.
+        about: A description for those who do not see it.
         notes: Lines below the title.
-        inches: Its height without rows, and for each row of its panel; 0 is the usual
-            height.
+        inches: The height of a picture without rows, and what each row of its panel adds;
+            two zeros are the usual height.
         heights: The relative heights of its panels.
-        sides: The shares of the width at which its panels begin and end.
+        sides: The left and the right edge of its panels, as shares of the width.
     """
 
     title: str
@@ -71,9 +75,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """What a panel plots.
+    """The content of a panel.
 
     Attributes:
+        series: Its points.
         axes: What Matplotlib's `Axes.set` takes.
         joined: Whether the points of a series are joined by a line.
         guides: Thin lines, each by its x and y.
@@ -97,7 +102,7 @@ def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
     import matplotlib
 
     with matplotlib.rc_context(fname=Path(__file__).with_suffix(".mplstyle")):
-        drawn, axes = laid_out(figure, panels)
+        picture, axes = laid_out(figure, panels)
         hints = _draw(axes, panels)
         metadata = {
             "Title": figure.title,
@@ -106,18 +111,19 @@ def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
             "Creator": None,
         }
         buffer = io.StringIO()
-        drawn.savefig(buffer, format="svg", metadata=metadata)
-    text = COORDINATES.sub(
-        lambda place: LONG_FRACTION.sub(r"\1", place[0]), buffer.getvalue()
-    )
-    rules = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
-    text = text.replace("</style>", f"{rules}</style>", 1)
-    for name, hint in hints.items():
-        group = f'<g id="{name}">'
-        text = text.replace(
-            group, f"{group}<title>{html.escape(hint, quote=False)}</title>", 1
-        )
+        picture.savefig(buffer, format="svg", metadata=metadata)
+    text = COORDINATES.sub(_with_two_decimals, buffer.getvalue())
+    style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
+    text = text.replace("</style>", f"{style}</style>", 1)
+    for gid, hint in hints.items():
+        group = f'<g id="{gid}">'
+        title = f"<title>{html.escape(hint, quote=False)}</title>"
+        text = text.replace(group, f"{group}{title}", 1)
     return text
+
+
+def _with_two_decimals(coordinates: re.Match[str]) -> str:
+    return LONG_FRACTION.sub(r"\1", coordinates[0])
 
 
 def laid_out(
@@ -126,45 +132,55 @@ def laid_out(
     """Empty panels below the title and the notes; the edges around them are as wide in all."""
     from matplotlib.figure import Figure as MatplotlibFigure
 
-    drawn = MatplotlibFigure()
-    left = drawn.subplotpars.left
-    usual_height = drawn.get_figheight()
-    height, height_of_row = figure.inches
-    drawn.set_figheight(height + height_of_row * len(panels[0].rows) or usual_height)
-    # Shares of the height are of the usual one.
-    scale = usual_height / drawn.get_figheight()
-    drawn.suptitle(figure.title, x=left, y=1 - 0.02 * scale, horizontalalignment="left")
+    picture = MatplotlibFigure()
+    left = picture.subplotpars.left
+    usual_height = picture.get_figheight()
+    height_without_rows, height_of_row = figure.inches
+    height = height_without_rows + height_of_row * len(panels[0].rows)
+    picture.set_figheight(height or usual_height)
+    # The shares of the height below are of the usual height.
+    scale = usual_height / picture.get_figheight()
+    title_y = 1 - 0.02 * scale
+    picture.suptitle(figure.title, x=left, y=title_y, horizontalalignment="left")
     notes = "\n".join(figure.notes)
-    drawn.text(left, 1 - 0.065 * scale, notes, color="#59636e", verticalalignment="top")
-    drawn.subplots_adjust(
-        bottom=drawn.subplotpars.bottom * scale,
+    notes_y = 1 - 0.065 * scale
+    picture.text(left, notes_y, notes, color="#59636e", verticalalignment="top")
+    picture.subplots_adjust(
+        bottom=picture.subplotpars.bottom * scale,
         top=1 - (0.07 + 0.075 * len(figure.notes)) * scale,
     )
-    drawn.subplots_adjust(left=figure.sides[0], right=figure.sides[1])
-    axes = drawn.subplots(len(panels), height_ratios=figure.heights, squeeze=False)
-    return drawn, list(axes.flat)
+    left_edge, right_edge = figure.sides
+    picture.subplots_adjust(left=left_edge, right=right_edge)
+    axes = picture.subplots(len(panels), height_ratios=figure.heights, squeeze=False)
+    return picture, list(axes.flat)
 
 
 def _draw(all_axes: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
     """Draw the panels in their order; returns the hint of each element by its gid."""
-    kinds = [
-        series.kind for panel in panels for series in panel.series if not series.color
-    ]
+    kinds: list[str] = []
+    for panel in panels:
+        kinds += [series.kind for series in panel.series if not series.color]
     looks = looks_of(kinds)
     hints: dict[str, str] = {}
     for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
         _draw_ground(axes, panel)
+        line_style = "-" if panel.joined else ""
+        marker_size = 6.5 if panel.joined or panel.rows else None
         for index, series in enumerate(panel.series):
             gid = f"points-{number}-{index}"
             hints[gid] = series.hint
-            look = (
-                {"color": series.color, "marker": "o"}
-                if series.color
-                else looks[series.kind]
+            look: Mapping[str, Any] = {"color": series.color, "marker": "o"}
+            if not series.color:
+                look = looks[series.kind]
+            axes.plot(
+                series.x,
+                series.y,
+                gid=gid,
+                linestyle=line_style,
+                markersize=marker_size,
+                zorder=3,
+                **look,
             )
-            line = "-" if panel.joined else ""
-            size = 6.5 if panel.joined or panel.rows else None
-            axes.plot(series.x, series.y, gid=gid, ls=line, ms=size, zorder=3, **look)
         axes.set(**panel.axes)
         if axes.get_xscale() == "linear" and "xticks" not in panel.axes:
             axes.locator_params("x", integer=True)
@@ -182,7 +198,7 @@ def _draw_legend(axes: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], ls="", label=kind, **look) for kind, look in looks.items()
+        Line2D([], [], linestyle="", label=kind, **look) for kind, look in looks.items()
     ]
     columns = min(7, len(looks))
     axes.legend(
@@ -193,9 +209,9 @@ def _draw_legend(axes: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
 def _draw_ground(axes: Axes, panel: Panel) -> None:
     """Draw the background of a panel: its guides, its shades and the names of its rows."""
     for x, y in panel.guides:
-        axes.plot(x, y, marker="", color=GREY, lw=0.8, alpha=0.6, zorder=1)
-    for bound, alpha in zip(panel.shades, (0.30, 0.20, 0.12), strict=False):
-        axes.axhspan(-bound, bound, color=GREEN, alpha=alpha, lw=0, zorder=0)
+        axes.plot(x, y, marker="", color=GREY, linewidth=0.8, alpha=0.6, zorder=1)
+    for bound, alpha in zip(panel.shades, SHADE_ALPHAS, strict=False):
+        axes.axhspan(-bound, bound, color=GREEN, alpha=alpha, linewidth=0, zorder=0)
     if panel.shades:
         axes.set_yscale("symlog", linthresh=panel.shades[0])
     if panel.rows:
@@ -207,18 +223,24 @@ def _draw_ground(axes: Axes, panel: Panel) -> None:
 
 @cache
 def known_looks() -> Mapping[str, tuple[str, str]]:
-    """The colour and the marker of each kind in `drawing.toml`; spare ones last."""
+    """The colour and the marker of each kind in `drawing.toml`; the spare looks come last."""
     return read_typed(dict[str, tuple[str, str]], Path(__file__).with_suffix(".toml"))
 
 
 def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What Matplotlib draws each kind with; those that are not listed take the spare looks."""
-    listed = known_looks()
+    """The colour and the marker of each kind, as Matplotlib's `plot` takes them.
+
+    A kind that is not in `drawing.toml` takes the next spare look.
+    """
+    listed_looks = known_looks()
     spare_looks = cycle(
-        look for name, look in listed.items() if name.startswith(SPARE_PREFIX)
+        look for name, look in listed_looks.items() if name.startswith(SPARE_PREFIX)
     )
     looks = {}
     for kind in sorted(set(kinds)):
-        color, marker = listed[kind] if kind in listed else next(spare_looks)
+        if kind in listed_looks:
+            color, marker = listed_looks[kind]
+        else:
+            color, marker = next(spare_looks)
         looks[kind] = {"color": color, "marker": marker}
     return looks

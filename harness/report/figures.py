@@ -56,31 +56,29 @@ class Picture:
 
 def pictures(folder: ResultsFolder) -> dict[str, Picture]:
     """Every picture that something was measured for, by its file, in the order of the pages."""
-    path = folder.questions / "steps.toml"
+    steps_file = folder.questions / "steps.toml"
+    cells = folder.all_reproductions
     plots = {
-        "published-against-measured": published_against_measured(
-            folder.all_reproductions
-        ),
-        "protocol-steps": protocol_steps(
-            path, folder.all_reproductions, folder.records
-        ),
+        "published-against-measured": published_against_measured(cells),
+        "protocol-steps": protocol_steps(steps_file, cells, folder.records),
     }
-    return {
-        f"tables/{name}.svg": picture(figure, plot, folder.records)
-        for name, figure in figures().items()
-        if (plot := plots[name]) is not None
-    }
+    by_file: dict[str, Picture] = {}
+    for name, figure in figures().items():
+        plot = plots[name]
+        if plot is not None:
+            by_file[f"tables/{name}.svg"] = picture(figure, plot, folder.records)
+    return by_file
 
 
 def picture(figure: Figure, plot: Plot, results: Results) -> Picture:
     """The picture of a plot, with its words in the texts of the figure."""
-    worded = replace(
+    figure_with_words = replace(
         figure,
         title=figure.title.format(**plot.words),
         about=figure.about.format(**plot.words),
         notes=tuple(note.format(**plot.words) for note in figure.notes),
     )
-    return Picture(worded, plot.panels, results.select(plot.cells))
+    return Picture(figure_with_words, plot.panels, results.select(plot.cells))
 
 
 @cache
@@ -90,7 +88,10 @@ def figures() -> Mapping[str, Figure]:
 
 
 def published_against_measured(cells: Sequence[Reproduction]) -> Plot | None:
-    """Published numbers against measured ones; below, differences in the bands of the verdicts."""
+    """Published numbers against measured ones; below, differences in the bands of the verdicts.
+
+    None where nothing was measured.
+    """
     points: list[Series] = []
     differences: list[Series] = []
     shown_cells: list[CellName] = []
@@ -99,14 +100,12 @@ def published_against_measured(cells: Sequence[Reproduction]) -> Plot | None:
         if published is None or measured is None:
             continue
         shown_cells += cell.cell.measured_cells
+        numbers = f"published {cell.cell.in_points}, measured {measured:.4f}"
         point = Series(
             kind=post_processing(cell.cell.method or ""),
             x=[published],
             y=[measured],
-            hint=(
-                f"{cell.cell.id}: published {cell.cell.in_points}, measured {measured:.4f}, "
-                f"{cell.state}"
-            ),
+            hint=f"{cell.cell.id}: {numbers}, {cell.state}",
         )
         points.append(point)
         differences.append(replace(point, y=[measured - published]))
@@ -124,25 +123,27 @@ def published_against_measured(cells: Sequence[Reproduction]) -> Plot | None:
 
 def _verdicts_in_words(counts: Mapping[str, int]) -> str:
     """`45 exact, 2 match, 0 differs`: each verdict that a number has, and in any case `differs`."""
-    shown = [
-        verdict
-        for verdict in VERDICTS
-        if counts[verdict] or verdict is CellState.DIFFERS
-    ]
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)
+    words = []
+    for verdict in VERDICTS:
+        if counts[verdict] or verdict is CellState.DIFFERS:
+            words.append(f"{counts[verdict]} {verdict}")
+    return ", ".join(words)
 
 
 def _panel_of_scores(points: Sequence[Series]) -> Panel:
     """Measured scores over published ones, with the diagonal."""
-    numbers = [number for point in points for number in (*point.x, *point.y)]
-    ends = [min(numbers), max(numbers)]
+    scores: list[int | float] = []
+    for point in points:
+        scores += [*point.x, *point.y]
+    ends = [min(scores), max(scores)]
     return Panel(points, axes={"ylabel": "measured, points"}, guides=[(ends, ends)])
 
 
 def _panel_of_differences(differences: Sequence[Series]) -> Panel:
     """Differences over published scores, in bands as wide as the tolerances of verdicts."""
     bounds = (TOLERANCES.exact, TOLERANCES.match, TOLERANCES.close)
-    furthest = max(1.0, *(abs(point.y[0]) * 1.5 for point in differences))
+    largest_difference = max(abs(point.y[0]) for point in differences)
+    furthest = max(1.0, 1.5 * largest_difference)
     axes = {
         "xlabel": "published, points",
         "ylabel": "difference",
@@ -154,7 +155,13 @@ def _panel_of_differences(differences: Sequence[Series]) -> Panel:
 
 @dataclass(frozen=True)
 class Steps:
-    """A published cell, and scores of which each differs from the one before in one choice."""
+    """A published cell and a row of scores; each differs from the score before it in one choice.
+
+    Attributes:
+        title: The title of the picture.
+        cell: The id of the published cell, TABLE/ROW/COLUMN.
+        rows: The measured scores.
+    """
 
     title: str
     cell: str
@@ -164,11 +171,21 @@ class Steps:
 def protocol_steps(
     path: Path, cells: Sequence[Reproduction], results: Results
 ) -> Plot | None:
-    """From a published number to another protocol's; None without the file or a step's score."""
+    """From a published number, choice by choice, to the number of another protocol.
+
+    Args:
+        path: The file of the steps.
+        cells: All published cells.
+        results: The records.
+
+    Returns:
+        The plot; None without the file, the published number or the score of a step.
+    """
     if not path.exists():
         return None
     steps = read_typed(Steps, path)
-    cell = next((c.cell for c in cells if c.cell.id == steps.cell), None)
+    cells_by_id = {reproduction.cell.id: reproduction.cell for reproduction in cells}
+    cell = cells_by_id.get(steps.cell)
     if cell is None or cell.points is None:
         return None
     scores = [cell.points]
@@ -178,12 +195,14 @@ def protocol_steps(
             return None
         scores.append(score)
     names = ["published", *(row.what for row in steps.rows)]
-    listed = [f"{name} {score:.2f}" for name, score in zip(names, scores, strict=True)]
+    names_with_scores = [
+        f"{name} {score:.2f}" for name, score in zip(names, scores, strict=True)
+    ]
     words = {
         "title": steps.title,
         "first": scores[0],
         "last": scores[-1],
-        "listed": "; ".join(listed),
+        "listed": "; ".join(names_with_scores),
         "row": cell.row.name,
         "column": cell.column.label,
         "paper": cell.table.paper,
@@ -198,14 +217,17 @@ def _panel_of_steps(names: Sequence[str], scores: Sequence[float]) -> Panel:
     series = [Series("", x=[first], y=[0], hint=f"published: {first:.2f}", color=GREY)]
     labels = [f"{first:.2f}"]
     guides = []
-    for row, (before, score) in enumerate(pairwise(scores), start=1):
-        color = GREEN if score > before else RED
-        hint = f"{names[row]}: {score:.2f}"
-        series.append(
-            Series("", x=[before, score], y=[row, row], hint=hint, color=color)
+    for row, (last_score, score) in enumerate(pairwise(scores), start=1):
+        bar = Series(
+            kind="",
+            x=[last_score, score],
+            y=[row, row],
+            hint=f"{names[row]}: {score:.2f}",
+            color=GREEN if score > last_score else RED,
         )
-        labels.append(f"{score:.2f} ({signed(score - before)})")
-        guides.append(([before, before], [row - 1, row]))
+        series.append(bar)
+        labels.append(f"{score:.2f} ({signed(score - last_score)})")
+        guides.append(([last_score, last_score], [row - 1, row]))
     return Panel(
         series,
         axes={"xlabel": "points"},
@@ -218,6 +240,8 @@ def _panel_of_steps(names: Sequence[str], scores: Sequence[float]) -> Panel:
 
 def post_processing(method: str) -> str:
     """The post-processors of a method, without their arguments and what they were fitted on."""
-    parts = MethodId.parse(method)
-    names = [post.partition(":")[0] for post in parts.post] if parts else []
-    return " + ".join(names) or "as encoded"
+    method_id = MethodId.parse(method)
+    if method_id is None or not method_id.post:
+        return "as encoded"
+    names = [post.partition(":")[0] for post in method_id.post]
+    return " + ".join(names)

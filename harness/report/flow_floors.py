@@ -1,10 +1,10 @@
-"""The tables of the page on flows: the noise of encodings, and what the floor of coordinates moves.
+"""The tables of docs/flows.md: the noise of encodings, and scores under two floors of coordinates.
 
-Flows leave out coordinates whose range is below 1e-6 of the widest
-(`harness/transforms/flows.py`). From version 0.3.0 on it was 3e-5 for a time, and
-mpnet-base's flows on the last layer were measured with it:
-`results/records/flow_floors.json` has the rows of both times, and
-`benchmarks/encoding_noise.py` measures `encoding_noise.json`.
+A flow leaves out the coordinates whose range is below a floor, a share of the widest
+range. The floor is 1e-6 (`harness/transforms/flows.py`). It was 3e-5 for a time, and
+mpnet-base's flows on the last layer were measured with that: their scores under both
+floors are in `results/records/flow_floors.json`. The noise is that of the same sentences
+encoded in several ways, in `encoding_noise.json` (`benchmarks/encoding_noise.py`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,32 @@ from harness.core.toml import read_sealed
 from harness.report.markdown import between_markers, table
 from harness.results.index import value
 
-NARROW = 1e-3  # of the widest range: coordinates that the page lists
+OVER_ALL_PAIRS: ScorePath = ("spearman", "all")
+OVER_SUBSETS: ScorePath = ("spearman", "wmean")
+NOISE_HEAD = (
+    "",
+    "coordinates",
+    "largest noise / widest range",
+    "least deviation / noise",
+    "narrow: number, range / widest range",
+)
+NARROW_SHARE = 1e-3  # of the widest range; narrower coordinates are listed
+
+
+# The noise of encodings
 
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A coordinate: its mean, deviation and range over sentences, and its noise.
+    """A coordinate of an encoder's vectors.
 
-    `of_widest` is its range as a share of the widest coordinate's.
+    Attributes:
+        number: Its number, from 0.
+        mean: Its mean over sentences.
+        deviation: Its standard deviation over sentences.
+        of_widest: Its range over sentences, as a share of the widest coordinate's range.
+        noise: The root mean square, over sentences and ways to encode them, of the
+            difference to the mean of all ways.
     """
 
     number: int
@@ -43,12 +61,18 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class EncodingNoise:
-    """The coordinates of an encoder's pooling.
+    """The noise of the coordinates of one encoder and pooling.
 
-    `rounding` holds the least, the median and the largest share that the noise of a
-    coordinate has of its largest absolute value, in units of float32's epsilon;
-    `ratios` those of deviation over noise. `of_widest` is the largest noise of a
-    coordinate as a share of the widest range.
+    Attributes:
+        encoder: The encoder.
+        pooling: The pooling.
+        dimensions: How many coordinates there are.
+        of_widest: The largest noise of a coordinate, as a share of the widest range.
+        rounding: The noise of a coordinate as a share of its largest absolute value, in
+            units of float32's epsilon: the least, the median and the largest.
+        ratios: The deviation of a coordinate as a multiple of its noise: the least, the
+            median and the largest.
+        least: The coordinates with the smallest ratios of deviation and noise.
     """
 
     encoder: str
@@ -62,7 +86,15 @@ class EncodingNoise:
 
 @dataclass(frozen=True)
 class MeasuredNoise:
-    """What was measured: of which sentences, in which ways, and where."""
+    """The content of `encoding_noise.json`.
+
+    Attributes:
+        environment: Where it was measured.
+        task: The task whose sentences were encoded.
+        sentences: How many sentences.
+        ways: The ways in which they were encoded.
+        noise: The noise of each encoder and pooling.
+    """
 
     environment: Mapping[str, Any]
     task: str
@@ -75,34 +107,40 @@ def noise_table(path: Path) -> str:
     """A line for each encoder and pooling, with its narrow coordinates."""
     lines = []
     for noise in read_sealed(MeasuredNoise, path).noise:
-        narrow = [c for c in noise.least if c.of_widest < NARROW]
-        shown = (
-            f"{c.number}: {c.of_widest:.1g}, {c.ratio:.1g} times its noise"
-            for c in narrow
-        )
+        narrow_coordinates = []
+        for coordinate in noise.least:
+            if coordinate.of_widest < NARROW_SHARE:
+                narrow_coordinates.append(
+                    f"{coordinate.number}: {coordinate.of_widest:.1g}, "
+                    f"{coordinate.ratio:.1g} times its noise"
+                )
+        least_ratio, _, _ = noise.ratios
         lines.append(
             [
                 f"`{noise.encoder}.{noise.pooling}`",
                 noise.dimensions,
                 f"{noise.of_widest:.1e}",
-                f"{noise.ratios[0]:.1e}",
-                "; ".join(shown) or "none",
+                f"{least_ratio:.1e}",
+                "; ".join(narrow_coordinates) or "none",
             ]
         )
-    head = [
-        "",
-        "coordinates",
-        "largest noise / widest range",
-        "least deviation / noise",
-    ]
-    return table([*head, "narrow: number, range / widest range"], lines, words=1)
+    return table(NOISE_HEAD, lines, words=1)
+
+
+# Scores under two floors
 
 
 @dataclass(frozen=True)
 class FloorRow:
-    """The scores of a cell by seed under the floors 1e-6 and 3e-5; none where it was not measured.
+    """A score of a cell under both floors; no scores where it was not measured with one.
 
-    `floor` is the one of the record that is committed.
+    Attributes:
+        method: The method.
+        task: The task.
+        score: The path of the score in a record.
+        low: The score of each seed with the floor 1e-6, in points.
+        high: The same with the floor 3e-5.
+        floor: The floor of the record that is committed.
     """
 
     method: str
@@ -115,7 +153,7 @@ class FloorRow:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The file of rows."""
+    """The content of `flow_floors.json`."""
 
     rows: tuple[FloorRow, ...]
 
@@ -127,73 +165,72 @@ def read_floors(path: Path) -> tuple[FloorRow, ...]:
 
 def floors_table(rows: Sequence[FloorRow]) -> str:
     """A line for each score that was measured with both floors."""
+    rows_over_all_pairs = {
+        (row.method, row.task): row for row in rows if row.score == OVER_ALL_PAIRS
+    }
     lines = []
     for row in rows:
-        single = row.score == ("spearman", "wmean") and (*row.low, *row.high) == both(
-            rows, row
+        if not row.low or not row.high:
+            continue
+        all_pairs = rows_over_all_pairs.get((row.method, row.task))
+        if row.score == OVER_SUBSETS and _has_scores_of(row, all_pairs):
+            continue  # the pairs of the task are one set: the line would be there twice
+        low, high = value(row.low), value(row.high)
+        difference = (high.mean or 0.0) - (low.mean or 0.0)
+        lines.append(
+            [
+                f"`{row.method}`",
+                row.task,
+                " ".join(row.score),
+                str(low),
+                str(high),
+                f"{difference:+.2f}",
+            ]
         )
-        if row.low and row.high and not single:
-            means = value(row.low), value(row.high)
-            difference = (means[1].mean or 0.0) - (means[0].mean or 0.0)
-            name = f"`{row.method}`"
-            lines.append(
-                [
-                    name,
-                    row.task,
-                    " ".join(row.score),
-                    *map(str, means),
-                    f"{difference:+.2f}",
-                ]
-            )
     return table(["method", "task", "score", "1e-6", "3e-5", "moved"], lines, words=3)
 
 
-def both(rows: Sequence[FloorRow], like: FloorRow) -> tuple[float, ...]:
-    """The scores over all pairs of a row's cell; its subsets have the same where there is one."""
-    found = (
-        (*row.low, *row.high)
-        for row in rows
-        if (row.method, row.task, row.score)
-        == (like.method, like.task, ("spearman", "all"))
-    )
-    return next(found, ())
+def _has_scores_of(row: FloorRow, other: FloorRow | None) -> bool:
+    return other is not None and (row.low, row.high) == (other.low, other.high)
 
 
 def one_floor_table(rows: Sequence[FloorRow]) -> str:
     """The methods and tasks that were measured with the floor of 3e-5 alone."""
-    tasks: dict[str, dict[str, None]] = {}
+    tasks_by_method: dict[str, dict[str, None]] = {}  # each task once
     for row in rows:
         if not row.low:
-            tasks.setdefault(row.method, {})[row.task] = None
+            tasks_by_method.setdefault(row.method, {})[row.task] = None
     lines = [
-        [f"`{m}`", len(of_method), ", ".join(of_method)]
-        for m, of_method in tasks.items()
+        [f"`{method}`", len(tasks), ", ".join(tasks)]
+        for method, tasks in tasks_by_method.items()
     ]
     return table(["method", "tasks", "which"], lines, words=1)
 
 
+# The page
+
+
 def floors_part(rows: Sequence[FloorRow]) -> str:
-    """The generated part of the page."""
+    """The part of the page on both floors."""
     cells = {(row.method, row.task) for row in rows}
-    measured = {(row.method, row.task) for row in rows if row.low and row.high}
-    return "\n\n".join(
-        [
-            f"{len(cells)} cells of methods and tasks are on the last layer of `mpnet-base`. "
-            f"{len(measured)} of them were measured with both floors, five seeds each; the "
-            "committed records are those of 1e-6.",
-            floors_table(rows),
-            f"The other {len(cells) - len(measured)} were measured with the floor of 3e-5 alone. "
-            "Their numbers are those of a flow without the coordinate until they are measured "
-            "again:",
-            one_floor_table(rows),
-        ]
-    )
+    twice_measured = {(row.method, row.task) for row in rows if row.low and row.high}
+    others = len(cells) - len(twice_measured)
+    paragraphs = [
+        f"{len(cells)} cells of methods and tasks are on the last layer of `mpnet-base`. "
+        f"{len(twice_measured)} of them were measured with both floors, five seeds each; the "
+        "committed records are those of 1e-6.",
+        floors_table(rows),
+        f"The other {others} were measured with the floor of 3e-5 alone. "
+        "Their numbers are those of a flow without the coordinate until they are measured "
+        "again:",
+        one_floor_table(rows),
+    ]
+    return "\n\n".join(paragraphs)
 
 
 def flows_page(text: str, records: Path) -> str:
     """The page on flows with both of its parts made anew, from the records of that folder."""
-    with_noise = between_markers(
-        text, "noise", noise_table(records / "encoding_noise.json")
-    )
+    noise = noise_table(records / "encoding_noise.json")
     floors = floors_part(read_floors(records / "flow_floors.json"))
-    return between_markers(with_noise, "floors", floors)
+    text = between_markers(text, "noise", noise)
+    return between_markers(text, "floors", floors)

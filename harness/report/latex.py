@@ -10,17 +10,22 @@ from pathlib import Path
 from harness.core.toml import read_typed
 from harness.report.markdown import CODE_SPAN, WHITE_SPACE
 
-OPTION_START = re.compile(
-    r"^(?=[\[*])"
-)  # what LaTeX takes for an option of the line break before it
+# At the start of a line, LaTeX takes these for an option of the line break before it.
+OPTION_START = re.compile(r"^(?=[\[*])")
 
 
 def latex_table(
-    sides: str, head: Sequence[str], groups: Iterable[Iterable[str]]
+    alignment: str, head: Sequence[str], groups: Iterable[Iterable[str]]
 ) -> str:
-    """A table with a rule above each group of lines; `sides` are l and r, one for each column."""
+    """A table with a rule above each group of lines.
+
+    Args:
+        alignment: `l` or `r` for each column.
+        head: The headings, as plain text.
+        groups: The lines, made by `latex_line`.
+    """
     lines = [
-        rf"\begin{{tabular}}{{{sides}}}",
+        rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
         latex_line(map(latex_escape, head)),
     ]
@@ -44,18 +49,22 @@ def latex_comment(text: str) -> str:
 
 def latex_escape(text: str) -> str:
     """A text from data as LaTeX that prints it; `code` is in typewriter type."""
+    commands = character_commands()
     escaped = []
     for part in CODE_SPAN.split(WHITE_SPACE.sub(" ", text).strip()):
         if CODE_SPAN.fullmatch(part):
-            escaped.append(f"\\texttt{{{part.strip('`').translate(spelt())}}}")
+            code = part.strip("`").translate(commands)
+            escaped.append(f"\\texttt{{{code}}}")
         else:
-            escaped.append(part.translate(spelt()))
+            escaped.append(part.translate(commands))
     return "".join(escaped)
 
 
 @cache
-def spelt() -> Mapping[int, str]:
-    """How LaTeX is told to print each character that it does not print as it is."""
-    return str.maketrans(
-        read_typed(dict[str, str], Path(__file__).with_suffix(".toml"))
-    )
+def character_commands() -> Mapping[int, str]:
+    """The command that prints each character that LaTeX does not print as it is.
+
+    It is for `str.translate`, so the characters are code points.
+    """
+    commands = read_typed(dict[str, str], Path(__file__).with_suffix(".toml"))
+    return str.maketrans(commands)

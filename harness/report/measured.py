@@ -7,7 +7,7 @@ and `make mutants-all` measure; results are in `results/records/speed` and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,7 +17,7 @@ from harness.core.errors import DataError
 from harness.core.json_text import parse_sealed
 from harness.core.toml import read_rows, read_sealed
 from harness.report.markdown import escape, page_text, table
-from harness.results.index import NOT_MEASURED
+from harness.results.index import DIGEST_DIGITS_SHOWN, NOT_MEASURED
 from harness.results.layout import RECORDS, digest_of_measured, measured_for
 
 LEAST_ROUNDS = 5
@@ -26,10 +26,17 @@ COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 
 @dataclass(frozen=True)
 class BenchmarkRow:
-    """A ratio to measure: what is compared with what, on which device, and what is wanted.
+    """A ratio to measure.
 
-    `wanted` is in words, since it may depend on the machine; a result has the number.
-    `rounds` are the least; one is enough where bytes are counted, which do not vary.
+    Attributes:
+        id: The name of its result file.
+        what: What is measured.
+        against: What it is compared with.
+        device: The device on which both run.
+        wanted: The ratio that is wanted, in words, since it may depend on the machine; a
+            result has the number.
+        rounds: How often it is measured at least; once is enough where bytes are
+            counted, which do not vary.
     """
 
     id: str
@@ -42,7 +49,14 @@ class BenchmarkRow:
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """Ratios over the rounds, the least that is wanted on that machine, and how it was measured."""
+    """What was measured of a benchmark.
+
+    Attributes:
+        ratios: The ratio of each round.
+        wanted: The least ratio that is wanted on that machine.
+        facts: Settings of the measurement.
+        environment: The machine and the versions of packages.
+    """
 
     ratios: tuple[float, ...]
     wanted: float
@@ -52,7 +66,13 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class Attack:
-    """A kind of attack on the harness, and the behaviour that counts as right."""
+    """A kind of attack on the harness.
+
+    Attributes:
+        id: The name of its result file.
+        what: What is tried.
+        right: The behaviour that counts as right.
+    """
 
     id: str
     what: str
@@ -61,7 +81,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Attempts:
-    """How often a part of an attack was tried, what came of it, and the commit attacked."""
+    """How often a part of an attack had each outcome, and the commit that was attacked."""
 
     right: int = 0  # nothing was wrong
     rebuilt: int = 0  # what was damaged was noticed and made again
@@ -71,6 +91,7 @@ class Attempts:
 
     @property
     def tried(self) -> int:
+        """How many attempts there were."""
         return self.right + self.rebuilt + self.refused + self.silent
 
 
@@ -87,7 +108,13 @@ MeasuredResult = TypeVar("MeasuredResult", BenchmarkResult, AttackResult)
 
 @dataclass(frozen=True)
 class MeasuredRows(Generic[MeasuredRow, MeasuredResult]):
-    """The rows of a file and their results by id, None where not measured; sha256 over both."""
+    """The rows of a file of questions, and what was measured for them.
+
+    Attributes:
+        rows: The rows by their ids.
+        results: The result of each row, by its id; None where it was not measured.
+        digest: The sha256 of the file and of all results.
+    """
 
     rows: Mapping[str, MeasuredRow]
     results: Mapping[str, MeasuredResult | None]
@@ -107,21 +134,26 @@ def read_attacks(path: Path) -> MeasuredRows[Attack, AttackResult]:
 def _measured(
     path: Path, rows: tuple[MeasuredRow, ...], cls: type[MeasuredResult]
 ) -> MeasuredRows[MeasuredRow, MeasuredResult]:
-    by_id = {row.id: row for row in rows}
-    if len(by_id) < len(rows):
+    """The rows of a file with the results in its folder, each read as a `cls`."""
+    rows_by_id = {row.id: row for row in rows}
+    if len(rows_by_id) < len(rows):
         raise DataError(f"{path.name}: wanted an id for each row, found one twice")
-    results: dict[str, MeasuredResult | None] = dict.fromkeys(by_id)
-    results |= {
-        file.stem: read_sealed(cls, file) for file in folder_of(path).glob("*.json")
-    }
-    if stray := sorted(results.keys() - by_id):
-        raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
-    return MeasuredRows(by_id, results, digest_of_measured(path))
+    results: dict[str, MeasuredResult | None] = dict.fromkeys(rows_by_id)
+    for file in folder_of(path).glob("*.json"):
+        results[file.stem] = read_sealed(cls, file)
+    results_without_row = sorted(results.keys() - rows_by_id)
+    if results_without_row:
+        names = ", ".join(results_without_row)
+        raise DataError(f"{path.name}: measured, but no row there: {names}")
+    return MeasuredRows(rows_by_id, results, digest_of_measured(path))
 
 
 def folder_of(rows: Path) -> Path:
     """Where the results of these rows are, a file each."""
     return measured_for(rows).with_suffix("")
+
+
+# Speed
 
 
 SPEED_INTRODUCTION = (
@@ -141,48 +173,61 @@ SPEED_HEAD = (
 )
 
 
-def _short_of(result: BenchmarkResult) -> str:
-    """Whether what is wanted was missed, or reached by the median and not in every round."""
-    if median(result.ratios) < result.wanted:
-        return " (missed)"
-    return " (not in every round)" if min(result.ratios) < result.wanted else ""
-
-
 def speed_page(questions: Path) -> str:
     """Every ratio, then machine and facts, a line for all rows that share them, then each GPU."""
     benchmarks = read_benchmarks(questions)
-    lines: list[list[object]] = []
-    measured_so: dict[str, list[str]] = {}
+    lines = []
+    rows_by_machine: dict[str, list[str]] = {}
     for name, row in benchmarks.rows.items():
-        words, result = [row.what, row.against, row.device], benchmarks.results[name]
-        if result is None:
-            lines.append([*words, row.wanted, NOT_MEASURED, "", ""])
-            continue
-        ratios, ratio = result.ratios, median(result.ratios)
-        lines.append(
-            [
-                *words,
-                f"{row.wanted} (here {result.wanted:g})",
-                f"{ratio:.2f}{_short_of(result)}",
-                f"{min(ratios):.2f}–{max(ratios):.2f}",
-                len(ratios),
-            ]
-        )
-        machine, packages = result.environment, result.environment.get("packages", {})
-        torch = f"torch {packages.get('torch')}"
-        how = f"{machine.get('processor')}, {machine.get('threads')} threads, {torch}"
-        how = "; ".join(
-            [how, *(f"{fact} {value}" for fact, value in result.facts.items())]
-        )
-        measured_so.setdefault(how, []).append(row.what)
+        result = benchmarks.results[name]
+        lines.append(_speed_line(row, result))
+        if result is not None:
+            machine = _machine_in_words(result)
+            rows_by_machine.setdefault(machine, []).append(row.what)
     parts = [SPEED_INTRODUCTION, table(SPEED_HEAD, lines, words=4)]
-    if measured_so:
-        notes = (f"* {', '.join(whats)}: {how}." for how, whats in measured_so.items())
-        parts.append("\n".join(notes))
-    parts += [
-        gpu_part(card, measured) for card, measured in read_gpus(questions.parents[1])
-    ]
+    if rows_by_machine:
+        bullets = [
+            f"* {', '.join(rows)}: {machine}."
+            for machine, rows in rows_by_machine.items()
+        ]
+        parts.append("\n".join(bullets))
+    for card, measured in read_gpus(questions.parents[1]):
+        parts.append(gpu_part(card, measured))
     return page_text("Speed", parts, benchmarks.digest)
+
+
+def _speed_line(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:
+    """A benchmark as a line of the table whose head is `SPEED_HEAD`."""
+    if result is None:
+        return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, "", ""]
+    lowest, highest = min(result.ratios), max(result.ratios)
+    return [
+        row.what,
+        row.against,
+        row.device,
+        f"{row.wanted} (here {result.wanted:g})",
+        f"{median(result.ratios):.2f}{_shortfall(result)}",
+        f"{lowest:.2f}–{highest:.2f}",
+        len(result.ratios),
+    ]
+
+
+def _shortfall(result: BenchmarkResult) -> str:
+    """Whether what is wanted was missed, or reached by the median and not in every round."""
+    if median(result.ratios) < result.wanted:
+        return " (missed)"
+    if min(result.ratios) < result.wanted:
+        return " (not in every round)"
+    return ""
+
+
+def _machine_in_words(result: BenchmarkResult) -> str:
+    """Processor, threads, version of torch, and settings of a measurement."""
+    environment = result.environment
+    torch = environment.get("packages", {}).get("torch")
+    machine = f"{environment.get('processor')}, {environment.get('threads')} threads"
+    facts = [f"{name} {value}" for name, value in result.facts.items()]
+    return "; ".join([f"{machine}, torch {torch}", *facts])
 
 
 GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
@@ -202,20 +247,27 @@ def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def gpu_part(card: str, measured: Mapping[str, Any]) -> str:
-    """The section of one card: encoding beside sentence-transformers in one run."""
-    lines: list[list[object]] = []
+    """The section of one card: encoding by the harness and by sentence-transformers in one run.
+
+    Args:
+        card: The name of the card.
+        measured: The content of its file, as `benchmarks/gpu.py` writes it.
+    """
+    lines = []
     for name, case in measured["steps"]["encoding"]["values"].items():
-        ours = case["harness"]
-        speed, share = ours["sentences_per_second"], ours["share_of_matrix_rate"]
-        lines.append(
-            [name, f"{speed:,.0f}", f"{case['times_as_fast']:.2f}", f"{share:.2f}"]
-        )
+        speed = case["harness"]["sentences_per_second"]
+        share = case["harness"]["share_of_matrix_rate"]
+        ratio = case["times_as_fast"]
+        lines.append([name, f"{speed:,.0f}", f"{ratio:.2f}", f"{share:.2f}"])
     packages = measured["environment"]["packages"]
-    how = f"torch {packages['torch']}, transformers {packages['transformers']}; `make gpu`."
-    told = (
-        "Against the faster of two batch sizes of sentence-transformers, random weights"
+    note = (
+        "Against the faster of two batch sizes of sentence-transformers, random weights; "
+        f"torch {packages['torch']}, transformers {packages['transformers']}; `make gpu`."
     )
-    return f"## {card}\n\n{told}; {how}\n\n{table(GPU_HEAD, lines, words=1)}"
+    return f"## {card}\n\n{note}\n\n{table(GPU_HEAD, lines, words=1)}"
+
+
+# Reliability
 
 
 RELIABILITY_INTRODUCTION = (
@@ -230,29 +282,44 @@ def reliability_page(questions: Path) -> str:
     """Every attack with its counts; one that was not tried says so."""
     attacks = read_attacks(questions)
     lines: list[list[object]] = []
-    sums: list[str] = []
+    bullets: list[str] = []
     commits: set[str] = set()
     for name, row in attacks.rows.items():
-        counts: list[object] = [NOT_MEASURED, *[""] * 4]
-        if result := attacks.results[name]:
-            parts = result.parts.values()
-            counts = [sum(getattr(part, count) for part in parts) for count in COUNTS]
-            commits |= {part.commit[:12] for part in parts if part.commit}
-            tried = "; ".join(
-                f"{escape(n)}: {p.tried:,}" for n, p in result.parts.items()
-            )
-            sums += [f"* {row.what}. {tried}."] if len(parts) > 1 else []
-        lines.append([row.what, row.right, *counts])
-    shown = [table(["what is tried", "what is right", *COUNTS], lines, words=2)]
-    shown += (
-        ["Rows of several parts, with the tries of each:\n\n" + "\n".join(sums)]
-        if sums
-        else []
-    )
-    made_at = [f"Commit {', '.join(sorted(commits))}."] if commits else []
-    return page_text(
-        "Reliability", [RELIABILITY_INTRODUCTION, *shown, *made_at], attacks.digest
-    )
+        result = attacks.results[name]
+        if result is None:
+            lines.append([row.what, row.right, NOT_MEASURED, "", "", "", ""])
+            continue
+        lines.append([row.what, row.right, *_sums(result)])
+        for attempts in result.parts.values():
+            if attempts.commit:
+                commits.add(attempts.commit[:DIGEST_DIGITS_SHOWN])
+        if len(result.parts) > 1:
+            tries = [
+                f"{escape(part)}: {attempts.tried:,}"
+                for part, attempts in result.parts.items()
+            ]
+            bullets.append(f"* {row.what}. {'; '.join(tries)}.")
+    head = ["what is tried", "what is right", *COUNTS]
+    parts = [RELIABILITY_INTRODUCTION, table(head, lines, words=2)]
+    if bullets:
+        tries_of_parts = "\n".join(bullets)
+        parts.append(
+            f"Rows of several parts, with the tries of each:\n\n{tries_of_parts}"
+        )
+    if commits:
+        parts.append(f"Commit {', '.join(sorted(commits))}.")
+    return page_text("Reliability", parts, attacks.digest)
+
+
+def _sums(result: AttackResult) -> list[int]:
+    """The number of attempts and of each outcome, over all parts; in the order of `COUNTS`."""
+    return [
+        sum(getattr(attempts, count) for attempts in result.parts.values())
+        for count in COUNTS
+    ]
+
+
+# Moved pairs
 
 
 MOVED_INTRODUCTION = (
@@ -265,7 +332,15 @@ MOVED_INTRODUCTION = (
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """Two methods, tasks whose pairs both rank, and whether the page prints the sentences."""
+    """A choice between two methods.
+
+    Attributes:
+        what: What the choice is, for a heading.
+        before: The id of the first method.
+        after: The id of the second method.
+        tasks: The tasks whose pairs both methods rank.
+        sentences: Whether the page prints the sentences of the pairs.
+    """
 
     what: str
     before: str
@@ -276,7 +351,15 @@ class MethodChoice:
 
 @dataclass(frozen=True)
 class MovedPair:
-    """A pair with its gold score, ranks under both methods, and its sentences where allowed."""
+    """A pair whose rank differs between two methods.
+
+    Attributes:
+        pair: Its number in the data set, from 1.
+        gold: Its gold score.
+        before: Its rank by similarity under the first method; 1 is the least similar.
+        after: Its rank under the second method.
+        sentences: Its sentences, where the page may print them.
+    """
 
     pair: int
     gold: float
@@ -313,35 +396,31 @@ def move_key(choice: MethodChoice, task: str) -> str:
 
 def moved_pairs_page(questions: Path) -> str:
     """The page: a table for each choice and task. Raises DataError for a damaged file."""
-    choices, measured = read_rows(MethodChoice, questions), read_moves(questions)
-    commit, torch = (
-        measured.environment["commit"],
-        measured.environment["packages"]["torch"],
-    )
-    parts = [MOVED_INTRODUCTION, f"Measured at commit {commit[:12]}, torch {torch}."]
+    choices = read_rows(MethodChoice, questions)
+    measured = read_moves(questions)
+    commit = measured.environment["commit"][:DIGEST_DIGITS_SHOWN]
+    torch = measured.environment["packages"]["torch"]
+    parts = [MOVED_INTRODUCTION, f"Measured at commit {commit}, torch {torch}."]
     for choice in choices:
-        parts.append(f"## {escape(choice.what)}, {choice.before.partition('.')[0]}")
+        encoder = choice.before.partition(".")[0]
+        parts.append(f"## {escape(choice.what)}, {encoder}")
         parts.append(f"From `{choice.before}` to `{choice.after}`.")
         for task in choice.tasks:
-            found = measured.moved[move_key(choice, task)]
-            head = [
-                "pair",
-                *(["first sentence", "second sentence"] if choice.sentences else []),
-            ]
-            lines = [
-                [
-                    p.pair,
-                    *map(escape, p.sentences),
-                    f"{p.gold:g}",
-                    f"{p.before:g}",
-                    f"{p.after:g}",
-                ]
-                for p in found.moved
-            ]
-            shown = table(
-                [*head, "gold", "rank before", "rank after"], lines, words=len(head)
-            )
-            parts += [f"### {task}: {found.pairs:,} pairs", shown]
-    return page_text(
-        "Pairs that a choice moves most", parts, digest_of_measured(questions)
-    )
+            moved = measured.moved[move_key(choice, task)]
+            parts.append(f"### {task}: {moved.pairs:,} pairs")
+            parts.append(_moved_pairs_table(moved.moved, choice.sentences))
+    title = "Pairs that a choice moves most"
+    return page_text(title, parts, digest_of_measured(questions))
+
+
+def _moved_pairs_table(pairs: Sequence[MovedPair], has_sentences: bool) -> str:
+    words = ["pair"]
+    if has_sentences:
+        words += ["first sentence", "second sentence"]
+    head = [*words, "gold", "rank before", "rank after"]
+    lines = []
+    for pair in pairs:
+        sentences = [escape(sentence) for sentence in pair.sentences]
+        numbers = [f"{pair.gold:g}", f"{pair.before:g}", f"{pair.after:g}"]
+        lines.append([pair.pair, *sentences, *numbers])
+    return table(head, lines, words=len(words))

@@ -16,6 +16,7 @@ from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.report.coverage import coverage_note
+from harness.report.markdown import MISSING_NUMBER
 from harness.report.next_steps import command_to_measure
 from harness.results.choices import ChangedNames, OtherChoice, Scores, other_choices
 from harness.results.conformance import Reference
@@ -180,7 +181,7 @@ def choice_cells(choice: OtherChoice) -> list[str]:
         row = "sum of two effects"
     lowest, highest = signed(choice.lowest), signed(choice.highest)
     effect_range = lowest if lowest == highest else f"{lowest} to {highest}"
-    traps = ", ".join(map(str, choice.traps)) or "–"
+    traps = ", ".join(map(str, choice.traps)) or MISSING_NUMBER
     return [
         choices_in_words(choice.changes),
         ", ".join(effects),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.report.diagnosis import answer_lines
-from harness.report.markdown import Page, escape, table, texts
+from harness.report.markdown import MISSING_NUMBER, Page, escape, table, texts
 from harness.results.folder import ResultsFolder
 from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 
@@ -21,11 +21,18 @@ THREAD_HEAD = (
 )
 NO_ROW = "no such row"
 CAUSE_ABSENT = "not named"
+CAUSE_UNKNOWN = "answered as unknown"
 
 
 @dataclass(frozen=True)
 class AnsweredThread:
-    """A thread, its answer in lines, and the place of its cause in words."""
+    """A question of a public thread, and the answer of the harness.
+
+    Attributes:
+        thread: The question, with the cause that is known by now.
+        lines: The answer; none where the numbers are in no table here.
+        place: The rank of the cause in the answer, or why it has none, in words.
+    """
 
     thread: Thread
     lines: Sequence[str]
@@ -34,10 +41,10 @@ class AnsweredThread:
 
 def answered_threads(folder: ResultsFolder) -> tuple[AnsweredThread, ...]:
     """Every thread of a results folder with the answer to it."""
-    return tuple(_answered(thread, folder) for thread in folder.threads)
+    return tuple(_answer(thread, folder) for thread in folder.threads)
 
 
-def _answered(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
+def _answer(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
     if not thread.row:
         return AnsweredThread(thread=thread, lines=(), place=NO_ROW)
     diagnosis = folder.diagnose(thread.row, thread.mine)
@@ -45,7 +52,7 @@ def _answered(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
     if rank is None:
         place = CAUSE_ABSENT
     elif thread.cause == UNKNOWN_CAUSE:
-        place = "answered as unknown"
+        place = CAUSE_UNKNOWN
     else:
         place = str(rank)
     lines = answer_lines(diagnosis, folder.causes, folder.registry)
@@ -55,13 +62,12 @@ def _answered(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
 def summary(threads: Sequence[AnsweredThread]) -> str:
     """How many threads are answered, in one sentence."""
     places = Counter(answered.place for answered in threads)
-    first = places["1"] + places["answered as unknown"]
-    later = places["2"] + places["3"]
-    absent = places[CAUSE_ABSENT]
+    first = places["1"] + places[CAUSE_UNKNOWN]
+    second_or_third = places["2"] + places["3"]
     return (
         f"Of {len(threads)} questions, {first} have the known cause first, or the answer that it "
-        f"is not known; {later} have it second or third, {absent} do not name it, and "
-        f"{places[NO_ROW]} ask about numbers that are in no table here."
+        f"is not known; {second_or_third} have it second or third, {places[CAUSE_ABSENT]} do not "
+        f"name it, and {places[NO_ROW]} ask about numbers that are in no table here."
     )
 
 
@@ -84,19 +90,21 @@ def threads_page(folder: ResultsFolder) -> Page:
 def _row(answered: AnsweredThread) -> list[str]:
     """A line of the table; the numbers of a thread without a row here are in its own words."""
     thread = answered.thread
-    row, mine = "–", escape(thread.mine)
+    row = MISSING_NUMBER
+    numbers = escape(thread.mine)
     if thread.row:
-        row, mine = f"`{thread.row}`", f"`{thread.mine}`"
-    return [escape(thread.source), row, mine, escape(thread.cause), answered.place]
+        row = f"`{thread.row}`"
+        numbers = f"`{thread.mine}`"
+    return [escape(thread.source), row, numbers, escape(thread.cause), answered.place]
 
 
 def _section(answered: AnsweredThread) -> list[str]:
     thread = answered.thread
-    command = f"harness explain {thread.row} --mine {thread.mine}"
-    shown = "\n".join([f"$ {command}", *answered.lines])
+    command = f"$ harness explain {thread.row} --mine {thread.mine}"
+    terminal = "\n".join([command, *answered.lines])
+    cause = f"{escape(thread.cause)} ({escape(thread.evidence)})"
     return [
         f"## {escape(thread.source)}: {escape(thread.row)}",
-        f"Cause: {escape(thread.cause)} ({escape(thread.evidence)}). Its place in the answer: "
-        f"{answered.place}.",
-        f"```text\n{shown}\n```",
+        f"Cause: {cause}. Its place in the answer: {answered.place}.",
+        f"```text\n{terminal}\n```",
     ]

@@ -18,7 +18,7 @@ from harness.assets.fetch.archives import unpack_archive
 from harness.assets.places import PINS_SCHEMA, PinFile
 from harness.core.errors import DataError
 from harness.report import markdown
-from harness.report.latex import latex_escape, spelt
+from harness.report.latex import character_commands, latex_escape
 
 ATTACK = "hostile"
 COMMIT = "1" * 40
@@ -190,7 +190,7 @@ ALLOWED = {"inline", "text", "code_inline", "text_special"}
 ALLOWED |= {f"{tag}_{side}" for tag in TAGS for side in ("open", "close")}
 COMMANDS = {
     command
-    for shown in spelt().values()
+    for shown in character_commands().values()
     for command in re.findall(r"\\([a-z]+)", shown)
 }
 

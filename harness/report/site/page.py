@@ -1,10 +1,14 @@
-"""The page of all results: what was reproduced, the leaderboard, the papers' tables, claims."""
+"""The page of all results: what was reproduced, the leaderboard, the papers' tables, claims.
+
+Python gathers the data, the template `page.html` lays it out, and `page.js` opens the
+dialogs of single numbers from `dialogs`. The page is one file that needs no network.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +28,7 @@ from harness.report.leaderboard import (
     section_board,
     sts_board,
 )
-from harness.report.markdown import tolerances
+from harness.report.markdown import MISSING_NUMBER, tolerances
 from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.paper_tables import VERDICT_MARKS, Sheet, make_sheet
 from harness.report.replication import claims_by_size, encoders_of, outcomes_in_words
@@ -32,7 +36,7 @@ from harness.report.site.dialogs import dialog_data
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value
 from harness.results.published import Table
-from harness.results.reproduction import count
+from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import SCORINGS
 from harness.results.verdict import VERDICTS, CellState
 
@@ -41,10 +45,9 @@ TEMPLATE_FILE = Path(__file__).with_suffix(".html")
 STYLE_FILE = Path(__file__).with_suffix(".css")
 SCRIPT_FILE = Path(__file__).with_suffix(".js")
 DATA_TABLES = Path(__file__).parent / "vendor" / "dataTables.min.js"
-UNQUOTED = (
-    ' !"$()*+,-./:;<=>?@[]_{|}~'  # characters that the address of a picture may hold
-)
-# What shows nothing of a picture: metadata, comments, the names of groups, line breaks.
+# The characters that the address of a picture may hold as they are.
+UNQUOTED = ' !"$()*+,-./:;<=>?@[]_{|}~'
+# The parts of an SVG that show nothing: metadata, comments, names of groups, line breaks.
 INVISIBLE = (
     re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL),
     re.compile(r"/\*.*?\*/", re.DOTALL),
@@ -68,7 +71,11 @@ class ShownTable:
 class ShownPaper:
     """A paper with its counts and tables.
 
-    `waiting` has the commands that get what its numbers wait for, if none was measured.
+    Attributes:
+        name: The paper.
+        counts: What `count` counts of its published cells.
+        tables: Its tables.
+        waiting: How many of its numbers wait for which commands, if none was measured.
     """
 
     name: str
@@ -82,9 +89,9 @@ class ShownPaper:
         return not self.counts["run"]
 
 
-def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
-    """The digests of the records, and of all else that the page holds, its template among it."""
-    pictures = [picture.made_from for picture in drawn.values()]
+def made_from(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
+    """The digests of the records, and of everything else that the page is made from."""
+    sources_of_pictures = [picture.made_from for picture in pictures.values()]
     measured = (
         folder.tables,
         folder.claims,
@@ -97,11 +104,13 @@ def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
         file.read_bytes()
         for file in (TEMPLATE_FILE, STYLE_FILE, SCRIPT_FILE, DATA_TABLES)
     ]
-    everything_else = digest_of_repr((pictures, measured, sources, files))
-    return f"Records: sha256 {folder.records.digest()}. Other files: sha256 {everything_else}"
+    other_digest = digest_of_repr((sources_of_pictures, measured, sources, files))
+    return (
+        f"Records: sha256 {folder.records.digest()}. Other files: sha256 {other_digest}"
+    )
 
 
-def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
+def site_page(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
     """The page, with these pictures by their files."""
     from jinja2 import Environment, StrictUndefined
 
@@ -119,58 +128,70 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     }
     cells = folder.all_reproductions
     total = count(cells)
-    exact = (CellState.EXACT, CellState.CONSISTENT)
-    shown_boards = list(boards(folder))
+    exact_states = (CellState.EXACT, CellState.CONSISTENT)
+    inexact_cells = [
+        cell for cell in cells if cell.scores and cell.state not in exact_states
+    ]
+    boards = _boards(folder)
     present = sources_of_records(folder.records, folder.registry)
     template = environment.from_string(TEMPLATE_FILE.read_text(encoding="utf-8"))
     text = template.render(
-        made_from=made_from(folder, drawn),
+        made_from=made_from(folder, pictures),
         software=software(),
         first=first_table(folder),
         tallies=list(tallies(folder)),
         total=total,
         verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
-        papers=papers(folder),
-        inexact=[cell for cell in cells if cell.scores and cell.state not in exact],
+        papers=_papers(folder),
+        inexact=inexact_cells,
         waiting=waiting_numbers(cells, folder.registry, present),
         claims=claims_by_size(folder.claim_results, folder.encoder_sizes),
-        pictures=drawn,
-        boards=shown_boards,
+        pictures=pictures,
+        boards=boards,
         marks={str(state): mark for state, mark in VERDICT_MARKS.items()},
         tolerances=tolerances(),
         style=STYLE_FILE.read_text(encoding="utf-8"),
-        data=in_script(dialog_data(folder, shown_boards)),
+        data=in_script(dialog_data(folder, boards)),
         script=SCRIPT_FILE.read_text(encoding="utf-8"),
         data_tables=DATA_TABLES.read_text(encoding="utf-8"),
     )
     return f"{text.rstrip()}\n"
 
 
-def papers(folder: ResultsFolder) -> list[ShownPaper]:
+# Papers
+
+
+def _papers(folder: ResultsFolder) -> list[ShownPaper]:
     """Each paper with its counts and tables, the one with most measured numbers first."""
-    present = sources_of_records(folder.records, folder.registry)
-    shown = []
+    papers = []
     for name, counts in counts_by_paper(folder).items():
         tables = [table for table in folder.tables if table.paper == name]
-        cells = [
-            cell for table in tables for cell in folder.reproductions(table).values()
-        ]
-        shown.append(
+        waiting = {} if counts["run"] else _waiting_numbers(tables, folder)
+        papers.append(
             ShownPaper(
                 name=name,
                 counts=counts,
-                tables=[shown_table(table, folder) for table in tables],
-                waiting={}
-                if counts["run"]
-                else waiting_numbers(cells, folder.registry, present),
+                tables=[_shown_table(table, folder) for table in tables],
+                waiting=waiting,
             )
         )
     return sorted(
-        shown, key=lambda paper: (-paper.counts["run"], -paper.counts["runnable"])
+        papers, key=lambda paper: (-paper.counts["run"], -paper.counts["runnable"])
     )
 
 
-def shown_table(table: Table, folder: ResultsFolder) -> ShownTable:
+def _waiting_numbers(
+    tables: Sequence[Table], folder: ResultsFolder
+) -> Mapping[tuple[str, ...], int]:
+    """How many numbers of some tables wait for which commands."""
+    present = sources_of_records(folder.records, folder.registry)
+    cells: list[Reproduction] = []
+    for table in tables:
+        cells += folder.reproductions(table).values()
+    return waiting_numbers(cells, folder.registry, present)
+
+
+def _shown_table(table: Table, folder: ResultsFolder) -> ShownTable:
     """A published table, compared with the records of a folder."""
     cells = folder.reproductions(table)
     return ShownTable(
@@ -180,19 +201,23 @@ def shown_table(table: Table, folder: ResultsFolder) -> ShownTable:
     )
 
 
-def boards(folder: ResultsFolder) -> Iterator[Board]:
+# The leaderboard
+
+
+def _boards(folder: ResultsFolder) -> list[Board]:
     """Every table of the leaderboard that has a row."""
     results = folder.records
+    sizes = folder.encoder_sizes
+    boards = []
     for scoring in SCORINGS:
-        board = sts_board(results, results.methods, scoring, folder.encoder_sizes)
+        board = sts_board(results, results.methods, scoring, sizes)
         if board is not None:
-            yield _with_facts(board, results)
+            boards.append(_with_facts(board, results))
     for section in SECTIONS:
-        board = section_board(
-            section, results, folder.registry, results.methods, folder.encoder_sizes
-        )
+        board = section_board(section, results, folder.registry, results.methods, sizes)
         if board is not None:
-            yield board
+            boards.append(board)
+    return boards
 
 
 def _with_facts(board: Board, results: Results) -> Board:
@@ -200,41 +225,40 @@ def _with_facts(board: Board, results: Results) -> Board:
 
     On a phone the last columns are out of sight.
     """
-    *tasks, average = board.columns
-    names = ["Model", "Dim.", "Rank", "Params"]
+    *task_columns, average_column = board.columns
+    fact_columns = [BoardColumn(name) for name in ("Model", "Dim.", "Rank", "Params")]
     if results.packaged:
-        names.append("Source")
+        fact_columns.append(BoardColumn("Source"))
     rows = []
-    for method, (*values, mean) in board.rows:
-        facts = [board.size_of_row[method].word, *facts_of_method(results, method)]
-        shown_facts = [Value(None, state=fact) for fact in facts]
-        rows.append((method, [mean, *values, *shown_facts]))
+    for method, values in board.rows:
+        *task_values, average = values
+        facts = [board.size_of_row[method].word, *_facts_of_method(results, method)]
+        fact_values = [Value(None, state=fact) for fact in facts]
+        rows.append((method, [average, *task_values, *fact_values]))
     return replace(
         board,
         title=f"Seven STS tasks: {board.title}",
-        columns=[average, *tasks, *(BoardColumn(name) for name in names)],
+        columns=[average_column, *task_columns, *fact_columns],
         rows=rows,
     )
 
 
-def facts_of_method(results: Results, method: str) -> list[str]:
+def _facts_of_method(results: Results, method: str) -> list[str]:
     """Dimensions, rank of the fitted transform, parameters, and whether records are packaged.
 
-    The last only where some records are.
+    The last fact is given only where the records of some method are packaged.
     """
-    records = next(
-        records for (name, _), records in results.by_cell.items() if name == method
-    )
-    facts = records[0].facts
-    parameters = facts.get("parameters")
-    texts = [
-        str(facts.get("dimensions", "–")),
-        str(facts.get("rank", "–")),
-        "–" if parameters is None else f"{parameters / 1e6:.3g}M",
+    tasks = [task for name, task in results.by_cell if name == method]
+    record = results.records(method, tasks[0])[0]
+    facts = [
+        str(record.facts.get("dimensions", MISSING_NUMBER)),
+        str(record.facts.get("rank", MISSING_NUMBER)),
     ]
+    parameters = record.facts.get("parameters")
+    facts.append(MISSING_NUMBER if parameters is None else f"{parameters / 1e6:.3g}M")
     if results.packaged:
-        texts.append("packaged" if method in results.packaged else "own")
-    return texts
+        facts.append("packaged" if method in results.packaged else "own")
+    return facts
 
 
 # Texts and pictures in HTML
