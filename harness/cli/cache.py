@@ -44,7 +44,7 @@ def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
 def _entry_row(entry: gc.CacheEntry) -> dict[str, str]:
     is_encoder = entry.kind == "encoder"
     return {
-        "cached": entry.called,
+        "cached": entry.description,
         "key": entry.key[:12],
         "sentences": f"{entry.sentences:,}" if is_encoder else "",
         "took": duration(entry.seconds) if is_encoder else "",

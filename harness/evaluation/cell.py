@@ -101,7 +101,9 @@ class Measurement:
         plugins = {
             plugin.name: plugin.version for plugin in plugins_of_cell(cell).values()
         }
-        devices = dict.fromkeys(str(way.get("device", "cpu")) for way in cost.how)
+        devices = dict.fromkeys(
+            str(facts.get("device", "cpu")) for facts in cost.encoder_facts
+        )
         facts = {
             **self.facts,
             "distinct_sentences": cost.sentences,
@@ -115,7 +117,7 @@ class Measurement:
             "revision": encoder.revision,
             "max_length": encoder.identity.max_length,
             "parameters": encoder.identity.parameters,
-            "encoding": list(cost.how) or None,
+            "encoding": list(cost.encoder_facts) or None,
             "encoded_with": _other_versions(cost) or None,
         }
         return Record(

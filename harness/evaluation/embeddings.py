@@ -23,8 +23,8 @@ from harness.encoders.cache.encodings import (
     SENTENCE_CHARACTERS,
     SENTENCE_VECTORS,
     EncoderCache,
-    open_labelled,
 )
+from harness.encoders.cache.labels import open_labelled
 from harness.encoders.kernels.choose import multiplications
 from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments

@@ -372,7 +372,7 @@ class EncoderRun:
             self.encoder_facts[task] = EncoderFacts(
                 identity=self.encoder.identity,
                 revision=self.encoder.revision,
-                cost=cache.paid(sentences),
+                cost=cache.cost(sentences),
                 coverage=cache.coverage(sentences),
             )
         return self.encoder_facts[task]

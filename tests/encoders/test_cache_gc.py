@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.files import sized
-from harness.encoders.cache.encodings import open_labelled
 from harness.encoders.cache.gc import (
     cache_size,
     cached_entries,
@@ -22,6 +21,7 @@ from harness.encoders.cache.gc import (
     entries_named,
     shrink,
 )
+from harness.encoders.cache.labels import open_labelled
 from harness.evaluation.fit_vectors import write_fit_corpus
 from harness.transforms.affine import Moments
 

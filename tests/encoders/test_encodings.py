@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from harness.core.errors import HarnessError
 from harness.core.provenance import with_code
 from harness.encoders.cache import encodings
-from harness.encoders.cache.encodings import EncoderCache, open_labelled
+from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.cache.labels import open_labelled
 from harness.evaluation.embeddings import CachedEncoder
 
 FILES_KEY = FakeConfig().identify(Path()).key
@@ -106,12 +107,12 @@ def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(tmp_pat
     filled(tmp_path, TEXTS[:4], seconds=2.0, how=plain)
     filled(tmp_path, TEXTS[4:8], seconds=4.0, how=packed)
     cache = filled(tmp_path, TEXTS[8:], seconds=4.0, how=plain)
-    assert cache.paid(TEXTS).seconds == pytest.approx(10.0)
-    assert cache.paid(TEXTS[:1]).seconds == pytest.approx(0.5)
+    assert cache.cost(TEXTS).seconds == pytest.approx(10.0)
+    assert cache.cost(TEXTS[:1]).seconds == pytest.approx(0.5)
     assert cache.rate == pytest.approx(sum(map(len, TEXTS)) / 10.0)
-    assert cache.paid([*TEXTS[:4], *TEXTS[8:]]).how == (plain,)
-    assert cache.paid(TEXTS[4:8]).how == (packed,)
-    assert cache.paid(TEXTS).how == (packed, plain)
+    assert cache.cost([*TEXTS[:4], *TEXTS[8:]]).encoder_facts == (plain,)
+    assert cache.cost(TEXTS[4:8]).encoder_facts == (packed,)
+    assert cache.cost(TEXTS).encoder_facts == (packed, plain)
 
 
 # Damage
@@ -173,7 +174,7 @@ def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
     monkeypatch.setattr(cls, method, failing_at(number, getattr(cls, method), full))
     with pytest.raises(OSError, match="No space left"):
         ensured(tmp_path, TEXTS)
-    assert len(EncoderCache.open(tmp_path, KEY).place) == kept
+    assert len(EncoderCache.open(tmp_path, KEY).locations) == kept
 
 
 class Crash(BaseException):
@@ -219,5 +220,5 @@ def test_the_cost_of_sentences_names_every_version_that_encoded_them(
         )
         filled(tmp_path, texts)
     cache = EncoderCache.open(tmp_path, KEY)
-    assert cache.paid(TEXTS).versions == {"torch": ["1", "2"]}
-    assert cache.paid(TEXTS[:3]).versions == {"torch": ["1"]}
+    assert cache.cost(TEXTS).versions == {"torch": ["1", "2"]}
+    assert cache.cost(TEXTS[:3]).versions == {"torch": ["1"]}

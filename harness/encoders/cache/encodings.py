@@ -1,27 +1,26 @@
-"""Embeddings on disk: each distinct sentence goes through each encoder once, ever.
+"""Encodings on disk: each distinct sentence goes through each encoder once, ever.
 
-A folder an encoder key, named by everything that changes an encoding (weights,
-tokenizer, length; see `Encoder.key`), so that two encoders never serve each other's
-vectors. In it, shards: one safetensors file a batch of sentences, one tensor a layer,
-so that a pooling reads only its layers. A shard is complete or absent (temporary file,
-flush, rename). It carries the key of its encoder, the digest of each tensor, the
-seconds it cost, how it was made, and by which versions of the libraries. A damaged one,
-and one of another encoder, is set aside and its sentences are encoded again. Two
-processes may fill one folder: at worst a sentence is encoded twice; while one has it
-open, nobody clears it.
+Each encoder has a folder, named by the digest of everything that changes an encoding
+(weights, tokenizer, length; see `Encoder.key`), so that two encoders never serve each
+other's vectors. The folder holds shards: a safetensors file for each batch of sentences
+that was encoded, with a tensor for each layer, so that a pooling reads only its layers.
+
+A shard is written as a whole or not at all. It states the key of its encoder, the
+digest of each tensor, the seconds it cost, how it was made, and by which versions of
+the libraries. A damaged shard, and one of another encoder, is set aside, and its
+sentences are encoded again. Two processes may fill one folder: at worst a sentence is
+encoded twice. While a process has a folder open, no other clears it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import repeat
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -29,26 +28,28 @@ from uuid import uuid4
 import numpy as np
 
 from harness.core.arrays import Float32, Int, UInt8
-from harness.core.digests import digest_of
 from harness.core.environment import packages
 from harness.core.errors import HarnessError
-from harness.core.files import share, write_atomically
-from harness.core.interfaces import Encoding, Identity
+from harness.core.files import share
+from harness.core.interfaces import Encoding
 from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import KEY_BYTES, sentence_key
 
-SENTENCE_VECTORS = ("cls", "pooler", "native")  # of an encoding, besides its layers
-COUNTS_TENSOR = (
-    "tokens"  # how many there are of each sentence, and how many have a vector
-)
-SENTENCE_CHARACTERS = 60  # letters of a sentence, about
+KEYS_TENSOR = "keys"  # the keys of the sentences
+MEAN_PREFIX = "mean."  # before the number of a layer: the token means of the sentences
+SENTENCE_VECTORS = ("cls", "pooler", "native")  # the other vectors of an encoding
+COUNTS_TENSOR = "tokens"  # the tokens of each sentence, and those that have a vector
+DAMAGED_SUFFIX = ".damaged"  # of shards that were set aside
+SENTENCE_CHARACTERS = 60  # characters of a sentence, roughly
+
+Location = tuple[int, int]  # the index of a shard, and a row in it
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
-    """Keys that are stored as the rows of a matrix, in its order."""
-    whole = np.dtype((np.void, KEY_BYTES))
-    keys: list[bytes] = np.ascontiguousarray(rows).view(whole)[:, 0].tolist()
+    """The keys of sentences, from the matrix of bytes in which a shard holds them."""
+    key_type = np.dtype((np.void, KEY_BYTES))
+    keys: list[bytes] = np.ascontiguousarray(rows).view(key_type)[:, 0].tolist()
     return keys
 
 
@@ -57,156 +58,213 @@ class CacheShard(TensorFile):
     """The encodings of a batch of sentences, and what they cost."""
 
     @property
+    def key(self) -> str | None:
+        """The key of the encoder that it is of."""
+        return self.metadata.get("key")
+
+    @property
     def rows(self) -> int:
-        return int(self.tensors["keys"]["shape"][0])
+        """The number of its sentences."""
+        return int(self.tensors[KEYS_TENSOR]["shape"][0])
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers whose token means it holds, in ascending order."""
+        return tuple(
+            sorted(
+                int(name.removeprefix(MEAN_PREFIX))
+                for name in self.tensors
+                if name.startswith(MEAN_PREFIX)
+            )
+        )
 
     @property
     def seconds(self) -> float:
-        """The cost of encoding them, as it was measured."""
+        """The measured seconds of encoding its sentences."""
         return float(self.metadata["seconds"])
+
+    @property
+    def characters(self) -> int:
+        """The characters of its sentences; an estimate where it does not state them."""
+        stated = self.metadata.get("letters")
+        return self.rows * SENTENCE_CHARACTERS if stated is None else int(stated)
+
+    @property
+    def encoder_facts(self) -> str | None:
+        """How its sentences were encoded, as JSON; None for an encoder that has one way only."""
+        return self.metadata.get("how")
+
+    @property
+    def versions(self) -> str:
+        """The versions of the libraries that encoded its sentences, as JSON."""
+        return self.metadata["versions"]
 
 
 @dataclass(frozen=True)
 class EncodingCost:
     """The cost of encoding distinct sentences, in this run or an earlier one.
 
-    `how` holds the distinct ways in which they were encoded (kernel, device,
-    precision), none where the encoder has but one; `versions` those of each library
-    that encoded them.
+    Attributes:
+        sentences: Their number.
+        seconds: The measured seconds.
+        encoder_facts: The distinct ways in which they were encoded (kernel, device,
+            precision); empty where the encoder has one way only.
+        versions: For each library the versions that encoded them.
     """
 
     sentences: int
     seconds: float
-    how: tuple[Mapping[str, Any], ...]
+    encoder_facts: tuple[Mapping[str, Any], ...]
     versions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def rate(self) -> float | None:
-        """Sentences a second; None where nothing was paid."""
+        """Sentences a second; None where no second was measured."""
         return round(self.sentences / self.seconds, 1) if self.seconds else None
 
 
 @dataclass
 class EncoderCache:
-    """The cached encodings of one encoder: `place` maps a sentence's key to (shard, row).
+    """The cached encodings of one encoder. `add` changes the object and its folder.
 
-    `others` are the shards in the folder that do not name its key.
+    Attributes:
+        folder: The folder of the encoder, named by its key.
+        shards: The shards that are whole.
+        locations: Where the encoding of a sentence is, by the sentence's key.
+        foreign_shards: Files in the folder that are shards of another encoder.
+        keeps_folder: Whether this object keeps others from clearing the folder.
     """
 
     folder: Path
     shards: list[CacheShard] = field(default_factory=list)
-    place: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    held: bool = False
-    others: list[Path] = field(default_factory=list)
+    locations: dict[bytes, Location] = field(default_factory=dict)
+    foreign_shards: list[Path] = field(default_factory=list)
+    keeps_folder: bool = False
 
     @classmethod
     def open(cls, root: Path, key: str) -> EncoderCache:
-        """Read the shards' headers and keys; damaged shards are passed over. Writes nothing."""
+        """The cache of an encoder in the cache folder `root`; damaged shards are left out.
+
+        Only headers and keys are read, and nothing is written.
+        """
         cache = cls(root / "encodings" / key)
-        cache.hold()
+        cache.keep_folder()
         for path in sorted(cache.folder.glob("*.safetensors")):
             cache._admit(path)
         return cache
 
-    def hold(self) -> None:
+    def keep_folder(self) -> None:
         """Keep others from clearing the folder, if there is one, as long as this object lives."""
-        if not self.held and (handle := share(self.folder)) is not None:
-            self.held = True
+        if self.keeps_folder:
+            return
+        handle = share(self.folder)
+        if handle is not None:
+            self.keeps_folder = True
             weakref.finalize(self, os.close, handle)
 
     def _admit(self, path: Path) -> None:
+        """Take a file into the cache, if it is a whole shard of this encoder."""
         shard = CacheShard.parse(path)
-        if shard is not None and shard.metadata.get("key") != self.folder.name:
-            self.others.append(path)
+        if shard is None:
             return
-        keys = shard.read("keys") if shard else None
-        if shard is None or keys is None:
+        if shard.key != self.folder.name:
+            self.foreign_shards.append(path)
             return
-        number = len(self.shards)
+        keys = shard.read(KEYS_TENSOR)
+        if keys is None:
+            return
+        index = len(self.shards)
         self.shards.append(shard)
-        self.place.update(
-            zip(keys_in(keys), zip(repeat(number), range(len(keys))), strict=True)
-        )
+        for row, key in enumerate(keys_in(keys)):
+            self.locations[key] = (index, row)
+
+    def set_foreign_shards_aside(self) -> None:
+        """Rename the shards of other encoders, so that they are not read again."""
+        for path in self.foreign_shards:
+            _set_aside(path)
+
+    # Storing
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The distinct texts that are not cached, in first-seen order."""
-        return [t for t in dict.fromkeys(texts) if sentence_key(t) not in self.place]
+        return [
+            text
+            for text in dict.fromkeys(texts)
+            if sentence_key(text) not in self.locations
+        ]
 
     def add(
         self,
         texts: Sequence[str],
         encoding: Encoding,
         seconds: float,
-        how: Mapping[str, Any] | None = None,
+        encoder_facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store one shard, complete or not at all, its seconds, and the encoder's facts."""
+        """Store the encodings of some texts as one shard, complete or not at all.
+
+        `seconds` is what encoding them took; `encoder_facts` are those of the encoder.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.hold()
-        tensors = {
-            "keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)
-        }
-        for i, layer in enumerate(encoding.layers):
-            tensors[f"mean.{layer}"] = encoding.mean[:, i]
-        tensors |= {
-            name: array for name, array in encoding.arrays.items() if name != "mean"
-        }
-        letters = str(sum(map(len, texts)))
-        about = {
+        self.keep_folder()
+        keys = [list(sentence_key(text)) for text in texts]
+        tensors = {KEYS_TENSOR: np.array(keys, dtype=np.uint8)}
+        for index, layer in enumerate(encoding.layers):
+            tensors[f"{MEAN_PREFIX}{layer}"] = encoding.mean[:, index]
+        for name, array in encoding.arrays.items():
+            if name != "mean":
+                tensors[name] = array
+        metadata = {
             "depth": str(encoding.depth),
             "seconds": repr(seconds),
-            "letters": letters,
+            "letters": str(sum(len(text) for text in texts)),
+            "key": self.folder.name,
+            "versions": json.dumps(packages()),
         }
-        about |= {"key": self.folder.name, "versions": json.dumps(packages())}
-        about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
-        path = (
-            self.folder / f"{uuid4().hex}.safetensors"
-        )  # another process may write such a shard
-        write_tensors(path, tensors, about)
+        if encoder_facts:
+            metadata["how"] = json.dumps(dict(encoder_facts), sort_keys=True)
+        # A random name, since another process may write a shard of the same texts.
+        path = self.folder / f"{uuid4().hex}.safetensors"
+        write_tensors(path, tensors, metadata)
         self._admit(path)
+
+    # Costs
+
+    def cost(self, texts: Iterable[str]) -> EncodingCost:
+        """The cost of encoding these distinct texts, a share of that of each shard."""
+        counts = Counter(self.locations[sentence_key(text)][0] for text in texts)
+        seconds = 0.0
+        facts_texts = set()
+        versions_texts = set()
+        for index, count in sorted(counts.items()):
+            shard = self.shards[index]
+            seconds += count * (shard.seconds / max(1, shard.rows))
+            versions_texts.add(shard.versions)
+            if shard.encoder_facts:
+                facts_texts.add(shard.encoder_facts)
+        versions: dict[str, set[str]] = {}
+        for text in versions_texts:
+            for library, version in parse_json(text).items():
+                versions.setdefault(library, set()).add(str(version))
+        return EncodingCost(
+            sentences=sum(counts.values()),
+            seconds=seconds,
+            encoder_facts=tuple(parse_json(text) for text in sorted(facts_texts)),
+            versions={library: sorted(found) for library, found in versions.items()},
+        )
+
+    @property
+    def rate(self) -> float | None:
+        """Characters a second that this encoder took here; None if it never ran."""
+        seconds = sum(shard.seconds for shard in self.shards)
+        characters = sum(shard.characters for shard in self.shards)
+        return characters / seconds if seconds else None
+
+    # Reading
 
     @property
     def depth(self) -> int:
         """The number of the last layer; the cache must hold something."""
         return int(self.shards[0].metadata["depth"])
-
-    def paid(self, texts: Iterable[str]) -> EncodingCost:
-        """The cost of encoding these distinct texts."""
-        counts = Counter(self.place[sentence_key(text)][0] for text in texts)
-        shares = [
-            (self.shards[index], count) for index, count in sorted(counts.items())
-        ]
-        seconds = sum(
-            count * (shard.seconds / max(1, shard.rows)) for shard, count in shares
-        )
-        stated_facts = {shard.metadata.get("how") for shard, _ in shares}
-        how = tuple(parse_json(facts) for facts in sorted(filter(None, stated_facts)))
-        versions: dict[str, set[str]] = {}
-        for stated in {shard.metadata["versions"] for shard, _ in shares}:
-            for library, version in parse_json(stated).items():
-                versions.setdefault(library, set()).add(str(version))
-        by_library = {library: sorted(found) for library, found in versions.items()}
-        return EncodingCost(sum(counts.values()), seconds, how, by_library)
-
-    @property
-    def rate(self) -> float | None:
-        """Letters a second that this encoder took here; None if it never ran."""
-        seconds = sum(shard.seconds for shard in self.shards)
-        letters = (
-            int(s.metadata.get("letters", s.rows * SENTENCE_CHARACTERS))
-            for s in self.shards
-        )
-        return sum(letters) / seconds if seconds else None
-
-    def coverage(self, texts: Iterable[str]) -> float | None:
-        """The share of cached texts' tokens that have a vector; None where none are counted."""
-        places = self._places(texts)
-        shards = [self.shards[index] for index in np.unique(places[:, 0])]
-        if any(COUNTS_TENSOR not in shard.tensors for shard in shards):
-            return None
-        tokens, with_vector = self._gather(COUNTS_TENSOR, places).sum(
-            axis=0, dtype=np.float64
-        )
-        return float(with_vector / tokens) if tokens else None
 
     def read(
         self,
@@ -214,87 +272,74 @@ class EncoderCache:
         layers: Sequence[int] | None = None,
         parts: Sequence[str] = SENTENCE_VECTORS,
     ) -> Encoding:
-        """The encodings of cached texts in the given order: these layers and parts, or all."""
+        """The encodings of cached texts, in the given order.
+
+        Args:
+            texts: One text or more.
+            layers: The layers whose means are read; None reads all.
+            parts: Which of SENTENCE_VECTORS are read, if the encoder has them.
+
+        Raises:
+            HarnessError: There is no text, or a shard is damaged, which is then set
+                aside.
+        """
         if not texts:
             raise HarnessError("no texts were asked for; an encoding has one or more")
-        places = self._places(texts)
-        first = self.shards[places[0, 0]]
-        kept = sorted(int(n[5:]) for n in first.tensors if n.startswith("mean."))
-        layers = tuple(kept if layers is None else layers)
-        rest = {n: self._gather(n, places) for n in parts if n in first.tensors}
-        means = [self._gather(f"mean.{layer}", places) for layer in layers]
-        width = max((part.shape[1] for part in rest.values()), default=0)
-        none = np.empty((len(texts), 0, width), np.float32)
-        mean = np.stack(means, axis=1) if means else none
-        return Encoding(layers, self.depth, mean, **rest)
+        locations = self._locations(texts)
+        first_shard = self.shards[locations[0, 0]]
+        if layers is None:
+            layers = first_shard.layers
+        vectors = {
+            name: self._gather(name, locations)
+            for name in parts
+            if name in first_shard.tensors
+        }
+        if layers:
+            means = [
+                self._gather(f"{MEAN_PREFIX}{layer}", locations) for layer in layers
+            ]
+            mean = np.stack(means, axis=1)
+        else:
+            width = max((array.shape[1] for array in vectors.values()), default=0)
+            mean = np.empty((len(texts), 0, width), np.float32)
+        return Encoding(layers=tuple(layers), depth=self.depth, mean=mean, **vectors)
 
-    def _places(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
-        return np.array([self.place[sentence_key(t)] for t in texts], np.int64).reshape(
-            -1, 2
-        )
+    def coverage(self, texts: Iterable[str]) -> float | None:
+        """The share of cached texts' tokens that have a vector; None where none are counted."""
+        locations = self._locations(texts)
+        for index in np.unique(locations[:, 0]):
+            if COUNTS_TENSOR not in self.shards[index].tensors:
+                return None
+        counts = self._gather(COUNTS_TENSOR, locations)
+        tokens, with_vector = counts.sum(axis=0, dtype=np.float64)
+        return float(with_vector / tokens) if tokens else None
+
+    def _locations(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
+        """The shard and row of each text."""
+        locations = [self.locations[sentence_key(text)] for text in texts]
+        return np.array(locations, np.int64).reshape(-1, 2)
 
     def _gather(
-        self, name: str, places: Int[np.ndarray, "N 2"]
+        self, name: str, locations: Int[np.ndarray, "N 2"]
     ) -> Float32[np.ndarray, "N D"]:
-        width = self.shards[places[0, 0]].tensors[name]["shape"][1]
-        out = np.empty((len(places), width), dtype=np.float32)
-        for index in np.unique(places[:, 0]):
+        """The rows of a tensor at these locations, from all shards that hold one."""
+        width = self.shards[locations[0, 0]].tensors[name]["shape"][1]
+        gathered = np.empty((len(locations), width), dtype=np.float32)
+        for index in np.unique(locations[:, 0]):
             shard = self.shards[index]
             tensor = shard.read(name)
             if tensor is None:
-                with contextlib.suppress(
-                    FileNotFoundError
-                ):  # another process was quicker
-                    shard.path.rename(shard.path.with_suffix(".damaged"))
+                with suppress(FileNotFoundError):  # another process has renamed it
+                    _set_aside(shard.path)
                 raise HarnessError(
                     f"{shard.path.name}: cached vectors are damaged and were set aside; run again "
                     "to encode their sentences anew"
                 )
-            rows = places[:, 0] == index
-            out[rows] = tensor[places[rows, 1]]
-        return out
+            is_in_shard = locations[:, 0] == index
+            gathered[is_in_shard] = tensor[locations[is_in_shard, 1]]
+        return gathered
 
 
-LABEL_FILE, LABEL_SEAL = "label.json", "sha256"
-DAY = 86_400.0  # seconds: a run again on the same day changes no file
-
-
-@dataclass(frozen=True)
-class Label:
-    """The names of encoders that filled a folder, and the digests of their files.
-
-    Several names may mean the same weights, tokenizer and length, and then share a key.
-    """
-
-    names: Sequence[str] = ()
-    digests: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_label(folder: Path) -> Label:
-    """The label in a folder; an empty one where there is none, or it was damaged."""
-    try:
-        content: Any = parse_json((folder / LABEL_FILE).read_text(encoding="utf-8"))
-        is_sealed = content.pop(LABEL_SEAL) == digest_of(content)
-        return Label(**content) if is_sealed else Label()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Label()
-
-
-def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
-    """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
-    cache = EncoderCache.open(root, identity.key)
-    # A cache that may only be read still serves what it holds; filling it fails where
-    # it must.
-    with contextlib.suppress(OSError):
-        cache.folder.mkdir(parents=True, exist_ok=True)
-        cache.hold()
-        for path in cache.others:
-            path.rename(path.with_suffix(".damaged"))
-        label, file = read_label(cache.folder), cache.folder / LABEL_FILE
-        changed = Label(sorted({*label.names, name}), identity.digests)
-        if changed != label:
-            content = asdict(changed) | {LABEL_SEAL: digest_of(asdict(changed))}
-            write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
-        elif time.time() - file.stat().st_mtime > DAY:
-            file.touch()
-    return cache
+def _set_aside(shard: Path) -> None:
+    """Rename a shard, so that no cache reads it."""
+    shard.rename(shard.with_suffix(DAMAGED_SUFFIX))

@@ -1,9 +1,9 @@
 """The cache folder: what is in it, when it was last used, and clearing it.
 
 Only what has the name and the form of something cached is ever touched: folders and
-files named by hex digests in the cache folder's own four parts. Links are ignored, as
-they may lead elsewhere. Pins and trained encoders are in the same folder; they are no
-cache, and stay.
+files named by hex digests in four folders of the cache folder. Links are ignored, as
+they may lead elsewhere. Pins and trained encoders are in the cache folder, too; they are
+no cache, and stay.
 """
 
 from __future__ import annotations
@@ -19,27 +19,40 @@ from typing import Literal
 
 from harness.core.errors import UsageError
 from harness.core.files import alone, sized
-from harness.encoders.cache.encodings import LABEL_FILE, CacheShard, read_label
+from harness.encoders.cache.encodings import CacheShard
+from harness.encoders.cache.labels import LABEL_FILE, read_label
+
+# The folders of the cache folder: each of the first three has a folder for every encoder
+# key, the last one has files named by the digest of weights.
+ENCODINGS = "encodings"
+FOLDERS_BY_KEY = (ENCODINGS, "moments", "rows")
+CONVERTED = "converted"
 
 KEY_PATTERN = re.compile(r"[0-9a-f]{32,}")
-FOLDERS_BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
-# What runs put there, and what killed runs and damage left.
+# What runs store in a folder of a key, and what killed runs and damage leave there.
 STORED_FILES = re.compile(
     rf".*\.(safetensors|damaged)|{re.escape(LABEL_FILE)}|\..*\.(tmp|block)"
 )
-CONVERTED_FILES = re.compile(
-    rf"{KEY_PATTERN.pattern}\.(safetensors|sha256)"
-)  # weights, and their own digest
-LEAST_KEY_DIGITS = 6  # digits by which a key may be called
+# Converted weights, and the seal of each file.
+CONVERTED_FILES = re.compile(rf"{KEY_PATTERN.pattern}\.(safetensors|sha256)")
+LEAST_KEY_DIGITS = 6  # of the beginning of a key that may be typed for it
+KEY_BEGINNING = re.compile(rf"[0-9a-f]{{{LEAST_KEY_DIGITS},}}")
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One thing that can be cleared: what is kept of an encoder, or converted weights.
+    """One thing that can be cleared: what is stored of an encoder, or converted weights.
 
-    `last_used` is in seconds since 1970. An encoder's encodings, moments and rows go
-    together; `seconds` were paid for its sentences, `weights` is the digest of its
-    weights.
+    Attributes:
+        kind: Which of the two. The encodings, moments and rows of an encoder are one
+            entry.
+        key: The key of the encoder, or the digest of the weights.
+        names: The names of the encoders that use it.
+        bytes: The size of its files.
+        last_used: When it was last used, in seconds since 1970.
+        sentences: The number of an encoder's encoded sentences.
+        seconds: What encoding them took.
+        weights: The digest of an encoder's weights.
     """
 
     kind: Literal["encoder", "converted"]
@@ -52,55 +65,73 @@ class CacheEntry:
     weights: str = ""
 
     @property
-    def called(self) -> str:
+    def description(self) -> str:
+        """What it is, and of which encoders."""
         names = ", ".join(self.names) or "unknown encoder"
         return f"converted weights of {names}" if self.kind == "converted" else names
 
     def __str__(self) -> str:
-        return f"{self.called} ({self.key[:12]}), {sized(self.bytes)}"
+        return f"{self.description} ({self.key[:12]}), {sized(self.bytes)}"
+
+
+# Listing
 
 
 def cached_entries(root: Path) -> list[CacheEntry]:
-    """Everything cached, the longest unused first."""
-    keys = {
-        folder.name
-        for part in FOLDERS_BY_KEY
-        for folder in _inside(root / part, KEY_PATTERN)
-    }
-    encoders = [_encoder(root, key) for key in keys]
-    converted = []
-    for weights in {file.stem for file in _inside(root / "converted", CONVERTED_FILES)}:
-        # Weights are used whenever an encoder that was made from them is.
-        users = [encoder for encoder in encoders if encoder.weights == weights]
-        names = tuple(sorted({name for user in users for name in user.names}))
-        size, written = _size_and_time(_converted(root, weights))
-        used = max([written, *(user.last_used for user in users)])
-        converted.append(CacheEntry("converted", weights, names, size, used))
-    return sorted(
-        [*encoders, *converted], key=lambda entry: (entry.last_used, entry.key)
-    )
-
-
-def _encoder(root: Path, key: str) -> CacheEntry:
-    size, written = _size_and_time(_stored(root, key))
-    place, label = (
-        root / FOLDERS_BY_KEY[0] / key,
-        read_label(root / FOLDERS_BY_KEY[0] / key),
-    )
-    shards = [
-        shard
-        for f in sorted(place.glob("*.safetensors"))
-        if (shard := CacheShard.parse(f))
+    """Everything cached in the cache folder, the longest unused first."""
+    keys: set[str] = set()
+    for folder_name in FOLDERS_BY_KEY:
+        folders = _matching_paths(root / folder_name, KEY_PATTERN)
+        keys.update(folder.name for folder in folders)
+    encoders = [_encoder_entry(root, key) for key in keys]
+    converted_files = _matching_paths(root / CONVERTED, CONVERTED_FILES)
+    weights_digests = {file.stem for file in converted_files}
+    converted = [
+        _converted_entry(root, weights, encoders) for weights in weights_digests
     ]
+    entries = [*encoders, *converted]
+    return sorted(entries, key=lambda entry: (entry.last_used, entry.key))
+
+
+def _encoder_entry(root: Path, key: str) -> CacheEntry:
+    """What is stored of the encoder with a key."""
+    folder = root / ENCODINGS / key
+    label = read_label(folder)
+    shards = []
+    for path in sorted(folder.glob("*.safetensors")):
+        shard = CacheShard.parse(path)
+        if shard is not None:
+            shards.append(shard)
+    state = _files_state(_encoder_files(root, key))
     return CacheEntry(
         kind="encoder",
         key=key,
         names=tuple(label.names),
-        bytes=size,
-        last_used=written,
+        bytes=state.bytes,
+        last_used=state.last_written,
         sentences=sum(shard.rows for shard in shards),
         seconds=fsum(shard.seconds for shard in shards),
         weights=label.digests.get("weights", ""),
+    )
+
+
+def _converted_entry(
+    root: Path, weights: str, encoders: Sequence[CacheEntry]
+) -> CacheEntry:
+    """The converted weights with a digest, used whenever an encoder made from them is used."""
+    state = _files_state(_converted_files(root, weights))
+    names: set[str] = set()
+    last_used = state.last_written
+    for encoder in encoders:
+        if encoder.weights == weights:
+            names.update(encoder.names)
+            last_used = max(last_used, encoder.last_used)
+    return CacheEntry(
+        kind="converted",
+        key=weights,
+        names=tuple(sorted(names)),
+        bytes=state.bytes,
+        last_used=last_used,
     )
 
 
@@ -109,84 +140,119 @@ def cache_size(root: Path) -> int:
     return sum(entry.bytes for entry in cached_entries(root))
 
 
-def shrink(root: Path, max_bytes: int) -> Iterator[tuple[CacheEntry, bool]]:
-    """Clear what was unused for longest until so many bytes are left; whether each could be."""
-    entries = cached_entries(root)
-    size = sum(entry.bytes for entry in entries)
-    for entry in entries:
-        if size > max_bytes:
-            cleared = clear(root, entry)
-            size -= entry.bytes if cleared else 0
-            yield entry, cleared
-
-
-def clear(root: Path, entry: CacheEntry) -> bool:
-    """Clear an entry; False, and nothing is cleared, where an encoder that needs it is in use."""
-    if entry.kind == "encoder":
-        users, files = [root / FOLDERS_BY_KEY[0] / entry.key], _stored(root, entry.key)
-    else:
-        labelled = _inside(root / FOLDERS_BY_KEY[0], KEY_PATTERN)
-        users = [
-            folder
-            for folder in labelled
-            if read_label(folder).digests.get("weights") == entry.key
-        ]
-        files = _converted(root, entry.key)
-    with ExitStack() as held:
-        free = all(held.enter_context(alone(folder)) for folder in users)
-        if free:
-            for file in files:
-                file.unlink(missing_ok=True)
-            for part in FOLDERS_BY_KEY:
-                with suppress(OSError):  # there is none, or something else is in it
-                    (root / part / entry.key).rmdir()
-    return free
-
-
 def entries_named(
     entries: Sequence[CacheEntry], words: Sequence[str]
 ) -> list[CacheEntry]:
-    """The entries that names of encoders or beginnings of keys mean. Raises UsageError."""
+    """The entries that names of encoders or beginnings of keys mean.
+
+    Raises UsageError for a word that means none.
+    """
     chosen: dict[str, CacheEntry] = {}
     for word in words:
-        named = [entry for entry in entries if word in entry.names]
-        if not named and re.fullmatch(rf"[0-9a-f]{{{LEAST_KEY_DIGITS},}}", word):
-            named = [entry for entry in entries if entry.key.startswith(word)]
-        if not named:
+        matches = [entry for entry in entries if word in entry.names]
+        if not matches and KEY_BEGINNING.fullmatch(word):
+            matches = [entry for entry in entries if entry.key.startswith(word)]
+        if not matches:
             names = sorted({name for entry in entries for name in entry.names})
             raise UsageError(
                 f"{word!r} is not in the cache: wanted a key of {LEAST_KEY_DIGITS} digits or "
                 f"more, or one of {', '.join(names) or 'no names'} (harness cache ls)"
             )
-        chosen |= {entry.key: entry for entry in named}
+        for entry in matches:
+            chosen[entry.key] = entry
     return list(chosen.values())
 
 
-def _inside(folder: Path, names: re.Pattern[str]) -> list[Path]:
-    """What has such a name in a folder; neither links nor what they lead to."""
+# Clearing
+
+
+def shrink(root: Path, max_bytes: int) -> Iterator[tuple[CacheEntry, bool]]:
+    """Clear what was unused for longest, until at most so many bytes are left.
+
+    Yields each entry that was to be cleared, and whether it was: one in use is not.
+    """
+    entries = cached_entries(root)
+    size = sum(entry.bytes for entry in entries)
+    for entry in entries:
+        if size <= max_bytes:
+            return
+        is_cleared = clear(root, entry)
+        if is_cleared:
+            size -= entry.bytes
+        yield entry, is_cleared
+
+
+def clear(root: Path, entry: CacheEntry) -> bool:
+    """Clear an entry, and say whether it was: not where an encoder that needs it is in use."""
+    if entry.kind == "encoder":
+        user_folders = [root / ENCODINGS / entry.key]
+        files = _encoder_files(root, entry.key)
+    else:
+        user_folders = _folders_made_from(root, entry.key)
+        files = _converted_files(root, entry.key)
+    with ExitStack() as locks:
+        for folder in user_folders:
+            is_free = locks.enter_context(alone(folder))
+            if not is_free:
+                return False
+        for file in files:
+            file.unlink(missing_ok=True)
+        for folder_name in FOLDERS_BY_KEY:
+            with suppress(OSError):  # there is none, or something else is in it
+                (root / folder_name / entry.key).rmdir()
+    return True
+
+
+def _folders_made_from(root: Path, weights: str) -> list[Path]:
+    """The folders of encodings that were made from weights with this digest."""
+    folders = []
+    for folder in _matching_paths(root / ENCODINGS, KEY_PATTERN):
+        if read_label(folder).digests.get("weights") == weights:
+            folders.append(folder)
+    return folders
+
+
+# Files
+
+
+def _encoder_files(root: Path, key: str) -> list[Path]:
+    """The files that are stored of an encoder, the label last."""
+    files: list[Path] = []
+    for folder_name in FOLDERS_BY_KEY:
+        files.extend(_matching_paths(root / folder_name / key, STORED_FILES))
+    return sorted(files, key=lambda file: file.name == LABEL_FILE)
+
+
+def _converted_files(root: Path, weights: str) -> list[Path]:
+    """The converted weights with a digest, and their seal."""
+    files = _matching_paths(root / CONVERTED, CONVERTED_FILES)
+    return [file for file in files if file.stem == weights]
+
+
+def _matching_paths(folder: Path, names: re.Pattern[str]) -> list[Path]:
+    """The paths in a folder whose names match, sorted; links are left out, and not followed."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     paths = [path for path in folder.iterdir() if names.fullmatch(path.name)]
     return sorted(path for path in paths if not path.is_symlink())
 
 
-def _stored(root: Path, key: str) -> list[Path]:
-    """The files that are kept of an encoder, its label last."""
-    folders = [root / part / key for part in FOLDERS_BY_KEY]
-    files = [file for folder in folders for file in _inside(folder, STORED_FILES)]
-    return sorted(files, key=lambda file: file.name == LABEL_FILE)
+@dataclass(frozen=True)
+class FilesState:
+    """The bytes of some files, and when the last of them was written, in seconds since 1970."""
+
+    bytes: int
+    last_written: float
 
 
-def _converted(root: Path, weights: str) -> list[Path]:
-    files = _inside(root / "converted", CONVERTED_FILES)
-    return [file for file in files if file.stem == weights]
-
-
-def _size_and_time(paths: Iterable[Path]) -> tuple[int, float]:
-    """The bytes of files, and when the last was written; a writer may take one away meanwhile."""
-    states = []
+def _files_state(paths: Iterable[Path]) -> FilesState:
+    """The state of files, without those that another process has removed meanwhile."""
+    size = 0
+    last_written = 0.0
     for path in paths:
         with suppress(FileNotFoundError):
-            states.append(path.lstat())
-    files = [state for state in states if S_ISREG(state.st_mode)]
-    return sum(s.st_size for s in files), max((s.st_mtime for s in files), default=0.0)
+            status = path.lstat()
+            if S_ISREG(status.st_mode):
+                size += status.st_size
+                last_written = max(last_written, status.st_mtime)
+    return FilesState(bytes=size, last_written=last_written)
