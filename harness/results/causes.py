@@ -1,4 +1,4 @@
-"""Causes of a different number that no protocol holds, and the lines of other programs.
+"""Causes of a different number that are no choice of a protocol, and lines of other programs.
 
 Both are curated in `results/questions/causes.toml`: a cause is a few lines there, with
 the public thread in which it was found.
@@ -27,9 +27,9 @@ class Cause:
         change: What to change in the reader's own program.
         source: The public thread or document in which the cause was confirmed.
         rows: Patterns of `TABLE/ROW`, or of the method that reproduces the row.
-        columns: Patterns of column ids.
-        gap: The least and the largest difference, the reader's number minus the
-            published one, in points, that every column has.
+        gap: The smallest and the largest difference that the cause makes: the reader's
+            number minus the published one, in points. Each column has to be between.
+        columns: Patterns of column ids; each column has to match one.
         certainty: How sure the cause is where rows, columns and gap agree.
     """
 
@@ -57,10 +57,10 @@ class Cause:
     def fits(self, row: str, method: str, gaps: Mapping[str, float]) -> bool:
         """Whether a row, `TABLE/ROW`, and its differences by column fit this cause."""
         lowest, highest = self.gap
-        is_looked_for = _matches(row, self.rows) or _matches(method, self.rows)
+        row_fits = _matches(row, self.rows) or _matches(method, self.rows)
         columns_fit = all(_matches(column, self.columns) for column in gaps)
         gaps_fit = all(lowest <= gap <= highest for gap in gaps.values())
-        return is_looked_for and columns_fit and gaps_fit
+        return row_fits and columns_fit and gaps_fit
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

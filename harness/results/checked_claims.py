@@ -22,25 +22,24 @@ SAME_DIGITS = 0.005
 def score_of(
     claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "all"
 ) -> float | None:
-    """The score that a claim is of; of the best of four similarities the highest."""
+    """The score that a claim states, among the scores of a record.
+
+    A claim on the best of four similarity functions states the highest of their scores.
+    """
     if claim.similarity != BEST_SIMILARITY:
         return score_at(scores, (claim.score, aggregation))
-    names = (
-        score_name(similarity, claim.correlation)
-        for similarity in (COSINE, *SIMILARITIES)
-    )
-    found = [score_at(scores, (name, aggregation)) for name in names]
-    defined = [score for score in found if score is not None]
-    return max(defined, default=None)
+    defined_scores = []
+    for similarity in (COSINE, *SIMILARITIES):
+        name = score_name(similarity, claim.correlation)
+        score = score_at(scores, (name, aggregation))
+        if score is not None:
+            defined_scores.append(score)
+    return max(defined_scores, default=None)
 
 
-def judged(claim: CardClaim, measured: float) -> tuple[str, Verdict]:
-    """The reading of a claim that is nearest to a measured score, and the verdict on it."""
-    verdicts = [
-        (reading, verdict(Published(reading), Measured((measured,))))
-        for reading in claim.readings
-    ]
-    return min(verdicts, key=lambda item: abs(item[1].difference or 0.0))
+def nearest_reading(claim: CardClaim, measured: float) -> str:
+    """The reading of a claim that is nearest to a measured score."""
+    return min(claim.readings, key=lambda reading: abs(float(reading) - measured))
 
 
 def gives(
@@ -51,9 +50,8 @@ def gives(
         return False
     for reading in claim.readings:
         published = Published(reading)
-        if round(abs(measured - published.points), 9) <= max(
-            tolerance, published.half_unit
-        ):
+        difference = round(abs(measured - published.points), 9)
+        if difference <= max(tolerance, published.half_unit):
             return True
     return False
 
@@ -128,8 +126,13 @@ def checked_claim(claim: CardClaim, measured: float | None) -> CheckedClaim:
         return CheckedClaim(
             claim, why_not="the score is undefined: the similarities are constant"
         )
-    reading, found = judged(claim, measured)
-    checked = CheckedClaim(claim, measured=measured, verdict=found, reading=reading)
+    reading = nearest_reading(claim, measured)
+    checked = CheckedClaim(
+        claim,
+        measured=measured,
+        verdict=verdict(Published(reading), Measured((measured,))),
+        reading=reading,
+    )
     if checked.differs and claim.doubt:
         return replace(checked, verdict=None, why_not=f"{claim.doubt}, and it differs")
     return checked
@@ -165,9 +168,7 @@ class Verification:
         """1 if a claim differs, 3 if something is missing or nothing was checked, else 0."""
         if any(checked.differs for checked in self.claims):
             return 1
-        missing = any(checked.is_missing for checked in self.claims)
-        return (
-            AssetMissing.exit_status
-            if missing or self.faults or not self.checked
-            else 0
-        )
+        is_missing = any(checked.is_missing for checked in self.claims)
+        if is_missing or self.faults or not self.checked:
+            return AssetMissing.exit_status
+        return 0

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from harness.core.scores import ScorePath
 from harness.core.toml import read_typed
@@ -208,6 +209,13 @@ class ReferenceScore:
         if self.difference is None:
             return None
         return abs(self.difference) <= self.reference.tolerance_of(self.cell)
+
+
+class ComparedReference(NamedTuple):
+    """A reference, and each of its scores with ours, in the order of the file."""
+
+    reference: Reference
+    scores: tuple[ReferenceScore, ...]
 
 
 def compare_reference(

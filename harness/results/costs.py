@@ -1,4 +1,4 @@
-"""What the records of the seven STS tasks took."""
+"""How long encoding and applying a method took on the seven STS tasks, by the records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.results.scorings import SEVEN, Scoring
 
 
 def milliseconds(results: Results, method: str, scoring: Scoring) -> float | None:
-    """Milliseconds a distinct sentence for encoding and applying a method.
+    """Milliseconds for each distinct sentence, for encoding and applying a method.
 
     None where a record of the tasks does not say how long it took, or of how many
     sentences.
@@ -25,7 +25,9 @@ def milliseconds(results: Results, method: str, scoring: Scoring) -> float | Non
         seconds += [encoding, applying]
         sentences += count
     total = math.fsum(seconds)
-    return 1000 * total / sentences if total and sentences else None
+    if not total or not sentences:
+        return None
+    return 1000 * total / sentences
 
 
 def shared_the_machine(results: Results, method: str, scoring: Scoring) -> bool:

@@ -1,6 +1,6 @@
 """How large an encoder is against the papers' encoders: the order and the headings of pages.
 
-What a small model shows need not be true of a model of the papers' size, so no page
+What holds for a small model may not hold for a model of the papers' size, so no page
 puts them into one count.
 """
 
@@ -25,33 +25,34 @@ OWN_PACKAGE = "harness/"  # the folder of the weights that come with the harness
 class EncoderSize(StrEnum):
     """A group of encoders; pages show the groups in this order."""
 
-    OF_PAPERS = "models of the papers' size"
+    PAPERS = "models of the papers' size"
     SMALL = "small real models"
     MINIATURE = "our miniature"
 
     @property
     def heading(self) -> str:
-        """It as a heading."""
+        """The group as a heading."""
         return f"{self.value[0].upper()}{self.value[1:]}"
 
     @property
     def word(self) -> str:
-        """It as a cell of a table: `papers' size`, `small`, `miniature`."""
-        return {"OF_PAPERS": "papers' size", "SMALL": "small"}.get(
-            self.name, "miniature"
-        )
+        """The group as a cell of a table: `papers' size`, `small`, `miniature`."""
+        if self is EncoderSize.PAPERS:
+            return "papers' size"
+        return self.name.lower()
 
 
 def sizes_of_encoders(
     results: Results, registry: Registry
 ) -> Mapping[str, EncoderSize]:
     """The size of every measured encoder, by its name without a maximum length."""
-    records_of: dict[str, list[Record]] = {}
+    records_by_encoder: dict[str, list[Record]] = {}
     for (method, _), records in results.by_cell.items():
-        records_of.setdefault(base_name(method.partition(".")[0]), []).extend(records)
+        encoder = base_name(method.partition(".")[0])
+        records_by_encoder.setdefault(encoder, []).extend(records)
     return {
         encoder: size_of_encoder(registry.encoders.get(encoder), records)
-        for encoder, records in records_of.items()
+        for encoder, records in records_by_encoder.items()
     }
 
 
@@ -66,14 +67,17 @@ def size_of_encoder(
             have left out some, so the largest number counts.
     """
     source = config.source if config is not None else None
-    facts = [record.facts for record in records]
-    dimensions = max((fact.get("dimensions", 0) for fact in facts), default=0)
-    has_word_vectors = isinstance(source, VectorFile) or any(
-        "coverage" in fact for fact in facts
-    )
-    wanted = DIMENSIONS_OF_WORD_VECTORS if has_word_vectors else DIMENSIONS_OF_BERT_BASE
-    if dimensions >= wanted:
-        return EncoderSize.OF_PAPERS
+    dimensions = 0
+    has_word_vectors = isinstance(source, VectorFile)
+    for record in records:
+        dimensions = max(dimensions, record.facts.get("dimensions", 0))
+        if "coverage" in record.facts:  # a fact of word vectors alone
+            has_word_vectors = True
+    dimensions_of_papers = DIMENSIONS_OF_BERT_BASE
+    if has_word_vectors:
+        dimensions_of_papers = DIMENSIONS_OF_WORD_VECTORS
+    if dimensions >= dimensions_of_papers:
+        return EncoderSize.PAPERS
     is_own = isinstance(source, Packaged) and source.package.startswith(OWN_PACKAGE)
     if is_own or isinstance(source, Trained):
         return EncoderSize.MINIATURE

@@ -1,4 +1,8 @@
-"""What a published number depends on, what reproduces it, and what other choices would do to it."""
+"""An explanation of a published number.
+
+It says what the number depends on, which method reproduces it and how well, and how far
+other choices move the score. `harness.results.choices` measures these effects.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,9 @@ class Explanation:
         confirmed_by: The program whose scores ours equal under the protocol.
         nearest: The measured rows that are nearest to the protocol; none where it was
             measured.
-        choices: The other choices with their effects; with a gap, those that lead to
-            about it.
-        pairs: Pairs of choices that lead to about the gap.
+        choices: The other choices with their effects; if there is a gap, only those
+            whose effect is about the gap.
+        pairs: Pairs of choices whose effect is about the gap.
         gap: By how many points a reader's number is above the published one.
     """
 
@@ -115,6 +119,8 @@ def gap_of(cell: PublishedCell, mine: float) -> float:
 
 
 def wanted_protocol(cell: PublishedCell, registry: Registry) -> Protocol | None:
-    """The protocol of a published number on one task; None for others."""
+    """The protocol of a published number on one task; None for an average and other numbers."""
     protocols = protocols_of(cell, registry)
-    return protocols[0] if cell.task and protocols else None
+    if not cell.task or not protocols:
+        return None
+    return protocols[0]

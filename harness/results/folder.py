@@ -62,28 +62,27 @@ from harness.results.threads import Thread
 
 
 def require_sealed(results: Path) -> None:
-    """Read every file that was measured but for the records, which whoever opens a folder reads.
+    """Read every measured file but the records, to see that each is as it was written.
 
     These are sealed JSON (comparisons, intervals, searches, speed ...), the
-    similarities of the quick set, and golden vectors. Raises DataError for one that is
-    not as it was written, or that is of another cell or encoder than its name says.
+    similarities of the quick set, and golden vectors. Records are left out, since they
+    are read whenever a folder is opened. Raises DataError for a file that was changed,
+    or that is of another cell or encoder than its name says.
     """
     records = results / RECORDS
     for path in sorted([*records.glob("*.json"), *records.glob("*/*.json")]):
         parse_sealed(path, path.read_text(encoding="utf-8", errors="replace"))
     for path in sorted((records / QUICK).glob("*/*/*/seed-*.safetensors")):
-        *_, method, task, seed = path.with_suffix("").parts
-        read_similarities(
-            path, Cell(unquote(method), unquote(task), int(seed.partition("-")[2]))
-        )
+        # .../METHOD/TASK/seed-0.safetensors
+        seed = int(path.stem.removeprefix("seed-"))
+        task = unquote(path.parent.name)
+        method = unquote(path.parent.parent.name)
+        read_similarities(path, Cell(method, task, seed))
     for path in sorted((records / GOLDEN).glob("*.safetensors")):
         file = TensorFile.parse(path)
-        vectors = file.read("vectors") if file else None
-        if (
-            file is None
-            or vectors is None
-            or file_name(file.metadata["encoder"]) != path.stem
-        ):
+        is_whole = file is not None and file.read("vectors") is not None
+        encoder = file.metadata["encoder"] if file is not None else ""
+        if not is_whole or file_name(encoder) != path.stem:
             raise DataError(
                 f"{path}: wanted the golden vectors of {unquote(path.stem)} as they were written, "
                 "found other content; restore it, or delete it and measure again"
@@ -138,17 +137,16 @@ class ResultsFolder:
             results = Results.read(Store(folder))
             not_taken = [cell for cell in results.by_cell if cell not in taken]
             results_by_folder[folder] = results.select(not_taken)
-            taken |= results.by_cell.keys()
+            taken.update(results.by_cell)
         return results_by_folder
 
     @cached_property
     def _folder_of_cell(self) -> Mapping[CellName, Path]:
         """The folder that the records of each cell are from."""
-        return {
-            name: folder
-            for folder, results in self._results_by_folder.items()
-            for name in results.by_cell
-        }
+        folders: dict[CellName, Path] = {}
+        for folder, results in self._results_by_folder.items():
+            folders |= dict.fromkeys(results.by_cell, folder)
+        return folders
 
     @cached_property
     def records(self) -> Results:
@@ -170,14 +168,12 @@ class ResultsFolder:
         """The methods all of whose records are packaged; none where one folder is read alone."""
         if len(self.folders) == 1:
             return frozenset()
-        own = {
-            method
-            for method, task in self._folder_of_cell
-            if not self.is_packaged(method, task)
-        }
-        return frozenset(
-            method for method, _ in self._folder_of_cell if method not in own
-        )
+        methods, own_methods = set(), set()
+        for method, task in self._folder_of_cell:
+            methods.add(method)
+            if not self.is_packaged(method, task):
+                own_methods.add(method)
+        return frozenset(methods - own_methods)
 
     def _stale(
         self, by_cell: Mapping[CellName, Sequence[Record]]
@@ -185,11 +181,11 @@ class ResultsFolder:
         """The cells that were measured with other settings than their method has now."""
         identifiers = {method for method, _ in by_cell}
         methods = {name: compose_method(name, self.registry) for name in identifiers}
-        return frozenset(
-            name
-            for name, records in by_cell.items()
-            if is_stale(records, methods[name[0]])
-        )
+        stale_cells = set()
+        for (method, task), records in by_cell.items():
+            if is_stale(records, methods[method]):
+                stale_cells.add((method, task))
+        return frozenset(stale_cells)
 
     def records_of(self, folder: Path) -> Results:
         """The records that are read from one of the folders."""
@@ -207,7 +203,7 @@ class ResultsFolder:
 
     @cached_property
     def records_by_files(self) -> Results:
-        """The records, with those under another name for the files of a registered encoder."""
+        """The records, and those of a registered encoder's files also under its own ids."""
         return add_registered_ids(self.records, self.registry)
 
     # What people wrote
@@ -280,22 +276,25 @@ class ResultsFolder:
     def reproductions(self, table: Table) -> Mapping[str, Reproduction]:
         """Every cell of a published table against the records, by the cell's id."""
         if table.id not in self._reproductions:
-            judged = reproductions(table, self.records_by_files, self.registry)
-            self._reproductions[table.id] = judged
+            self._reproductions[table.id] = reproductions(
+                table, self.records_by_files, self.registry
+            )
         return self._reproductions[table.id]
 
     def records_of_table(self, table: Table) -> Results:
         """The records that the cells of a published table are compared with."""
-        return self.records_by_files.select(
-            cell for published in table.cells for cell in published.measured_cells
-        )
+        cells: list[CellName] = []
+        for published in table.cells:
+            cells += published.measured_cells
+        return self.records_by_files.select(cells)
 
     @cached_property
     def all_reproductions(self) -> tuple[Reproduction, ...]:
         """Every cell of every published table against the records."""
-        return tuple(
-            cell for t in self.tables for cell in self.reproductions(t).values()
-        )
+        cells: list[Reproduction] = []
+        for table in self.tables:
+            cells += self.reproductions(table).values()
+        return tuple(cells)
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -310,11 +309,9 @@ class ResultsFolder:
     @cached_property
     def claim_results(self) -> tuple[ClaimResult, ...]:
         """Every claim, tested; none where none are written."""
-        return (
-            tuple(map(self.claim_tests.test, self.claims.resolved))
-            if self.claims
-            else ()
-        )
+        if self.claims is None:
+            return ()
+        return tuple(self.claim_tests.test(claim) for claim in self.claims.resolved)
 
     @cached_property
     def encoder_sizes(self) -> Mapping[str, EncoderSize]:
@@ -327,25 +324,19 @@ class ResultsFolder:
         return read_comparisons(self.path)
 
     @cached_property
-    def compared_references(
-        self,
-    ) -> tuple[
-        tuple[conformance.Reference, tuple[conformance.ReferenceScore, ...]], ...
-    ]:
+    def compared_references(self) -> tuple[conformance.ComparedReference, ...]:
         """Each reference with its scores and ours."""
-        return tuple(
-            (
-                reference,
-                conformance.compare_reference(
-                    reference, self.records, self.trials, self.registry
-                ),
+        compared = []
+        for reference in self.references:
+            scores = conformance.compare_reference(
+                reference, self.records, self.trials, self.registry
             )
-            for reference in self.references
-        )
+            compared.append(conformance.ComparedReference(reference, scores))
+        return tuple(compared)
 
     @cached_property
     def confirmations(self) -> conformance.Confirmations:
-        """The procedures by which every score of a reference equals ours, with these references."""
+        """The procedures under which every score of a reference equals ours."""
         scores = (
             score for _, compared in self.compared_references for score in compared
         )
@@ -353,12 +344,11 @@ class ResultsFolder:
 
     def explain(self, name: str, mine: float | None = None) -> Explanation:
         """A published cell, and what other choices do to it. UsageError: unknown, or no score."""
-        known = self.confirmations
         return explain(
             self.cell(name),
             self.records_by_files,
             self.registry,
-            known,
+            self.confirmations,
             self.traps,
             mine,
         )
@@ -376,11 +366,15 @@ class ResultsFolder:
         return self.diagnosis_of(reported_numbers(place, mine, self.tables))
 
     def diagnosis_of(self, numbers: Sequence[ReportedNumber]) -> Diagnosis:
-        """Why the numbers differ, by the tables, the curated causes and what was measured here."""
-        surest = diagnose(numbers, self.published_numbers, self.causes)
+        """Why the numbers differ, by the tables, the curated causes and what was measured here.
+
+        The measured effects of other choices take long to find, and are looked at only
+        if nothing surer explains the difference.
+        """
+        diagnosis = diagnose(numbers, self.published_numbers, self.causes)
         wanted = wanted_protocol(numbers[0].cell, self.registry)
-        if surest.is_sure or wanted is None:
-            return surest
+        if diagnosis.is_sure or wanted is None:
+            return diagnosis
         scores = measured_scores(self.records, self.registry, wanted)
         measured = single_choices(wanted, scores, self.registry, self.traps)
         return diagnose(numbers, self.published_numbers, self.causes, measured)

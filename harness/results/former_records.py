@@ -1,4 +1,4 @@
-"""Committed records as version 0.3.0 wrote them, to write them as they are now.
+"""Committed records in the format of version 0.3.0, which are read and written anew.
 
 There was one file of JSON lines an encoder. Its first line counts the rows, `{"rows":
 12}`. A value that many rows share has a line, `{"id": "5f0c...", "environment":
@@ -36,7 +36,7 @@ SHARED_FIELDS = ("identity", "repr", "digests", "environment", "encoder")
 SHARED_LINE = '{"id": '  # how the line of a shared value begins
 ID_DIGITS = 12  # of an id and of a row's digest, hexadecimal
 RESTORE_FORMER = "restore the file"
-SharedName = tuple[str, str]  # of a shared value: its field and its id
+SharedName = tuple[str, str]  # the field of a shared value, and its id
 
 
 def read_former(path: Path) -> tuple[Record, ...]:

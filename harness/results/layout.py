@@ -21,23 +21,30 @@ RECORDS = "records"
 QUESTIONS = "questions"
 REFERENCES = "references"
 REHEARSAL = f"{RECORDS}/rehearsal.json"
-QUICK, GOLDEN = "quick", "golden"  # among the records: similarities, and golden vectors
-CONFORMANCE = (
-    "conformance"  # among the questions: trainings that references have as well
-)
+QUICK = "quick"  # in the records: similarities of a few cells
+GOLDEN = "golden"  # in the records: vectors of a few sentences for each encoder
+CONFORMANCE = "conformance"  # in the questions: trainings that references have as well
 GATE = "gate.toml"
 
-OWN, RUNS = Path("results"), Path("runs")  # of the current folder, by default
+# The folders of the current folder that a user's results and runs are in by default.
+OWN = Path("results")
+RUNS = Path("runs")
 
 
 def is_results(folder: Path) -> bool:
-    """Whether a folder is one of results: it has published tables, records or a quick set."""
+    """Whether a folder is a results folder: it has published tables, records or a `gate.toml`."""
     return any((folder / name).exists() for name in (PAPERS, RECORDS, GATE))
 
 
 def own_or_committed(folder: Path) -> Path:
-    """A folder of results; what comes with the harness where `results` is not here, or no such."""
-    if not folder.is_relative_to(OWN) or (folder.is_dir() and is_results(OWN)):
+    """A results folder, or a folder in one; the packaged one where there is none of its own.
+
+    `results/papers` is the packaged `papers` if the current folder has no folder
+    `results/papers`, or if `results` is no results folder.
+    """
+    if not folder.is_relative_to(OWN):
+        return folder
+    if folder.is_dir() and is_results(OWN):
         return folder
     return COMMITTED / folder.relative_to(OWN)
 
@@ -93,12 +100,12 @@ def require_own(option: str, folder: Path) -> None:
 
 
 def readme_of(results: Path) -> Path | None:
-    """The README that shows a results folder: the project's, of its own results and no others."""
+    """The README that shows a results folder; only the project's own `results` has one."""
     return Path("README.md") if results == OWN else None
 
 
 def papers_of(results: Path) -> Path:
-    """The published tables of a results folder; those that come with the harness if it has none."""
+    """The folder of a results folder's published tables; the packaged one if it has none."""
     papers = results / PAPERS
     return papers if papers.is_dir() else COMMITTED / PAPERS
 
@@ -116,13 +123,14 @@ def measured_for(question: Path) -> Path:
 
 
 def digest_of_measured(question: Path) -> str:
-    """sha256 over a file of questions and what was measured for it: what a page is made from.
+    """sha256 over a file of questions and what was measured for it, from which a page is made.
 
-    That is a file of its name, or a folder of files.
+    What was measured is in a file of the same name, or in a folder of that name.
     """
-    place = measured_for(question).with_suffix("")
-    one = place.with_suffix(".json")
-    measured = [one] if one.is_file() else sorted(place.glob("*.json"))
-    return hashlib.sha256(
-        b"".join(file.read_bytes() for file in (question, *measured))
-    ).hexdigest()
+    folder = measured_for(question).with_suffix("")
+    file = folder.with_suffix(".json")
+    measured = [file] if file.is_file() else sorted(folder.glob("*.json"))
+    digest = hashlib.sha256()
+    for path in (question, *measured):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

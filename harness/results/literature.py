@@ -1,6 +1,7 @@
 """What people wrote about numbers: published tables, claims, references, questions of pages.
 
-A run has none of its own: it is compared with what the committed results hold.
+A folder of runs has none of these. It is compared with the literature of the committed
+results.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ class Origin:
         name: The encoder's name without its maximum length, or `@` and the corpus.
         source: The repository, address or recipe.
         is_pinned: Whether a digest or a commit says which content it is.
-        is_copy: Whether a copy was given by hand of what a commit alone pins.
+        is_copy: Whether a copy was given by hand. A commit alone does not pin it, since
+            nothing says which commit the copy is of.
     """
 
     name: str
@@ -29,9 +30,9 @@ class Origin:
 
 
 def origin_of_encoder(config: EncoderConfig, records: Iterable[Record]) -> Origin:
-    """Where the weights come from that the records of an encoder were made with.
+    """Where the weights of an encoder come from, by its source and by its records.
 
-    Records of a copy that was given by hand name no commit: such a copy is not pinned.
+    The records of a copy that was given by hand name no commit.
     """
     name = config.name.partition(":")[0]
     source = config.source

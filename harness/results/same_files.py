@@ -19,18 +19,16 @@ from harness.results.layout import COMMITTED
 from harness.results.records import Store
 from harness.results.reproduction import MEASURED_AS, compose_method
 
-FILE_DIGESTS = (
-    "weights",
-    "tokenizer",
-    "counts",
-)  # digests that say which encoder it is
+# The digests of a record that say which encoder it is of.
+FILE_DIGESTS = ("weights", "tokenizer", "counts")
 
+# The values of `FILE_DIGESTS` in a record; None for one that it does not have.
 Files = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
-class Registered:
-    """A registered encoder as it was measured: its name, and the length that is its own."""
+class RegisteredEncoder:
+    """A registered encoder as it was measured: its name, and its own maximum length."""
 
     name: str
     max_length: int | None
@@ -38,40 +36,46 @@ class Registered:
 
 def files_of(record: Record) -> Files | None:
     """The digests of an encoder's files in a record; None where it holds none."""
-    digests = tuple(record.digests.get(name) for name in FILE_DIGESTS)
-    return digests if digests[0] else None
+    if not record.digests.get("weights"):
+        return None
+    return tuple(record.digests.get(name) for name in FILE_DIGESTS)
 
 
 @cache
-def registered_files() -> Mapping[Files, Registered]:
+def registered_files() -> Mapping[Files, RegisteredEncoder]:
     """The registered encoders by their files, as the records that come with the harness have them.
 
-    One that is read under two names is the first.
+    The records are read once. Of two names for the same files the first counts.
     """
-    known: dict[Files, Registered] = {}
-    names = load_registry().encoders
+    encoders: dict[Files, RegisteredEncoder] = {}
+    registered_names = load_registry().encoders
     for record in Store(COMMITTED).records():
-        encoder, files = record.method.partition(".")[0], files_of(record)
-        if files is not None and encoder in names:  # at its own length and precision
-            known.setdefault(files, Registered(encoder, record.facts.get("max_length")))
-    return known
+        # An encoder at another length or precision has another name, `bert-base:64`.
+        name, files = record.method.partition(".")[0], files_of(record)
+        if files is not None and name in registered_names:
+            encoder = RegisteredEncoder(name, record.facts.get("max_length"))
+            encoders.setdefault(files, encoder)
+    return encoders
 
 
-def same_encoder(record: Record) -> Registered | None:
-    """The registered encoder whose files a record's encoder of another name has; None for none."""
-    parts, files = MethodId.parse(record.method), files_of(record)
-    if (
-        parts is None
-        or files is None
-        or base_name(parts.encoder) in load_registry().encoders
-    ):
+def same_encoder(record: Record) -> RegisteredEncoder | None:
+    """The registered encoder whose files the encoder of a record has under another name.
+
+    None if there is none, and for a record with another maximum length, unless its id
+    states the length.
+    """
+    method, files = MethodId.parse(record.method), files_of(record)
+    if method is None or files is None:
+        return None
+    if base_name(method.encoder) in load_registry().encoders:
         return None
     registered = registered_files().get(files)
     if registered is None:
         return None
-    cut = ":" in parts.encoder  # at a length that the id states
-    length = record.facts.get("max_length")
-    return registered if cut or length == registered.max_length else None
+    states_length = ":" in method.encoder
+    if states_length or record.facts.get("max_length") == registered.max_length:
+        return registered
+    return None
 
 
 def as_registered(record: Record, registry: Registry) -> Record | None:
@@ -82,8 +86,8 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
     registered = same_encoder(record)
     if registered is None:
         return None
-    given = base_name(record.method.partition(".")[0])
-    identifier = registered.name + record.method.removeprefix(given)
+    name = base_name(record.method.partition(".")[0])
+    identifier = registered.name + record.method.removeprefix(name)
     method = compose_method(identifier, registry)
     if method is None:
         return None
@@ -92,18 +96,23 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
 
 
 def add_registered_ids(results: Results, registry: Registry) -> Results:
-    """The records; those with a registered encoder's files are there under its ids, too.
+    """The records, and those with the files of a registered encoder also under its ids.
 
-    A cell that has records of its own keeps these; of several encoders with the same
-    files the first is taken.
+    A cell of the registered encoder that was measured keeps its own records. Of several
+    encoders with the same files the first is taken.
     """
     added: dict[CellName, list[Record]] = {}
     for records in results.by_cell.values():
-        under_registered = [as_registered(record, registry) for record in records]
-        renamed = [record for record in under_registered if record is not None]
-        if not renamed:
+        renamed_records = []
+        for record in records:
+            renamed = as_registered(record, registry)
+            if renamed is not None:
+                renamed_records.append(renamed)
+        if not renamed_records:
             continue
-        cell = renamed[0].method, renamed[0].task
+        cell = (renamed_records[0].method, renamed_records[0].task)
         if cell not in results.by_cell:
-            added.setdefault(cell, renamed)
-    return replace(results, by_cell={**results.by_cell, **added}) if added else results
+            added.setdefault(cell, renamed_records)
+    if not added:
+        return results
+    return replace(results, by_cell={**results.by_cell, **added})

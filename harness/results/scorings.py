@@ -1,4 +1,8 @@
-"""Ways to score the seven STS tasks, and the columns of the leaderboard's other sections."""
+"""Ways to score the seven STS tasks, and the columns of the leaderboard's other sections.
+
+The papers score STS12-16, STS-B and SICK-R, and print an average of the seven. They
+differ in text form, correlation and aggregation: a `Scoring` names the three.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +47,11 @@ class Scoring:
         return {label: self.task(task) for task, label in TASK_LABELS.items()}
 
 
-# SBERT's and SimCSE's: SentEval's files, a year's subsets concatenated.
+# The scoring of SBERT and SimCSE: SentEval's files, a year's subsets concatenated.
 SIMCSE = Scoring("senteval", "spearman", "all")
-# BERT-whitening's, whose released code reads SentEval's files too. BERT-flow's but for
-# one column: its released code scores STS12-16 by SentEval and reads SICK from
-# SentEval's file, and STS-B from GLUE's, which are raw text.
+# The scoring of BERT-whitening, whose released code reads SentEval's files too. It is also
+# that of BERT-flow but for one column: its released code reads STS-B from GLUE's files,
+# which are raw text.
 WHITENING = Scoring("senteval", "spearman", "wmean")
 COMPARED_SCORINGS = (SIMCSE, WHITENING)  # of the tables whose rows are compared
 SCORINGS = (
@@ -81,53 +85,53 @@ def averages(
 
 def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
     """The encoders with a method that has an average under SimCSE's or BERT-whitening's scoring."""
-    return {
-        encoder: methods
-        for encoder, methods in methods_by_encoder(results.methods).items()
-        if any(averages(results, methods, scoring) for scoring in COMPARED_SCORINGS)
-    }
+    complete: dict[str, Sequence[str]] = {}
+    for encoder, methods in methods_by_encoder(results.methods).items():
+        if any(averages(results, methods, scoring) for scoring in COMPARED_SCORINGS):
+            complete[encoder] = methods
+    return complete
 
 
-# A row of a board: a method and its values, in the order of the columns.
+# A row of a leaderboard: a method and its values, in the order of the columns.
 MethodRow = tuple[str, list[Value]]
 LeaderboardColumns = Sequence[tuple[Task, LeaderboardColumn]]
 
 
 def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
     """Rows by their value in a column; those without a value come last, in their order."""
-    with_value, without_value = [], []
-    for row in rows:
-        mean = row[1][column].mean
+
+    def order(row: MethodRow) -> tuple[bool, float]:
+        _, values = row
+        mean = values[column].mean
         if mean is None:
-            without_value.append(row)
-        else:
-            with_value.append((mean, row))
-    with_value.sort(key=lambda pair: -pair[0])
-    return [row for _, row in with_value] + without_value
+            return True, 0.0
+        return False, -mean
+
+    return sorted(rows, key=order)
 
 
 def columns_of_section(section: Section, tasks: Iterable[Task]) -> LeaderboardColumns:
     """The columns that tasks ask for in a section: main scores first, then others."""
-    columns = [
-        (task, column)
-        for task in tasks
-        for column in task.columns
-        if column.section == section
-    ]
-    return sorted(columns, key=lambda pair: bool(pair[1].score))
+    main_columns: list[tuple[Task, LeaderboardColumn]] = []
+    other_columns: list[tuple[Task, LeaderboardColumn]] = []
+    for task in tasks:
+        for column in task.columns:
+            if column.section == section:
+                columns = other_columns if column.score else main_columns
+                columns.append((task, column))
+    return main_columns + other_columns
 
 
 def rows_of_columns(
     columns: LeaderboardColumns, results: Results, methods: Sequence[str]
 ) -> list[MethodRow]:
     """Methods with their values; those that have none are left out."""
-    scores = [
-        (task.name, column.score or metric_of(task).main_score)
-        for task, column in columns
-    ]
+    scores: list[tuple[str, ScorePath]] = []  # the task and path of each column
+    for task, column in columns:
+        scores.append((task.name, column.score or metric_of(task).main_score))
     rows = []
     for method in methods:
-        values = [results.value(method, task, *path) for task, path in scores]
+        values = [results.value(method, name, *path) for name, path in scores]
         if any(value.mean is not None for value in values):
             rows.append((method, values))
     return rows

@@ -1,7 +1,7 @@
 """Public threads in which somebody could not reproduce a published number.
 
-They are what explanations are held to: for each, the cause that is known is compared
-with the explanations that `harness.results.diagnosis` gives.
+Explanations are checked with them: for each thread, the known cause is compared with the
+explanations that `harness.results.diagnosis` gives.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.toml import read_rows
-from harness.results.diagnosis import Diagnosis, Suggestion
+from harness.results.diagnosis import Diagnosis
 
 UNKNOWN_CAUSE = "unknown"  # the cause of a thread in which nobody found one
 
@@ -46,17 +46,13 @@ def read_threads(path: Path) -> Sequence[Thread]:
 
 
 def rank_of_cause(thread: Thread, diagnosis: Diagnosis) -> int | None:
-    """The place of the thread's cause among the explanations, from 1; None where it is absent.
+    """The rank of the thread's cause among the explanations, from 1; None where it is absent.
 
-    Of a thread whose cause nobody knows it is 1 where the answer says so.
+    For a thread whose cause nobody knows it is 1 if the answer says that it is unknown.
     """
     if thread.cause == UNKNOWN_CAUSE:
         return 1 if diagnosis.is_unknown else None
-    for place, suggestion in enumerate(diagnosis.suggestions, start=1):
-        if _is_about(suggestion, thread.cause):
-            return place
+    for rank, suggestion in enumerate(diagnosis.suggestions, start=1):
+        if thread.cause in suggestion.about:
+            return rank
     return None
-
-
-def _is_about(suggestion: Suggestion, cause: str) -> bool:
-    return cause in suggestion.about

@@ -28,17 +28,17 @@ def measured(dimensions, **facts):
 @pytest.mark.parametrize(
     ("source", "records", "size"),
     [
-        (Hub("toy/toy"), [measured(768)], EncoderSize.OF_PAPERS),
+        (Hub("toy/toy"), [measured(768)], EncoderSize.PAPERS),
         (
             Hub("toy/toy"),
             [measured(256), measured(768)],
-            EncoderSize.OF_PAPERS,
+            EncoderSize.PAPERS,
         ),  # whitening:256
-        (MADE, [measured(768)], EncoderSize.OF_PAPERS),
+        (MADE, [measured(768)], EncoderSize.PAPERS),
         (Hub("toy/toy"), [measured(767)], EncoderSize.SMALL),
         (LocalFiles(), [measured(300)], EncoderSize.SMALL),
-        (LocalFiles(), [measured(300, coverage=1.0)], EncoderSize.OF_PAPERS),
-        (VectorFile("toy.npz"), [measured(300)], EncoderSize.OF_PAPERS),
+        (LocalFiles(), [measured(300, coverage=1.0)], EncoderSize.PAPERS),
+        (VectorFile("toy.npz"), [measured(300)], EncoderSize.PAPERS),
         (VectorFile("toy.npz"), [measured(50)], EncoderSize.SMALL),
         (Packaged("spacy/toy"), [measured(256)], EncoderSize.SMALL),
         (OWN, [measured(256)], EncoderSize.MINIATURE),
@@ -53,12 +53,12 @@ def test_a_size_is_that_of_the_vectors_and_a_small_own_encoder_is_a_miniature(
 
 def test_an_encoder_that_is_not_registered_is_small_unless_its_vectors_are_large():
     assert size_of_encoder(None, []) is EncoderSize.SMALL
-    assert size_of_encoder(None, [measured(1024)]) is EncoderSize.OF_PAPERS
+    assert size_of_encoder(None, [measured(1024)]) is EncoderSize.PAPERS
 
 
 def test_groups_are_in_order_and_hold_a_maximum_length_with_its_encoder():
-    sizes = {"toy": EncoderSize.MINIATURE, "large": EncoderSize.OF_PAPERS}
+    sizes = {"toy": EncoderSize.MINIATURE, "large": EncoderSize.PAPERS}
     assert in_groups(["toy", "toy:64", "large"], sizes) == {
-        EncoderSize.OF_PAPERS: ["large"],
+        EncoderSize.PAPERS: ["large"],
         EncoderSize.MINIATURE: ["toy", "toy:64"],
     }
