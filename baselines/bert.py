@@ -9,7 +9,7 @@ and BERT-whitening cut at 64: rows with ids of their own.
 """
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED
+from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,

@@ -10,7 +10,7 @@ show is in `results/tables/replication-in-miniature.md`.
 from dataclasses import replace
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import Fingerprint
+from harness.encoders.fingerprint import Fingerprint
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig

@@ -10,7 +10,7 @@ why calibrations have floors.
 from dataclasses import replace
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED
+from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,

@@ -8,7 +8,7 @@ shows what post-processing does to an encoder that was tuned for similarity.
 
 from harness.core.interfaces import Pooling, PostProcessor
 from harness.core.types import Method
-from harness.encoders.checkpoint import Fingerprint
+from harness.encoders.fingerprint import Fingerprint
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 from .flow import FLOW, RELEASED, SEVEN

@@ -8,7 +8,7 @@ without one, as here.
 """
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED
+from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
 from .bert import DOWNLOAD_SIZES

@@ -9,7 +9,7 @@ exist as `.bin` only.
 """
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED
+from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
 from .bert import DOWNLOAD_SIZES

@@ -19,10 +19,11 @@ from harness.core.errors import UsageError
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import METHOD_GRAMMAR, Method, MethodId
-from harness.encoders.checkpoint import MODULES_FILE, require_nothing_unapplied
+from harness.encoders.checkpoint import MODULES_FILE
+from harness.encoders.checkpoint_settings import require_nothing_unapplied
 from harness.encoders.function import FunctionConfig
-from harness.encoders.modules import own_pooling
-from harness.encoders.native import bypassed
+from harness.encoders.modules import default_pooling
+from harness.encoders.native import bypass_note
 from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
@@ -174,7 +175,7 @@ class Resolver:
             return row.name
         member = self.registry.encoders[name].member(0)
         place = self.places.encoders.get(name) or self.places.encoder(member)
-        word = own_pooling(place)
+        word = default_pooling(place)
         if (
             isinstance(member, TransformerConfig)
             and not (place / MODULES_FILE).is_file()
@@ -197,7 +198,7 @@ def bypass_notes(
     """A line for each encoder given by hand whose modules are bypassed by one of its poolings."""
     for config, names in poolings.items():
         if base_name(config.name) in registry.by_hand and places.has_encoder(config):
-            note = bypassed(config, places.encoder(config), names)
+            note = bypass_note(config, places.encoder(config), names)
             if note:
                 yield note
 

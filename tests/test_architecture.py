@@ -47,6 +47,7 @@ HEAVY = {
     *("matplotlib", "nltk", "zuko"),
 }
 LAZY = (
+    "encoders.kernels.loading",
     "encoders.kernels.modules",
     "encoders.kernels.packed",
     "encoders.kernels.padded",

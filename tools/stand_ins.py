@@ -27,18 +27,18 @@ from harness.core.errors import AssetMissing, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.json_text import parse_json
 from harness.core.toml import read_rows
-from harness.encoders.checkpoint import OFFSET_POSITIONS, PICKLED, SAFETENSORS
-from harness.encoders.modules import (
-    MODEL_FILE,
-    STATIC_MODULE,
+from harness.encoders.checkpoint import PICKLED, SAFETENSORS
+from harness.encoders.checkpoint_settings import OFFSET_POSITIONS
+from harness.encoders.counted_vectors import read_counts
+from harness.encoders.module_writer import (
     append_mode,
     append_module,
     append_transformer,
     write_json,
 )
+from harness.encoders.modules import MODEL_FILE, STATIC_MODULE
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import TRAINING_FILE, FamilyConfig
-from harness.encoders.word_vectors import read_counts
 from harness.registry import load_registry
 from harness.tasks.corpora import ALL_NLI_HEADER
 

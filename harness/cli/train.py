@@ -29,8 +29,9 @@ from harness.core.errors import UsageError
 from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import progress_on
-from harness.encoders.checkpoint import read_settings, transformer_folder
-from harness.encoders.native import bypassed
+from harness.encoders.checkpoint import transformer_folder
+from harness.encoders.checkpoint_settings import read_settings
+from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import Registry, load_registry, look_up
@@ -179,7 +180,7 @@ class Recipe(ABC):
             f"`{self.pooling}` of the transformer alone is trained; "
             "--pooling takes another"
         )
-        return bypassed(config, Path(self.start), [self.pooling], remedy)
+        return bypass_note(config, Path(self.start), [self.pooling], remedy)
 
     @cached_property
     def checkpoint(self) -> Any:
@@ -252,7 +253,8 @@ class Recipe(ABC):
             defaults: Makes the settings of the paper from a checkpoint's `config.json`.
             columns: The sentences: one column, or two, or three with negatives.
         """
-        from harness.training.contrastive import ContrastiveTraining, open_mlm_head
+        from harness.training.contrastive import ContrastiveTraining
+        from harness.training.masked_words import open_mlm_head
 
         config = read_settings(self.start_folder / "config.json")
         settings = self.settings(defaults(config))

@@ -164,6 +164,15 @@ class Encoding:
         return {name: x for name in names if (x := getattr(self, name)) is not None}
 
 
+def native_encoding(
+    vectors: Float32[np.ndarray, "N K"],
+    tokens: Float32[np.ndarray, "N 2"] | None = None,
+) -> Encoding:
+    """The encoding of one vector a sentence, without hidden states."""
+    no_layers = np.empty((len(vectors), 0, vectors.shape[1]), np.float32)
+    return Encoding(layers=(), depth=0, mean=no_layers, native=vectors, tokens=tokens)
+
+
 @dataclass(frozen=True)
 class Identity:
     """The digests by which two encoders are known to be the same.

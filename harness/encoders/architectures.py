@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Sentences of one length share a batch, so that there is no padding to be seen:
+# Architectures whose batches hold sentences of one length, without padding: their
 # convolutions, Fourier transforms, hashes and neighbours' embeddings reach over the end
-# of a sentence.
+# of a sentence, so that padding would change its encoding.
 WITHOUT_PADDING = frozenset({"convbert", "fnet", "mobilebert", "nystromformer", "yoso"})
 
 # Architectures that cannot be pooled by layers and tokens, and what to do instead.
 REFUSED_ARCHITECTURES: Mapping[str, str] = {
-    "canine": "it pools characters by fours between its layers, so that its states do not "
-    "stand for tokens; take an encoder of sub-words",
+    "canine": "it pools characters by fours between its layers, so that its states "
+    "are not those of tokens; take an encoder of sub-words",
     "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
     "transformers and name that folder, a BERT",
-    "funnel": "its layers shorten the sentence, so that their states do not stand for tokens; "
+    "funnel": "its layers shorten the sentence, so that their states are not those of tokens; "
     "take an encoder that keeps all of them",
     "mra": "without CUDA kernels that are downloaded its attention is zero; take an encoder "
     "whose attention PyTorch computes",
@@ -24,12 +24,16 @@ REFUSED_ARCHITECTURES: Mapping[str, str] = {
     "reformer": "its attention is drawn at random for each pass; take another encoder",
 }
 
-# BigBird's other attention, which its model takes at its first short text.
+# BigBird's attention over all tokens. Its model switches to it from blocks that are drawn
+# at random as soon as it reads a short text, and stays with it.
 FULL_ATTENTION = "original_full"
 
 
-def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """What is peculiar to the passes of an architecture; part of the key of its encodings."""
+def encoding_facts(config: Mapping[str, Any]) -> dict[str, str]:
+    """What an architecture's passes do that others do not; part of the key of its encodings.
+
+    `config` is the content of config.json.
+    """
     facts = {}
     if config.get("model_type") in WITHOUT_PADDING:
         facts["padding"] = "none"

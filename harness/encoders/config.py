@@ -1,8 +1,9 @@
-"""What the descriptions of all encoders have in common.
+"""The base classes of the configurations of encoders.
 
-A description is a frozen dataclass, cheap to make; `identify` digests its files without
-torch, and `load` reads them. `BaseConfig` is for encoders with files, `DerivedConfig`
-for those that read the files of another encoder in a different way.
+A configuration is a frozen dataclass, cheap to make: its `identify` digests the files of
+the encoder without torch, and its `load` reads them. `BaseConfig` is for encoders with
+files of their own, `DerivedConfig` for those that read the files of another encoder in a
+different way.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class BaseConfig:
             )
 
     def member(self: Base, seed: int) -> Base:  # noqa: ARG002 - a family's differ
+        """This encoder; a family has another for each seed."""
         return self
 
     def with_max_length(self: Base, max_length: int) -> Base:
@@ -56,22 +58,27 @@ class BaseConfig:
             raise UsageError(
                 f"{self.name}:{max_length}: this encoder has no maximum length to set"
             )
-        name = f"{self.name.partition(':')[0]}:{max_length}"
+        name_without_length = self.name.partition(":")[0]
+        name = f"{name_without_length}:{max_length}"
         changes: dict[str, Any] = {"name": name, "max_length": max_length}
         return replace(self, **changes)
 
     def on(self: Base, hardware: Hardware) -> Base:
         """This encoder, on the processor and in float32 whatever the device."""
-        if (dtype := hardware.dtype) != FLOAT32:
+        if hardware.dtype != FLOAT32:
             raise UsageError(
-                f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
+                f"{self.name}: this encoder runs in float32 alone, not in {hardware.dtype}"
             )
         return self
 
 
 @dataclass(frozen=True)
 class DerivedConfig:
-    """An encoder's files under another reading: name, source and licence are the encoder's."""
+    """An encoder's files under another reading: name, source and licence are the encoder's.
+
+    Args:
+        of: The encoder whose files are read.
+    """
 
     of: EncoderConfig
 
@@ -82,10 +89,13 @@ class DerivedConfig:
     source = property(attrgetter("of.source"))
 
     def member(self: Derived, seed: int) -> Derived:
+        """The same reading of the encoder that a seed means."""
         return replace(self, of=self.of.member(seed))
 
     def with_max_length(self: Derived, max_length: int) -> Derived:
+        """The same reading of the encoder cut at another length."""
         return replace(self, of=self.of.with_max_length(max_length))
 
     def on(self: Derived, hardware: Hardware) -> Derived:
+        """The same reading of the encoder in a precision."""
         return replace(self, of=self.of.on(hardware))

@@ -1,4 +1,8 @@
-"""An encoder that is a plain function: an API, another library's model, anything that embeds."""
+"""An encoder that is a plain function: an API, another library's model, anything that embeds.
+
+A function has no files that could be digested, so that it is known by its vectors of a
+few probe texts. They also show a function whose vectors are not those of a text alone.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,24 @@ from harness.core.arrays import Float32
 from harness.core.digests import digest_of
 from harness.core.errors import ScoreError
 from harness.core.identity import NOT_IN_IDENTITY
-from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
-from harness.encoders.checkpoint import GOLDEN_SENTENCE
+from harness.core.interfaces import (
+    Encoding,
+    Identity,
+    LocalFiles,
+    Source,
+    native_encoding,
+)
 from harness.encoders.config import BaseConfig
+from harness.encoders.fingerprint import GOLDEN_SENTENCE
 
 Function = Callable[[list[str]], Any]
 
-# What the key of a function is a digest of, besides its name: its vectors of these.
+# The texts whose vectors are in the key of a function, together with its name.
 PROBES = (GOLDEN_SENTENCE, "A man is eating.", "", "a " * 600)
 
-# How far a text's vectors may be apart, as a share of their length: half precisions and
-# APIs answer within 1 %, dropout moves a vector by 20 % and more.
-SAME_ROW = 0.05
+# How far two vectors of one text may be apart, as a share of their length: half
+# precisions and APIs answer within 1 %, dropout moves a vector by 20 % and more.
+LARGEST_GAP = 0.05
 
 
 @dataclass(frozen=True)
@@ -58,26 +68,34 @@ class FunctionConfig(BaseConfig):
     source: ClassVar[Source] = LocalFiles()
 
     def identify(self, path: Path | None = None) -> Identity:  # noqa: ARG002 - it has no files
-        """The key: of the name and of the vectors of a few probes."""
-        probes = self.vectors(PROBES)
-        alone, together = self.vectors(PROBES[:1])[0], probes[0]
-        length = max(np.linalg.norm(alone), np.linalg.norm(together))
-        if (
-            len(alone) != len(together)
-            or np.linalg.norm(alone - together) > SAME_ROW * length
-        ):
-            raise ScoreError(
-                f"{self.name}: wanted one vector of a text whatever stands beside it, found two of "
-                f"{PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
-            )
-        if not np.array_equal(probes, self.vectors(PROBES)):
+        """The key: of the name and of the vectors of a few probes.
+
+        Raises ScoreError for a function whose vector of a text depends on other texts,
+        or differs from call to call.
+        """
+        vectors = self.vectors(PROBES)
+        self._require_independent_rows(vectors[0])
+        if not np.array_equal(vectors, self.vectors(PROBES)):
             raise ScoreError(
                 f"{self.name}: wanted the same vectors of a text each time, found others of "
                 f"{PROBES[0][:20]!r} or another; take out what is random, and keep the answers of "
                 "a service"
             )
-        digests = {"weights": hashlib.sha256(probes.tobytes()).hexdigest()}
+        digests = {"weights": hashlib.sha256(vectors.tobytes()).hexdigest()}
         return Identity(digest_of({"name": self.name, **digests}), digests)
+
+    def _require_independent_rows(self, vector: Float32[np.ndarray, " D"]) -> None:
+        """Raise ScoreError if a probe's vector among others is not the one that it has alone."""
+        [vector_alone] = self.vectors(PROBES[:1])
+        if len(vector_alone) == len(vector):
+            gap = np.linalg.norm(vector_alone - vector)
+            length = max(np.linalg.norm(vector_alone), np.linalg.norm(vector))
+            if gap <= LARGEST_GAP * length:
+                return
+        raise ScoreError(
+            f"{self.name}: wanted one vector of a text whatever the texts next to it, found two "
+            f"of {PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
+        )
 
     def load(
         self,
@@ -88,48 +106,40 @@ class FunctionConfig(BaseConfig):
         return FunctionEncoder(self.identify().key, self)
 
     def vectors(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
-        """What the function gives. Raises ScoreError unless it is one finite row a text."""
-        given = self.function(list(texts))
-        vectors = _numbers(given)
-        shape = () if vectors is None else vectors.shape
-        if (
-            vectors is None
-            or len(shape) != 2
-            or len(vectors) != len(texts)
-            or not shape[1]
-        ):
-            kind = (
-                f"an array of shape {shape}" if shape else f"a {type(given).__name__}"
-            )
+        """What the function returns. Raises ScoreError unless it is one finite row a text."""
+        answer = self.function(list(texts))
+        vectors = _to_array(answer)
+        if vectors is None or vectors.shape == ():
+            found = f"a {type(answer).__name__}"
+        else:
+            found = f"an array of shape {vectors.shape}"
+        is_matrix = vectors is not None and vectors.ndim == 2 and vectors.shape[1] > 0
+        if vectors is None or not is_matrix or len(vectors) != len(texts):
             raise ScoreError(
                 f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "
-                f"found {kind}; let the function return a matrix of numbers"
+                f"found {found}; let the function return a matrix of numbers"
             )
-        finite = np.isfinite(vectors).all(axis=1)
-        if not finite.all():
-            text = texts[int(finite.argmin())]
+        is_finite = np.isfinite(vectors).all(axis=1)
+        if not is_finite.all():
+            text = texts[int(is_finite.argmin())]
             raise ScoreError(f"{self.name}: the vector of {text[:60]!r} is not finite")
         return vectors
 
 
-def _numbers(given: Any) -> Float32[np.ndarray, "..."] | None:
+def _to_array(answer: Any) -> Float32[np.ndarray, "..."] | None:
     """The numbers of an array, of a tensor of any kind, or of lists; None for anything else."""
-    if hasattr(
-        given, "detach"
-    ):  # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU
-        given = given.detach().float().cpu()
+    if hasattr(answer, "detach"):
+        # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU.
+        answer = answer.detach().float().cpu()
     try:
-        numbers = np.asarray(given)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ):  # rows of several widths, sparse matrices
+        numbers = np.asarray(answer)
+    except (TypeError, ValueError, RuntimeError):
+        return None  # rows of several widths, or a sparse matrix
+    if numbers.dtype.kind not in "fiub":
         return None
-    with np.errstate(
-        over="ignore"
-    ):  # what float32 cannot hold becomes infinite, and is refused
-        return numbers.astype(np.float32) if numbers.dtype.kind in "fiub" else None
+    # What float32 cannot hold becomes infinite, which `vectors` refuses.
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +152,5 @@ class FunctionEncoder:
     facts: ClassVar[Mapping[str, object]] = {}
 
     def encode(self, texts: Sequence[str]) -> Encoding:
-        """What the function gives for each text, in order."""
-        native = self.config.vectors(texts)
-        return Encoding((), 0, native[:, None][:, :0], native=native)
+        """What the function returns for each text, in order."""
+        return native_encoding(self.config.vectors(texts))

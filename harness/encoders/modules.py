@@ -1,9 +1,10 @@
-"""The modules of a sentence-transformers folder, as its files describe them, read and written.
+"""The modules of a sentence-transformers folder, as its files describe them.
 
 `modules.json` names modules and their folders, each with a `config.json`; prompts and
-similarity stand in `config_sentence_transformers.json`. Everything that
-sentence-transformers would obey is read here or refused by name. Importing this module
-costs no torch.
+similarity function are in `config_sentence_transformers.json`. `SETTINGS` lists what
+these files may say: everything that sentence-transformers would obey is read here or
+refused by name. `kernels/modules.py` computes with the modules, `module_writer.py`
+writes them. Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -15,38 +16,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import save_file
-
 from harness.core.digests import digest_of, digest_of_files
 from harness.core.errors import DataError, UsageError
-from harness.core.interfaces import Pooling
-from harness.core.json_text import parse_json
 from harness.encoders.checkpoint import (
     MODULES_FILE,
     STATIC_MODULE,
+    ModuleEntry,
     module_entries,
-    read_settings,
-    sentence_config,
     weights_files,
 )
+from harness.encoders.checkpoint_settings import (
+    CONFIG_FILE,
+    read_settings,
+    sentence_settings_file,
+)
 from harness.encoders.subword_vectors import is_subword_folder
-from harness.transforms.pooling import MEAN, NATIVE, Mean
+from harness.transforms.pooling import MEAN, NATIVE
 
 MODEL_FILE = "config_sentence_transformers.json"
-LIBRARY = "sentence_transformers."  # whose modules are read; another's are foreign code
+# The package whose modules are read; those of another package are foreign code.
+LIBRARY = "sentence_transformers."
 
 TRANSFORMER = "Transformer"
 WEIGHTED_LAYERS = "WeightedLayerPooling"
 POOLING = "Pooling"
 DENSE = "Dense"
 LAYER_NORM = "LayerNorm"
-CHAIN = re.compile(
+NORMALIZE = "Normalize"
+DROPOUT = "Dropout"
+WITH_WEIGHTS = (WEIGHTED_LAYERS, DENSE, LAYER_NORM)
+NEED_SETTINGS = (WEIGHTED_LAYERS, POOLING, DENSE, LAYER_NORM)
+# The sequences of modules that are read: a transformer with its pooling, or a table of
+# vectors, and then maps of vectors.
+MODULE_SEQUENCE = re.compile(
     rf"({TRANSFORMER}( {WEIGHTED_LAYERS})? {POOLING}|{STATIC_MODULE})"
-    rf"( ({DENSE}|{LAYER_NORM}|Normalize|Dropout))*"
+    rf"( ({DENSE}|{LAYER_NORM}|{NORMALIZE}|{DROPOUT}))*"
 )
 
-# In the order in which sentence-transformers puts their vectors side by side.
+# The settings that switch the ways of pooling on, in the order in which
+# sentence-transformers concatenates their vectors.
 POOLING_MODES = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -55,14 +63,17 @@ POOLING_MODES = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-LINEAR, TANH = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh"
-ACTIVATIONS = tuple(
-    f"torch.nn.modules.{name}"
-    for name in (
-        "linear.Identity", "activation.Tanh", "activation.ReLU", "activation.GELU",
-        "activation.SiLU", "activation.Sigmoid", "activation.LeakyReLU",
-    )
-)  # fmt: skip
+LINEAR = "torch.nn.modules.linear.Identity"
+TANH = "torch.nn.modules.activation.Tanh"
+ACTIVATIONS = (
+    LINEAR,
+    TANH,
+    "torch.nn.modules.activation.ReLU",
+    "torch.nn.modules.activation.GELU",
+    "torch.nn.modules.activation.SiLU",
+    "torch.nn.modules.activation.Sigmoid",
+    "torch.nn.modules.activation.LeakyReLU",
+)
 
 ANY_VALUE = None
 SIZE_SETTINGS = {
@@ -76,27 +87,26 @@ SENTENCE_SETTINGS = {
 TEXT_MODALITY = {
     "text": {"method": "forward", "method_output_name": "last_hidden_state"}
 }
-LOADING_SETTINGS = (
-    "model_args",
-    "model_kwargs",
-    "tokenizer_args",
-    "processor_kwargs",
-    "config_args",
-)
+EMPTY: tuple[Mapping[str, Any], ...] = ({},)
 
-# What each module's file may say: any value, or one of these.
+# The settings that the file of each module may hold, with their values: any, or one of
+# a tuple.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     TRANSFORMER: {
         "max_seq_length": ANY_VALUE,
         "do_lower_case": ANY_VALUE,
-        "unpad_inputs": ANY_VALUE,  # which moves no vector
+        "unpad_inputs": ANY_VALUE,  # it changes no vector
         "transformer_task": ("feature-extraction",),
         "modality_config": (TEXT_MODALITY,),
         "module_output_name": ("token_embeddings",),
         "tokenizer_name_or_path": (None,),
-        **dict.fromkeys(
-            (*LOADING_SETTINGS, "config_kwargs", "processing_kwargs"), ({},)
-        ),
+        "model_args": EMPTY,
+        "model_kwargs": EMPTY,
+        "tokenizer_args": EMPTY,
+        "processor_kwargs": EMPTY,
+        "config_args": EMPTY,
+        "config_kwargs": EMPTY,
+        "processing_kwargs": EMPTY,
     },
     STATIC_MODULE: {},
     WEIGHTED_LAYERS: {
@@ -108,7 +118,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         **SIZE_SETTINGS,
         "pooling_mode": ANY_VALUE,
         "include_prompt": ANY_VALUE,
-        **dict.fromkeys(POOLING_MODES.values()),
+        **dict.fromkeys(POOLING_MODES.values(), ANY_VALUE),
     },
     DENSE: {
         "in_features": ANY_VALUE,
@@ -119,8 +129,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         **SENTENCE_SETTINGS,
     },
     LAYER_NORM: {"dimension": ANY_VALUE},
-    "Normalize": SENTENCE_SETTINGS,
-    "Dropout": {"dropout": ANY_VALUE},
+    NORMALIZE: SENTENCE_SETTINGS,
+    DROPOUT: {"dropout": ANY_VALUE},
     MODEL_FILE: {
         "__version__": ANY_VALUE,
         "model_type": ("SentenceTransformer",),
@@ -134,22 +144,29 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Module:
-    """A module: its kind, its folder, and what its file says."""
+    """A module of a folder.
+
+    Attributes:
+        kind: Its class in sentence-transformers.
+        folder: The folder of its files.
+        settings: What its file says.
+    """
 
     kind: str
     folder: Path
     settings: Mapping[str, Any]
 
     @property
-    def weights(self) -> str:
+    def weights_digest(self) -> str:
         """The digest of its weights; empty for a kind that has none."""
-        has_weights = self.kind in (WEIGHTED_LAYERS, DENSE, LAYER_NORM)
-        return digest_of_files(weights_files(self.folder)) if has_weights else ""
+        if self.kind not in WITH_WEIGHTS:
+            return ""
+        return digest_of_files(weights_files(self.folder))
 
 
 @dataclass(frozen=True)
 class Modules:
-    """All modules of a folder in order, and what is said of the model as a whole.
+    """All modules of a folder in order, and the settings of the model as a whole.
 
     Attributes:
         chain: The modules; the first turns texts into tokens or a vector.
@@ -163,150 +180,118 @@ class Modules:
     prompt_name: str | None
     dimensions: int | None
 
+    def find(self, kind: str) -> Module | None:
+        """The first module of a kind; None where there is none."""
+        for module in self.chain:
+            if module.kind == kind:
+                return module
+        return None
+
     @property
-    def first(self) -> Module:
+    def reader(self) -> Module:
+        """The first module, which reads texts: a transformer or a table of vectors."""
         return self.chain[0]
 
     @property
-    def pooling(self) -> Mapping[str, Any]:
-        """The settings of the pooling; none for a table of vectors."""
-        return next(
-            (module.settings for module in self.chain if module.kind == POOLING), {}
-        )
+    def lower_cases(self) -> bool:
+        """Whether texts are put into lower case before they are tokenised."""
+        return bool(self.reader.settings.get("do_lower_case"))
+
+    @property
+    def pooling_settings(self) -> Mapping[str, Any]:
+        """The settings of the pooling; empty for a table of vectors."""
+        pooling = self.find(POOLING)
+        return {} if pooling is None else pooling.settings
 
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors are concatenated."""
-        switched = [
-            mode for mode, word in POOLING_MODES.items() if self.pooling.get(word)
+        settings = self.pooling_settings
+        named_modes = settings.get("pooling_mode")
+        if isinstance(named_modes, str) and named_modes:
+            return (named_modes,)
+        if named_modes:
+            return tuple(named_modes)
+        switched_modes = [
+            mode for mode, setting in POOLING_MODES.items() if settings.get(setting)
         ]
-        modes = self.pooling.get("pooling_mode") or switched or "mean"
-        return (modes,) if isinstance(modes, str) else tuple(modes)
+        return tuple(switched_modes) or ("mean",)
 
     @property
-    def alike(self) -> str:
-        """The pooling that gives the modules' vectors up to their length; empty for none."""
-        kinds = " ".join(module.kind for module in self.chain)
-        plain = re.fullmatch(rf"{TRANSFORMER} {POOLING}( Normalize)?", kinds)
-        lower = self.first.settings.get("do_lower_case")
-        changed = self.modes[1:] or lower or self.prompt("") or self.dimensions
-        return (
-            self.modes[0]
-            if plain and not changed and self.modes[0] in ("mean", "cls")
-            else ""
-        )
+    def equal_pooling(self) -> str:
+        """The pooling whose vectors differ from the modules' in length alone: `mean` or `cls`.
+
+        Empty where there is none.
+        """
+        kinds = [module.kind for module in self.chain]
+        if kinds not in ([TRANSFORMER, POOLING], [TRANSFORMER, POOLING, NORMALIZE]):
+            return ""
+        if self.lower_cases or self.prompt("") or self.dimensions:
+            return ""
+        if self.modes not in (("mean",), ("cls",)):
+            return ""
+        return self.modes[0]
 
     @property
     def is_normalised(self) -> bool:
         """Whether vectors are divided by their length at the end."""
-        return self.chain[-1].kind == "Normalize"
+        return self.chain[-1].kind == NORMALIZE
 
     @property
-    def plain_table(self) -> bool:
-        """Whether these are a table and the length 1 alone, as Model2Vec describes its folders."""
-        kinds = {module.kind for module in self.chain[1:]}
-        is_table = self.first.kind == STATIC_MODULE and kinds <= {"Normalize"}
+    def is_plain_table(self) -> bool:
+        """Whether these are a table of vectors and at most a division by their length.
+
+        So Model2Vec describes its folders.
+        """
+        map_kinds = {module.kind for module in self.chain[1:]}
+        is_table = self.reader.kind == STATIC_MODULE and map_kinds <= {NORMALIZE}
         return is_table and not self.prompt("") and not self.dimensions
 
     @property
-    def behind_tokens(self) -> str:
-        """What is done to texts and tokens besides the transformer, in words."""
+    def steps_in_words(self) -> str:
+        """What is done to texts and tokens besides the transformer, for a message."""
+        steps = [module.kind for module in self.chain[1:]]
+        if self.lower_cases:
+            steps.append("lower case")
         prompt = self.prompt("")
-        words = [module.kind for module in self.chain[1:]]
-        words += ["lower case"] if self.first.settings.get("do_lower_case") else []
-        words += [f"the prompt {prompt!r}"] if prompt else []
-        words += [f"the first {self.dimensions} dimensions"] if self.dimensions else []
-        return ", ".join(words)
+        if prompt:
+            steps.append(f"the prompt {prompt!r}")
+        if self.dimensions:
+            steps.append(f"the first {self.dimensions} dimensions")
+        return ", ".join(steps)
 
     def digest(self) -> str:
-        """The digest of all settings behind the first module that change a vector; no prompt."""
-        rest = [[m.kind, dict(m.settings), m.weights] for m in self.chain[1:]]
-        lower = bool(self.first.settings.get("do_lower_case"))
+        """The digest of all settings after the first module that change a vector; no prompt."""
+        maps = [
+            [module.kind, dict(module.settings), module.weights_digest]
+            for module in self.chain[1:]
+        ]
         return digest_of(
-            {"modules": rest, "lower_case": lower, "dimensions": self.dimensions}
+            {
+                "modules": maps,
+                "lower_case": self.lower_cases,
+                "dimensions": self.dimensions,
+            }
         )
 
     def prompt(self, name: str) -> str:
-        """The prompt of a name, or the default one for none. Raises UsageError for an unknown."""
+        """The prompt of a name; the default one for an empty name, which may be empty.
+
+        Raises UsageError for an unknown name.
+        """
         name = name or self.prompt_name or ""
-        if name and name not in self.prompts:
+        if not name:
+            return ""
+        if name not in self.prompts:
             names = ", ".join(self.prompts) or "none"
             raise UsageError(
                 f"native:{name}: wanted a prompt of the model, known are {names}"
             )
-        return self.prompts[name] if name else ""
+        return self.prompts[name]
 
 
-def read_modules(name: str, folder: Path) -> Modules:
-    """The modules of a folder."""
-    file = folder / MODULES_FILE
-    if not file.is_file():
-        raise UsageError(
-            f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
-            f"is; take {name}.mean, or another pooling"
-        )
-    chain = tuple(_module(file, type_, path) for type_, path in module_entries(folder))
-    kinds = [module.kind for module in chain]
-    if not CHAIN.fullmatch(" ".join(kinds)):
-        raise DataError(
-            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a {STATIC_MODULE}, and then "
-            f"maps of vectors, found {', '.join(kinds)}; take another pooling than native"
-        )
-    model = _settings(folder / MODEL_FILE, MODEL_FILE)
-    if model.get("similarity_fn_name") == "dot" and kinds[-1] != "Normalize":
-        raise DataError(
-            f"{folder / MODEL_FILE}: wanted vectors that are compared by their cosine, found dot "
-            "products of vectors of any length, which are not computed here"
-        )
-    prompts = {name: text or "" for name, text in (model.get("prompts") or {}).items()}
-    modules = Modules(
-        chain, prompts, model.get("default_prompt_name"), model.get("truncate_dim")
-    )
-    if unknown := [mode for mode in modules.modes if mode not in POOLING_MODES]:
-        raise DataError(
-            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {unknown[0]!r}"
-        )
-    modules.prompt("")
-    return modules
-
-
-def _module(file: Path, type_: str, path: str) -> Module:
-    """A module that `modules.json` names, its settings checked."""
-    kind = type_.rpartition(".")[2]
-    if not type_.startswith(LIBRARY) or kind not in SETTINGS:
-        raise DataError(
-            f"{file}: wanted modules of sentence-transformers that are read here "
-            f"({', '.join(k for k in SETTINGS if k != MODEL_FILE)}), found {type_}; "
-            "take another pooling than native"
-        )
-    folder = file.parent / path
-    config = sentence_config(folder) if kind == TRANSFORMER else folder / "config.json"
-    if kind in (WEIGHTED_LAYERS, POOLING, DENSE, LAYER_NORM) and not config.is_file():
-        raise DataError(
-            f"{config}: wanted the settings of a {kind}, found none; fetch it again"
-        )
-    # A Model2Vec folder's config.json is of the package, and of none of the modules.
-    return Module(
-        kind, folder, {} if kind == STATIC_MODULE else _settings(config, kind)
-    )
-
-
-def _settings(file: Path, kind: str) -> dict[str, Any]:
-    """The settings in a file. Raises DataError for a key or a value that is not understood."""
-    settings, allowed = read_settings(file), SETTINGS[kind]
-    for key, value in settings.items():
-        if key not in allowed or (
-            allowed[key] is not ANY_VALUE and value not in allowed[key]
-        ):
-            raise DataError(
-                f"{file}: {key} = {json.dumps(value)} is not understood for a {kind}, and nothing "
-                "is left out silently; take another pooling than native"
-            )
-    return settings
-
-
-def own_pooling(path: Path) -> str:
-    """The word of the pooling that the folder or file of an encoder asks for.
+def default_pooling(path: Path) -> str:
+    """The name of the pooling that the folder or file of an encoder asks for.
 
     `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for
     a file that is damaged, or a module that is not understood.
@@ -314,105 +299,99 @@ def own_pooling(path: Path) -> str:
     if path.is_file() or not (path / MODULES_FILE).is_file():
         return MEAN.name
     modules = read_modules(path.name, path)
-    if modules.plain_table and is_subword_folder(path):
+    if modules.is_plain_table and is_subword_folder(path):
         return MEAN.name
-    return modules.alike or NATIVE.name
+    return modules.equal_pooling or NATIVE.name
 
 
-def append_module(
-    folder: Path,
-    kind: str,
-    settings: Mapping[str, Any],
-    tensors: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a module behind those of a folder, the first into the folder itself, and list it."""
-    file = folder / MODULES_FILE
-    listed = parse_json(file.read_bytes()) if file.is_file() else []
-    path = f"{len(listed)}_{kind}" if listed else ""
-    (folder / path).mkdir(exist_ok=True)
-    if settings:
-        config = (
-            sentence_config(folder)
-            if kind == TRANSFORMER
-            else folder / path / "config.json"
-        )
-        write_json(config, settings)
-    if tensors:
-        floats = {
-            name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()
-        }
-        save_file(floats, folder / path / "model.safetensors", {"format": "pt"})
-    entry = {"idx": len(listed), "name": str(len(listed)), "path": path}
-    # Every version of the library finds its modules under this name.
-    write_json(file, [*listed, {**entry, "type": f"{LIBRARY}models.{kind}"}])
+def read_modules(name: str, folder: Path) -> Modules:
+    """The modules of a folder; `name` is the encoder's, for messages.
 
-
-def append_transformer(folder: Path, max_length: int | None) -> None:
-    """List the checkpoint in a folder as its first module."""
-    append_module(
-        folder, TRANSFORMER, {"max_seq_length": max_length, "do_lower_case": False}
-    )
-
-
-def append_mode(folder: Path, size: int, mode: str) -> None:
-    """Write a pooling of token vectors, by its key in POOLING_MODES."""
-    modes = {word: name == mode for name, word in POOLING_MODES.items()}
-    append_module(folder, POOLING, {"word_embedding_dimension": size, **modes})
-
-
-def append_pooling(
-    folder: Path,
-    pooling: Pooling,
-    hidden: tuple[int, int],
-    summary: int | None,
-    pooler: tuple[Any, Any] | None = None,
-) -> None:
-    """Write the modules of a mean over layers, or of the summary token.
-
-    `hidden` is the encoder's depth and size; `pooler` is the weight and bias of a dense
-    layer with tanh behind the pooling.
+    Raises:
+        UsageError: The folder has no modules.json.
+        DataError: A module or a setting is not understood.
     """
-    depth, size = hidden
-    if isinstance(pooling, Mean) and pooling.layers != (-1,):
-        weights = np.zeros(depth + 1, np.float32)
-        weights[list(pooling.hidden_states(depth))] = 1
-        settings = {
-            "layer_start": 0,
-            "num_hidden_layers": depth,
-            "word_embedding_dimension": size,
-        }
-        append_module(folder, WEIGHTED_LAYERS, settings, {"layer_weights": weights})
-        edit_json(folder / "config.json", output_hidden_states=True)
-    token = "lasttoken" if summary else "cls"
-    append_mode(folder, size, "mean" if isinstance(pooling, Mean) else token)
-    if pooler is not None:
-        append_dense(folder, *pooler, TANH)
-
-
-def append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None:
-    """Write a linear layer of a (K, D) weight and a bias of K."""
-    outputs, inputs = weight.shape
-    settings = {
-        "in_features": inputs,
-        "out_features": outputs,
-        "bias": True,
-        "activation_function": activation,
-    }
-    append_module(
-        folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias}
+    file = folder / MODULES_FILE
+    if not file.is_file():
+        raise UsageError(
+            f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
+            f"is; take {name}.mean, or another pooling"
+        )
+    chain = tuple(_read_module(file, entry) for entry in module_entries(folder))
+    kinds = [module.kind for module in chain]
+    if not MODULE_SEQUENCE.fullmatch(" ".join(kinds)):
+        raise DataError(
+            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a {STATIC_MODULE}, and then "
+            f"maps of vectors, found {', '.join(kinds)}; take another pooling than native"
+        )
+    model_settings = _read_known_settings(folder / MODEL_FILE, MODEL_FILE)
+    if model_settings.get("similarity_fn_name") == "dot" and kinds[-1] != NORMALIZE:
+        raise DataError(
+            f"{folder / MODEL_FILE}: wanted vectors that are compared by their cosine, found dot "
+            "products of vectors of any length, which are not computed here"
+        )
+    prompts = model_settings.get("prompts") or {}
+    modules = Modules(
+        chain=chain,
+        prompts={name: text or "" for name, text in prompts.items()},
+        prompt_name=model_settings.get("default_prompt_name"),
+        dimensions=model_settings.get("truncate_dim"),
     )
+    for mode in modules.modes:
+        if mode not in POOLING_MODES:
+            raise DataError(
+                f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {mode!r}"
+            )
+    modules.prompt("")  # raises for a default prompt that is not among them
+    return modules
 
 
-def write_json(file: Path, content: Any) -> None:
-    """Write a file of settings."""
-    file.write_text(
-        json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+def _read_module(modules_file: Path, entry: ModuleEntry) -> Module:
+    """A module that `modules.json` lists, its settings checked."""
+    kind = entry.class_path.rpartition(".")[2]
+    is_of_library = entry.class_path.startswith(LIBRARY)
+    if not is_of_library or kind not in SETTINGS:
+        known_kinds = [known for known in SETTINGS if known != MODEL_FILE]
+        raise DataError(
+            f"{modules_file}: wanted modules of sentence-transformers that are read here "
+            f"({', '.join(known_kinds)}), found {entry.class_path}; "
+            "take another pooling than native"
+        )
+    folder = modules_file.parent / entry.subfolder
+    if kind == STATIC_MODULE:
+        # config.json in a Model2Vec folder holds settings of the package, not of a
+        # module.
+        return Module(kind, folder, settings={})
+    settings_file = module_settings_file(kind, folder)
+    if kind in NEED_SETTINGS and not settings_file.is_file():
+        raise DataError(
+            f"{settings_file}: wanted the settings of a {kind}, found none; fetch it again"
+        )
+    return Module(kind, folder, _read_known_settings(settings_file, kind))
 
 
-def edit_json(file: Path, **settings: Any) -> None:
-    """Change settings in a file; `torch_dtype`, the old name of `dtype`, is removed."""
-    kept = {
-        key: value for key, value in read_settings(file).items() if key != "torch_dtype"
-    }
-    write_json(file, kept | settings)
+def module_settings_file(kind: str, folder: Path) -> Path:
+    """The file that holds the settings of a module, in its folder."""
+    if kind == TRANSFORMER:
+        return sentence_settings_file(folder)
+    return folder / CONFIG_FILE
+
+
+def _read_known_settings(file: Path, kind: str) -> dict[str, Any]:
+    """The settings in the file of a kind of module, or of the model.
+
+    Raises DataError for a setting or a value that is not understood.
+    """
+    settings = read_settings(file)
+    known_settings = SETTINGS[kind]
+    for name, value in settings.items():
+        is_known = name in known_settings
+        if is_known:
+            known_values = known_settings[name]
+            is_known = known_values is ANY_VALUE or value in known_values
+        if not is_known:
+            raise DataError(
+                f"{file}: {name} = {json.dumps(value)} is not understood for a {kind}, and nothing "
+                "is left out silently; take another pooling than native"
+            )
+    return settings

@@ -1,6 +1,9 @@
 """Encoders under the modules of their sentence-transformers folder: `minilm.native`.
 
-`modules.py` reads the folder, `kernels/modules.py` is the forward pass.
+The vectors are those that sentence-transformers' `encode` gives: prompt, tokens,
+pooling, and the maps of vectors after it. `modules.py` reads the folder,
+`kernels/modules.py` computes with its modules. `bypass_note` warns of poolings that leave
+the modules out.
 """
 
 from __future__ import annotations
@@ -8,18 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from harness.core.arrays import Float32
 from harness.core.digests import digest_of, one_reading, sha256_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, precision_of
-from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
+from harness.core.interfaces import (
+    Encoder,
+    EncoderConfig,
+    Encoding,
+    Identity,
+    Trained,
+    native_encoding,
+)
 from harness.encoders.checkpoint import (
     MODULES_FILE,
     STATIC_MODULE,
-    parameters_of,
     require_weights,
     weights_files,
 )
@@ -28,8 +37,9 @@ from harness.encoders.kernels.choose import multiplications
 from harness.encoders.modules import POOLING, Modules, read_modules
 from harness.encoders.subword_vectors import SubwordConfig, open_table
 from harness.encoders.transformer import TransformerConfig
+from harness.encoders.weights import parameter_count
 
-# Part of every key: raise it with any change that moves a vector.
+# Part of the key of every vector: change it with any change that moves one.
 NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
 
 
@@ -44,21 +54,26 @@ class PromptedConfig(TransformerConfig):
     Examples:
         >>> from harness.encoders.native import PromptedConfig
         >>> e5 = PromptedConfig("e5", "intfloat/e5-small", prompts=(("sts", "query: "),))
-        >>> e5.among({"passage": "passage: "})["sts"]
+        >>> e5.with_prompts_of_folder({"passage": "passage: "})["sts"]
         'query: '
     """
 
     prompts: tuple[tuple[str, str], ...] = field(kw_only=True)
 
-    def among(self, in_folder: Mapping[str, str]) -> dict[str, str]:
-        """All prompts by name: the folder's and these."""
+    def with_prompts_of_folder(
+        self, folder_prompts: Mapping[str, str]
+    ) -> dict[str, str]:
+        """All prompts by name: the folder's and these.
+
+        Raises UsageError for a name that the folder has with another text.
+        """
         for name, text in self.prompts:
-            if in_folder.get(name, text) != text:
+            if folder_prompts.get(name, text) != text:
                 raise UsageError(
                     f"{self.name}.native:{name}: wanted the prompt {text!r}, found "
-                    f"{in_folder[name]!r} in the folder; give the registered one another name"
+                    f"{folder_prompts[name]!r} in the folder; give the registered one another name"
                 )
-        return {**in_folder, **dict(self.prompts)}
+        return {**folder_prompts, **dict(self.prompts)}
 
 
 @dataclass(frozen=True)
@@ -81,53 +96,80 @@ class NativeConfig(DerivedConfig):
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
         modules = self.modules(path)
-        folder = modules.first.folder
-        if (
-            modules.first.kind == STATIC_MODULE
-        ):  # a table of vectors, whose texts are not cut
-            if (dtype := precision_of(self.name)[1]) != FLOAT32:
-                raise UsageError(
-                    f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
-                )
-            weights, tokenizer = weights_files(folder)[0], folder / "tokenizer.json"
-            digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(tokenizer)}
-            if not isinstance(self.of.source, Trained):
-                require_weights(
-                    self.name, weights, self.of.source.sha256, digests["weights"]
-                )
-            base = Identity(digest_of(digests), digests, None, parameters_of(folder))
+        folder = modules.reader.folder
+        if modules.reader.kind == STATIC_MODULE:
+            identity = self._identify_table(folder)
         else:
-            base = self._transformer().identify(folder)
-        digest = modules.digest()
-        facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": digest}
-        key = digest_of({**facts, "prompt": modules.prompt(self.prompt)})
-        return replace(base, key=key, digests={**base.digests, "modules": digest})
+            identity = self._transformer().identify(folder)
+        modules_digest = modules.digest()
+        key = digest_of(
+            {
+                "version": NATIVE_VERSION,
+                "encoder": identity.key,
+                "modules": modules_digest,
+                "prompt": modules.prompt(self.prompt),
+            }
+        )
+        digests = {**identity.digests, "modules": modules_digest}
+        return replace(identity, key=key, digests=digests)
+
+    def _identify_table(self, folder: Path) -> Identity:
+        """The key and digests of a table of vectors, whose texts are not cut."""
+        _, dtype = precision_of(self.name)
+        if dtype != FLOAT32:
+            raise UsageError(
+                f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
+            )
+        weights = weights_files(folder)[0]
+        digests = {
+            "weights": sha256_of(weights),
+            "tokenizer": sha256_of(folder / "tokenizer.json"),
+        }
+        source = self.of.source
+        if not isinstance(source, Trained):
+            require_weights(self.name, weights, source.sha256, digests["weights"])
+        return Identity(
+            key=digest_of(digests),
+            digests=digests,
+            max_length=None,
+            parameters=parameter_count(folder),
+        )
 
     @one_reading()
     def load(self, path: Path, cache: Path) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
-        from harness.encoders.kernels.modules import head_of, under_modules
+        from harness.encoders.kernels.modules import under_modules, vector_maps
 
-        modules, key = self.modules(path), self.identify(path).key
-        prompt, folder = modules.prompt(self.prompt), modules.first.folder
-        inner: Encoder
-        if modules.first.kind == STATIC_MODULE:
-            inner = open_table(key, folder, cache)
-            cost = multiplications(0, inner.vectors.shape[1])
+        modules = self.modules(path)
+        key = self.identify(path).key
+        prompt = modules.prompt(self.prompt)
+        folder = modules.reader.folder
+        pooled: Encoder
+        if modules.reader.kind == STATIC_MODULE:
+            pooled = open_table(key, folder, cache)
+            cost = multiplications(depth=0, width=pooled.vectors.shape[1])
         else:
-            plain = self._transformer().load(folder, cache)
-            inner = under_modules(plain, modules, prompt, cache)
-            cost = multiplications(plain.depth, plain.dimensions)
-        return NativeEncoder(key, inner, prompt, head_of(modules, cache), cost)
+            transformer = self._transformer().load(folder, cache)
+            pooled = under_modules(transformer, modules, prompt, cache)
+            cost = multiplications(transformer.depth, transformer.dimensions)
+        return NativeEncoder(
+            key=key,
+            pooled=pooled,
+            prompt=prompt,
+            vector_maps=vector_maps(modules, cache),
+            multiplications=cost,
+        )
 
     def modules(self, path: Path) -> Modules:
         """The folder's modules, with the encoder's own prompts among the folder's."""
         modules = read_modules(self.name, path)
         if isinstance(self.of, PromptedConfig):
-            return replace(modules, prompts=self.of.among(modules.prompts))
+            prompts = self.of.with_prompts_of_folder(modules.prompts)
+            return replace(modules, prompts=prompts)
         return modules
 
     def _transformer(self) -> TransformerConfig:
+        """The encoder, which must be a transformer for the modules of the folder."""
         if not isinstance(self.of, TransformerConfig):
             raise UsageError(
                 f"{self.name}.native: wanted a transformer for the modules of the folder, found a "
@@ -150,44 +192,47 @@ class RepooledConfig(NativeConfig):
     def modules(self, path: Path) -> Modules:
         """The folder's modules with this pooling in the place of theirs."""
         modules = super().modules(path)
-        chain = tuple(
-            replace(module, settings={"pooling_mode": self.mode})
-            if module.kind == POOLING
-            else module
-            for module in modules.chain
-        )
-        return replace(modules, chain=chain)
+        chain = []
+        for module in modules.chain:
+            if module.kind == POOLING:
+                module = replace(module, settings={"pooling_mode": self.mode})
+            chain.append(module)
+        return replace(modules, chain=tuple(chain))
 
 
 @dataclass(frozen=True, eq=False)
 class NativeEncoder:
-    """A loaded encoder under its modules: prompt, tokens, pooling, and the maps of its `head`.
+    """A loaded encoder under its modules.
 
-    `inner` gives the pooled vectors as its only layer; a token takes `multiplications`,
-    roughly.
+    Attributes:
+        key: The digest of everything that changes its vectors.
+        pooled: The encoder whose only layer are the pooled tokens.
+        prompt: The text that is put before each sentence.
+        vector_maps: The maps of vectors after the pooling.
+        multiplications: How many a token takes, roughly.
     """
 
     key: str
-    inner: Encoder = field(repr=False)
+    pooled: Encoder = field(repr=False)
     prompt: str
-    head: Callable[[Any], Any] = field(repr=False)
+    vector_maps: Callable[[Float32[np.ndarray, "N D"]], Float32[np.ndarray, "N K"]] = (
+        field(repr=False)
+    )
     multiplications: int
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """The facts of the transformer's passes: kernel, device, precision."""
-        return self.inner.facts
+        return self.pooled.facts
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """One vector a text, in order."""
-        inner = self.inner.encode([self.prompt + text for text in texts])
-        native = np.asarray(self.head(inner.mean[:, 0]), np.float32)
-        return Encoding(
-            (), 0, native[:, None][:, :0], native=native, tokens=inner.tokens
-        )
+        pooled = self.pooled.encode([self.prompt + text for text in texts])
+        vectors = np.asarray(self.vector_maps(pooled.mean[:, 0]), np.float32)
+        return native_encoding(vectors, tokens=pooled.tokens)
 
 
-def bypassed(
+def bypass_note(
     config: EncoderConfig,
     path: Path,
     poolings: Iterable[str],
@@ -195,23 +240,32 @@ def bypassed(
 ) -> str:
     """A note on poolings that bypass the modules in an encoder's folder; empty for none.
 
-    Vectors that differ from the modules' in length alone are the modules' own. The note
-    ends with `remedy`, by default with the use of `native`.
+    A pooling whose vectors differ from the modules' in length alone bypasses none.
+
+    Args:
+        config: The encoder.
+        path: Its folder.
+        poolings: The names of poolings.
+        remedy: The end of the note; None recommends `native`.
     """
     if isinstance(config, DerivedConfig) or not (path / MODULES_FILE).is_file():
         return ""
     try:
         modules = read_modules(config.name, path)
     except HarnessError:
-        which, native = "not all of which are read here", "`native` says which"
-        alike = ""
+        bypassed_steps = "not all of which are read here"
+        recommendation = "`native` says which"
+        equal_pooling = ""
     else:
-        if modules.plain_table and isinstance(config, SubwordConfig):
+        if modules.is_plain_table and isinstance(config, SubwordConfig):
             return ""
-        which, native = modules.behind_tokens, f"use `{config.name}.native`"
-        alike = modules.alike
-    others = sorted(set(poolings) - {alike})
-    if not others:
+        bypassed_steps = modules.steps_in_words
+        recommendation = f"use `{config.name}.native`"
+        equal_pooling = modules.equal_pooling
+    bypassing = sorted(set(poolings) - {equal_pooling})
+    if not bypassing:
         return ""
-    bypass = f"Poolings such as `{others[0]}` bypass the modules of {config.name}"
-    return f"{bypass} ({which}); {remedy or native}"
+    return (
+        f"Poolings such as `{bypassing[0]}` bypass the modules of {config.name} "
+        f"({bypassed_steps}); {remedy or recommendation}"
+    )

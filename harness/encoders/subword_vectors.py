@@ -1,13 +1,19 @@
 """Static vectors of a tokenizer's sub-words, averaged over the pieces of a text.
 
 Model2Vec (Tulkens & van Dongen 2024, github.com/MinishLab/model2vec): a folder holds
-`tokenizer.json`, a table of vectors in `model.safetensors` and `config.json`. Its
-vectors are those of the package's `StaticModel`, version 0.10: the tokenizer adds no
-special token and no padding; the file's own truncation gives way to `max_length` of
-`config.json` (512 where it states none, no cut where it is null), which cuts a text by
-letters before the tokenizer cuts it by pieces; unknown pieces are left out after the
-cut; the mean is taken in the table's own precision. In a table with shared rows,
-`mapping` has the row of each sub-word and `weights` its factor.
+`tokenizer.json`, a table of vectors in `model.safetensors` and `config.json`. The
+vectors are those of the package's `StaticModel`, version 0.10:
+
+* The tokenizer adds no special token and no padding.
+* `max_length` of `config.json` takes the place of the tokenizer's own truncation: 512
+  where it states none, no cut where it is null. A text is cut by characters before the
+  tokenizer cuts it by pieces.
+* Unknown pieces are left out after the cut.
+* The mean is taken in the table's own precision.
+* In a table with shared rows, `mapping` has the row of each sub-word and `weights` its
+  factor.
+
+The same table as a module of sentence-transformers (`StaticTable`) is at the end.
 """
 
 from __future__ import annotations
@@ -21,35 +27,37 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load
 
-from harness.core.arrays import Num
+from harness.core.arrays import Float32, Num
 from harness.core.digests import digest_of, one_reading, read_bytes
 from harness.core.errors import DataError
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
 from harness.core.json_text import parse_json
+from harness.encoders.average_encoder import AverageEncoder
 from harness.encoders.checkpoint import (
     SAFETENSORS,
-    digests_of,
-    read_settings,
-    read_tensors,
+    checkpoint_digests,
     require_no_sampling,
 )
+from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
 from harness.encoders.config import BaseConfig
-from harness.encoders.word_vectors import AverageEncoder
+from harness.encoders.weights import read_tensors
 
-# Part of every key: raise it with any change that moves an encoding.
+# Part of the key of every encoding: change it with any change that moves a vector.
 ENCODING_VERSION = (
     "2: as StaticModel.encode of model2vec 0.10, in the table's own precision"
 )
 
-MODEL_TYPE = "model2vec"  # in config.json, where the package's distillation made it
-TABLE_TENSOR = "embeddings"  # in model.safetensors
-MAX_LENGTH = 512  # where config.json states none
+MODEL_TYPE = "model2vec"  # in config.json, if the package's distillation wrote it
+TABLE_TENSOR = "embeddings"  # the table in model.safetensors
+TOKENIZER_FILE = "tokenizer.json"
+MAX_LENGTH = 512  # sub-words, where config.json states none
+LEAST_NORM = 1e-32  # is added to the length of a vector, as in the package
 
 
 def is_subword_folder(folder: Path) -> bool:
     """Whether a folder is Model2Vec's: by its config.json, or by the name of its table."""
-    config = folder / "config.json"
+    config = folder / CONFIG_FILE
     if not config.is_file():
         return False
     if read_settings(config).get("model_type") == MODEL_TYPE:
@@ -96,55 +104,57 @@ class SubwordConfig(BaseConfig):
         """The hub repository that its files come from."""
         if self.repo:
             return Hub(
-                self.repo,
-                self.revision,
-                self.weights_sha256,
+                repo=self.repo,
+                revision=self.revision,
+                sha256=self.weights_sha256,
                 download_size=self.download_size,
             )
         return LocalFiles(self.weights_sha256)
 
     def identify(self, path: Path) -> Identity:
-        """The key and digests of a folder."""
+        """The key and digests of a folder. Raises DataError for one of another program."""
         if not is_subword_folder(path):
-            config = path / "config.json"
-            kind = read_settings(config).get("model_type")
+            config = path / CONFIG_FILE
+            model_type = read_settings(config).get("model_type")
             raise DataError(
-                f"{config}: wanted model_type {MODEL_TYPE}, found {kind}; name a folder that "
+                f"{config}: wanted model_type {MODEL_TYPE}, found {model_type}; name a folder that "
                 "Model2Vec wrote"
             )
-        digests = digests_of(self.name, path, self.weights_sha256)
+        digests = checkpoint_digests(self.name, path, self.weights_sha256)
         length = self._length(path)
         facts = {"version": ENCODING_VERSION, "max_length": length}
-        return Identity(digest_of({**facts, **digests}), digests, length)
+        return Identity(
+            key=digest_of({**facts, **digests}), digests=digests, max_length=length
+        )
 
     @one_reading()
     def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
-        """The encoder, ready. Raises DataError for files that are no Model2Vec folder's."""
-        key, tokenizer, length = (
-            self.identify(path).key,
-            _tokenizer(path),
-            self._length(path),
-        )
+        """The encoder, ready. Raises DataError for files that Model2Vec would not read."""
+        key = self.identify(path).key
+        tokenizer = _tokenizer(path)
+        id_by_piece: Mapping[str, int] = tokenizer.get_vocab()
+        length = self._length(path)
         if length is None:
             tokenizer.no_truncation()
+            max_characters = None
         else:
             tokenizer.enable_truncation(length)
-        ids: Mapping[str, int] = tokenizer.get_vocab()
-        median_piece = int(np.median([len(piece) for piece in ids]))
-        vectors, dtype = _read_table(path / SAFETENSORS, ids)
+            piece_lengths = [len(piece) for piece in id_by_piece]
+            max_characters = length * int(np.median(piece_lengths))
+        table = _read_table(path / SAFETENSORS, id_by_piece)
         return SubwordEncoder(
             key=key,
-            vectors=vectors,
+            vectors=table.vectors,
             tokenizer=tokenizer,
-            unknown=_unknown_id(tokenizer),
-            letters=None if length is None else length * median_piece,
-            dtype=dtype,
-            unit=bool(read_settings(path / "config.json").get("normalize")),
+            unknown_id=_unknown_id(tokenizer),
+            max_characters=max_characters,
+            dtype=table.mean_dtype,
+            normalizes=bool(read_settings(path / CONFIG_FILE).get("normalize")),
         )
 
     def _length(self, folder: Path) -> int | None:
         """The sub-words that texts are cut to; None cuts nothing."""
-        config = folder / "config.json"
+        config = folder / CONFIG_FILE
         stated = read_settings(config).get("max_length", MAX_LENGTH)
         if stated is not None and (not isinstance(stated, int) or stated < 0):
             raise DataError(
@@ -155,21 +165,25 @@ class SubwordConfig(BaseConfig):
 
 @dataclass(frozen=True, eq=False)
 class SubwordEncoder:
-    """A loaded table of sub-word vectors, a row for each id of the tokenizer.
+    """A loaded table of sub-word vectors. It keeps one layer, and has no summary token or pooler.
 
-    The tokenizer cuts texts to their maximum length. `unknown` is the id that is left
-    out, `letters` the number of them that a text is cut to, `dtype` the precision of
-    the means, and `unit` says that these are scaled to length 1. One kept layer, no
-    summary token, no pooler.
+    Attributes:
+        key: The digest of everything that changes its vectors.
+        vectors: A row for each id of the tokenizer.
+        tokenizer: A `tokenizers.Tokenizer`, which cuts texts to their maximum length.
+        unknown_id: The id that is left out of a mean; None leaves none out.
+        max_characters: The characters that a text is cut to before it is tokenised.
+        dtype: The precision of the means.
+        normalizes: Whether means are divided by their length.
     """
 
     key: str
     vectors: Num[np.ndarray, "V D"] = field(repr=False)
-    tokenizer: Any = field(repr=False)  # tokenizers.Tokenizer
-    unknown: int | None
-    letters: int | None
+    tokenizer: Any = field(repr=False)
+    unknown_id: int | None
+    max_characters: int | None
     dtype: np.dtype[Any]
-    unit: bool
+    normalizes: bool
 
     facts: ClassVar[Mapping[str, object]] = {}
 
@@ -177,79 +191,87 @@ class SubwordEncoder:
         """The mean over the vectors of each text's known pieces; the zero vector without any."""
         mean = np.zeros((len(texts), self.vectors.shape[1]), self.dtype)
         tokens = np.zeros((len(texts), 2), np.float32)
-        cut = [text[: self.letters] for text in texts]
-        for row, ids in enumerate(_pieces(self.tokenizer, cut)):
-            known = [piece for piece in ids if piece != self.unknown]
-            tokens[row] = len(ids), len(known)
-            if known:
-                mean[row] = self.vectors[known].mean(axis=0)
-        if self.unit:
+        cut_texts = [text[: self.max_characters] for text in texts]
+        for row, ids in enumerate(_piece_ids(self.tokenizer, cut_texts)):
+            known_ids = [piece_id for piece_id in ids if piece_id != self.unknown_id]
+            tokens[row] = len(ids), len(known_ids)
+            if known_ids:
+                mean[row] = self.vectors[known_ids].mean(axis=0)
+        if self.normalizes:
             single = mean.astype(np.float32)
-            lengths = np.linalg.norm(single, axis=1, keepdims=True) + 1e-32
+            lengths = np.linalg.norm(single, axis=1, keepdims=True) + LEAST_NORM
             mean = (single / lengths).astype(self.dtype)
         layer = mean.astype(np.float32)[:, None]
         return Encoding(layers=(0,), depth=0, mean=layer, tokens=tokens)
 
 
-def _pieces(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of each text. Raises DataError for one that the tokenizer cannot split."""
-    try:
-        return [
-            pieces.ids
-            for pieces in tokenizer.encode_batch_fast(
-                list(texts), add_special_tokens=False
-            )
-        ]
-    except Exception as error:
-        raise DataError(
-            f"wanted a tokenizer that splits every text, found one that says: "
-            f"{_reason(error)}; name an unknown piece in its tokenizer.json"
-        ) from error
-
-
-def _reason(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def _unknown_id(tokenizer: Any) -> int | None:
-    """The id of the unknown piece; None for a tokenizer that has none."""
-    if hasattr(tokenizer.model, "unk_token"):
-        unknown = tokenizer.model.unk_token
-        return None if unknown is None else tokenizer.token_to_id(unknown)
-    model = parse_json(tokenizer.to_str())[
-        "model"
-    ]  # a Unigram model's has no attribute
-    unknown_id: int | None = model.get("unk_id")
-    return unknown_id
+# The tokenizer
 
 
 def _tokenizer(folder: Path) -> Any:
     """The tokenizer of a folder, without padding."""
     from tokenizers import Tokenizer
 
-    file = folder / "tokenizer.json"
+    file = folder / TOKENIZER_FILE
     if not file.is_file():
         raise DataError(
-            f"{folder}: wanted a tokenizer.json in it; fetch the whole folder"
+            f"{folder}: wanted a {TOKENIZER_FILE} in it; fetch the whole folder"
         )
     try:
         tokenizer = Tokenizer.from_buffer(read_bytes(file))
     except Exception as error:
         raise DataError(
-            f"{file}: wanted a tokenizer, found {_reason(error)}; fetch it again"
+            f"{file}: wanted a tokenizer, found {_first_line(error)}; fetch it again"
         ) from error
     require_no_sampling(file, tokenizer)
     tokenizer.no_padding()
     return tokenizer
 
 
-def _read_table(
-    path: Path, ids: Mapping[str, int]
-) -> tuple[Num[np.ndarray, "V D"], np.dtype[Any]]:
-    """The vector of each id, its mapping and weight applied, and the precision of a mean.
+def _first_line(error: Exception) -> str:
+    """The first line of an error's message; its class where it has none."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
 
-    The package's rules of types: weights may widen the vectors of pieces, and the mean
-    is returned in the precision of the table, that of a table of bytes in float32.
+
+def _unknown_id(tokenizer: Any) -> int | None:
+    """The id of the unknown piece; None for a tokenizer that has none."""
+    if hasattr(tokenizer.model, "unk_token"):
+        unknown_piece = tokenizer.model.unk_token
+        return None if unknown_piece is None else tokenizer.token_to_id(unknown_piece)
+    # A Unigram model keeps the id in its JSON only.
+    unknown_id: int | None = parse_json(tokenizer.to_str())["model"].get("unk_id")
+    return unknown_id
+
+
+def _piece_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of each text. Raises DataError for one that the tokenizer cannot split."""
+    try:
+        encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [pieces.ids for pieces in encoded]
+    except Exception as error:
+        raise DataError(
+            f"wanted a tokenizer that splits every text, found one that says: "
+            f"{_first_line(error)}; name an unknown piece in its {TOKENIZER_FILE}"
+        ) from error
+
+
+# The table
+
+
+@dataclass(frozen=True, eq=False)
+class SubwordTable:
+    """Vectors of sub-words, a row for each id, and the precision of a mean over them."""
+
+    vectors: Num[np.ndarray, "V D"]
+    mean_dtype: np.dtype[Any]
+
+
+def _read_table(path: Path, id_by_piece: Mapping[str, int]) -> SubwordTable:
+    """The vector of each id, mapping and weights applied.
+
+    The types are the package's: weights may widen the vectors of pieces, and a mean has
+    the precision of the table, except that it is float32 for a table of bytes.
     """
     try:
         tensors = load(read_bytes(path))
@@ -267,45 +289,60 @@ def _read_table(
         raise DataError(
             f"{path}: wanted vectors of real numbers, found {vectors.dtype}"
         )
-    dtype = np.dtype(np.float32) if vectors.dtype == np.int8 else vectors.dtype
-    count = max(ids.values(), default=-1) + 1
-    rows, factors = tensors.get("mapping"), tensors.get("weights")
+    mean_dtype = vectors.dtype
+    if mean_dtype == np.int8:
+        mean_dtype = np.dtype(np.float32)
+
+    id_count = max(id_by_piece.values(), default=-1) + 1
+    rows = tensors.get("mapping")
     if rows is not None:
-        _require_entry("row", path, rows, count, "iu")
-        if not len(rows) or rows.min() < 0 or rows.max() >= len(vectors):
-            raise DataError(
-                f"{path}: wanted a row for each of the {count} sub-words in `mapping`, found rows "
-                f"outside the table of {len(vectors)}"
-            )
+        _require_rows(path, rows, id_count, len(vectors))
         vectors = vectors[rows]
-    elif len(vectors) != len(ids) or len(vectors) < count:
+    elif len(vectors) != len(id_by_piece) or len(vectors) < id_count:
         raise DataError(
-            f"{path}: wanted a vector for each of the {len(ids)} sub-words of the tokenizer, the "
-            f"last of which is number {count - 1}, found {len(vectors)}"
+            f"{path}: wanted a vector for each of the {len(id_by_piece)} sub-words of the "
+            f"tokenizer, the last of which is number {id_count - 1}, found {len(vectors)}"
         )
+    factors = tensors.get("weights")
     if factors is not None:
-        _require_entry("weight", path, factors, count, "fiu")
-        both = min(
-            len(vectors), len(factors)
-        )  # more of either than there are sub-words are unused
-        vectors = vectors[:both] * factors[:both, None]
+        _require_numbers("weight", path, factors, id_count, kinds="fiu")
+        # Either may have more rows than there are sub-words: these are unused.
+        count = min(len(vectors), len(factors))
+        vectors = vectors[:count] * factors[:count, None]
     if not np.isfinite(vectors).all():
         raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
-    return vectors, dtype
+    return SubwordTable(vectors, mean_dtype)
 
 
-def _require_entry(
-    what: str, path: Path, entries: Num[np.ndarray, "..."], count: int, kinds: str
+def _require_rows(
+    path: Path, rows: Num[np.ndarray, "..."], id_count: int, table_rows: int
 ) -> None:
-    """Refuse a `mapping` or `weights` that has no number for each sub-word."""
-    if entries.ndim != 1 or len(entries) < count or entries.dtype.kind not in kinds:
+    """Refuse a `mapping` without a row of the table for each sub-word."""
+    _require_numbers("row", path, rows, id_count, kinds="iu")
+    if not len(rows) or rows.min() < 0 or rows.max() >= table_rows:
         raise DataError(
-            f"{path}: wanted a {what} for each of the {count} sub-words of the tokenizer, found "
-            f"an array of shape {entries.shape} and type {entries.dtype}"
+            f"{path}: wanted a row for each of the {id_count} sub-words in `mapping`, found rows "
+            f"outside the table of {table_rows}"
         )
 
 
-# The same table under sentence-transformers
+def _require_numbers(
+    content: str, path: Path, numbers: Num[np.ndarray, "..."], id_count: int, kinds: str
+) -> None:
+    """Refuse a `mapping` or `weights` that has no number for each sub-word.
+
+    `content` says what a number is, for the message, and `kinds` are the kinds of NumPy
+    types that are allowed.
+    """
+    is_vector = numbers.ndim == 1 and numbers.dtype.kind in kinds
+    if not is_vector or len(numbers) < id_count:
+        raise DataError(
+            f"{path}: wanted a {content} for each of the {id_count} sub-words of the tokenizer, "
+            f"found an array of shape {numbers.shape} and type {numbers.dtype}"
+        )
+
+
+# The same table as a module of sentence-transformers
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,33 +352,54 @@ class StaticTable(AverageEncoder):
     tokenizer: Any = field(repr=False)  # tokenizers.Tokenizer
 
     def token_rows(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
-        for ids in _pieces(self.tokenizer, texts):
+        """For each text the rows of its pieces, and their number."""
+        for ids in _piece_ids(self.tokenizer, texts):
             yield ids, len(ids)
 
 
 def open_table(key: str, folder: Path, cache: Path) -> StaticTable:
-    """The table of a StaticEmbedding: `embedding.weight`, or one that Model2Vec wrote."""
+    """The table of a StaticEmbedding: `embedding.weight`, or one that Model2Vec wrote.
+
+    Args:
+        key: The key of the encoder.
+        folder: The folder of the module.
+        cache: The cache folder, which keeps the safetensors form of pickled weights.
+
+    Raises:
+        DataError: There is no such table, or it has too few rows or other numbers than
+            finite ones.
+    """
     tokenizer = _tokenizer(folder)
     tensors = {
         name: tensor.numpy() for name, tensor in read_tensors(folder, cache).items()
     }
     vectors = tensors.get("embedding.weight")
-    if vectors is None and TABLE_TENSOR in tensors:
-        vectors = tensors[TABLE_TENSOR]
-        if (rows := tensors.get("mapping")) is not None:
-            vectors = vectors[rows]
-        vectors = vectors.astype(np.float32)
-        if (factors := tensors.get("weights")) is not None:
-            vectors = vectors * factors[:, None].astype(np.float32)
+    if vectors is None:
+        vectors = _model2vec_vectors(tensors)
     if vectors is None or vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(
             f"{folder}: wanted a table `embedding.weight` or `{TABLE_TENSOR}` of finite numbers in "
             f"its weights, found {', '.join(sorted(tensors)) or 'nothing'}; fetch it again"
         )
-    count = max(tokenizer.get_vocab().values(), default=-1) + 1
-    if len(vectors) < count:
+    id_count = max(tokenizer.get_vocab().values(), default=-1) + 1
+    if len(vectors) < id_count:
         raise DataError(
-            f"{folder}: wanted a vector for each of the {count} sub-words of the tokenizer, found "
-            f"{len(vectors)}"
+            f"{folder}: wanted a vector for each of the {id_count} sub-words of the tokenizer, "
+            f"found {len(vectors)}"
         )
     return StaticTable(key, np.asarray(vectors, np.float32), tokenizer)
+
+
+def _model2vec_vectors(
+    tensors: Mapping[str, np.ndarray],
+) -> Float32[np.ndarray, "V D"] | None:
+    """The table of Model2Vec, mapping and weights applied in float32; None without one."""
+    if TABLE_TENSOR not in tensors:
+        return None
+    vectors = tensors[TABLE_TENSOR]
+    if "mapping" in tensors:
+        vectors = vectors[tensors["mapping"]]
+    vectors = vectors.astype(np.float32)
+    if "weights" in tensors:
+        vectors = vectors * tensors["weights"][:, None].astype(np.float32)
+    return vectors

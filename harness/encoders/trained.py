@@ -1,15 +1,14 @@
-"""Encoders that are trained on this machine: a family, of which every seed is another training.
+"""Encoders that are trained on this machine: a family, with a member for every seed.
 
 A family is a recipe: the arguments of `harness train`, and the encoder that they start
-from. Its members are checkpoint folders, `seed-0` and on, in the cache folder or below
-a folder given by hand. No digest can pin their weights, which differ between machines:
-a member's `training.json` must show this recipe and its seed.
+from. Its members are checkpoint folders, `seed-0`, `seed-1` and so on, in the cache
+folder or below a folder given by hand. No digest can pin their weights, which differ
+between machines: the `training.json` of a member must show this recipe and its seed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,14 +17,15 @@ from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, base_name, in_precision
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import Identity, Trained
-from harness.encoders.checkpoint import read_settings
+from harness.encoders.checkpoint_settings import read_settings
 from harness.encoders.config import BaseConfig
 from harness.encoders.transformer import TransformerConfig
 
 TRAINING_FILE = "training.json"
-# Options that do not tell one family from another.
+# Options that differ between the members of a family, and are not in its recipe.
 MEMBER_OPTIONS = {"--seed", "--threads"}
-# Settings of the start that the name of a family's folder has always been a digest of.
+# Settings of the start that are in the digest in the name of a family's folder even at
+# their default, since folders are older than the rule that leaves defaults out.
 SETTINGS_IN_FOLDERS = ("repo", "revision", "max_length", "weights_sha256")
 
 
@@ -40,6 +40,7 @@ class FamilyConfig(BaseConfig):
         max_length: Tokens that texts are cut to; None is the checkpoint's own.
         on_the_spot: Whether a run that needs a member trains it, which takes a minute
             or two.
+        hardware: The device, precision and size of batches; `on` sets them.
         version: Names a change in how the command trains, after which members are
             trained anew.
 
@@ -61,19 +62,25 @@ class FamilyConfig(BaseConfig):
 
     @property
     def source(self) -> Trained:
-        """The training; another recipe or start has another folder, another length has not."""
+        """The training. Its folder depends on recipe and start, not on the maximum length."""
         family = base_name(self.name)
-        version = {"version": self.version} if self.version else {}
-        start = identity_text(self.start, written=SETTINGS_IN_FOLDERS)
-        digest = digest_of({"recipe": self.recipe, "start": start, **version})
-        folder = f"{family}-{digest[:12]}"
-        return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)
+        facts = {
+            "recipe": self.recipe,
+            "start": identity_text(self.start, written=SETTINGS_IN_FOLDERS),
+        }
+        if self.version:
+            facts["version"] = self.version
+        return Trained(
+            recipe=self.recipe,
+            family=family,
+            folder=f"{family}-{digest_of(facts)[:12]}",
+            on_the_spot=self.on_the_spot,
+        )
 
     def on(self, hardware: Hardware) -> FamilyConfig:
         """This family in a precision, which its name shows unless it is float32."""
-        return replace(
-            self, name=in_precision(self.name, hardware.dtype), hardware=hardware
-        )
+        name = in_precision(self.name, hardware.dtype)
+        return replace(self, name=name, hardware=hardware)
 
     def member(self, seed: int) -> Member:  # type: ignore[override]
         """The encoder that the recipe makes with a seed."""
@@ -90,13 +97,14 @@ class FamilyConfig(BaseConfig):
         )
 
     def identify(self, path: Path) -> NoReturn:
-        """Refused: a family has no weights, only its members have."""
+        """Raises UsageError: a family has no weights, only its members have."""
         raise UsageError(
-            f"{self.name}: every seed is an encoder of its own; {path} is of one"
+            f"{self.name}: wanted a member of the family, since every seed is an encoder of its "
+            f"own, found the family; name a seed for {path}"
         )
 
     def load(self, path: Path, cache: Path) -> NoReturn:  # noqa: ARG002 - as encoders are loaded
-        """Refused, like `identify`."""
+        """Raises UsageError, as `identify` does."""
         self.identify(path)
 
 
@@ -113,29 +121,45 @@ class Member(TransformerConfig):
         return replace(self.family.source, seed=self.seed)
 
     def identify(self, path: Path) -> Identity:
-        """The key and digests of the folder; DataError if recipe and seed did not make it."""
+        """The key and digests of the folder.
+
+        Raises DataError for a folder that the family's recipe and this seed did not
+        make, or from other weights than the start's.
+        """
         training = read_settings(path / TRAINING_FILE)
-        command, seed, start = (
-            training.get(key) for key in ("command", "seed", "start")
-        )
-        recipe, start = recipe_of(str(command)), start or {}
-        # A start without a known digest is pinned by its revision, or by its first
-        # download.
-        name, pinned = self.family.start.name, self.family.start.weights_sha256
-        wanted = {name: pinned or start.get(name)}
-        if (recipe, seed, start) != (self.family.recipe, self.seed, wanted):
+        command, seed = training.get("command"), training.get("seed")
+        start_digests = training.get("start") or {}
+        start = self.family.start
+        # A start without a pinned digest is pinned by its revision, or by its first
+        # download: its digest is taken from the file.
+        wanted_digest = start.weights_sha256 or start_digests.get(start.name)
+        wanted_digests = {start.name: wanted_digest}
+        if (
+            recipe_of(str(command)) != self.family.recipe
+            or seed != self.seed
+            or start_digests != wanted_digests
+        ):
             raise DataError(
                 f"{path / TRAINING_FILE}: wanted seed {self.seed} of harness train "
-                f"{self.family.recipe}, from weights {wanted}; found seed {seed} of {command}, "
-                f"from {start}; train it again, into another folder"
+                f"{self.family.recipe}, from weights {wanted_digests}; found seed {seed} of "
+                f"{command}, from {start_digests}; train it again, into another folder"
             )
         return super().identify(path)
 
 
 def recipe_of(command: str) -> str:
-    """The recipe in a command of `harness train`: its words without a member's own options."""
-    words = command.split()
-    pairs = pairwise(words[1:])
-    return " ".join(
-        word for before, word in pairs if not {before, word} & MEMBER_OPTIONS
-    )
+    """The recipe in a command of `harness train`: its arguments without a member's own options.
+
+    Examples:
+        >>> recipe_of("harness train simcse-unsup --from bert-mini --seed 3")
+        'simcse-unsup --from bert-mini'
+    """
+    arguments = command.split()[2:]  # after `harness train`
+    recipe = []
+    previous = ""
+    for argument in arguments:
+        is_option_or_value = argument in MEMBER_OPTIONS or previous in MEMBER_OPTIONS
+        if not is_option_or_value:
+            recipe.append(argument)
+        previous = argument
+    return " ".join(recipe)

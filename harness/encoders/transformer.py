@@ -1,9 +1,10 @@
-"""Any Hugging Face encoder from a local folder: its description, its identity, its batches.
+"""Any Hugging Face encoder from a local folder: its configuration, its identity, its batches.
 
-Importing this module costs no torch, nor does `identify`: plans are made without it.
-`load` opens the checkpoint (`kernels/padded.py`) and returns an encoder that sorts
-texts into batches of a bounded number of tokens and leaves the forward pass to a
-kernel, which a rule chooses (`kernels/choose.py`).
+A `TransformerConfig` names the files; `identify` gives the key of its encodings and
+`load` opens the checkpoint (`kernels/loading.py`). The loaded `TransformerEncoder` sorts
+texts into batches of a bounded number of tokens and leaves the forward pass to a kernel,
+which a rule chooses (`kernels/choose.py`). Importing this module does not import torch,
+nor does `identify`: plans are made without it.
 """
 
 from __future__ import annotations
@@ -28,18 +29,15 @@ from harness.core.interfaces import (
     Packaged,
     Source,
 )
-from harness.encoders.architectures import facts_of
-from harness.encoders.checkpoint import (
-    GOLDEN_SENTENCE,
-    Fingerprint,
-    digests_of,
+from harness.encoders.architectures import encoding_facts
+from harness.encoders.checkpoint import checkpoint_digests, transformer_folder
+from harness.encoders.checkpoint_settings import (
+    CONFIG_FILE,
     maximum_length,
-    parameters_of,
     read_settings,
-    read_tensors,
-    transformer_folder,
 )
 from harness.encoders.config import BaseConfig
+from harness.encoders.fingerprint import GOLDEN_SENTENCE, Fingerprint
 from harness.encoders.kernels.choose import (
     PLAIN,
     Choice,
@@ -48,27 +46,29 @@ from harness.encoders.kernels.choose import (
     choose_pass,
     run_batches,
 )
+from harness.encoders.weights import parameter_count, read_tensors
 
-# Part of every key: raise it with any change that moves an encoding.
+# Part of the key of every encoding: change it with any change that moves a vector.
 ENCODING_VERSION = (
     "1: float32; token means with special tokens; cls where the tokenizer puts it"
 )
 
-TOKEN_CHARACTERS = 5  # of a token and what is around it, about
-# Texts that are tokenised at once, or as many short ones as a batch of a GPU holds.
-SLICE_TEXTS = 256
-SHORT_TEXT_TOKENS = 8  # of a short text
-WORKER_BATCHES = 4  # wanted of a worker, so that all end together
-LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rate
-# Of a batch with dropout: who shares one is part of the draw, so this is the same on
-# every machine; small, because the masks of a batch that no core's cache holds take
-# twice the time.
+# How texts are spread over batches. None of these moves a vector by more than rounding.
+TOKEN_CHARACTERS = 5  # characters of a text for each of its tokens, roughly
+SLICE_TEXTS = 256  # texts that are tokenised at a time, at least
+SHORT_TEXT_TOKENS = 8  # tokens of a short text: as many texts as fill a batch of a GPU
+WORKER_BATCHES = 4  # batches for each worker, so that all end at about the same time
+LEAST_TOKENS = 256  # tokens of a batch; smaller matrices are multiplied at a lower rate
+
+# Tokens of a batch with dropout. The masks of a text depend on the texts in its batch,
+# so this is the same on every machine; it is small, because the masks of a batch that
+# fits into no core's cache take twice the time.
 DROPOUT_TOKENS = 1024
 
 
 @dataclass(frozen=True)
 class TransformerConfig(BaseConfig):
-    """A transformer encoder: its name, the source of its files, and the checks of these.
+    """A transformer encoder: its name, the source of its files, and how the files are checked.
 
     Args:
         name: Its id in the grammar of methods.
@@ -118,10 +118,10 @@ class TransformerConfig(BaseConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named = precision_of(self.name.partition(",")[0])[
-            1
-        ]  # a member's is `kin, seed 3`
-        if (dtype := self.hardware.dtype) not in (FLOAT32, named):
+        dtype = self.hardware.dtype
+        name_without_seed = self.name.partition(",")[0]  # of `family, seed 3`
+        _, named_dtype = precision_of(name_without_seed)
+        if dtype not in (FLOAT32, named_dtype):
             raise UsageError(
                 f"{self.name}: wanted {dtype} in its name; `on` puts it there"
             )
@@ -144,148 +144,210 @@ class TransformerConfig(BaseConfig):
 
     def on(self, hardware: Hardware) -> TransformerConfig:
         """This encoder in a precision, which its name shows unless it is float32."""
-        return replace(
-            self, name=in_precision(self.name, hardware.dtype), hardware=hardware
-        )
+        name = in_precision(self.name, hardware.dtype)
+        return replace(self, name=name, hardware=hardware)
 
     def identify(self, path: Path) -> Identity:
-        """The key and digests of a checkpoint folder, without torch."""
-        path = transformer_folder(path)
-        digests = digests_of(self.name, path, self.weights_sha256)
-        length = maximum_length(self.name, path, self.max_length)
+        """The key and digests of a checkpoint folder, without torch.
+
+        Raises:
+            DataError: The files are not those that are pinned, or are damaged.
+            UsageError: The maximum length is longer than the model takes.
+        """
+        folder = transformer_folder(path)
+        digests = checkpoint_digests(self.name, folder, self.weights_sha256)
+        length = maximum_length(self.name, folder, self.max_length)
         if self.fingerprint is not None:
-            self.fingerprint.require(self.name, path)
-        facts = facts_of(read_settings(path / "config.json"))
+            self.fingerprint.require(self.name, folder)
+        config = read_settings(folder / CONFIG_FILE)
         key = digest_of(
-            {"version": ENCODING_VERSION, "max_length": length, **facts, **digests}
+            {
+                "version": ENCODING_VERSION,
+                "max_length": length,
+                **encoding_facts(config),
+                **digests,
+            }
         )
-        if (dtype := self.hardware.dtype) != FLOAT32:
+        dtype = self.hardware.dtype
+        if dtype != FLOAT32:
             key = digest_of({dtype: key})
-        return Identity(key, digests, length, parameters_of(path))
+        return Identity(
+            key=key,
+            digests=digests,
+            max_length=length,
+            parameters=parameter_count(folder),
+        )
 
     @one_reading()
     def load(self, path: Path, cache: Path) -> TransformerEncoder:
-        """The encoder, ready: its forward pass as the rule has it for this device.
+        """The encoder, ready, with the forward pass that the rule has for this device.
 
         `cache` keeps the safetensors form of a pickled checkpoint.
         """
         key = self.identify(path).key
-        path = transformer_folder(path)
-        tensors = read_tensors(path, cache)
+        folder = transformer_folder(path)
+        tensors = read_tensors(folder, cache)
 
-        from harness.encoders.kernels.padded import open_checkpoint
+        from harness.encoders.kernels.loading import open_checkpoint
 
-        length = maximum_length(self.name, path, self.max_length)
-        tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
-        plain = plain.on(self.hardware)
+        length = maximum_length(self.name, folder, self.max_length)
+        opened = open_checkpoint(self.name, folder, tensors, length)
+        plain = opened.kernel.on(self.hardware)
         kernel: Kernel = plain
         choice = PLAIN
         if not self.plain_pass:
-            [ids] = tokenizer([GOLDEN_SENTENCE])
-            kernel, choice = choose_pass(plain, ids, self.hardware.dtype)
+            [golden_ids] = opened.tokenizer([GOLDEN_SENTENCE])
+            kernel, choice = choose_pass(plain, golden_ids, self.hardware.dtype)
         if self.hardware.batch_tokens:
             choice = replace(choice, tokens=self.hardware.batch_tokens)
         return TransformerEncoder(
-            self.name, key, tokenizer, kernel, plain, shape, choice, self.hardware
+            name=self.name,
+            key=key,
+            tokenizer=opened.tokenizer,
+            kernel=kernel,
+            plain=plain,
+            sample=opened.sample,
+            choice=choice,
+            hardware=self.hardware,
         )
+
+
+@dataclass(frozen=True)
+class TokenisedBatch:
+    """Texts that go through the encoder together: their row numbers and their token ids."""
+
+    rows: Sequence[int]
+    ids: Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerEncoder:
-    """A loaded encoder. `shape` is the encoding of one sentence, which says what there will be."""
+    """A loaded transformer encoder.
+
+    Attributes:
+        name: The name of its configuration, for messages.
+        key: The digest of everything that changes its encodings.
+        tokenizer: The `CuttingTokenizer` of its folder.
+        kernel: The forward pass.
+        plain: The `PaddedKernel` of its model, which is the reference for other passes.
+        sample: The encoding of one sentence, for the shapes of its arrays.
+        choice: Which pass the kernel is, and how batches are spread over workers.
+        hardware: The device, precision and size of batches.
+    """
 
     name: str
     key: str
-    tokenizer: Any  # a CuttingTokenizer
+    tokenizer: Any
     kernel: Kernel
-    plain: Any  # the PaddedKernel of the model
-    shape: Encoding = field(repr=False)
+    plain: Any
+    sample: Encoding = field(repr=False)
     choice: Choice = PLAIN
     hardware: Hardware = field(default=Hardware(), repr=False)
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """How it runs here, which moves what comes out by no more than rounding."""
-        device, dtype = self.hardware.device, self.hardware.dtype
-        return {**asdict(self.choice), "device": device, "dtype": dtype}
+        """How it runs on this machine, which moves a vector by no more than rounding."""
+        return {
+            **asdict(self.choice),
+            "device": self.hardware.device,
+            "dtype": self.hardware.dtype,
+        }
 
     @property
     def dimensions(self) -> int:
-        return int(self.shape.mean.shape[2])
+        """The width of its hidden states."""
+        return int(self.sample.mean.shape[2])
 
     @property
     def depth(self) -> int:
-        return self.shape.depth
+        """The number of its layers."""
+        return self.sample.depth
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """The encodings of the texts, in order; ScoreError for a state that is not finite."""
-        shapes = {name: array.shape[1:] for name, array in self.shape.arrays.items()}
-        arrays: dict[str, Any] = {
-            name: np.empty((len(texts), *shape), np.float32)
-            for name, shape in shapes.items()
-        }
-
-        def encoded(
-            batch: tuple[list[int], list[list[int]]],
-        ) -> tuple[list[int], Encoding]:
-            rows, ids = batch
-            return rows, self.kernel(ids)
-
-        for rows, part in run_batches(encoded, self._batches(texts), self.choice):
-            for name, piece in part.arrays.items():
-                self._require_finite(piece, rows)
-                arrays[name][rows] = piece
-        return replace(self.shape, **arrays)
+        arrays: dict[str, Any] = {}
+        for name, sample_array in self.sample.arrays.items():
+            shape = (len(texts), *sample_array.shape[1:])
+            arrays[name] = np.empty(shape, np.float32)
+        work = run_batches(self._encode_batch, self._batches(texts), self.choice)
+        for rows, encoding in work:
+            for name, batch_array in encoding.arrays.items():
+                self._require_finite(batch_array, rows)
+                arrays[name][rows] = batch_array
+        return replace(self.sample, **arrays)
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
-        """This encoder with its dropout on, drawn from the seed from call to call."""
-        from harness.encoders.kernels.padded import DroppingKernel
+        """This encoder with its dropout on; its masks are drawn from the seed, call after call."""
+        from harness.encoders.kernels.padded import DropoutKernel
 
-        noisy = DroppingKernel(self.name, self.plain, seed)
-        return replace(self, kernel=noisy, choice=replace(PLAIN, tokens=DROPOUT_TOKENS))
+        return replace(
+            self,
+            kernel=DropoutKernel(self.name, self.plain, seed),
+            choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
+        )
 
     def pass_over(self, texts: Sequence[str]) -> None:
-        """Draw what encoding the texts with dropout would draw, and encode nothing."""
-        kernel: Any = self.kernel  # a DroppingKernel
+        """Draw the seeds that encoding the texts with dropout would draw, and encode nothing."""
+        kernel: Any = self.kernel  # a DropoutKernel
         for _ in self._batches(texts):
-            kernel.draw()
+            kernel.draw_seed()
 
-    def _batches(
-        self, texts: Sequence[str]
-    ) -> Iterator[tuple[list[int], list[list[int]]]]:
-        """The rows of each batch and their token ids, the longest texts first.
+    def _encode_batch(self, batch: TokenisedBatch) -> tuple[Sequence[int], Encoding]:
+        """The rows of a batch and their encodings."""
+        return batch.rows, self.kernel(batch.ids)
 
-        They are tokenised a slice at a time while others are under way; all of them
-        first for the plain pass.
+    def _batches(self, texts: Sequence[str]) -> Iterator[TokenisedBatch]:
+        """The texts in batches.
+
+        The plain pass takes all texts tokenised and sorted by tokens. For workers the
+        texts are sorted by characters, the longest first, and tokenised a slice at a
+        time, while earlier batches are being encoded.
         """
         order: Sequence[int] = range(len(texts))
-        budget, at_once = self.choice.tokens, max(1, len(texts))
+        batch_tokens = self.choice.tokens
+        slice_size = max(1, len(texts))
         if self.choice.threads:
             order = sorted(order, key=lambda row: len(texts[row]), reverse=True)
-            # Few texts are a few batches for everybody, too.
-            share = sum(map(len, texts)) // (
-                TOKEN_CHARACTERS * WORKER_BATCHES * self.choice.workers
+            batch_tokens = min(batch_tokens, self._tokens_for_each_worker(texts))
+            slice_size = max(SLICE_TEXTS, self.choice.tokens // SHORT_TEXT_TOKENS)
+        for start in range(0, len(order), slice_size):
+            yield from self._slice_batches(
+                texts, order[start : start + slice_size], batch_tokens
             )
-            at_once = max(SLICE_TEXTS, budget // SHORT_TEXT_TOKENS)
-            budget = min(budget, max(LEAST_TOKENS, share))
-        for start in range(0, len(order), at_once):
-            part = order[start : start + at_once]
-            tokens = self.tokenizer([texts[row] for row in part])
-            for row, ids in zip(part, tokens, strict=True):
-                if not ids:
-                    raise DataError(
-                        f"{self.name}: text {row} ({texts[row]!r}) has no token, and this "
-                        "tokenizer adds none of its own; leave such texts out"
-                    )
-            for rows in batches([len(ids) for ids in tokens], budget, self.plain.alone):
-                yield [part[row] for row in rows], [tokens[row] for row in rows]
+
+    def _tokens_for_each_worker(self, texts: Sequence[str]) -> int:
+        """The tokens of a batch with which few texts still are a few batches for each worker."""
+        tokens = sum(len(text) for text in texts) // TOKEN_CHARACTERS
+        return max(LEAST_TOKENS, tokens // (WORKER_BATCHES * self.choice.workers))
+
+    def _slice_batches(
+        self, texts: Sequence[str], rows: Sequence[int], batch_tokens: int
+    ) -> Iterator[TokenisedBatch]:
+        """The batches of some rows of the texts, the longest texts first.
+
+        Raises DataError for a text without tokens.
+        """
+        token_ids = self.tokenizer([texts[row] for row in rows])
+        for row, ids in zip(rows, token_ids, strict=True):
+            if not ids:
+                raise DataError(
+                    f"{self.name}: text {row} ({texts[row]!r}) has no token, and this "
+                    "tokenizer adds none of its own; leave such texts out"
+                )
+        lengths = [len(ids) for ids in token_ids]
+        for members in batches(lengths, batch_tokens, self.plain.needs_equal_lengths):
+            yield TokenisedBatch(
+                rows=[rows[member] for member in members],
+                ids=[token_ids[member] for member in members],
+            )
 
     def _require_finite(
-        self, piece: Float32[np.ndarray, "B ..."], rows: Sequence[int]
+        self, array: Float32[np.ndarray, "B ..."], rows: Sequence[int]
     ) -> None:
-        finite = np.isfinite(piece).reshape(len(rows), -1).all(axis=1)
-        if not finite.all():
-            row = rows[int(finite.argmin())]
+        """Raise ScoreError for the first text of a batch that has a number that is not finite."""
+        is_finite = np.isfinite(array).reshape(len(rows), -1).all(axis=1)
+        if not is_finite.all():
+            row = rows[int(is_finite.argmin())]
             raise ScoreError(
                 f"{self.name}: wanted finite numbers, found others in the encoding of text {row}; "
                 "look for a damaged checkpoint"

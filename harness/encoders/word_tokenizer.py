@@ -1,7 +1,7 @@
-"""Splitting text into words for static vectors: a visible part of an encoder's identity.
+"""Splitting a text into words, and looking them up in the vocabulary of static vectors.
 
-The same vectors under other rules are another encoder: on SICK-R the rules alone move
-GloVe's score by two points.
+The rule is a part of an encoder's identity, since the same vectors under another rule
+are another encoder: on SICK-R the rules alone move GloVe's score by two points.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from string import punctuation
 from typing import Literal
 
+# What a word is, by the name of the rule.
 TOKEN_PATTERNS = {
     "whitespace": re.compile(r"\S+"),
     "words": re.compile(r"\w+|[^\w\s]"),
@@ -22,25 +23,33 @@ TOKEN_PATTERNS = {
         r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+|[^\w\s]", re.IGNORECASE
     ),
 }
-# Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0
-# (Apache-2.0).
-_ENGLISH = Path(__file__).with_name("english_stop_words.txt").read_bytes()
-ENGLISH_WORDS = frozenset(_ENGLISH.decode().split())
-# The digest of that list, which the keys of encoders imply.
-ENGLISH_SHA256 = "e73ad51e9a363f7e7f88f34a2fd9e3cd2aa6999402de763a9a9a2b36c756a54c"
-STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH_WORDS}
-STOP_WORD = -1  # in the place of a row
 NEGATION = re.compile("^n't$", re.IGNORECASE)
+
+# The stop words of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its
+# version 6.2.0 (Apache-2.0).
+ENGLISH_LIST = Path(__file__).with_name("english_stop_words.txt").read_bytes()
+# The digest of that list: keys of encoders do not state it, any other digest they do.
+ENGLISH_SHA256 = "e73ad51e9a363f7e7f88f34a2fd9e3cd2aa6999402de763a9a9a2b36c756a54c"
+ENGLISH_WORDS = frozenset(ENGLISH_LIST.decode().split())
+STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH_WORDS}
+STOP_WORD = -1  # takes the place of the row of a stop word
 
 
 @dataclass(frozen=True)
 class Tokeniser:
     """The rule by which a text is split and looked up in a vocabulary.
 
-    A token is tried as written; with `strip`, then without the punctuation around it;
-    with case `fallback`, then in lower case. The first form that the vocabulary has
-    counts. A token with a form among the stop words before that is dropped, as is one
-    that the vocabulary lacks.
+    A word has up to three forms, which are tried in this order: as written, without the
+    punctuation around it, and in lower case. The first one that is a stop word or in the
+    vocabulary decides: a stop word is dropped, and a word of the vocabulary has its row.
+    A word without such a form has no row.
+
+    Attributes:
+        split: The rule that splits a text: a key of TOKEN_PATTERNS, or NLTK's.
+        case: Whether words keep their case, are put into lower case, or have a third
+            form in lower case (`fallback`).
+        strip: Whether there is a form without punctuation.
+        stop_words: The list of words that are dropped.
     """
 
     split: Literal["whitespace", "words", "treebank", "nltk"]
@@ -51,31 +60,24 @@ class Tokeniser:
     @property
     def list_digests(self) -> dict[str, str]:
         """The digest of its list of stop words, for keys; empty for the list as it was released."""
-        digest = hashlib.sha256(_ENGLISH).hexdigest()
+        digest = hashlib.sha256(ENGLISH_LIST).hexdigest()
         if self.stop_words == "none" or digest == ENGLISH_SHA256:
             return {}
         return {"stop words": digest}
 
     def words(self, text: str) -> list[str]:
         """The words of a text, in order, in lower case where the rule says so."""
-        text = text.lower() if self.case == "lower" else text
+        if self.case == "lower":
+            text = text.lower()
         if self.split in TOKEN_PATTERNS:
             return TOKEN_PATTERNS[self.split].findall(text)
-        from nltk.tokenize import NLTKWordTokenizer
+        return _nltk_words(text)
 
-        tokens = NLTKWordTokenizer().tokenize(text)
-        # The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024)
-        # follows; but a text is not split into sentences first, which needs NLTK's data
-        # files.
-        return [
-            word for token in tokens for word in NEGATION.sub("not", token).split("-")
-        ]
-
-    def row(self, token: str, vocabulary: Mapping[str, int]) -> int | None:
-        """The vocabulary's row for a word, STOP_WORD for one that is dropped, None for neither."""
-        forms = [token]
+    def row(self, word: str, vocabulary: Mapping[str, int]) -> int | None:
+        """The row of a word, STOP_WORD for a stop word, None for one without a row."""
+        forms = [word]
         if self.strip:
-            forms.append(token.strip(punctuation))
+            forms.append(word.strip(punctuation))
         if self.case == "fallback":
             forms.append(forms[-1].lower())
         for form in forms:
@@ -88,17 +90,41 @@ class Tokeniser:
     def token_rows(
         self, text: str, vocabulary: Mapping[str, int]
     ) -> tuple[list[int], int]:
-        """The rows for the words of a text, in order, and the number of its words without stops."""
-        rows = [self.row(token, vocabulary) for token in self.words(text)]
-        words = [row for row in rows if row != STOP_WORD]
-        return [row for row in words if row is not None], len(words)
+        """The rows of a text's words, in order, and its number of words; stop words do not count.
+
+        `vocabulary` is the row of each word that has a vector.
+        """
+        rows = []
+        word_count = 0
+        for word in self.words(text):
+            row = self.row(word, vocabulary)
+            if row == STOP_WORD:
+                continue
+            word_count += 1
+            if row is not None:
+                rows.append(row)
+        return rows, word_count
 
 
-# For vectors given by hand.
-PLAIN_TOKENISER = Tokeniser("words", "fallback")
+def _nltk_words(text: str) -> list[str]:
+    """The words of NLTK's tokenizer, split at hyphens, with `not` for `n't`.
 
-# What sentence-transformers' average_word_embeddings_* models do (its
+    The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024) follows; but a
+    text is not split into sentences first, which needs NLTK's data files.
+    """
+    from nltk.tokenize import NLTKWordTokenizer
+
+    words: list[str] = []
+    for token in NLTKWordTokenizer().tokenize(text):
+        words.extend(NEGATION.sub("not", token).split("-"))
+    return words
+
+
+# The rule for vectors that are given by hand.
+PLAIN_TOKENISER = Tokeniser(split="words", case="fallback")
+
+# The rule of sentence-transformers' average_word_embeddings_* models (its
 # WhitespaceTokenizer).
 SENTENCE_TRANSFORMERS = Tokeniser(
-    "whitespace", "fallback", strip=True, stop_words="english"
+    split="whitespace", case="fallback", strip=True, stop_words="english"
 )

@@ -282,7 +282,7 @@ class MeasuredModel:
         """How a transformer in a folder with modules reads the texts of a task."""
         hidden_pooling = "" if choice.token_mode else choice.pooling
         if choice.unit_length is False and self.modules is not None:
-            hidden_pooling = self.modules.alike
+            hidden_pooling = self.modules.equal_pooling
         if hidden_pooling:
             return Reading(
                 encoder=transformer,
@@ -305,7 +305,7 @@ class MeasuredModel:
         is_native = isinstance(config, NativeConfig)
         if is_native or not isinstance(config, TransformerConfig):
             yield EncodingChoice(unit_length=True)
-        if modules is not None and modules.is_normalised and modules.alike:
+        if modules is not None and modules.is_normalised and modules.equal_pooling:
             yield EncodingChoice(unit_length=False)
         for dimensions in DIMENSIONS:
             yield EncodingChoice(dimensions=dimensions)

@@ -12,7 +12,7 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.types import Progress, Task
 from harness.encoders.cache.encodings import EncoderCache
-from harness.encoders.native import bypassed
+from harness.encoders.native import bypass_note
 from harness.evaluation.fit_corpus import DIGEST_DIGITS, FitCorpusSample, needs_pass
 from harness.evaluation.identity import identity_without_fit
 from harness.evaluation.select import PlannedCell
@@ -213,7 +213,7 @@ def _open_files(
     return EncoderFiles(
         key=key,
         cache=EncoderCache.open(places.cache, key),
-        note=bypassed(config, path, poolings),
+        note=bypass_note(config, path, poolings),
     )
 
 

@@ -24,16 +24,24 @@ from harness.core.json_text import parse_json
 from harness.core.metrics import metric_of
 from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
-from harness.encoders import modules
 from harness.encoders.checkpoint import (
     MODULES_FILE,
-    read_tensors,
-    sentence_config,
     tokenizer_files,
     transformer_folder,
 )
+from harness.encoders.checkpoint_settings import sentence_settings_file
+from harness.encoders.module_writer import (
+    LinearLayer,
+    append_dense,
+    append_pooling,
+    append_transformer,
+    edit_json,
+    write_json,
+)
+from harness.encoders.modules import LINEAR, MODEL_FILE
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
+from harness.encoders.weights import read_tensors
 from harness.evaluation.cell import FittedTransforms
 from harness.evaluation.select import PlannedCell
 from harness.results.index import Results
@@ -89,14 +97,14 @@ def write_model(
                 )
         if cell.transforms:
             affine = _affine(planned.method, cell.transforms)
-            modules.append_dense(scratch, *affine, modules.LINEAR)
+            append_dense(scratch, affine, LINEAR)
         if folder.exists():
             folder.rmdir()
         scratch.replace(folder)
 
 
-def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
-    """The weight (K, D) and the bias (K) of a chain of affine maps together."""
+def _affine(method: Method, transforms: Sequence[Transform]) -> LinearLayer:
+    """A chain of affine maps as one linear layer."""
     weight: Any = 1.0
     bias: Any = 0.0
     for transform in transforms:
@@ -107,7 +115,7 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
             )
         bias = (bias - transform.shift) @ transform.weight
         weight = np.dot(weight, transform.weight)
-    return weight.T, bias
+    return LinearLayer(weight.T, bias)
 
 
 def _copy_native(
@@ -128,11 +136,11 @@ def _copy_native(
             shutil.copytree(path / name, folder / name)
     transformer = folder / module_list[0]["path"]
     if (transformer / "config.json").is_file() and max_length is not None:
-        modules.edit_json(transformer / "config.json", dtype="float32")
-        modules.edit_json(sentence_config(transformer), max_seq_length=max_length)
+        edit_json(transformer / "config.json", dtype="float32")
+        edit_json(sentence_settings_file(transformer), max_seq_length=max_length)
     if config.prompt:
-        modules.edit_json(
-            folder / modules.MODEL_FILE,
+        edit_json(
+            folder / MODEL_FILE,
             prompts=dict(config.modules(path).prompts),
             default_prompt_name=config.prompt,
         )
@@ -141,7 +149,7 @@ def _copy_native(
             raise UsageError(
                 f"{config.name}.native: truncate_dim would cut what a map is given"
             )
-        modules.edit_json(folder / modules.MODEL_FILE, **COSINE_SETTING)
+        edit_json(folder / MODEL_FILE, **COSINE_SETTING)
 
 
 def _copy_transformer(
@@ -151,9 +159,9 @@ def _copy_transformer(
     for file in (path / "config.json", *tokenizer_files(path)):
         shutil.copy(file, folder / file.name)
     save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
-    modules.edit_json(folder / "config.json", dtype="float32")  # as it is loaded
-    modules.write_json(folder / modules.MODEL_FILE, COSINE_SETTING)
-    modules.append_transformer(folder, max_length)
+    edit_json(folder / "config.json", dtype="float32")  # as it is loaded
+    write_json(folder / MODEL_FILE, COSINE_SETTING)
+    append_transformer(folder, max_length)
 
 
 def _append_pooling(
@@ -171,16 +179,22 @@ def _append_pooling(
             f"{pooling.name}: wanted a pooling of hidden states, found another"
         )
     if not isinstance(pooling, Mean):
-        pooling(encoder.shape)  # raises an error if the encoder lacks it
-    head = None
+        pooling(encoder.sample)  # raises an error if the encoder lacks it
+    pooler = None
     if isinstance(pooling, Pooler):
-        head = _pooler_layer(encoder)
-    hidden = encoder.depth, encoder.dimensions
-    modules.append_pooling(folder, pooling, hidden, encoder.plain.summary, head)
+        pooler = _pooler_layer(encoder)
+    append_pooling(
+        folder,
+        pooling,
+        depth=encoder.depth,
+        width=encoder.dimensions,
+        summary=encoder.plain.summary,
+        pooler=pooler,
+    )
 
 
-def _pooler_layer(encoder: TransformerEncoder) -> tuple[Any, Any]:
-    """The weight and the bias of the linear layer of an encoder's pooler."""
+def _pooler_layer(encoder: TransformerEncoder) -> LinearLayer:
+    """The linear layer of an encoder's pooler."""
     layers = []
     for module in encoder.plain.model.pooler.modules():
         if isinstance(module, nn.Linear):
@@ -189,7 +203,7 @@ def _pooler_layer(encoder: TransformerEncoder) -> tuple[Any, Any]:
         raise UsageError(
             f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
         )
-    return layers[0].weight.detach(), layers[0].bias.detach()
+    return LinearLayer(layers[0].weight.detach(), layers[0].bias.detach())
 
 
 # The card. A record's score is on it if its digests are those of the exported files.

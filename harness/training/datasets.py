@@ -1,7 +1,9 @@
-"""Natural language inference as training data: triplets, labelled pairs, and shuffled batches.
+"""Training data: triplets, labelled pairs, plain sentences, and shuffled batches of them.
 
-Triplets are CSV with a header (SimCSE's `nli_for_simcse.csv`), labelled pairs
-tab-separated lines without quoting: an extract of SNLI, or AllNLI.
+Triplets are CSV with a header (SimCSE's `nli_for_simcse.csv`). Labelled pairs are
+tab-separated lines without quoting: an extract of SNLI, or AllNLI. `open_triplets`,
+`open_labelled_pairs` and `open_text` find them by name or path, with the digest that the
+training states.
 """
 
 from __future__ import annotations
@@ -35,17 +37,16 @@ from harness.tasks.readers import (
     whole_lines,
 )
 
-TextColumns = tuple[
-    tuple[str, ...], ...
-]  # of equal length; row n of all columns is one example
+# Columns of equal length: row n of all columns is one example.
+TextColumns = tuple[tuple[str, ...], ...]
 
-TRIPLETS = ("sent0", "sent1", "hard_neg")
-NLI_LABELS = (
-    "contradiction",
-    "entailment",
-    "neutral",
-)  # in sentence-transformers' order
+TRIPLETS = ("sent0", "sent1", "hard_neg")  # the header of a file of triplets
+# In sentence-transformers' order.
+NLI_LABELS = ("contradiction", "entailment", "neutral")
 LABEL_OF_NUMBER = {"1": "neutral", "2": "contradiction", "3": "entailment"}
+
+
+# Examples
 
 
 @dataclass(frozen=True)
@@ -58,47 +59,119 @@ class Labelled:
 
     @property
     def columns(self) -> TextColumns:
+        """The premises and the hypotheses."""
         return self.premises, self.hypotheses
 
     def pairs_of_kind(self, kind: str) -> TextColumns:
-        """Premises and hypotheses of one label, or of `all`. Raises UsageError for another."""
+        """Premises and hypotheses of one label, or of `all`.
+
+        Raises UsageError for another kind, and DataError where there is no such pair.
+        """
         if kind not in (*NLI_LABELS, "all"):
             raise UsageError(
                 f"--pairs {kind}: wanted one of {', '.join(NLI_LABELS)}, all"
             )
-        rows = [
-            (premise, hypothesis)
-            for premise, hypothesis, label in zip(
-                *self.columns, self.labels, strict=True
-            )
-            if kind in ("all", NLI_LABELS[label])
-        ]
-        if not rows:
+        pairs = []
+        for premise, hypothesis, label in self._rows():
+            if kind in ("all", label):
+                pairs.append((premise, hypothesis))
+        if not pairs:
             raise DataError(f"wanted labelled pairs of {kind}, found none")
-        return tuple(zip(*rows, strict=True))
+        return tuple(zip(*pairs, strict=True))
 
     def triplets(self) -> TextColumns:
         """Premise, entailment and contradiction: the n-th of each kind that a premise has."""
-        hypotheses: dict[str, dict[str, list[str]]] = {}
-        for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True):
-            by_label = hypotheses.setdefault(premise, {name: [] for name in NLI_LABELS})
-            by_label[NLI_LABELS[label]].append(hypothesis)
-        rows = []
-        for premise, by_label in hypotheses.items():
-            positives, negatives = by_label["entailment"], by_label["contradiction"]
+        entailments: dict[str, list[str]] = {}
+        contradictions: dict[str, list[str]] = {}
+        for premise, hypothesis, label in self._rows():
+            # Every premise is in both, so that triplets are in the order of premises.
+            positives = entailments.setdefault(premise, [])
+            negatives = contradictions.setdefault(premise, [])
+            if label == "entailment":
+                positives.append(hypothesis)
+            elif label == "contradiction":
+                negatives.append(hypothesis)
+        triplets = []
+        for premise, positives in entailments.items():
+            negatives = contradictions[premise]
             for positive, negative in zip(positives, negatives, strict=False):
-                rows.append((premise, positive, negative))
-        if not rows:
+                triplets.append((premise, positive, negative))
+        if not triplets:
             raise DataError(
                 "wanted a premise with an entailment and a contradiction, found none"
             )
-        return tuple(zip(*rows, strict=True))
+        return tuple(zip(*triplets, strict=True))
+
+    def _rows(self) -> Iterator[tuple[str, str, str]]:
+        """Premise, hypothesis and label of each pair."""
+        rows = zip(self.premises, self.hypotheses, self.labels, strict=True)
+        for premise, hypothesis, label in rows:
+            yield premise, hypothesis, NLI_LABELS[label]
+
+
+def sample(columns: TextColumns, count: int, seed: int) -> TextColumns:
+    """So many examples at random, in their order. Raises DataError where there are fewer."""
+    found = len(columns[0])
+    if found < count:
+        raise DataError(f"--sample {count}: wanted so many examples, found {found}")
+    order = np.random.default_rng((seed, 6, count)).permutation(found)
+    rows = np.sort(order[:count])
+    return tuple(tuple(column[row] for row in rows) for column in columns)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of a training: the examples in a new order in each epoch.
+
+    The last batch of an epoch is the remainder. A remainder of one example is left out,
+    since it has no in-batch negative.
+
+    Args:
+        count: The number of examples.
+        size: Examples a batch.
+        seed: Of the orders.
+
+    Raises:
+        UsageError: There are fewer than two examples, in all or a batch.
+    """
+
+    count: int
+    size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.count < 2 or self.size < 2:
+            raise UsageError(
+                f"wanted two examples or more, and two or more a batch, found {self.count} "
+                f"examples in batches of {self.size}"
+            )
+
+    @property
+    def steps(self) -> int:
+        """The number of batches in an epoch."""
+        full_batches, remainder = divmod(self.count, self.size)
+        return full_batches + (1 if remainder > 1 else 0)
+
+    def __call__(self, step: int) -> Int64[np.ndarray, " B"]:
+        """The numbers of the examples in a step's batch."""
+        epoch, batch_number = divmod(step, self.steps)
+        start = batch_number * self.size
+        return _order(self.count, self.seed, epoch)[start : start + self.size]
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, seed: int, epoch: int) -> Int64[np.ndarray, " N"]:
+    """The order of the examples in an epoch; kept, since every step asks for it."""
+    return read_only(np.random.default_rng((seed, epoch)).permutation(count))
+
+
+# Files
 
 
 def read_triplets(path: Path) -> TextColumns:
     """The two or three columns of a CSV file: sentence, positive, hard negative.
 
-    Quoting follows RFC 4180; the file may be packed (.gz, .xz). Raises DataError with
+    Quoting follows RFC 4180; the file may be compressed (.gz, .xz). Raises DataError with
     the line.
     """
     examples: list[tuple[str, ...]] = []
@@ -119,18 +192,8 @@ def read_triplets(path: Path) -> TextColumns:
     except csv.Error as error:
         raise DataError(f"{path}:{rows.line_num}: wanted CSV, found {error}") from None
     if not examples:
-        raise DataError(f"{path}: wanted rows behind the header, found none")
+        raise DataError(f"{path}: wanted rows after the header, found none")
     return tuple(zip(*examples, strict=True))
-
-
-def sample(columns: TextColumns, count: int, seed: int) -> TextColumns:
-    """So many examples at random, in their order. Raises DataError where there are fewer."""
-    if len(columns[0]) < count:
-        raise DataError(
-            f"--sample {count}: wanted so many examples, found {len(columns[0])}"
-        )
-    drawn = np.random.default_rng((seed, 6, count)).permutation(len(columns[0]))[:count]
-    return tuple(tuple(column[row] for row in np.sort(drawn)) for column in columns)
 
 
 def read_labelled(path: Path, held_out: bool = False) -> Labelled:
@@ -139,85 +202,56 @@ def read_labelled(path: Path, held_out: bool = False) -> Labelled:
     `held_out` adds SNLI's dev and test splits to AllNLI's. Raises DataError with the
     line.
     """
-    _, first = next(lines(path), ("", ""))
-    is_all_nli = first.split("\t") == list(ALL_NLI_HEADER)
+    _, first_line = next(lines(path), ("", ""))
+    is_all_nli = first_line.split("\t") == list(ALL_NLI_HEADER)
     if held_out and not is_all_nli:
         raise UsageError(
             f"--held-out: wanted AllNLI, which names splits, found {path.name}"
         )
-    rows = _all_nli(path, held_out) if is_all_nli else _numbered(path)
-    columns = tuple(zip(*rows, strict=True))
-    if not columns:
+    pairs = list(_all_nli(path, held_out) if is_all_nli else _numbered(path))
+    if not pairs:
         raise DataError(f"{path}: wanted labelled pairs, found none")
-    return Labelled(*columns)
+    premises, hypotheses, labels = zip(*pairs, strict=True)
+    return Labelled(premises, hypotheses, labels)
 
 
 def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
-    for place, line in lines(path):
-        label, _, premise, hypothesis = fields(place, line, 4)
+    """Premise, hypothesis and label of each line; labels are numbers from 1 to 3."""
+    for line_name, line in lines(path):
+        label, _, premise, hypothesis = fields(line_name, line, 4)
         if label not in LABEL_OF_NUMBER:
-            raise DataError(f"{place}: wanted a label from 1 to 3, found {label!r}")
+            raise DataError(f"{line_name}: wanted a label from 1 to 3, found {label!r}")
         yield premise, hypothesis, NLI_LABELS.index(LABEL_OF_NUMBER[label])
 
 
 def _all_nli(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]:
-    """AllNLI's train splits, which sentence-transformers trains on; BERT-flow on all of SNLI."""
-    for place, line in body(path, ALL_NLI_HEADER):
-        split, dataset, _, premise, hypothesis, label = fields(place, line, 6)
-        if (dataset.lower().replace("multi", "m"), split) in ALL_NLI and (
-            held_out or split == "train"
-        ):
-            if label not in NLI_LABELS:
-                raise DataError(
-                    f"{place}: wanted one of {', '.join(NLI_LABELS)}, found {label!r}"
-                )
-            yield premise, hypothesis, NLI_LABELS.index(label)
+    """Premise, hypothesis and label of AllNLI's train splits, or of all splits of SNLI, too.
 
-
-@dataclass(frozen=True)
-class Batches:
-    """The batches of a training: examples shuffled in each epoch, its last batch the remainder.
-
-    A remainder of one example is dropped, since it has no in-batch negative.
+    sentence-transformers trains on the train splits, BERT-flow on all of SNLI.
     """
-
-    count: int
-    size: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        if self.count < 2 or self.size < 2:
-            raise UsageError(
-                f"wanted two examples or more, and two or more a batch, found {self.count} "
-                f"examples in batches of {self.size}"
+    for line_name, line in body(path, ALL_NLI_HEADER):
+        split, dataset, _, premise, hypothesis, label = fields(line_name, line, 6)
+        dataset = dataset.lower().replace("multi", "m")
+        if (dataset, split) not in ALL_NLI or not (held_out or split == "train"):
+            continue
+        if label not in NLI_LABELS:
+            raise DataError(
+                f"{line_name}: wanted one of {', '.join(NLI_LABELS)}, found {label!r}"
             )
-
-    @property
-    def steps(self) -> int:
-        """The number of batches in an epoch."""
-        return self.count // self.size + (self.count % self.size > 1)
-
-    def __call__(self, step: int) -> Int64[np.ndarray, " B"]:
-        """The numbers of the examples in a step's batch."""
-        epoch, place = divmod(step, self.steps)
-        return _order(self.count, self.seed, epoch)[
-            place * self.size : (place + 1) * self.size
-        ]
+        yield premise, hypothesis, NLI_LABELS.index(label)
 
 
-@lru_cache(maxsize=2)
-def _order(count: int, seed: int, epoch: int) -> Int64[np.ndarray, " N"]:
-    return read_only(np.random.default_rng((seed, epoch)).permutation(count))
-
-
-Content = TypeVar("Content", TextColumns, Labelled)
+# Sentences, by the name of a corpus or a file
 
 
 @dataclass(frozen=True)
 class Text:
     """Sentences that can be iterated repeatedly, and their name in `training.json`.
 
-    `first` limits them to so many.
+    Attributes:
+        name: The name.
+        source: The sentences.
+        first: How many of them are taken; None takes all.
     """
 
     name: str
@@ -239,7 +273,7 @@ class Text:
 
 @dataclass(frozen=True)
 class OneALine:
-    """The lines of a text file, packed (.gz, .xz) or not, without empty ones."""
+    """The lines of a text file, compressed (.gz, .xz) or not, without empty ones."""
 
     path: Path
 
@@ -253,10 +287,14 @@ class OneALine:
 def open_text(
     name: str, corpora: Mapping[str, Corpus], places: Places, first: int | None = None
 ) -> Text:
-    """A registered corpus by name, or a text file, named without its folder."""
+    """A registered corpus by name, or a text file, named without its folder.
+
+    `first` is how many sentences are taken; None takes all.
+    """
     if name in corpora:
         corpus = corpora[name]
-        return Text(name, corpus.sentences(places.require_data(corpus.asset)), first)
+        data = places.require_data(corpus.asset)
+        return Text(name, corpus.sentences(data), first)
     path = Path(name)
     if not path.is_file():
         names = ", ".join(sorted(corpora))
@@ -264,6 +302,14 @@ def open_text(
             f"--corpus {name}: wanted a file or a corpus ({names}), found neither"
         )
     return Text(path.name, OneALine(path), first)
+
+
+# Labelled pairs and triplets, by the name of an asset or a file
+
+NLI_TRIPLETS = ("nli-for-simcse", "snli-triplets", "mini-triplets")
+NLI_PAIRS = ("all-nli", "snli-18k", "mini-nli")
+
+Content = TypeVar("Content", TextColumns, Labelled)
 
 
 @dataclass(frozen=True)
@@ -275,26 +321,21 @@ class TrainingSet(Generic[Content]):
     content: Content
 
 
-NLI_TRIPLETS = ("nli-for-simcse", "snli-triplets", "mini-triplets")
-NLI_PAIRS = ("all-nli", "snli-18k", "mini-nli")
-
-
 def open_triplets(name: str, places: Places) -> TrainingSet[TextColumns]:
     """Triplets by name, or a CSV file of them. Raises AssetMissing, DataError, UsageError."""
-    if name != "mini-triplets":
-        return _open(name, NLI_TRIPLETS, read_triplets, places)
-    columns = tuple(zip(*embedded_rows("triplets.tsv", 3), strict=True))
-    return TrainingSet(name, EMBEDDED_SHA256["triplets.tsv"], columns)
+    if name == "mini-triplets":
+        columns = tuple(zip(*embedded_rows("triplets.tsv", 3), strict=True))
+        return TrainingSet(name, EMBEDDED_SHA256["triplets.tsv"], columns)
+    return _open(name, NLI_TRIPLETS, read_triplets, places)
 
 
 def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[TextColumns]:
-    """Triplets; or of labelled pairs those of one label, unless `pairs` is `none`."""
+    """Triplets if `pairs` is `none`; otherwise the labelled pairs of the label that it names."""
     if pairs == "none":
         return open_triplets(name, places)
     labelled = open_labelled_pairs(name, places)
-    return TrainingSet(
-        labelled.name, labelled.digest, labelled.content.pairs_of_kind(pairs)
-    )
+    columns = labelled.content.pairs_of_kind(pairs)
+    return TrainingSet(labelled.name, labelled.digest, columns)
 
 
 def open_labelled_pairs(
@@ -306,23 +347,25 @@ def open_labelled_pairs(
     if held_out:
         raise UsageError(f"--held-out: wanted AllNLI, which names splits, found {name}")
     premises, hypotheses, labels = zip(*embedded_rows("nli.tsv", 3), strict=True)
-    pairs = Labelled(premises, hypotheses, tuple(map(NLI_LABELS.index, labels)))
+    label_indices = tuple(NLI_LABELS.index(label) for label in labels)
+    pairs = Labelled(premises, hypotheses, label_indices)
     return TrainingSet(name, EMBEDDED_SHA256["nli.tsv"], pairs)
 
 
 def _open(
     name: str,
-    registered: Sequence[str],
+    asset_names: Sequence[str],
     read: Callable[[Path], Content],
     places: Places,
 ) -> TrainingSet[Content]:
-    """An asset, whose file must be the catalogue's if that knows its digest, or a file by path."""
-    path = Path(name)
-    if name in registered:
+    """The content of an asset, or of a file by its path.
+
+    Raises DataError for an asset whose file is not the one that the catalogue pins.
+    """
+    if name in asset_names:
         asset = asset_named(name)
-        path = places.data(asset) or places.require_data(
-            name
-        )  # the latter says what is missing
+        # `require_data` raises, and says what is missing.
+        path = places.data(asset) or places.require_data(name)
         digest = sha256_of(path)
         if asset.sha256 not in (None, digest):
             raise DataError(
@@ -330,10 +373,10 @@ def _open(
             )
         with published():
             return TrainingSet(name, digest, read(path))
+    path = Path(name)
     if not path.is_file():
-        names = ", ".join(registered)
         raise UsageError(
-            f"--file {name}: wanted a file or one of {names}, found neither"
+            f"--file {name}: wanted a file or one of {', '.join(asset_names)}, found neither"
         )
     with reading_own_file():
         return TrainingSet(path.name, sha256_of(path), read(path))

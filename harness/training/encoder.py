@@ -1,36 +1,39 @@
-"""An encoder in training: fast dropout, passes without padding, a head, gradients in chunks.
+"""An encoder in training: a transformer, a pooling and a head, with fast dropout.
 
-On a CPU, torch draws masks from its Mersenne twister, which takes longer than the layer
-around them. Here one number of torch's generator seeds an SFC64 generator for a whole
-forward pass, of which every mask value takes 16 bits; the state of torch's generator
-gives the same masks again.
+Two things are faster here than in transformers. The first is dropout: on a CPU, torch
+draws masks from its Mersenne twister, which takes longer than the layer around them.
+Here one number of torch's generator seeds an SFC64 generator for a whole forward pass,
+which gives 16 bits for each value of a mask; the state of torch's generator gives the
+same masks again. The second is a pass without padding for BERT and its kin.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from harness.core.arrays import Float, Float32, Int, Int64
+from harness.core.arrays import Float, Float32, Int64
 from harness.core.digests import digest_of_files, one_reading
-from harness.core.errors import ScoreError, UsageError
+from harness.core.errors import UsageError
 from harness.core.interfaces import Pooling
-from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
-from harness.encoders.kernels.padded import (
-    CuttingTokenizer,
-    open_checkpoint,
-    padded_states,
-)
+from harness.encoders.checkpoint import weights_files
+from harness.encoders.checkpoint_settings import maximum_length
+from harness.encoders.kernels.loading import CuttingTokenizer, open_checkpoint
+from harness.encoders.kernels.padded import TokenIds, padded_states
+from harness.encoders.weights import read_tensors
+from harness.training.gradients import token_chunks
 from harness.transforms.pooling import CLS, Cls, Mean
+
+# Dropout
 
 STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
 
@@ -49,13 +52,15 @@ class Noise:
         self.bits = np.random.SFC64((seed, 0))
 
     def mask(self, like: Float[Tensor, "..."], p: float) -> Float[Tensor, "..."]:
-        """Independent values: 0 with probability p, else 1 / (1 - p)."""
-        count, dropped = like.numel(), min(round(p * STEPS), STEPS - 1)
-        words = self.bits.random_raw(-(-count // 4)).view(np.uint16)[:count]
-        kept = torch.from_numpy(
-            (words >= dropped).view(np.uint8)
-        )  # converted faster than bool
-        return kept.view(like.shape).to(like.dtype).mul_(STEPS / (STEPS - dropped))
+        """Independent values in the shape of a tensor: 0 with probability p, else 1 / (1 - p)."""
+        count = like.numel()
+        dropped_steps = min(round(p * STEPS), STEPS - 1)
+        raw_count = -(-count // 4)  # numbers of 64 bits, each of them 4 of 16 bits
+        steps = self.bits.random_raw(raw_count).view(np.uint16)[:count]
+        # Bytes are converted to floats faster than truth values.
+        is_kept = torch.from_numpy((steps >= dropped_steps).view(np.uint8))
+        scale = STEPS / (STEPS - dropped_steps)
+        return is_kept.view(like.shape).to(like.dtype).mul_(scale)
 
 
 class Dropout(nn.Module):
@@ -74,53 +79,81 @@ class Dropout(nn.Module):
 
 
 def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
-    """Replace every dropout of the model, in place; p None keeps each module's own probability."""
+    """Replace every dropout of the model, in place.
+
+    `p` is the probability; None keeps that of each module.
+    """
     if p is not None and not 0 <= p < 1:
         raise UsageError(f"wanted a dropout probability from 0 to below 1, found {p}")
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Dropout):
                 setattr(module, name, Dropout(child.p if p is None else p, noise))
+        # T5 and BART call the function with a probability that the module holds.
         for name, value in list(vars(module).items()):
-            if "dropout" in name and isinstance(
-                value, float
-            ):  # T5 and BART call the function
+            if "dropout" in name and isinstance(value, float):
                 setattr(module, name, value if p is None else p)
 
 
-TokenIds = Sequence[Sequence[int]]  # the token ids of sentences
-Groups = list[tuple[int, int]]  # runs of sentences of equal length: (count, length)
+# The pass without padding: the tokens of all sentences as one matrix
 
 
-def groups_of(lengths: Int[np.ndarray, " N"]) -> Groups:
-    """Runs of equal lengths; ascending lengths make few of them."""
-    return [(len(list(run)), int(length)) for length, run in groupby(lengths)]
+@dataclass(frozen=True)
+class LengthRun:
+    """Neighbouring sentences of equal length."""
+
+    sentences: int
+    length: int
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all its sentences."""
+        return self.sentences * self.length
+
+
+def runs_of(token_ids: TokenIds) -> list[LengthRun]:
+    """The runs of equal length among sentences; ascending lengths make few of them."""
+    lengths = [len(ids) for ids in token_ids]
+    return [
+        LengthRun(sentences=len(list(equal)), length=length)
+        for length, equal in groupby(lengths)
+    ]
 
 
 def packed_states(
     model: Any,
-    rows: TokenIds,
+    token_ids: TokenIds,
     layers: Sequence[int],
-    places: Int64[Tensor, " N"] | None = None,
+    tokens_of_last: Int64[Tensor, " N"] | None = None,
 ) -> dict[int, Float[Tensor, "T D"]]:
-    """The hidden states of these layers, 0 being the embedding layer's output.
+    """The hidden states of some layers, 0 being the embedding layer's output.
 
-    With `places`, one token of each sentence, the last layer is computed for those
-    alone: (N, D).
+    Args:
+        model: A model of PACKED_ARCHITECTURES.
+        token_ids: The token ids of N sentences, T tokens in all.
+        layers: The numbers of the layers.
+        tokens_of_last: One token of each sentence: the last layer is computed for these
+            alone, and has the shape (N, D).
     """
-    groups = groups_of(np.array([len(row) for row in rows]))
-    ids = torch.tensor(list(chain.from_iterable(rows)))
-    first = (
-        getattr(model.embeddings, "padding_idx", -1) + 1
-    )  # RoBERTa's positions start behind it
-    positions = torch.cat([torch.arange(first, first + L).repeat(n) for n, L in groups])
-    h = model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
-    states, depth = {0: h}, len(model.encoder.layer)
+    runs = runs_of(token_ids)
+    ids = torch.tensor(list(chain.from_iterable(token_ids)))
+    # RoBERTa's positions start after its padding id, BERT's at 0.
+    first_position = getattr(model.embeddings, "padding_idx", -1) + 1
+    position_runs = []
+    for run in runs:
+        positions = torch.arange(first_position, first_position + run.length)
+        position_runs.append(positions.repeat(run.sentences))
+    position_ids = torch.cat(position_runs)
+    h = model.embeddings(input_ids=ids[None], position_ids=position_ids[None])[0]
+
+    states = {0: h}
+    depth = len(model.encoder.layer)
     for number, layer in enumerate(model.encoder.layer, start=1):
-        x = h if places is None or number < depth else h[places]
-        attended = layer.attention.output(
-            _self_attention(layer.attention.self, x, h, groups), x
-        )
+        x = h
+        if tokens_of_last is not None and number == depth:
+            x = h[tokens_of_last]
+        mixed = _self_attention(layer.attention.self, x, h, runs)
+        attended = layer.attention.output(mixed, x)
         h = layer.output(layer.intermediate(attended), attended)
         if number in layers:
             states[number] = h
@@ -128,39 +161,54 @@ def packed_states(
 
 
 def _self_attention(
-    attention: Any, x: Float[Tensor, "Q D"], h: Float[Tensor, "T D"], groups: Groups
+    attention: Any,
+    x: Float[Tensor, "Q D"],
+    h: Float[Tensor, "T D"],
+    runs: Sequence[LengthRun],
 ) -> Float[Tensor, "Q D"]:
-    """Attention inside each sentence. Queries are all its tokens, or x holds one of each."""
-    tokens = [n * L for n, L in groups]
-    asking = tokens if len(x) == len(h) else [n for n, _ in groups]
-    queries = torch.split(attention.query(x), asking)
-    keys, values = (
-        torch.split(attention.key(h), tokens),
-        torch.split(attention.value(h), tokens),
-    )
+    """Attention inside each sentence, over the states `h` of all tokens.
+
+    `x` holds the states that ask: all of them, or one of each sentence.
+    """
+    token_counts = [run.tokens for run in runs]
+    query_counts = token_counts
+    if len(x) != len(h):
+        query_counts = [run.sentences for run in runs]
+    queries = torch.split(attention.query(x), query_counts)
+    keys = torch.split(attention.key(h), token_counts)
+    values = torch.split(attention.value(h), token_counts)
     outputs = []
-    for (n, _), *qkv in zip(groups, queries, keys, values, strict=True):
-        heads = (n, -1, attention.num_attention_heads, attention.attention_head_size)
-        q, k, v = (
-            matrix.view(heads).transpose(1, 2) for matrix in qkv
-        )  # (n, heads, tokens, d)
+    for run, *matrices in zip(runs, queries, keys, values, strict=True):
+        shape = (
+            run.sentences,
+            -1,
+            attention.num_attention_heads,
+            attention.attention_head_size,
+        )
+        # Each of the three is (sentences, heads, tokens, d).
+        q, k, v = (matrix.view(shape).transpose(1, 2) for matrix in matrices)
         if attention.training and attention.dropout.p > 0:
             weights = torch.softmax(q @ k.transpose(2, 3) * attention.scaling, dim=-1)
             mixed = attention.dropout(weights) @ v
         else:
             mixed = F.scaled_dot_product_attention(q, k, v)
-        outputs.append(mixed.transpose(1, 2).reshape(len(qkv[0]), -1))
+        query_count = len(matrices[0])
+        outputs.append(mixed.transpose(1, 2).reshape(query_count, -1))
     return torch.cat(outputs)
 
 
 def token_means(
-    states: Float[Tensor, "T D"], lengths: Int[np.ndarray, " N"]
+    states: Float[Tensor, "T D"], runs: Sequence[LengthRun]
 ) -> Float[Tensor, "N D"]:
     """The mean over each sentence's tokens."""
-    groups = groups_of(lengths)
-    runs = zip(groups, torch.split(states, [n * L for n, L in groups]), strict=True)
-    return torch.cat([run.view(n, L, -1).mean(dim=1) for (n, L), run in runs])
+    means = []
+    parts = torch.split(states, [run.tokens for run in runs])
+    for run, part in zip(runs, parts, strict=True):
+        means.append(part.view(run.sentences, run.length, -1).mean(dim=1))
+    return torch.cat(means)
 
+
+# The encoder
 
 HeadUse = Literal["none", "train", "keep"]
 Precision = Literal["float32", "bf16", "fp16"]
@@ -176,10 +224,18 @@ EMBED_CHUNK = 8192  # tokens at a time when no gradient is kept
 class Setup:
     """How an encoder is opened for training.
 
-    `head` is a dense layer with tanh over the pooled vector, as BERT's pooler is: used
-    in training only ("train") or kept as the checkpoint's pooler ("keep"). `max_length`
-    is in tokens, special ones included; `dropout` None is the checkpoint's own
-    probability.
+    Args:
+        pooling: CLS, or a mean over tokens.
+        head: The use of a dense layer with tanh over the pooled vector, as BERT's
+            pooler is: in training only ("train"), kept as the checkpoint's pooler
+            ("keep"), or none.
+        max_length: The length that texts are cut to, in tokens, special ones included.
+        dropout: The probability; None is the checkpoint's own.
+        precision: The precision of the passes; weights are in float32.
+        device: The device, as torch names it.
+
+    Raises:
+        UsageError: The pooling is another, or a CPU is to compute in fp16.
     """
 
     pooling: Pooling = CLS
@@ -200,13 +256,19 @@ class Setup:
 
 
 class SentenceEncoder(nn.Module):
-    """A transformer, a pooling over its hidden states, and a projection head.
+    """A transformer, a pooling over its hidden states, and a head.
 
-    `tokenizer` truncates to the setup's length, `reader` to the checkpoint's own.
-    `padding` is the padding token's id and `summary` the place of the summary token
-    ([CLS]; -1 is the last token). `start_sha256` is the digest of the weights that it
-    was opened with, where it was opened. `transformer` is what a checkpoint stores: its
-    pooler is the head that is kept, or absent.
+    Attributes:
+        transformer: What a checkpoint stores: its pooler is the head that is kept, or
+            absent.
+        tokenizer: Cuts texts to the setup's length.
+        reader: Cuts texts to the checkpoint's own length.
+        setup: How it was opened.
+        padding_id: The id of the padding token.
+        summary: The index of the summary token: 0 is the first, -1 the last; None for
+            an encoder without one.
+        start_sha256: The digest of the weights that it was opened with; empty where it
+            was made of a model in memory.
     """
 
     def __init__(
@@ -216,26 +278,26 @@ class SentenceEncoder(nn.Module):
         reader: CuttingTokenizer,
         setup: Setup,
         *,
-        padding: int,
+        padding_id: int,
         summary: int | None,
         rng: np.random.Generator,
+        start_sha256: str = "",
     ) -> None:
         super().__init__()
-        self.start_sha256 = ""
-        self.transformer, self.setup = transformer, setup
-        self.tokenizer, self.reader = tokenizer, reader
-        self.padding, self.summary, self.noise = padding, summary, Noise()
-        config: Any = transformer.config
-        depth: int = config.num_hidden_layers
-        self.layers = (
-            setup.pooling.hidden_states(depth)
-            if isinstance(setup.pooling, Mean)
-            else (depth,)
-        )
         if isinstance(setup.pooling, Cls) and summary is None:
             raise UsageError(
                 f"{tokenizer.name}: this encoder has no summary token; use mean"
             )
+        self.transformer = transformer
+        self.tokenizer, self.reader = tokenizer, reader
+        self.setup = setup
+        self.padding_id, self.summary = padding_id, summary
+        self.start_sha256 = start_sha256
+        self.noise = Noise()
+        config: Any = transformer.config
+        self.layers: tuple[int, ...] = (config.num_hidden_layers,)
+        if isinstance(setup.pooling, Mean):
+            self.layers = setup.pooling.hidden_states(config.num_hidden_layers)
         self.head = self._new_head(rng)
         use_dropout(self, setup.dropout, self.noise)
         self.to(setup.device)
@@ -243,48 +305,48 @@ class SentenceEncoder(nn.Module):
 
     @property
     def size(self) -> int:
+        """The dimensions of its vectors."""
         return int(self.transformer.config.hidden_size)  # type: ignore[union-attr, arg-type]
 
-    def forward(self, rows: TokenIds) -> Float32[Tensor, "N D"]:
+    def forward(self, token_ids: TokenIds) -> Float32[Tensor, "N D"]:
         """One vector a sentence. In training mode every call draws new dropout masks."""
-        order = np.argsort([len(row) for row in rows], kind="stable")
+        order = np.argsort([len(ids) for ids in token_ids], kind="stable")
         self.noise.restart(self.setup.device)
         with self.autocast():
-            chunks = self._length_chunks([rows[i] for i in order])
+            chunks = self._length_chunks([token_ids[row] for row in order])
             z = torch.cat([self._pooled(chunk) for chunk in chunks])
             # A head for training only is left out in evaluation.
             if self.head is not None and (self.training or self.setup.head == "keep"):
                 z = self.head(z)
-        return z.float()[torch.from_numpy(np.argsort(order)).to(z.device)]
+        original_order = torch.from_numpy(np.argsort(order))
+        return z.float()[original_order.to(z.device)]
 
-    def tokens(self, rows: TokenIds) -> Float[Tensor, "T D"]:
+    def tokens(self, token_ids: TokenIds) -> Float[Tensor, "T D"]:
         """The last hidden states of all tokens, sentence after sentence."""
         last = int(self.transformer.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
         self.noise.restart(self.setup.device)
         with self.autocast():
-            return self._states(rows, (last,))[last]
+            return self._states(token_ids, (last,))[last]
 
     def embed(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
-        """The vectors of texts, without dropout, truncated at the checkpoint's own length."""
-        rows = self.reader(texts)
-        order = np.argsort([len(row) for row in rows], kind="stable")
-        vectors = np.empty((len(rows), self.size), np.float32)
+        """The vectors of texts, without dropout, cut to the checkpoint's own length."""
+        token_ids = self.reader(texts)
+        order = np.argsort([len(ids) for ids in token_ids], kind="stable")
+        chunks = token_chunks([token_ids[row] for row in order], EMBED_CHUNK)
+        vectors = np.empty((len(token_ids), self.size), np.float32)
         was_training = self.training
         self.eval()
         with torch.no_grad():
-            for chunk in token_chunks([rows[i] for i in order], EMBED_CHUNK):
-                vectors[order[chunk]] = (
-                    self([rows[i] for i in order[chunk]]).cpu().numpy()
-                )
+            for chunk in chunks:
+                rows = order[chunk]
+                vectors[rows] = self([token_ids[row] for row in rows]).cpu().numpy()
         self.train(was_training)
         return vectors
 
     def autocast(self) -> torch.autocast:
-        """Mixed precision as the setup has it; weights stay in float32."""
-        half, device = (
-            HALF.get(self.setup.precision),
-            torch.device(self.setup.device).type,
-        )
+        """The context of the setup's precision; weights stay in float32."""
+        device = torch.device(self.setup.device).type
+        half = HALF.get(self.setup.precision)
         return torch.autocast(device, half, enabled=half is not None)
 
     def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
@@ -307,38 +369,46 @@ class SentenceEncoder(nn.Module):
             return None
         return _projection(nn.Linear(self.size, self.size), rng)
 
-    def _length_chunks(self, rows: TokenIds) -> list[TokenIds]:
-        """Rows in ascending length, cut into one chunk for each forward pass."""
+    def _length_chunks(self, token_ids: TokenIds) -> list[TokenIds]:
+        """Sentences in ascending length, cut into one chunk for each forward pass.
+
+        Only padded passes on a CPU need more than one: it keeps their padding short.
+        """
         if self.packs or self.setup.device != "cpu":
-            return [rows]
+            return [token_ids]
         return [
-            list(run)
-            for _, run in groupby(rows, lambda row: -(-len(row) // LENGTH_STEP))
+            list(chunk)
+            for _, chunk in groupby(token_ids, lambda ids: -(-len(ids) // LENGTH_STEP))
         ]
 
     def _states(
-        self, rows: TokenIds, layers: Sequence[int]
+        self, token_ids: TokenIds, layers: Sequence[int]
     ) -> dict[int, Float[Tensor, "T D"]]:
+        """The hidden states of some layers, sentence after sentence, without padding."""
         if self.packs:
-            return packed_states(self.transformer, rows, layers)
-        states, mask, _ = padded_states(self.transformer, rows, self.padding)
+            return packed_states(self.transformer, token_ids, layers)
+        states, mask, _ = padded_states(self.transformer, token_ids, self.padding_id)
         return {layer: states[layer][mask] for layer in layers}
 
-    def _pooled(self, rows: TokenIds) -> Float[Tensor, "n D"]:
-        lengths = np.array([len(row) for row in rows])
+    def _pooled(self, token_ids: TokenIds) -> Float[Tensor, "n D"]:
+        """The pooled vectors of a chunk of sentences."""
         if isinstance(self.setup.pooling, Mean):
-            states = self._states(rows, self.layers)
-            means = [token_means(states[layer], lengths) for layer in self.layers]
+            states = self._states(token_ids, self.layers)
+            runs = runs_of(token_ids)
+            means = [token_means(states[layer], runs) for layer in self.layers]
             return torch.stack(means).mean(dim=0)
+        lengths = np.array([len(ids) for ids in token_ids])
         ends = np.cumsum(lengths)
-        places = torch.from_numpy(ends - 1 if self.summary == -1 else ends - lengths)
+        summary_rows = ends - 1 if self.summary == -1 else ends - lengths
+        summary_tokens = torch.from_numpy(summary_rows)
+        [last] = self.layers
         if self.packs:
-            return packed_states(self.transformer, rows, self.layers, places)[
-                self.layers[0]
-            ]
-        return self._states(rows, self.layers)[self.layers[0]][
-            places.to(self.setup.device)
-        ]
+            states = packed_states(
+                self.transformer, token_ids, self.layers, summary_tokens
+            )
+            return states[last]
+        states = self._states(token_ids, self.layers)
+        return states[last][summary_tokens.to(self.setup.device)]
 
 
 def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
@@ -350,26 +420,18 @@ def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
     return nn.Sequential(OrderedDict(dense=dense, activation=nn.Tanh()))
 
 
-def token_chunks(rows: TokenIds, tokens: int) -> list[slice]:
-    """Consecutive rows as slices of at most so many tokens; a longer row is alone in its slice."""
-    cuts, held = [0], 0
-    for number, row in enumerate(rows):
-        if held and held + len(row) > tokens:
-            cuts.append(number)
-            held = 0
-        held += len(row)
-    return [
-        slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(rows)], strict=True) if b > a
-    ]
-
-
 @one_reading()
 def open_encoder(
     name: str, folder: Path, cache: Path, setup: Setup, seed: int
 ) -> SentenceEncoder:
-    """A folder's checkpoint as an encoder to train; the seed draws the weights of a new head.
+    """The checkpoint in a folder as an encoder to train.
 
-    Its `start_sha256` is of the bytes that the weights were read from.
+    Args:
+        name: Its name, for messages.
+        folder: The checkpoint folder.
+        cache: The cache folder, which keeps the safetensors form of pickled weights.
+        setup: How it is trained.
+        seed: Draws the weights of a new head.
     """
     if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
         raise UsageError(
@@ -378,88 +440,15 @@ def open_encoder(
     start_sha256 = digest_of_files(weights_files(folder))
     tensors = read_tensors(folder, cache)
     length = maximum_length(name, folder, setup.max_length)
-    tokenizer, kernel, _ = open_checkpoint(name, folder, tensors, length)
-    full_length = maximum_length(name, folder)
-    encoder = SentenceEncoder(
-        kernel.model,
-        tokenizer,
-        CuttingTokenizer(name, tokenizer.tokenizer, full_length),
-        setup,
-        padding=kernel.padding,
-        summary=kernel.summary,
+    opened = open_checkpoint(name, folder, tensors, length)
+    own_length = maximum_length(name, folder)
+    return SentenceEncoder(
+        transformer=opened.kernel.model,
+        tokenizer=opened.tokenizer,
+        reader=CuttingTokenizer(name, opened.tokenizer.tokenizer, own_length),
+        setup=setup,
+        padding_id=opened.kernel.padding_id,
+        summary=opened.kernel.summary,
         rng=np.random.default_rng((seed, 2)),
+        start_sha256=start_sha256,
     )
-    encoder.start_sha256 = start_sha256
-    return encoder
-
-
-# The gradient of a batch that does not fit in memory, or that underflows in 16 bits
-
-
-Loss = Callable[[Float32[Tensor, "N D"]], Float[Tensor, ""]]
-
-# What a loss in 16 bits is multiplied by: powers of two, which change no digit.
-LOSS_SCALES = (4096.0, 256.0, 16.0, 1.0)
-
-
-def backward_in_chunks(
-    encoder: SentenceEncoder, rows: TokenIds, loss_of: Loss, chunk_tokens: int
-) -> float:
-    """Add the gradient of loss_of(encoder(rows)) to the parameters' gradients; return the loss.
-
-    Activations of at most `chunk_tokens` tokens are held at a time, by GradCache (Gao
-    et al. 2021, arXiv 2101.06983): all vectors without a graph, the loss over them and
-    its gradient, then each chunk once more, under the same dropout masks, with that
-    gradient.
-    """
-    order = np.argsort([len(row) for row in rows], kind="stable")
-    chunks = [
-        order[chunk] for chunk in token_chunks([rows[i] for i in order], chunk_tokens)
-    ]
-    if len(chunks) == 1:
-        loss = loss_of(encoder(rows))
-        torch.autograd.backward(loss)
-        return loss.item()
-    states, vectors = [], []
-    with torch.no_grad():
-        for chunk in chunks:
-            states.append(torch.get_rng_state())
-            vectors.append(encoder([rows[i] for i in chunk]))
-    final_state = torch.get_rng_state()
-    places = torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors[0].device)
-    z = torch.cat(vectors)[places].requires_grad_()
-    loss = loss_of(z)
-    torch.autograd.backward(loss)
-    gradient = cast(Tensor, z.grad)
-    for chunk, state in zip(chunks, states, strict=True):
-        torch.set_rng_state(state)
-        recomputed = encoder([rows[i] for i in chunk])
-        torch.autograd.backward(
-            recomputed, gradient[torch.from_numpy(chunk).to(z.device)]
-        )
-    torch.set_rng_state(final_state)
-    return loss.item()
-
-
-def with_loss_scaling(
-    backward: Callable[[float], float], parameters: Iterable[nn.Parameter], half: bool
-) -> float:
-    """Run a backward pass with its loss scaled up, so that 16-bit gradients do not underflow.
-
-    `backward` takes the scale, adds the gradient of the scaled loss and returns that
-    loss. Where a gradient overflows, the pass is repeated at a smaller scale under the
-    same dropout: unlike with a dynamic scale, no step is skipped and none depends on
-    those before it. Raises ScoreError where a gradient overflows at every scale.
-    """
-    if not half:
-        return backward(1.0)
-    trained, state = list(parameters), torch.get_rng_state()
-    for scale in LOSS_SCALES:
-        torch.set_rng_state(state)
-        loss = backward(scale)
-        gradients = [p.grad for p in trained if p.grad is not None]
-        if all(torch.isfinite(gradient).all() for gradient in gradients):
-            torch._foreach_mul_(gradients, 1 / scale)
-            return loss / scale
-        torch._foreach_zero_(gradients)
-    raise ScoreError("a gradient overflows 16 bits at any scale; take bf16 or float32")

@@ -1,4 +1,8 @@
-"""Fine-tune a checkpoint: the frame around SimCSE's and SBERT's training."""
+"""Fine-tune a checkpoint: the steps that SimCSE's and SBERT's training have in common.
+
+A training goes on from the state that an earlier, unfinished one left in `unfinished/`,
+if that had the same settings, recipe, seed and data.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +37,30 @@ class StartCheckpoint:
         return {self.name: digest_of_files(weights_files(self.folder))}
 
     def open(self, setup: Setup, cache: Path, seed: int) -> SentenceEncoder:
+        """The encoder to train; the seed draws the weights of a new head."""
         return open_encoder(self.name, self.folder, cache, setup, seed)
 
 
 @dataclass(frozen=True)
 class DevSet:
-    """Pairs that select the checkpoint: the best Spearman among those of every so many steps."""
+    """Pairs by which the checkpoint is selected: the one with the highest Spearman is kept.
+
+    Attributes:
+        name: The name of the set.
+        pairs: The pairs with their gold scores.
+        steps_between_scores: How many steps are trained between two scores; SimCSE's by
+            default.
+    """
 
     name: str
     pairs: Pairs
-    steps_between_scores: int = 125  # SimCSE's
+    steps_between_scores: int = 125
 
     def score(self, encoder: SentenceEncoder) -> float | None:
         """Spearman of the cosines under the encoder's current weights, in points."""
         vectors = encoder.embed(self.pairs.sentences)
-        similarities, _ = cosine(vectors[: len(self.pairs)], vectors[len(self.pairs) :])
+        count = len(self.pairs)
+        similarities, _ = cosine(vectors[:count], vectors[count:])
         return spearman(similarities, self.pairs.gold)
 
 
@@ -63,32 +76,58 @@ def finetune(
     dev: DevSet | None = None,
     half: bool = False,
 ) -> loop.Curve:
-    """Train, and write the checkpoint that scored best on `dev`, or the last one."""
+    """Train, and write the checkpoint that scored best on `dev`, or the last one.
+
+    Args:
+        task: The model and its batches.
+        start: The checkpoint that the task's encoder was opened from.
+        out: The folder to write, which must not hold a checkpoint.
+        progress: Is told of the steps.
+        seed: Of the task, and of dropout.
+        data: The digest of each training set, by its name.
+        command: The command of `harness train`, for `training.json`.
+        dev: The pairs that select the checkpoint, if any.
+        half: Whether weights are written in 16 bits.
+    """
     loop.require_new(out)
-    unfinished, encoder = out / "unfinished", task.encoder
+    encoder = task.encoder
     schedule = task.settings.schedule(task.batches.count)
-    identity = json.loads(json.dumps(asdict(task.settings), default=repr))
-    weights = {
-        start.name: encoder.start_sha256
-    }  # of what was read, whatever is there by now
-    identity |= {"recipe": recipe_of(command), "seed": seed, **weights, **data}
-    identity |= {"dev": dev.name if dev else "none"}
-    scorer = partial(dev.score, encoder) if dev else None
-    steps_between_scores = dev.steps_between_scores if dev else 1
-    policy = loop.CheckpointPolicy(unfinished, scorer, steps_between_scores, identity)
+    # The digest of the weights that were read, whatever the folder holds by now.
+    start_digests = {start.name: encoder.start_sha256}
+    # What an unfinished training must agree in, as it will be read from JSON.
+    identity = {
+        **json.loads(json.dumps(asdict(task.settings), default=repr)),
+        "recipe": recipe_of(command),
+        "seed": seed,
+        **start_digests,
+        **data,
+        "dev": "none" if dev is None else dev.name,
+    }
+    unfinished = out / "unfinished"
+    policy = loop.CheckpointPolicy(
+        folder=unfinished,
+        score=None if dev is None else partial(dev.score, encoder),
+        score_every=1 if dev is None else dev.steps_between_scores,
+        settings=identity,
+    )
     curve = loop.train(task, schedule, seed, progress, policy)
-    described = identity | {"schedule": asdict(schedule)}
-    info = loop.TrainingInfo(command, described, seed, data, curve, weights)
-    pooling, length = encoder.setup.pooling, encoder.reader.max_length
+    info = loop.TrainingInfo(
+        command=command,
+        settings={**identity, "schedule": asdict(schedule)},
+        seed=seed,
+        data=data,
+        curve=curve,
+        start=start_digests,
+    )
     loop.write_checkpoint(
         out,
-        encoder.transformer,
-        start.folder,
-        pooling,
-        length,
-        info,
-        half,
-        encoder.summary,
+        model=encoder.transformer,
+        tokenizer=start.folder,
+        pooling=encoder.setup.pooling,
+        max_length=encoder.reader.max_length,
+        info=info,
+        half=half,
+        summary=encoder.summary,
     )
     shutil.rmtree(unfinished, ignore_errors=True)
     return curve

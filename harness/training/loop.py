@@ -31,7 +31,12 @@ from harness.core.interfaces import Pooling
 from harness.core.json_text import parse_json
 from harness.core.types import Progress
 from harness.encoders.checkpoint import tokenizer_files
-from harness.encoders.modules import append_pooling, append_transformer, write_json
+from harness.encoders.module_writer import (
+    LinearLayer,
+    append_pooling,
+    append_transformer,
+    write_json,
+)
 from harness.encoders.trained import TRAINING_FILE
 
 STATE_FILE = "unfinished.safetensors"
@@ -377,9 +382,13 @@ def write_checkpoint(
     require_new(folder)
     dtype, config = torch.float16 if half else torch.float32, model.config
     dense = getattr(getattr(model, "pooler", None), "dense", None)
-    head = dense and tuple(
-        x.detach().cpu().to(dtype).float() for x in (dense.weight, dense.bias)
-    )
+    pooler = None
+    if dense is not None:
+        weight, bias = (
+            tensor.detach().cpu().to(dtype).float()
+            for tensor in (dense.weight, dense.bias)
+        )
+        pooler = LinearLayer(weight, bias)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         dir=folder.parent, prefix=f".{folder.name}-"
@@ -389,8 +398,14 @@ def write_checkpoint(
         for file in tokenizer_files(tokenizer):
             shutil.copy(file, new / file.name)
         append_transformer(new, max_length)
-        hidden = config.num_hidden_layers, config.hidden_size
-        append_pooling(new, pooling, hidden, summary, head)
+        append_pooling(
+            new,
+            pooling,
+            depth=config.num_hidden_layers,
+            width=config.hidden_size,
+            summary=summary,
+            pooler=pooler,
+        )
         write_json(new / TRAINING_FILE, info.as_json())
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE):

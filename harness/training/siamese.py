@@ -1,4 +1,9 @@
-"""SBERT (Reimers & Gurevych 2019): siamese training on labelled pairs, scored pairs or triplets."""
+"""SBERT (Reimers & Gurevych 2019): siamese training on labelled pairs, scored pairs or triplets.
+
+Both sentences of an example go through the same encoder. The objective depends on the
+data: a classifier of labelled pairs (softmax), the cosine of scored pairs (regression),
+in-batch negatives for triplets (ranking).
+"""
 
 from __future__ import annotations
 
@@ -17,19 +22,21 @@ from harness.core.errors import UsageError
 from harness.core.types import Task, pairs_digest
 from harness.training.contrastive import info_nce
 from harness.training.datasets import NLI_LABELS, Batches, Labelled, TextColumns
-from harness.training.encoder import (
-    SentenceEncoder,
-    Setup,
-    backward_in_chunks,
-    with_loss_scaling,
-)
+from harness.training.encoder import SentenceEncoder, Setup
+from harness.training.gradients import backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.transforms.pooling import MEAN
 
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """Two columns of sentences and a score from 0 to 1 for each row; the digest of their source."""
+    """Pairs of sentences with a score each.
+
+    Attributes:
+        columns: Two columns of sentences.
+        scores: A number from 0 to 1 for each pair.
+        digest: The digest of the pairs and their gold scores.
+    """
 
     columns: TextColumns
     scores: tuple[float, ...]
@@ -37,15 +44,15 @@ class ScoredPairs:
 
     @classmethod
     def from_task(cls, task: Task, places: Places) -> ScoredPairs:
-        """The scored pairs of a task: of `sts-b.train` those of the train split."""
+        """The scored pairs of a task: those of the train split for `sts-b.train`."""
         if task.graded is None:
             raise UsageError(
                 f"--task {task.name}: wanted pairs with graded gold, as sts-b.train"
             )
         pairs = task.pairs(places.require_data(task.asset))
         low, high = task.graded
-        scores = ((gold - low) / (high - low) for gold in pairs.gold.tolist())
-        return cls(pairs.columns, tuple(scores), pairs_digest(pairs))
+        scores = tuple((gold - low) / (high - low) for gold in pairs.gold.tolist())
+        return cls(columns=pairs.columns, scores=scores, digest=pairs_digest(pairs))
 
 
 SiameseObjective = Literal["softmax", "regression", "ranking"]
@@ -58,14 +65,33 @@ def softmax_nli(
     weight: Float[Tensor, "C F"],
     bias: Float[Tensor, " C"],
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy of the label under softmax(W (u, v, |u - v|) + b) (paper, section 3)."""
+    """Mean cross-entropy of the label under softmax(W (u, v, |u - v|) + b) (paper, section 3).
+
+    F is 3 D, and C the number of labels.
+    """
     features = torch.cat([u, v, (u - v).abs()], dim=1)
     return F.cross_entropy(F.linear(features, weight, bias), labels)
 
 
 @dataclass(frozen=True)
 class Siamese:
-    """The paper's settings; `warmup` is a share of the steps."""
+    """The settings of a training; the defaults are the paper's.
+
+    Args:
+        setup: How the encoder is opened.
+        batch: Examples a step.
+        epochs: Passes over the examples.
+        learning_rate: The highest rate.
+        warmup: The share of the steps in which the rate rises to it.
+        weight_decay: AdamW's.
+        clip: The largest norm of a gradient; 0 bounds none.
+        objective: The loss.
+        temperature: What similarities are divided by in the loss of `ranking`.
+        tokens_at_once: Bounds memory; changes neither the loss nor the negatives.
+
+    Raises:
+        UsageError: The temperature is not above 0, or the warm-up is no share.
+    """
 
     setup: Setup = field(default_factory=lambda: Setup(pooling=MEAN, max_length=128))
     batch: int = 16
@@ -98,7 +124,7 @@ class Siamese:
 
     def schedule(self, count: int) -> Schedule:
         """Full epochs over so many examples: linear warm-up, then linear decay from its end."""
-        steps = self.epochs * Batches(count, self.batch, 0).steps
+        steps = self.epochs * Batches(count, self.batch, seed=0).steps
         warmup = math.ceil(self.warmup * steps)
         return Schedule(
             steps=steps,
@@ -111,9 +137,23 @@ class Siamese:
 
 
 class SiameseTraining:
-    """The training task of SBERT: labelled pairs (softmax), scored ones (regression), triplets.
+    """The training task of SBERT.
 
-    The classifier is read by softmax only, and no checkpoint stores it.
+    Args:
+        settings: The settings of the training.
+        encoder: The encoder that is trained.
+        data: Labelled pairs for softmax, scored pairs for regression, columns of triplets
+            for ranking.
+        seed: Of the order of examples and of the classifier.
+
+    Attributes:
+        columns: The sentences of the examples.
+        labels: Their labels; empty but for softmax.
+        scores: Their scores; empty but for regression.
+        classifier: The classifier of softmax, which no checkpoint stores.
+
+    Raises:
+        UsageError: The data are not those of the objective.
     """
 
     def __init__(
@@ -123,58 +163,64 @@ class SiameseTraining:
         data: Labelled | ScoredPairs | TextColumns,
         seed: int,
     ) -> None:
-        kinds = {"softmax": Labelled, "regression": ScoredPairs, "ranking": tuple}
-        if not isinstance(data, kinds[settings.objective]):
+        data_types = {"softmax": Labelled, "regression": ScoredPairs, "ranking": tuple}
+        if not isinstance(data, data_types[settings.objective]):
             raise UsageError(
                 "softmax learns from labelled pairs, regression from scored ones and ranking from "
                 "triplets"
             )
-        self.settings, self.encoder = settings, encoder
+        self.settings = settings
+        self.encoder = encoder
         self.columns: TextColumns = data if isinstance(data, tuple) else data.columns
         self.labels = torch.tensor(data.labels if isinstance(data, Labelled) else ())
         self.scores = torch.tensor(data.scores if isinstance(data, ScoredPairs) else ())
         self.batches = Batches(len(self.columns[0]), settings.batch, seed)
-        classifier = _classifier(3 * encoder.size, np.random.default_rng((seed, 4)))
+        classifier = _new_classifier(3 * encoder.size, np.random.default_rng((seed, 4)))
         self.classifier = classifier.to(settings.setup.device)
         modules: dict[str, nn.Module] = {"encoder": encoder}
-        self.model: nn.Module = nn.ModuleDict(
-            modules | ({"classifier": self.classifier} if len(self.labels) else {})
-        )
+        if isinstance(data, Labelled):
+            modules["classifier"] = self.classifier
+        self.model: nn.Module = nn.ModuleDict(modules)
 
     def backward(self, step: int) -> float:
         """Add the gradient of a step's batch; return its loss, in nats."""
-        settings, batch = self.settings, self.batches(step)
-        columns = [[column[row] for row in batch] for column in self.columns]
-        rows = [row for column in columns for row in self.encoder.tokenizer(column)]
+        rows = self.batches(step)
+        token_ids = []
+        for column in self.columns:
+            token_ids.extend(self.encoder.tokenizer([column[row] for row in rows]))
 
         def backward(scale: float) -> float:
             return backward_in_chunks(
                 self.encoder,
-                rows,
-                lambda z: scale * self._loss(batch, z),
-                settings.tokens_at_once,
+                token_ids,
+                lambda z: scale * self._loss(rows, z),
+                self.settings.tokens_at_once,
             )
 
-        half = settings.setup.precision == "fp16"
+        half = self.settings.setup.precision == "fp16"
         return with_loss_scaling(backward, self.model.parameters(), half)
 
     def _loss(
-        self, batch: Int64[np.ndarray, " B"], z: Float[Tensor, "N D"]
+        self, rows: Int64[np.ndarray, " B"], z: Float[Tensor, "N D"]
     ) -> Float[Tensor, ""]:
+        """The loss over the vectors of the batch, one column after the other."""
         views = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
-            a, b, *hard = views
-            return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
-        (u, v), rows = views, torch.tensor(batch)
+            hard = views[2] if len(views) > 2 else None
+            return info_nce(views[0], views[1], self.settings.temperature, hard)
+        u, v = views
+        row_indices = torch.tensor(rows)
         if self.settings.objective == "regression":
-            return F.mse_loss(F.cosine_similarity(u, v), self.scores[rows].to(z.device))
-        labels = self.labels[rows].to(z.device)
+            scores = self.scores[row_indices].to(z.device)
+            return F.mse_loss(F.cosine_similarity(u, v), scores)
+        labels = self.labels[row_indices].to(z.device)
         return softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
 
 
-def _classifier(inputs: int, rng: np.random.Generator) -> nn.Linear:
+def _new_classifier(inputs: int, rng: np.random.Generator) -> nn.Linear:
     """A linear layer initialised as `nn.Linear` is, from the given generator."""
-    layer, bound = nn.Linear(inputs, len(NLI_LABELS)), 1 / math.sqrt(inputs)
+    layer = nn.Linear(inputs, len(NLI_LABELS))
+    bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
         for parameter in layer.parameters():
             values = rng.uniform(-bound, bound, size=parameter.shape).astype(np.float32)

@@ -10,7 +10,7 @@ from baselines.miniature import ENCODERS as FROM_SCRATCH
 from baselines.tuned import SIMCSE_SUP_MINI
 from harness.assets.catalogue import DATA_ASSETS, EMBEDDED_SHA256
 from harness.assets.places import packaged
-from harness.encoders.checkpoint import read_settings
+from harness.encoders.checkpoint_settings import read_settings
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.transforms.pooling import MEAN

@@ -15,7 +15,7 @@ from harness.cli.options import usable_device
 from harness.cli.parsing import SeveralValues, repeat_options
 from harness.core import hardware
 from harness.core.digests import sha256_of
-from harness.encoders.modules import write_json
+from harness.encoders.module_writer import write_json
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published_tables import load_tables

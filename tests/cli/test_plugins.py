@@ -26,7 +26,8 @@ from harness.core.files import safe
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, Plugin, plugins_of
 from harness.encoders.kernels.choose import TOLERANCE
-from harness.encoders.word_vectors import StaticConfig, write_vectors
+from harness.encoders.vector_files import write_vectors
+from harness.encoders.word_vectors import StaticConfig
 from harness.evaluation.engines import Processes
 from harness.plugins import (
     import_plugins,
@@ -384,7 +385,7 @@ SCALED = """
 from dataclasses import dataclass, replace
 from pathlib import Path
 from harness import StaticConfig
-from harness.encoders.word_vectors import CountedConfig
+from harness.encoders.counted_vectors import CountedConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.registry import load_registry
 

@@ -13,11 +13,14 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from harness.assets.places import Places
 from harness.cli.train import SimcseUnsup
 from harness.core.errors import DataError
-from harness.encoders.checkpoint import NOT_APPLIED, read_tensors, transformer_folder
-from harness.encoders.modules import edit_json, own_pooling
+from harness.encoders.checkpoint import transformer_folder
+from harness.encoders.checkpoint_settings import NOT_APPLIED
+from harness.encoders.module_writer import edit_json
+from harness.encoders.modules import default_pooling
 from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
+from harness.encoders.weights import read_tensors
 from harness.evaluation.evaluate import encoder
 from harness.resolve import config_for
 
@@ -156,7 +159,7 @@ def old_layout(folder):
 
 
 def test_the_transformer_is_where_modules_json_says(old_layout, pristine, tmp_path):
-    assert own_pooling(old_layout) == own_pooling(pristine) == "mean"
+    assert default_pooling(old_layout) == default_pooling(pristine) == "mean"
     for config in (PLAIN, NativeConfig(PLAIN), PLAIN.with_max_length(9)):
         assert config.identify(old_layout) == config.identify(pristine)
     found = PLAIN.load(old_layout, tmp_path).encode(TEXTS)
@@ -196,4 +199,4 @@ def test_a_table_of_vectors_is_never_taken_for_a_transformer(tmp_path):
         DataError, match="wanted a transformer as its first module, found a Static"
     ):
         PLAIN.identify(folder)
-    assert own_pooling(folder) == "native"
+    assert default_pooling(folder) == "native"

@@ -15,16 +15,16 @@ from harness.assets.places import Places
 from harness.cli.fetch import fetched_things
 from harness.contracts.requirements import require_one_line
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.encoders.word_tokenizer import Tokeniser
-from harness.encoders.word_vectors import (
+from harness.encoders.counted_vectors import (
     Counted,
     CountedConfig,
     Fitted,
-    StaticConfig,
     Vocabulary,
     read_counts,
-    write_vectors,
 )
+from harness.encoders.vector_files import write_vectors
+from harness.encoders.word_tokenizer import Tokeniser
+from harness.encoders.word_vectors import StaticConfig
 from harness.registry import load_registry
 
 WORDS = ("the", "a", "cat", "dog", "runs", "Cat", "zyzzy", "of")
@@ -168,7 +168,7 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
         ),
         (
             lambda: config(SifWeights(), file=None),
-            "word counts go with vectors in a file",
+            "wanted vectors in a file of the data folder",
         ),
     ],
 )

@@ -21,9 +21,9 @@ from harness.core.errors import DataError, UsageError
 from harness.encoders.architectures import (
     REFUSED_ARCHITECTURES,
     WITHOUT_PADDING,
-    facts_of,
+    encoding_facts,
 )
-from harness.encoders.modules import edit_json
+from harness.encoders.module_writer import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE
@@ -82,7 +82,7 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
     encoding = encoder.encode(TEXTS)
     alone = tiny_models.in_batches(encoder, 1).encode(TEXTS)
     assert relative_gap(alone.mean, encoding.mean) <= ROUNDING
-    assert encoder.plain.alone is (name in WITHOUT_PADDING)
+    assert encoder.plain.needs_equal_lengths is (name in WITHOUT_PADDING)
     model, tokenizer = plain(made(name))
     assert encoding.depth == 3
     for row, text in enumerate(TEXTS):
@@ -123,9 +123,9 @@ def test_the_page_is_the_list_of_what_is_compared_and_refused():
 
 
 def test_what_is_peculiar_to_a_pass_is_part_of_the_key(made):
-    assert facts_of({"model_type": "bert"}) == {}
-    assert facts_of({"model_type": "fnet"}) == {"padding": "none"}
-    assert facts_of({"model_type": "big_bird"}) == {"attention": "original_full"}
+    assert encoding_facts({"model_type": "bert"}) == {}
+    assert encoding_facts({"model_type": "fnet"}) == {"padding": "none"}
+    assert encoding_facts({"model_type": "big_bird"}) == {"attention": "original_full"}
     assert TINY.identify(made("fnet")).key != TINY.identify(made("bert")).key
 
 
@@ -207,7 +207,7 @@ def test_a_new_architecture_is_padded_only_where_it_does_not_see_padding(
     spread, new, tmp_path
 ):
     encoder = TINY.load(new(spread=spread), tmp_path)
-    assert encoder.plain.alone is spread
+    assert encoder.plain.needs_equal_lengths is spread
     together = encoder.encode(TEXTS).mean
     for row, text in enumerate(TEXTS):
         assert relative_gap(encoder.encode([text]).mean[0], together[row]) <= ROUNDING

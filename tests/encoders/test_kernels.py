@@ -28,7 +28,7 @@ from harness.encoders.kernels.choose import (
 )
 from harness.encoders.kernels.packed import PackedKernel, is_packable
 from harness.encoders.kernels.padded import PaddedKernel
-from harness.encoders.modules import edit_json
+from harness.encoders.module_writer import edit_json
 from harness.encoders.transformer import SLICE_TEXTS, TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
@@ -251,7 +251,8 @@ def test_batches_of_a_gpu_hold_as_many_short_texts_as_their_tokens_allow(load):
     )
     small = replace(large, choice=replace(large.choice, tokens=512))
     batches = [
-        [len(ids) for _, ids in encoder._batches(texts)] for encoder in (large, small)
+        [len(batch.ids) for batch in encoder._batches(texts)]
+        for encoder in (large, small)
     ]
     assert [sum(batch) for batch in batches] == [len(texts)] * 2
     assert max(batches[0]) > SLICE_TEXTS > max(batches[1])

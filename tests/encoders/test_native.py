@@ -17,8 +17,9 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder
-from harness.encoders.modules import edit_json, own_pooling, write_json
-from harness.encoders.native import NativeConfig, PromptedConfig, bypassed
+from harness.encoders.module_writer import edit_json, write_json
+from harness.encoders.modules import default_pooling
+from harness.encoders.native import NativeConfig, PromptedConfig, bypass_note
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
@@ -305,7 +306,7 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write_json(tmp_path / name, content)
-    assert own_pooling(tmp_path) == wanted
+    assert default_pooling(tmp_path) == wanted
 
 
 @pytest.mark.parametrize(
@@ -329,7 +330,7 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(
 def test_a_plan_says_which_poolings_bypass_the_modules(
     tmp_path, kind, poolings, modules
 ):
-    note = bypassed(TransformerConfig("m", ""), saved(tmp_path, kind), poolings)
+    note = bypass_note(TransformerConfig("m", ""), saved(tmp_path, kind), poolings)
     assert note == (modules and f"Poolings such as {modules}; use `m.native`")
 
 
@@ -340,11 +341,11 @@ def test_a_plan_names_whatever_is_bypassed(dense, tmp_path):
     )
     change(WHOLE, truncate_dim=3, prompts=PROMPTS, default_prompt_name="query")(folder)
     around = "Pooling, Dense, the prompt 'the dog: ', the first 3 dimensions"
-    assert f"modules of m ({around}); use `m.native`" in bypassed(
+    assert f"modules of m ({around}); use `m.native`" in bypass_note(
         config, folder, ["mean"]
     )
     modules(FIRST, {"path": "", "type": "custom_st.Transformer"})(folder)
-    assert "(not all of which are read here)" in bypassed(config, folder, ["mean"])
+    assert "(not all of which are read here)" in bypass_note(config, folder, ["mean"])
 
 
 def test_the_own_pooling_of_a_table_is_that_of_its_modules(tmp_path):
@@ -360,11 +361,11 @@ def test_the_own_pooling_of_a_table_is_that_of_its_modules(tmp_path):
         write_json(
             folder / "2_Dense/config.json", {"in_features": 3, "out_features": 2}
         )
-        assert own_pooling(folder) == wanted
-    note = bypassed(SubwordConfig("m"), folder, ["mean"])
+        assert default_pooling(folder) == wanted
+    note = bypass_note(SubwordConfig("m"), folder, ["mean"])
     assert note.startswith("Poolings such as `mean` bypass the modules of m (Dense)")
     write_json(folder / "modules.json", [table, unit])
-    assert bypassed(SubwordConfig("m"), folder, ["mean"]) == ""
+    assert bypass_note(SubwordConfig("m"), folder, ["mean"]) == ""
 
 
 @pytest.mark.parametrize("pickled", [False, True])

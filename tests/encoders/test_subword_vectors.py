@@ -25,7 +25,7 @@ from subword_tables import (
 from tolerances import relative_gap
 
 from harness.core.errors import DataError
-from harness.encoders.modules import own_pooling
+from harness.encoders.modules import default_pooling
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.resolve import config_for
 
@@ -105,7 +105,7 @@ def test_a_text_that_the_tokenizer_cannot_split_is_refused(tmp_path):
 def test_a_folder_is_known_by_its_table(tmp_path, name):
     folder = variant(tmp_path / "m", name)
     assert isinstance(config_for("m", str(folder), folder), SubwordConfig)
-    assert own_pooling(folder) == "mean"
+    assert default_pooling(folder) == "mean"
 
 
 def test_everything_that_changes_a_vector_changes_the_key(tmp_path):

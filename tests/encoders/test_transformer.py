@@ -19,13 +19,13 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from baselines.minilm import MINILM
 from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
-from harness.encoders.checkpoint import (
+from harness.encoders.fingerprint import (
     GOLDEN_SENTENCE,
     Fingerprint,
     config_digest,
     rules_digest,
 )
-from harness.encoders.modules import edit_json
+from harness.encoders.module_writer import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
@@ -454,9 +454,9 @@ BROKEN = [
     ),
     (remove("model.safetensors"), "no weights; wanted model.safetensors"),
     (cut_weights, "wanted safetensors"),
-    (without_a_shard, "beside it; fetch the whole checkpoint"),
+    (without_a_shard, "in the same folder; fetch the whole checkpoint"),
     *(
-        (with_index(x), "beside it")
+        (with_index(x), "in the same folder")
         for x in ("../model.safetensors", "/etc/passwd", "weights.bin")
     ),
     (remove("config.json"), "wanted a config.json in it"),

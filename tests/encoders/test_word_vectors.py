@@ -16,18 +16,14 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.encoders import word_tokenizer
 from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.vector_files import read_vectors, write_vectors
 from harness.encoders.word_tokenizer import (
     ENGLISH_WORDS,
     PLAIN_TOKENISER,
     SENTENCE_TRANSFORMERS,
     Tokeniser,
 )
-from harness.encoders.word_vectors import (
-    StaticConfig,
-    first_rows,
-    read_vectors,
-    write_vectors,
-)
+from harness.encoders.word_vectors import StaticConfig, first_rows
 
 WORDS = ("the", "The", "cat", "n't", "do", ". . .", "café", "the")
 VECTORS = np.random.default_rng(1).normal(size=(len(WORDS), 3)).astype(np.float32)
@@ -199,13 +195,13 @@ DAMAGED = [
     (
         "v.txt",
         b"2 2\na  1 2\nb  1 2\n",
-        r"v.txt:2: .* found the word 'a '; put one blank behind",
+        r"v.txt:2: .* found the word 'a '; put one blank after",
     ),
     ("v.txt", b" a 1 2\n b 1 2\n", r"v.txt:1: wanted"),
     (
         "v.txt",
         b"a 1 2\n b 1 2\n",
-        r"v.txt:2: .* found the word ' b'; put one blank behind",
+        r"v.txt:2: .* found the word ' b'; put one blank after",
     ),
     ("v.txt", b"a 1 2\n 1 2\n", r"v.txt:2: .* found the word ''"),
     ("v.txt", b"2 2\na\t 1 2\nb\t 1 2\n", r"v.txt:2: .* found the word 'a\\t'"),
@@ -429,10 +425,10 @@ def test_another_list_of_stop_words_is_another_encoder(tmp_path, monkeypatch):
     ]
     before = [config.identify(tmp_path / "v.safetensors").key for config in configs]
     assert (
-        hashlib.sha256(word_tokenizer._ENGLISH).hexdigest()
+        hashlib.sha256(word_tokenizer.ENGLISH_LIST).hexdigest()
         == word_tokenizer.ENGLISH_SHA256
     )
-    monkeypatch.setattr(word_tokenizer, "_ENGLISH", b"the\na\n")
+    monkeypatch.setattr(word_tokenizer, "ENGLISH_LIST", b"the\na\n")
     after = [config.identify(tmp_path / "v.safetensors").key for config in configs]
     assert [one == other for one, other in zip(before, after, strict=True)] == [
         False,

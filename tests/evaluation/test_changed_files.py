@@ -25,17 +25,20 @@ from harness.core import digests, provenance
 from harness.core.errors import DataError
 from harness.core.provenance import code_of, with_code
 from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.counted_vectors import CountedConfig
 from harness.encoders.function import FunctionConfig
-from harness.encoders.modules import (
-    LINEAR,
+from harness.encoders.module_writer import (
+    LinearLayer,
     append_dense,
     append_mode,
     append_transformer,
 )
+from harness.encoders.modules import LINEAR
 from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.encoders.word_vectors import CountedConfig, StaticConfig, write_vectors
+from harness.encoders.vector_files import write_vectors
+from harness.encoders.word_vectors import StaticConfig
 from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
@@ -209,7 +212,7 @@ def modules_folder(folder, number):
     append_transformer(folder, None)
     append_mode(folder, 32, "mean")
     weight = np.random.default_rng(number).normal(size=(4, 32))
-    append_dense(folder, weight, np.zeros(4), LINEAR)
+    append_dense(folder, LinearLayer(weight, np.zeros(4)), LINEAR)
 
 
 def pickled_folder(folder, number):

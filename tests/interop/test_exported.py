@@ -21,12 +21,13 @@ from harness.cli import main
 from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.core.types import Method
-from harness.encoders.modules import edit_json
+from harness.encoders.module_writer import edit_json
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
+from harness.encoders.vector_files import write_vectors
 from harness.encoders.word_tokenizer import Tokeniser
-from harness.encoders.word_vectors import StaticConfig, write_vectors
+from harness.encoders.word_vectors import StaticConfig
 from harness.evaluation.cell import FittedTransforms, fit, fit_cell
 from harness.evaluation.evaluate import Embedder
 from harness.evaluation.fit_vectors import FitCorpusVectors

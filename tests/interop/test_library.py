@@ -244,7 +244,7 @@ def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(
     function, places
 ):
     with pytest.raises(
-        ScoreError, match="wanted one vector of a text whatever stands beside it"
+        ScoreError, match="wanted one vector of a text whatever the texts next to it"
     ):
         harness.evaluate(function, "mini-sts", places=places)
 

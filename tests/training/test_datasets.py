@@ -106,7 +106,7 @@ HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
     [
         (read_triplets, "", ":1: wanted the header sent0,sent1,hard_neg"),
         (read_triplets, "a,b,c\n", "found 'a,b,c'"),
-        (read_triplets, "sent0,sent1,hard_neg\n", "wanted rows behind the header"),
+        (read_triplets, "sent0,sent1,hard_neg\n", "wanted rows after the header"),
         (read_triplets, "sent0,sent1,hard_neg\na,b,c\nd,e\n", ":3: wanted 3 sentences"),
         (read_triplets, "sent0,sent1\na,\n", ":2: wanted 2 sentences"),
         (read_triplets, 'sent0,sent1\n"a"b,c\n', ":2: wanted CSV, found"),

@@ -16,12 +16,10 @@ from harness.core.digests import read_sha256
 from harness.core.errors import ScoreError, UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.training import encoder as training_encoder
-from harness.training.encoder import (
+from harness.training.encoder import PACKED_ARCHITECTURES, Setup, open_encoder
+from harness.training.gradients import (
     LOSS_SCALES,
-    PACKED_ARCHITECTURES,
-    Setup,
     backward_in_chunks,
-    open_encoder,
     token_chunks,
     with_loss_scaling,
 )

@@ -18,18 +18,16 @@ from harness.core.types import Progress
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.training.contrastive import (
-    MASKED_SHARE,
     Augmentation,
     Contrastive,
     ContrastiveTraining,
     info_nce,
-    mask,
     nt_xent,
-    open_mlm_head,
 )
 from harness.training.datasets import Labelled
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, TrainingInfo, seeded, train, write_checkpoint
+from harness.training.masked_words import MASKED_SHARE, mask, open_mlm_head
 from harness.training.siamese import ScoredPairs, Siamese, SiameseTraining, softmax_nli
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, NATIVE, POOLER
 
@@ -309,19 +307,21 @@ def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_hea
     task = training(Contrastive, PAIRS[:1], masked_words=0.1)
     texts = [SENTENCES[row] for row in task.batches(0)]
     rows = sorted(2 * task.encoder.tokenizer(texts), key=len)  # both views
-    ids, rng = np.concatenate(rows)[None], np.random.default_rng((task.seed, 3, 0, 0))
+    ids, rng = np.concatenate(rows), np.random.default_rng((task.seed, 3, 0, 0))
     head = task.masked
     changed, places = mask(
-        ids, MASKED_SHARE, head.vocabulary, head.special, head.mask_id, rng
+        ids, MASKED_SHARE, head.vocabulary, head.special_ids, head.mask_id, rng
     )
     assert len(places) == round(0.15 * (ids.size - 2 * len(rows)))
     model, losses = transformers.BertForMaskedLM.from_pretrained(folder).eval(), []
     for start, end in pairwise(np.cumsum([0, *map(len, rows)])):
         logits = (
-            model(torch.from_numpy(changed[:, start:end])).logits[0].log_softmax(dim=1)
+            model(torch.from_numpy(changed[None, start:end]))
+            .logits[0]
+            .log_softmax(dim=1)
         )
         inside = [place for place in places if start <= place < end]
-        losses += [-logits[place - start, ids[0, place]].item() for place in inside]
+        losses += [-logits[place - start, ids[place]].item() for place in inside]
     assert len(losses) == len(places)
     assert task.backward(0) - without == pytest.approx(0.1 * np.mean(losses), rel=1e-4)
 

@@ -1,34 +1,44 @@
-"""The modules of a sentence-transformers folder in PyTorch: tokens pooled, then vectors mapped."""
+"""The modules of a sentence-transformers folder in PyTorch.
+
+Two steps, each made of what `encoders/modules.py` reads: `under_modules` gives an
+encoder whose forward pass pools tokens as the modules say, and `vector_maps` gives the
+maps of vectors that come after the pooling.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.core.arrays import Float32
+from harness.core.arrays import Bool, Float, Float32
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import read_settings, read_tensors
+from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
 from harness.encoders.kernels.choose import PLAIN, Kernel
-from harness.encoders.kernels.padded import Batch, PaddedKernel, to_numpy
+from harness.encoders.kernels.padded import PaddedKernel, TokenIds, to_numpy
 from harness.encoders.modules import (
     DENSE,
     LAYER_NORM,
+    NORMALIZE,
     TANH,
     WEIGHTED_LAYERS,
     Module,
     Modules,
 )
 from harness.encoders.transformer import TransformerEncoder
+from harness.encoders.weights import read_tensors
 
-Map = Callable[[torch.Tensor], torch.Tensor]
+DEFAULT_LAYER_START = 4  # of sentence-transformers' WeightedLayerPooling
+LEAST_TOTAL = 1e-9  # what sums are divided by at least, as in sentence-transformers
+
+
+# The pooling of tokens
 
 
 def under_modules(
@@ -36,8 +46,19 @@ def under_modules(
 ) -> TransformerEncoder:
     """An encoder whose only layer is its tokens pooled as the modules say.
 
-    What the pooled states of its own pass give is taken from these, since that pass is
-    the quicker.
+    A mean or a first token is taken from the encoder's own pass, which is the fastest;
+    other poolings need the states of all tokens, which only the plain pass gives.
+
+    Args:
+        encoder: The transformer of the modules.
+        modules: The modules of its folder.
+        prompt: The text that is put before each sentence; its tokens are left out of
+            the pooling where the modules say so.
+        cache: The cache folder.
+
+    Raises:
+        DataError: The transformer has a decoder, whose states sentence-transformers
+            pools.
     """
     config = encoder.plain.model.config
     if config.is_encoder_decoder and not config.model_type.endswith("t5"):
@@ -46,143 +67,253 @@ def under_modules(
             "sentence-transformers pools the decoder's states; take another pooling than native"
         )
     tokenizer = encoder.tokenizer
-    if modules.first.settings.get("do_lower_case"):
+    if modules.lower_cases:
         tokenizer = tokenizer.lower_cased()
-    weights = _layer_weights(modules, cache)
-    skips_prompt = prompt and not modules.pooling.get("include_prompt", True)
-    skipped = tokenizer.prompt_length(prompt) if skips_prompt else 0
-    first = modules.modes == ("cls",) and weights is None and encoder.plain.summary == 0
-    if not skipped and (modules.modes == ("mean",) or first):
-        kernel, choice = pooled_states(encoder.kernel, weights, first), encoder.choice
+    layer_weights = _layer_weights(modules, cache)
+    includes_prompt = modules.pooling_settings.get("include_prompt", True)
+    skipped = 0
+    if prompt and not includes_prompt:
+        skipped = tokenizer.prompt_length(prompt)
+
+    takes_first_token = (
+        modules.modes == ("cls",)
+        and layer_weights is None
+        and encoder.plain.summary == 0
+    )
+    takes_mean = modules.modes == ("mean",)
+    kernel: Kernel
+    if skipped == 0 and (takes_mean or takes_first_token):
+        kernel = PooledStates(encoder.kernel, layer_weights, takes_first_token)
+        choice = encoder.choice
     else:
-        kernel = pooled_tokens(encoder.plain, modules.modes, skipped, weights)
+        kernel = PooledTokens(encoder.plain, modules.modes, skipped, layer_weights)
         choice = replace(PLAIN, tokens=encoder.hardware.batch_tokens or PLAIN.tokens)
-    shape = kernel(tokenizer(["one sentence"]))
     return replace(
-        encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice
+        encoder,
+        tokenizer=tokenizer,
+        kernel=kernel,
+        sample=kernel(tokenizer(["one sentence"])),
+        choice=choice,
     )
 
 
-def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
-    """The share of each hidden state in the tokens; None takes the last."""
-    module = next(
-        (module for module in modules.chain if module.kind == WEIGHTED_LAYERS), None
-    )
+def _layer_weights(modules: Modules, cache: Path) -> Float32[Tensor, " L"] | None:
+    """The weight of each hidden state in the sum of layers; None takes the last layer."""
+    module = modules.find(WEIGHTED_LAYERS)
     if module is None:
         return None
-    config = modules.first.folder / "config.json"
+    config = modules.reader.folder / CONFIG_FILE
     if not read_settings(config).get("output_hidden_states"):
         raise DataError(
             f"{config}: wanted output_hidden_states = true, without which sentence-transformers "
             f"passes over the {WEIGHTED_LAYERS} of modules.json"
         )
     weights = read_tensors(module.folder, cache)["layer_weights"].float()
-    start = int(module.settings.get("layer_start", 4))
+    start = int(module.settings.get("layer_start", DEFAULT_LAYER_START))
     return torch.cat([torch.zeros(start), weights / weights.sum()])
 
 
-def pooled_states(states: Kernel, layers: torch.Tensor | None, first: bool) -> Kernel:
-    """A pass of which the first token, the last layer or a weighted sum of layers is kept."""
+@dataclass(frozen=True, eq=False)
+class PooledStates:
+    """A forward pass that keeps the first token, the last layer or a weighted sum of layers.
 
-    def encode(batch: Batch) -> Encoding:
-        encoding = states(batch)
-        if first:
-            return _only(np.asarray(encoding.cls))
-        if layers is None:
-            return _only(encoding.mean[:, -1])
-        return _only(np.einsum("nld,l->nd", encoding.mean, layers.numpy()))
-
-    return encode
-
-
-def pooled_tokens(
-    plain: PaddedKernel, modes: Sequence[str], skipped: int, layers: torch.Tensor | None
-) -> Kernel:
-    """The plain pass, its tokens pooled in several ways side by side."""
-
-    def encode(batch: Batch) -> Encoding:
-        with torch.inference_mode():
-            states, mask, _ = plain.states(batch)
-            tokens = states[-1].float()
-            if layers is not None:
-                shares = zip(layers.tolist(), states, strict=True)
-                tokens = sum(
-                    (w * s.float() for w, s in shares if w), torch.zeros_like(tokens)
-                )
-            mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= skipped)
-            parts = [pool_tokens(mode, tokens, mask) for mode in modes]
-            return _only(to_numpy(torch.cat(parts, dim=1)))
-
-    return encode
-
-
-def pool_tokens(mode: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The vectors (B, D) of tokens (B, T, D) under one mode; `mask` (B, T) marks those that count.
-
-    As in sentence-transformers, no token at all gives the zero vector of a mean.
+    Attributes:
+        kernel: The pass, which gives token means of all layers and the first token.
+        layer_weights: The weight of each layer; None takes the last.
+        takes_first_token: Whether the first token is kept.
     """
-    places = torch.arange(mask.shape[1], device=mask.device)
-    rows, real = torch.arange(len(mask), device=mask.device), mask[:, :, None]
+
+    kernel: Kernel
+    layer_weights: Float32[Tensor, " L"] | None
+    takes_first_token: bool
+
+    def __call__(self, batch: TokenIds) -> Encoding:
+        encoding = self.kernel(batch)
+        if self.takes_first_token:
+            return _one_layer(np.asarray(encoding.cls))
+        if self.layer_weights is None:
+            return _one_layer(encoding.mean[:, -1])
+        weights = self.layer_weights.numpy()
+        return _one_layer(np.einsum("nld,l->nd", encoding.mean, weights))
+
+
+@dataclass(frozen=True, eq=False)
+class PooledTokens:
+    """The plain forward pass, its tokens pooled in several ways, whose vectors are concatenated.
+
+    Attributes:
+        plain: The plain pass of the model.
+        modes: The ways of pooling, keys of POOLING_MODES.
+        skipped: How many tokens at the beginning of a sentence are left out.
+        layer_weights: The weight of each layer; None takes the last.
+    """
+
+    plain: PaddedKernel
+    modes: Sequence[str]
+    skipped: int
+    layer_weights: Float32[Tensor, " L"] | None
+
+    def __call__(self, batch: TokenIds) -> Encoding:
+        with torch.inference_mode():
+            states, mask, _ = self.plain.states(batch)
+            tokens = states[-1].float()
+            if self.layer_weights is not None:
+                tokens = _weighted_sum(states, self.layer_weights)
+            positions = torch.arange(mask.shape[1], device=mask.device)
+            mask = mask & (positions >= self.skipped)
+            vectors = [pool_tokens(mode, tokens, mask) for mode in self.modes]
+            return _one_layer(to_numpy(torch.cat(vectors, dim=1)))
+
+
+def _weighted_sum(
+    states: Sequence[Float[Tensor, "B T D"]], weights: Float32[Tensor, " L"]
+) -> Float32[Tensor, "B T D"]:
+    """The sum of L layers' states, each times its weight."""
+    total = torch.zeros_like(states[-1], dtype=torch.float32)
+    for weight, layer_states in zip(weights.tolist(), states, strict=True):
+        if weight:
+            total = total + weight * layer_states.float()
+    return total
+
+
+def pool_tokens(
+    mode: str, tokens: Float32[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
+) -> Float32[Tensor, "B D"]:
+    """The vector of each sentence under a way of pooling, as in sentence-transformers.
+
+    `mask` marks the tokens that count. A sentence without any has the zero vector as its
+    mean.
+    """
+    rows = torch.arange(len(mask), device=mask.device)
+    positions = torch.arange(mask.shape[1], device=mask.device)
     if mode == "cls":
-        return tokens[rows, mask.int().argmax(dim=1)]
+        first = mask.int().argmax(dim=1)
+        return tokens[rows, first]
     if mode == "lasttoken":
-        last = (places * mask).argmax(dim=1)
+        last = (positions * mask).argmax(dim=1)
         return tokens[rows, last] * mask[rows, last][:, None]
     if mode == "max":
-        return tokens.masked_fill(~real, -torch.inf).amax(dim=1)
-    shares = mask.float() * (places + 1) if mode == "weightedmean" else mask.float()
-    total = shares.sum(dim=1, keepdim=True).clamp(min=1e-9)
-    sums = (tokens * shares[:, :, None]).sum(dim=1)
-    return sums / (total.sqrt() if mode == "mean_sqrt_len_tokens" else total)
+        return tokens.masked_fill(~mask[:, :, None], -torch.inf).amax(dim=1)
+    weights = mask.float()
+    if mode == "weightedmean":
+        weights = weights * (positions + 1)
+    total = weights.sum(dim=1, keepdim=True).clamp(min=LEAST_TOTAL)
+    sums = (tokens * weights[:, :, None]).sum(dim=1)
+    if mode == "mean_sqrt_len_tokens":
+        return sums / total.sqrt()
+    return sums / total
 
 
-def _only(vectors: Float32[np.ndarray, "N D"]) -> Encoding:
-    """The encoding whose only layer these are."""
-    return Encoding((0,), 0, vectors[:, None])
+def _one_layer(vectors: Float32[np.ndarray, "N D"]) -> Encoding:
+    """The encoding whose only layer are these vectors."""
+    return Encoding(layers=(0,), depth=0, mean=vectors[:, None])
 
 
-def head_of(modules: Modules, cache: Path) -> Callable[[Any], Any]:
-    """The maps of vectors (N, D) to (N, K) behind the pooling, one after the other, on the CPU."""
-    maps = [make(m, cache) for m in modules.chain if (make := MAPS.get(m.kind))]
+# The maps of vectors after the pooling
 
-    def head(vectors: Float32[np.ndarray, "N D"]) -> Float32[np.ndarray, "N K"]:
+
+Map = Callable[[Tensor], Tensor]  # of vectors (N, D) to vectors (N, K)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorMaps:
+    """Maps of vectors, one after the other, on the CPU.
+
+    Attributes:
+        maps: The maps in their order.
+        dimensions: How many of the first coordinates are kept; None keeps all.
+    """
+
+    maps: Sequence[Map]
+    dimensions: int | None
+
+    def __call__(
+        self, vectors: Float32[np.ndarray, "N D"]
+    ) -> Float32[np.ndarray, "N K"]:
         with torch.inference_mode():
             x = torch.tensor(vectors)  # a copy: an encoding's arrays are read-only
-            for step in maps:
-                x = step(x)
-            return np.asarray(x[:, : modules.dimensions].numpy())
-
-    return head
+            for vector_map in self.maps:
+                x = vector_map(x)
+            return np.asarray(x[:, : self.dimensions].numpy())
 
 
-def _normalize(module: Module, cache: Path) -> Map:  # noqa: ARG001 - it has no weights
-    return lambda x: functional.normalize(x, dim=1)
+def vector_maps(modules: Modules, cache: Path) -> VectorMaps:
+    """The maps of the modules after the pooling; a dropout changes nothing outside training."""
+    maps: list[Map] = []
+    for module in modules.chain:
+        if module.kind == NORMALIZE:
+            maps.append(_normalize)
+        elif module.kind == LAYER_NORM:
+            maps.append(LayerNorm.read(module, cache))
+        elif module.kind == DENSE:
+            maps.append(Dense.read(module, cache))
+    return VectorMaps(maps, modules.dimensions)
 
 
-def _layer_norm(module: Module, cache: Path) -> Map:
-    norm = read_tensors(module.folder, cache)
-    weight, bias = norm["norm.weight"].float(), norm["norm.bias"].float()
-    return lambda x: functional.layer_norm(x, weight.shape, weight, bias)
+def _normalize(x: Float32[Tensor, "N D"]) -> Float32[Tensor, "N D"]:
+    """The vectors, divided by their length."""
+    return functional.normalize(x, dim=1)
 
 
-def _dense(module: Module, cache: Path) -> Map:
-    """A linear layer, its activation (Tanh where none is named), and what is added to it."""
-    tensors = read_tensors(module.folder, cache)
-    weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
-    bias = None if bias is None else bias.float()
-    name = module.settings.get("activation_function", TANH)  # one of ACTIVATIONS
-    activation = getattr(nn, name.rpartition(".")[2])()
-    residual = tensors.get("residual.weight")
+@dataclass(frozen=True, eq=False)
+class LayerNorm:
+    """A layer normalisation with its trained scale and shift."""
 
-    def dense(x: torch.Tensor) -> torch.Tensor:
-        mapped = activation(functional.linear(x, weight, bias))
-        if not module.settings.get("use_residual"):
-            return mapped
-        return mapped + (
-            x if residual is None else functional.linear(x, residual.float())
+    weight: Float32[Tensor, " D"]
+    bias: Float32[Tensor, " D"]
+
+    @classmethod
+    def read(cls, module: Module, cache: Path) -> LayerNorm:
+        """The layer of a module's files."""
+        tensors = read_tensors(module.folder, cache)
+        return cls(tensors["norm.weight"].float(), tensors["norm.bias"].float())
+
+    def __call__(self, x: Float32[Tensor, "N D"]) -> Float32[Tensor, "N D"]:
+        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A linear layer and its activation, to which the input may be added.
+
+    Attributes:
+        weight: The weight of the layer.
+        bias: Its bias; None for a layer without one.
+        activation: What is applied to its output.
+        adds_input: Whether the input is added to the result.
+        input_weight: The linear map of the input before it is added; None adds it as it
+            is.
+    """
+
+    weight: Float32[Tensor, "K D"]
+    bias: Float32[Tensor, " K"] | None
+    activation: Map
+    adds_input: bool
+    input_weight: Float32[Tensor, "K D"] | None
+
+    @classmethod
+    def read(cls, module: Module, cache: Path) -> Dense:
+        """The layer of a module's files; tanh is the activation where they name none."""
+        tensors = read_tensors(module.folder, cache)
+        activation_path = module.settings.get("activation_function", TANH)
+        activation_class = getattr(nn, activation_path.rpartition(".")[2])
+        return cls(
+            weight=tensors["linear.weight"].float(),
+            bias=_float_or_none(tensors.get("linear.bias")),
+            activation=activation_class(),
+            adds_input=bool(module.settings.get("use_residual")),
+            input_weight=_float_or_none(tensors.get("residual.weight")),
         )
 
-    return dense
+    def __call__(self, x: Float32[Tensor, "N D"]) -> Float32[Tensor, "N K"]:
+        mapped = self.activation(functional.linear(x, self.weight, self.bias))
+        if not self.adds_input:
+            return mapped
+        if self.input_weight is None:
+            return mapped + x
+        return mapped + functional.linear(x, self.input_weight)
 
 
-MAPS = {DENSE: _dense, LAYER_NORM: _layer_norm, "Normalize": _normalize}
+def _float_or_none(tensor: Tensor | None) -> Float32[Tensor, "..."] | None:
+    """A tensor in float32."""
+    return None if tensor is None else tensor.float()

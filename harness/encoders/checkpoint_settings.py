@@ -1,0 +1,241 @@
+"""The settings of a checkpoint folder: its JSON files, and the maximum length that they state.
+
+A folder may hold settings that transformers or sentence-transformers would apply and
+the harness does not: adapters, quantised weights, arguments of loading. `NOT_APPLIED`
+lists them. Whenever the weights of a folder are read, `require_nothing_unapplied`
+refuses a folder that holds one of them, because its vectors elsewhere would be others.
+Importing this module does not import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.digests import NO_FILE, read_bytes, require_unchanged
+from harness.core.errors import DataError, UsageError
+from harness.core.json_text import parse_json
+
+CONFIG_FILE = "config.json"
+
+# The first bytes of the text that git-lfs leaves in the place of a file.
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+# sentence-transformers keeps the settings of a transformer in
+# `sentence_KIND_config.json`, and looks for the kinds in this order.
+SENTENCE_KINDS = (
+    "bert",
+    "roberta",
+    "distilbert",
+    "camembert",
+    "albert",
+    "xlm-roberta",
+    "xlnet",
+)
+
+# The model types whose positions start after the padding id: two of RoBERTa's 514
+# positions are never used.
+OFFSET_POSITIONS = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "longformer",
+        "luke",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
+UNLIMITED_LENGTH = 1_000_000  # tokens; Hugging Face writes 1e30 for "no limit"
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; an empty one if there is no such file."""
+    if not path.is_file():
+        require_unchanged(path, NO_FILE)
+        return {}
+    require_no_pointer(path)
+    try:
+        content = parse_json(read_bytes(path), finite=False)
+    except ValueError as error:
+        raise DataError(
+            f"{path}: wanted JSON, found {error}; fetch the file again"
+        ) from error
+    if not isinstance(content, dict):
+        raise DataError(
+            f"{path}: wanted a JSON object, found a {type(content).__name__}"
+        )
+    return content
+
+
+def require_no_pointer(path: Path) -> None:
+    """Refuse the text that git-lfs leaves in the place of a file that was not downloaded."""
+    with path.open("rb") as file:
+        beginning = file.read(len(LFS_POINTER))
+    if beginning == LFS_POINTER:
+        raise DataError(
+            f"{path}: wanted the file itself, found a git-lfs pointer to it; get it with "
+            "`git lfs pull`, or fetch the model again"
+        )
+
+
+# The maximum length
+
+
+def sentence_settings_file(folder: Path) -> Path:
+    """The file in which sentence-transformers keeps a transformer's settings.
+
+    `sentence_bert_config.json` where the folder has none.
+    """
+    paths = [folder / f"sentence_{kind}_config.json" for kind in SENTENCE_KINDS]
+    existing_paths = [path for path in paths if path.is_file()]
+    path = existing_paths[0] if existing_paths else paths[0]
+    require_unchanged(folder / "sentence settings", path.name)
+    return path
+
+
+def maximum_length(name: str, folder: Path, wanted: int | None = None) -> int:
+    """The length that texts are cut to, in tokens, special tokens included.
+
+    Args:
+        name: The name of the encoder, for messages.
+        folder: The checkpoint folder.
+        wanted: The length that the user asks for; None takes the one that the
+            checkpoint states.
+
+    Raises:
+        UsageError: More tokens are wanted than the checkpoint has positions for, or
+            none are and the checkpoint states no length.
+    """
+    limit = _position_limit(read_settings(folder / CONFIG_FILE))
+    if wanted is not None:
+        if limit is not None and wanted > limit:
+            raise UsageError(
+                f"{name}: wanted {wanted} tokens, the checkpoint takes {limit} at most"
+            )
+        return wanted
+    sentence_settings = read_settings(sentence_settings_file(folder))
+    tokenizer_settings = read_settings(folder / "tokenizer_config.json")
+    for length in (
+        sentence_settings.get("max_seq_length"),
+        tokenizer_settings.get("model_max_length"),
+        limit,
+    ):
+        if isinstance(length, int) and 0 < length < UNLIMITED_LENGTH:
+            return length if limit is None else min(length, limit)
+    raise UsageError(
+        f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
+    )
+
+
+def _position_limit(config: Mapping[str, Any]) -> int | None:
+    """How many tokens a model has positions for; None where its settings do not say."""
+    positions = config.get("max_position_embeddings", config.get("n_positions"))
+    if not isinstance(positions, int) or positions < 1:
+        return None
+    if config.get("model_type") not in OFFSET_POSITIONS:
+        return positions
+    padding_id = config.get("pad_token_id")
+    first_position = 2 if padding_id is None else int(padding_id) + 1
+    return positions - first_position
+
+
+# What other programs apply and the harness does not
+
+
+@dataclass(frozen=True)
+class NotApplied:
+    """A file that other programs apply and the harness does not, or a setting in such a file.
+
+    Attributes:
+        file: The file's name, which may be a pattern with `*`.
+        setting: The name of the setting, at any depth of the file, which is refused if
+            it has a value; empty refuses the file itself.
+        remedy: What the user can do, for the message.
+    """
+
+    file: str
+    setting: str
+    remedy: str
+
+
+LOADING_ARGUMENTS = (
+    "model_args",
+    "model_kwargs",
+    "tokenizer_args",
+    "processor_kwargs",
+    "config_args",
+    "config_kwargs",
+    "tokenizer_name_or_path",
+)
+QUANTISATION = "quantization_config"
+
+NOT_APPLIED = (
+    NotApplied(
+        file="adapter_config.json",
+        setting="",
+        remedy="adapters are not applied; merge it into its base with merge_and_unload of peft and "
+        "save that model, or remove the adapter to read the base alone",
+    ),
+    NotApplied(
+        file="shard-*-model-*-of-*.safetensors",
+        setting="",
+        remedy="a distributed checkpoint is not read; save the model with save_pretrained",
+    ),
+    NotApplied(
+        file=CONFIG_FILE,
+        setting=QUANTISATION,
+        remedy="quantised weights are not read; take the model in float32, bfloat16 or float16",
+    ),
+    NotApplied(
+        file=CONFIG_FILE,
+        setting="transformers_weights",
+        remedy="weights are read from model.safetensors or its shards; rename the file, and "
+        "remove the setting",
+    ),
+    NotApplied(
+        file=CONFIG_FILE,
+        setting="configuration_files",
+        remedy="settings are read from config.json alone; put them there, and remove the setting",
+    ),
+    *(
+        NotApplied(
+            file="sentence_*_config.json",
+            setting=argument,
+            remedy="the transformer is opened without further arguments; merge them into its own "
+            "files",
+        )
+        for argument in LOADING_ARGUMENTS
+    ),
+)
+
+
+def require_nothing_unapplied(folder: Path) -> None:
+    """Refuse a folder with files or settings that other programs apply and the harness does not."""
+    for entry in NOT_APPLIED:
+        for file in sorted(folder.glob(entry.file)):
+            if not entry.setting:
+                raise DataError(f"{file}: {entry.remedy}")
+            for value in _values_of(entry.setting, read_settings(file)):
+                # Transformers quantises with an empty quantization_config, too.
+                if value not in ({}, []) or entry.setting == QUANTISATION:
+                    raise DataError(
+                        f"{file}: {entry.setting} = {value!r:.80}; {entry.remedy}"
+                    )
+
+
+def _values_of(setting: str, settings: Any) -> Iterator[Any]:
+    """The values of a setting that are not null, at every depth of nested settings."""
+    if not isinstance(settings, Mapping):
+        return
+    for name, value in settings.items():
+        if name == setting and value is not None:
+            yield value
+        yield from _values_of(setting, value)

@@ -1,0 +1,400 @@
+"""A checkpoint folder opened with transformers: its tokenizer and its plain forward pass.
+
+The weights come in as tensors whose digest is known, so nothing is looked up by name:
+no adapter, no other weights file, no remote code. Everything is opened in float32 and
+evaluation mode. What would give wrong vectors without an error is refused here, once:
+weights that are missing or left over, a tokenizer of another model, states that are not
+one vector a token.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from tokenizers import normalizers
+from torch import Tensor
+from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from harness.core.arrays import Float32
+from harness.core.errors import DataError, UsageError
+from harness.core.interfaces import Encoding
+from harness.encoders.architectures import (
+    FULL_ATTENTION,
+    REFUSED_ARCHITECTURES,
+    WITHOUT_PADDING,
+)
+from harness.encoders.checkpoint import require_no_sampling, settings_and_tokenizer
+from harness.encoders.fingerprint import GOLDEN_SENTENCE
+from harness.encoders.kernels.padded import PaddedKernel
+
+# What transformers raises, by experiment, for folders that it cannot make sense of.
+LOADING_ERRORS = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ImportError,
+    RuntimeError,
+    StrictDataclassError,
+)
+
+# Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
+# that every model makes anew. Any other is a part of the encoder that its configuration
+# has no place for.
+UNUSED_TENSORS = re.compile(
+    r"(^|\.)(position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias)$"
+    r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
+    r"|^(discriminator_predictions|generator_predictions|generator_lm_head|pred_layer|sop_classifier)\b"
+    r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
+)
+
+# Words of several scripts, so that every tokenizer with a vocabulary tells two of them
+# apart.
+PROBE_WORDS = (
+    "man",
+    "guitar",
+    "the",
+    "Haus",
+    "maison",
+    "человек",
+    "東京",
+    "إنسان",
+    "1",
+    "?",
+)
+
+# Shares of the largest coordinate. Sums in another order differ by 1e-6 in deep models;
+# padding that a model sees moves a vector by 1e-4 and more.
+LARGEST_ROUNDING = 1e-6
+LEAST_EFFECT = 1e-4
+
+
+@dataclass(frozen=True)
+class CuttingTokenizer:
+    """Texts to token ids, cut to a maximum length that leaves room for the special tokens.
+
+    Attributes:
+        name: The name of the encoder, for messages.
+        tokenizer: The tokenizer of transformers.
+        max_length: The maximum length in tokens, special tokens included.
+
+    Raises:
+        UsageError: The special tokens leave no room for another.
+    """
+
+    name: str
+    tokenizer: Any
+    max_length: int
+
+    def __post_init__(self) -> None:
+        # A fast tokenizer that has no room for a word leaves the text uncut and gives
+        # no error.
+        special = self.tokenizer.num_special_tokens_to_add()
+        if self.max_length <= special:
+            raise UsageError(
+                f"{self.name}: wanted room for a word, found {self.max_length} tokens of which "
+                f"{special} are special; take a longer maximum length"
+            )
+
+    def lower_cased(self) -> CuttingTokenizer:
+        """This tokenizer on texts in lower case."""
+        tokenizer = deepcopy(self.tokenizer)
+        steps: list[Any] = [normalizers.Lowercase()]
+        normalizer = tokenizer.backend_tokenizer.normalizer
+        if normalizer is not None:
+            steps.append(normalizer)
+        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
+        return replace(self, tokenizer=tokenizer)
+
+    def prompt_length(self, prompt: str) -> int:
+        """The number of tokens of a prompt, without a special one at its end."""
+        [ids] = self([prompt])
+        if ids[-1] in self.tokenizer.all_special_ids:
+            return len(ids) - 1
+        return len(ids)
+
+    def __call__(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, special tokens included."""
+        if not texts:
+            return []
+        encoded = self.tokenizer(
+            list(texts),
+            truncation=True,
+            max_length=self.max_length,
+            padding=False,
+            # Without the next two lists tokenising takes half the time.
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedCheckpoint:
+    """What a checkpoint folder gives.
+
+    Attributes:
+        tokenizer: Its tokenizer.
+        kernel: Its plain forward pass.
+        sample: The encoding of the golden sentence, for the shapes of its arrays.
+    """
+
+    tokenizer: CuttingTokenizer
+    kernel: PaddedKernel
+    sample: Encoding
+
+
+def open_checkpoint(
+    name: str, folder: Path, tensors: Mapping[str, Any], max_length: int
+) -> OpenedCheckpoint:
+    """The tokenizer and the forward pass of a folder.
+
+    Args:
+        name: The name of the encoder, for messages.
+        folder: The checkpoint folder.
+        tensors: Its weights by name.
+        max_length: The maximum length of a text, in tokens.
+
+    Raises:
+        DataError: Transformers does not open the folder, or would give wrong vectors.
+        UsageError: The maximum length leaves no room for a word.
+    """
+    with settings_and_tokenizer(folder) as copy, _one_line_errors(name, folder, copy):
+        model, missing = _load_model(name, folder, copy, tensors)
+        raw_tokenizer = AutoTokenizer.from_pretrained(
+            copy, local_files_only=True, trust_remote_code=False
+        )
+        if raw_tokenizer.is_fast:
+            tokenizer_file = folder / "tokenizer.json"
+            require_no_sampling(tokenizer_file, raw_tokenizer.backend_tokenizer)
+        takes_half = _is_encoder_half(model)
+        encoder = model.get_encoder() if takes_half else model
+        tokenizer = CuttingTokenizer(name, raw_tokenizer, max_length)
+        [golden_ids] = tokenizer([GOLDEN_SENTENCE])
+        kernel = PaddedKernel(
+            model=encoder,
+            padding_id=raw_tokenizer.pad_token_id or 0,
+            summary=None,
+            has_pooler=_has_pooler(name, model, encoder, missing),
+        )
+        _require_agreement(name, tokenizer, kernel, golden_ids)
+        if not takes_half:
+            summary = _summary_position(kernel, golden_ids, raw_tokenizer.cls_token_id)
+            kernel = replace(kernel, summary=summary)
+        sees_padding = model.config.model_type in WITHOUT_PADDING or _sees_padding(
+            kernel, golden_ids
+        )
+        kernel = replace(kernel, needs_equal_lengths=sees_padding)
+        return OpenedCheckpoint(tokenizer, kernel, sample=kernel([golden_ids]))
+
+
+@contextmanager
+def _one_line_errors(name: str, folder: Path, copy: Path) -> Iterator[None]:
+    """One line for each error of transformers, and none of its log messages.
+
+    `copy` is the folder that transformers reads: messages name the original instead.
+    """
+    verbosity = transformers_logging.get_verbosity()
+    shows_bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.CRITICAL)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    except LOADING_ERRORS as error:
+        lines = str(error).splitlines()
+        reason = lines[0] if lines else type(error).__name__
+        reason = reason.replace(str(copy), str(folder))
+        raise DataError(
+            f"{name}: wanted an encoder that transformers opens at {folder}, found: {reason}"
+        ) from error
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if shows_bars:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+# The model
+
+
+def _load_model(
+    name: str, folder: Path, copy: Path, tensors: Mapping[str, Any]
+) -> tuple[Any, Collection[str]]:
+    """The model without heads, and the names of the weights that the checkpoint lacks.
+
+    `copy` holds the settings of the folder. Raises ValueError for weights that do not
+    fit, which `_one_line_errors` reports.
+    """
+    config = AutoConfig.from_pretrained(
+        copy, local_files_only=True, trust_remote_code=False
+    )
+    refusal = REFUSED_ARCHITECTURES.get(config.model_type)
+    if refusal is not None:
+        raise DataError(
+            f"{name}: {folder} holds a {config.model_type} model: {refusal}"
+        )
+    if getattr(config, "attention_type", None) == "block_sparse":
+        # BigBird's: it draws blocks at random, and depends on the texts before.
+        config.attention_type = FULL_ATTENTION
+    config.use_cache = False  # for generating: a decoder would keep every key and value
+    model, loading = model_with_weights(MODEL_MAPPING[type(config)], config, tensors)
+    misfits = loading["mismatched_keys"] or loading["error_msgs"]
+    if misfits:
+        raise ValueError(f"weights do not fit: {misfits}")
+    unplaced = sorted(
+        name for name in loading["unexpected_keys"] if not UNUSED_TENSORS.search(name)
+    )
+    if unplaced:
+        raise ValueError(
+            f"{len(unplaced)} weights that its configuration has no place for, first {unplaced[0]}"
+        )
+    return model.eval(), loading["missing_keys"]
+
+
+def model_with_weights(
+    architecture: Any, config: Any, tensors: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """A model in float32 with these weights, and what was missing, left over or did not fit.
+
+    The second is the loading info of transformers: `missing_keys`, `unexpected_keys`,
+    `mismatched_keys` and `error_msgs`.
+    """
+    return architecture.from_pretrained(
+        None,
+        config=config,
+        state_dict=dict(tensors),
+        dtype=torch.float32,
+        local_files_only=True,
+        output_loading_info=True,
+    )
+
+
+def _is_encoder_half(model: Any) -> bool:
+    """Whether only the encoder of a model is run: it has a decoder, or its checkpoint none."""
+    if model.config.is_encoder_decoder:
+        return True
+    class_names = model.config.architectures or ()
+    return any(class_name.endswith("EncoderModel") for class_name in class_names)
+
+
+def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -> bool:
+    """Whether the checkpoint holds the pooler; refuses one that lacks any other encoder weight.
+
+    Every architecture with such a head over CLS calls it `pooler`. A decoder that is
+    not run may be absent, as from the encoder half of T5. `missing` names the weights of
+    the model that the checkpoint lacks.
+    """
+    encoder_weights = {id(weight) for weight in encoder.parameters()}
+    missing_in_encoder = set(missing)
+    for weight_name, weight in model.named_parameters(remove_duplicate=False):
+        if id(weight) not in encoder_weights:
+            missing_in_encoder.discard(weight_name)
+    refused = sorted(
+        weight_name
+        for weight_name in missing_in_encoder
+        if not weight_name.startswith("pooler.")
+    )
+    if refused:
+        raise DataError(
+            f"{name}: the checkpoint lacks {len(refused)} of its encoder's weights, first "
+            f"{refused[0]}; wanted all, for nothing newly initialised is scored: fetch it again"
+        )
+    return getattr(encoder, "pooler", None) is not None and not missing_in_encoder
+
+
+# What the model and the tokenizer do with the golden sentence
+
+
+def _require_agreement(
+    name: str,
+    tokenizer: CuttingTokenizer,
+    kernel: PaddedKernel,
+    golden_ids: Sequence[int],
+) -> None:
+    """Refuse a tokenizer and a model that do not give one vector for each token of a text."""
+    token_count = len(tokenizer.tokenizer)
+    vector_count = len(kernel.model.get_input_embeddings().weight)
+    if token_count > vector_count:
+        raise DataError(
+            f"{name}: the tokenizer has {token_count} tokens, the checkpoint vectors for "
+            f"{vector_count}; they do not belong together"
+        )
+    ids_by_word = [set(ids) for ids in tokenizer(PROBE_WORDS)]
+    if set.union(*ids_by_word) == set.intersection(*ids_by_word):
+        raise DataError(
+            f"{name}: the tokenizer makes each of {', '.join(PROBE_WORDS)} of the ids "
+            f"{sorted(ids_by_word[0])}; it has no vocabulary: fetch the whole checkpoint"
+        )
+    states, _, _ = kernel.states([golden_ids])
+    shapes = [tuple(state.shape) for state in states]
+    wanted = (1, len(golden_ids), shapes[-1][-1])
+    if len(shapes) < 2 or set(shapes) != {wanted}:
+        raise DataError(
+            f"{name}: wanted states of the shape {wanted} from every layer of a "
+            f"{kernel.model.config.model_type} model, found {shapes}; take an encoder that keeps "
+            "all tokens"
+        )
+
+
+def _summary_position(
+    kernel: PaddedKernel, golden_ids: Sequence[int], cls_id: int | None
+) -> int | None:
+    """The index of a text's summary token: 0 for the first, -1 for the last, None for none.
+
+    In a causal model it is the last token, which alone has seen all others; in any
+    other model it is the CLS token that the tokenizer adds.
+    """
+    if _is_causal(kernel, golden_ids):
+        return -1
+    if golden_ids[0] == cls_id:
+        return 0
+    if golden_ids[-1] == cls_id:
+        return -1
+    return None
+
+
+def _is_causal(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
+    """Whether the state of a token is the same without the tokens after it."""
+    prefix = _prefix(ids)
+    last = len(prefix) - 1
+    in_text = _last_layer(kernel, ids)[last]
+    in_prefix = _last_layer(kernel, prefix)[last]
+    largest_coordinate = float(in_text.abs().max())
+    gap = float((in_text - in_prefix).abs().max())
+    return gap <= LARGEST_ROUNDING * max(1.0, largest_coordinate)
+
+
+def _last_layer(kernel: PaddedKernel, ids: Sequence[int]) -> Float32[Tensor, "T D"]:
+    """The states of a sentence's tokens in the last layer."""
+    states, _, _ = kernel.states([ids])
+    return states[-1][0].float()
+
+
+def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
+    """Whether the encoding of a text shows that it was padded."""
+    prefix = _prefix(ids)
+    unpadded: Float32[np.ndarray, "L D"] = kernel([prefix]).mean[0]
+    padded: Float32[np.ndarray, "L D"] = kernel([ids, prefix]).mean[1]
+    largest_coordinate = float(np.abs(unpadded).max())
+    gap = np.abs(unpadded - padded).max()
+    # `not <=`, so that a gap that is no number counts as an effect.
+    return not gap <= LEAST_EFFECT * max(1.0, largest_coordinate)
+
+
+def _prefix(ids: Sequence[int]) -> Sequence[int]:
+    """The first half of a sentence's tokens, at least one."""
+    return ids[: max(1, len(ids) // 2)]

@@ -1,0 +1,284 @@
+"""Files of word vectors, read without trust.
+
+A file is text or holds arrays, and its suffix says which:
+
+* text: a word and its numbers on each line, as GloVe's, or the same after a header of
+  count and dimensions, as fastText's. Words may contain blanks, so lines are split from
+  the right. `.gz` is text, compressed.
+* `.npz`: arrays `words` and `vectors`.
+* `.safetensors`: tensors `vectors` and `words`, the latter the bytes of the words in
+  UTF-8, one on each line.
+
+Nothing is ever unpickled. A text file that is written in another way is refused: read by
+these rules, it would give a table of words that no text contains.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import zlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BufferedIOBase, BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from harness.core.arrays import Float, Float32
+from harness.core.digests import open_bytes, read_bytes
+from harness.core.errors import DataError
+from harness.core.files import write_atomically
+
+# The words of a table in file order, repetitions included, and a row of numbers for each.
+WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]
+
+ARRAY_SUFFIXES = (".npz", ".safetensors")
+BLANKS = " \t\r"
+# The end of a word that may be the rest of another layout: a blank, or a number after a
+# comma, a colon, a tab ...
+MERGED_COLUMNS = re.compile(r"\s|[^\w.+-][+-]?\d*\.?\d+$")
+
+
+def read_vectors(path: Path) -> WordTable:
+    """Words and their vectors, in file order.
+
+    Raises DataError for a file that is damaged, is written in another way, or holds
+    numbers that are not finite.
+    """
+    if path.suffix in ARRAY_SUFFIXES:
+        words, vectors = _read_arrays(path)
+    else:
+        words, vectors = _read_text_file(path)
+    if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
+        raise DataError(
+            f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "
+            f"{vectors.shape}"
+        )
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if not is_finite.all():
+        word = words[int(is_finite.argmin())]
+        raise DataError(
+            f"{path}: wanted finite numbers, found others in the vector of {word!r}"
+        )
+    return tuple(words), vectors
+
+
+def write_vectors(
+    path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]
+) -> None:
+    """Write the safetensors form, in the precision given; it is read in float32."""
+    tensors = {
+        "vectors": np.ascontiguousarray(vectors),
+        "words": np.frombuffer("\n".join(words).encode(), np.uint8),
+    }
+    write_atomically(path, save(tensors))
+
+
+def convert_to_safetensors(file: Path, target: Path) -> None:
+    """Write the safetensors form of a vector file."""
+    words, vectors = read_vectors(file)
+    write_vectors(target, words, vectors)
+
+
+# Arrays
+
+
+def _read_arrays(path: Path) -> WordTable:
+    """The table of an .npz or .safetensors file."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
+                words = _words_of_array(path, arrays["words"])
+                vectors = arrays["vectors"]
+        else:
+            tensors = load(read_bytes(path))
+            words = _words_of_bytes(path, tensors["words"])
+            vectors = tensors["vectors"]
+    except (OSError, ValueError, KeyError, BadZipFile, SafetensorError) as error:
+        raise DataError(
+            f"{path}: wanted arrays `words` and `vectors` and nothing pickled, found "
+            f"{type(error).__name__}; save it again"
+        ) from error
+    # Complex numbers would lose half of themselves in float32.
+    if vectors.dtype.kind not in "fiu":
+        raise DataError(
+            f"{path}: wanted vectors of real numbers, found {vectors.dtype}"
+        )
+    return words, vectors.astype(np.float32, copy=False)
+
+
+def _words_of_array(path: Path, words: np.ndarray) -> tuple[str, ...]:
+    """The words of an array of text, or of bytes in UTF-8."""
+    if words.ndim != 1 or words.dtype.kind not in "US":
+        raise DataError(
+            f"{path}: wanted `words` as a row of text, found an array of {words.dtype} and shape "
+            f"{words.shape}; save np.array(words), where words is a list of str"
+        )
+    if words.dtype.kind == "S":
+        return tuple(word.decode() for word in words.tolist())
+    return tuple(words.tolist())
+
+
+def _words_of_bytes(path: Path, words: np.ndarray) -> tuple[str, ...]:
+    """The words of a tensor of bytes, one on each line."""
+    found = f"{words.dtype} of shape {words.shape}"
+    if words.dtype == np.uint8 and words.ndim == 1:
+        text = words.tobytes()
+        if b"\r\n" not in text:
+            return tuple(text.decode().split("\n"))
+        found += " with CRLF"
+    raise DataError(
+        f"{path}: wanted `words` as bytes with LF between the words, found {found}; save it again"
+    )
+
+
+# Text
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a file in fastText's form: how many words, and numbers for each."""
+
+    count: int
+    dimensions: int
+
+
+def _read_text_file(path: Path) -> WordTable:
+    """The table of a text file, which may be compressed."""
+    try:
+        with open_bytes(path) as file:
+            if path.suffix == ".gz":
+                unzipped: Any = gzip.GzipFile(fileobj=file)
+                return _read_text(path, unzipped)
+            return _read_text(path, file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{path}: wanted gzip, found {error}; fetch it again"
+        ) from error
+
+
+def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
+    """The table of lines of bytes: nothing but a line feed ends a line."""
+    first_line = file.readline().removeprefix(codecs.BOM_UTF8)
+    if not first_line:
+        return (), np.empty((0, 0), np.float32)
+    header = _parse_header(first_line)
+    if header is None:
+        dimensions = len(_fields(first_line)) - 1
+        numbered_lines = enumerate(chain([first_line], file), start=1)
+    else:
+        dimensions = header.dimensions
+        numbered_lines = enumerate(file, start=2)
+
+    words: list[str] = []
+    numbers = array("f")
+    for line_number, line in numbered_lines:
+        fields = _fields(line)
+        try:
+            word, vector = _word_and_vector(fields, dimensions)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}:{line_number}: wanted words in UTF-8, found {error.reason}; save it as "
+                "UTF-8"
+            ) from error
+        except ValueError as error:
+            if line_number == 2 and _first_line_differs(dimensions, file.readline()):
+                width = _number_count(fields)
+                raise DataError(
+                    f"{path}:1: wanted a word and {width} numbers, as line 2 has, or a header of "
+                    f"how many words and {width}, found {first_line[:60]!r}; correct the line"
+                ) from error
+            raise DataError(
+                f"{path}:{line_number}: wanted a word and {dimensions or 'some'} numbers, found "
+                f"{error}"
+            ) from error
+        words.append(word)
+        numbers.extend(vector)
+    if header is not None and header.count != len(words):
+        raise DataError(
+            f"{path}:1: wanted {header.count} words, found {len(words)}; fetch it again"
+        )
+    _require_plain_words(path, words)
+    return words, np.asarray(numbers).reshape(-1, dimensions or 1)
+
+
+def _parse_header(line: bytes) -> Header | None:
+    """The header that a first line is; None for another line."""
+    fields = _fields(line)
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        return None
+    return Header(count=int(fields[0]), dimensions=int(fields[1]))
+
+
+def _first_line_differs(dimensions: int, third_line: bytes) -> bool:
+    """Whether the first line is the odd one of three, given that the second one differs from it.
+
+    `dimensions` is what the first line states or has. A third line that agrees with it
+    shows that the second is the odd one.
+    """
+    return bool(third_line) and _number_count(_fields(third_line)) != dimensions
+
+
+def _require_plain_words(path: Path, words: Sequence[str]) -> None:
+    """Refuse a table in which every word holds more than a word, such as a second column."""
+    if len(words) > 1 and all(MERGED_COLUMNS.search(word) for word in words):
+        raise DataError(
+            f"{path}:1: wanted a word, a blank and numbers, found that each word holds more, such "
+            f"as {words[0]!r}; put a blank after the word, and nothing before it"
+        )
+
+
+def _fields(line: bytes) -> list[bytes]:
+    """What is between the single blanks of a line."""
+    return line.rstrip(b" \r\n").split(b" ")
+
+
+def _word_and_vector(
+    fields: Sequence[bytes], dimensions: int
+) -> tuple[str, list[float]]:
+    """A line's word and numbers. Raises ValueError, which says what was found in their place."""
+    vector = None
+    if 0 < dimensions < len(fields):
+        vector = _numbers(fields[-dimensions:])
+    if vector is None:
+        raise ValueError(repr(b" ".join(fields)[:60]))
+    word = b" ".join(fields[:-dimensions]).decode()
+    if not word or word != word.strip(BLANKS):
+        raise ValueError(
+            f"the word {word!r}; put one blank after the word, and none before it"
+        )
+    parts = word.replace("\t", " ").split(" ")
+    if len(parts) > 1 and _numbers([parts[-1].encode()]) is not None:
+        raise ValueError(
+            f"the word {word!r}, which ends in a number; put one blank after the word, or save "
+            "the table as .npz"
+        )
+    return word, vector
+
+
+def _number_count(fields: Sequence[bytes]) -> int:
+    """How many numbers a line ends with; its first field is a word, even if it is a number."""
+    count = 0
+    for field in reversed(fields[1:]):
+        if _numbers([field]) is None:
+            break
+        count += 1
+    return count
+
+
+def _numbers(fields: Sequence[bytes]) -> list[float] | None:
+    """The numbers that the fields hold; None if one of them is no number."""
+    if b"_" in b"".join(fields):  # Python would read 1_0 as 10
+        return None
+    try:
+        return [*map(float, fields)]
+    except ValueError:
+        return None

@@ -1,0 +1,165 @@
+"""The tensors of a checkpoint, read without trust in its files.
+
+Safetensors are read as they are. A `pytorch_model.bin` goes once through torch's
+restricted unpickler into safetensors in the cache; nothing else is ever unpickled. Such
+converted files are sealed: `convert_once` takes one only if its digest and that of its
+source are those that were written with it. Importing this module does not import torch.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from harness.core.digests import (
+    digest_of,
+    read_bytes,
+    read_sha256,
+    require_unchanged,
+    sha256_of,
+)
+from harness.core.errors import CACHE_SETTING, DataError
+from harness.core.files import make_folder, replacing, write_atomically
+from harness.encoders.checkpoint import INDEX, PICKLED, weights_files
+
+SEAL_SUFFIX = ".sha256"  # of the file that holds the seal of a converted file
+
+# What torch raises, by experiment, for a pickle that it cannot or must not load.
+UNREADABLE_PICKLE = (
+    pickle.UnpicklingError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+)
+# The part of torch's message that names the function which a pickle calls.
+PICKLED_CALL = re.compile(r"GLOBAL ([A-Za-z_][\w.]*) ", re.ASCII)
+
+
+def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
+    """Every tensor of the checkpoint in a folder, as a torch tensor by its name.
+
+    Args:
+        folder: The checkpoint folder.
+        cache: The cache folder, which keeps the safetensors form of a pickled one.
+
+    Raises:
+        DataError: The files are damaged, or hold other things than tensors.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    files = weights_files(folder)
+    if files[0].name == PICKLED:
+        files = (convert_once(cache, files[0], _unpickle),)
+    tensors: dict[str, Any] = {}
+    for file in files:
+        if file.name == INDEX:
+            continue
+        try:
+            # The bytes are read, since a memory map would show later changes of a file.
+            tensors.update(load(read_bytes(file)))
+        except SafetensorError as error:
+            raise DataError(
+                f"{file}: wanted safetensors, found {error}; fetch it again"
+            ) from error
+    return tensors
+
+
+def parameter_count(folder: Path) -> int | None:
+    """The number of parameters in a checkpoint; None if it is pickled or damaged.
+
+    Tensors of integers are buffers and not counted.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    count = 0
+    for file in weights_files(folder):
+        if file.suffix != ".safetensors":
+            continue
+        try:
+            tensors: Any = safe_open(file, "numpy")
+        except SafetensorError:  # `read_tensors` says what is wrong with it
+            return None
+        for name in tensors.keys():  # noqa: SIM118
+            tensor = tensors.get_slice(name)
+            if "F" in tensor.get_dtype():  # F32, F16, BF16; I64 is an integer
+                count += prod(tensor.get_shape())
+    return count or None
+
+
+# Conversion into safetensors
+
+
+def convert_once(
+    cache: Path, file: Path, convert: Callable[[Path, Path], None]
+) -> Path:
+    """The safetensors form of a file, in the cache under the file's digest: complete or absent.
+
+    A seal in a file next to the converted one holds the digests of the two. It is
+    compared each time, so that a damaged form, or the form of another file, is made
+    again. Two processes that convert a file at the same time write the same bytes.
+
+    Args:
+        cache: The cache folder.
+        file: The file in another format.
+        convert: Called with the file and a path, writes its safetensors form there.
+    """
+    make_folder(cache, CACHE_SETTING)
+    source_digest = sha256_of(file)
+    converted = cache / "converted" / f"{source_digest}.safetensors"
+    seal = converted.with_suffix(SEAL_SUFFIX)
+    if converted.exists() and seal.exists():
+        digest = read_sha256(converted)
+        if seal.read_bytes() == _seal(source_digest, digest):
+            require_unchanged(converted, digest)
+            return converted
+    with replacing(converted) as scratch:
+        convert(file, scratch)
+        digest = read_sha256(scratch)
+        write_atomically(seal, _seal(source_digest, digest))
+    require_unchanged(converted, digest)
+    return converted
+
+
+def _seal(source_digest: str, converted_digest: str) -> bytes:
+    """The content of a seal."""
+    return digest_of({"source": source_digest, "form": converted_digest}).encode()
+
+
+def _unpickle(path: Path, target: Path) -> None:
+    """Write the tensors of a pickle as safetensors."""
+    import torch
+    from safetensors.torch import save_file
+
+    try:
+        content = torch.load(
+            BytesIO(read_bytes(path)), map_location="cpu", weights_only=True
+        )
+    except UNREADABLE_PICKLE as error:
+        # torch's message is not repeated: it advises to trust the file, and quotes it.
+        call = PICKLED_CALL.search(str(error))
+        found = f"a use of {call[1]}" if call else "something else, or a damaged file"
+        raise DataError(
+            f"{path}: wanted a pickle of nothing but tensors, found {found}; it was not loaded: "
+            "take a safetensors checkpoint, or fetch it again"
+        ) from error
+    if not isinstance(content, Mapping) or not all(
+        torch.is_tensor(value) for value in content.values()
+    ):
+        raise DataError(
+            f"{path}: wanted tensors by name, found a {type(content).__name__}"
+        )
+    # Clones, because safetensors stores no views, and checkpoints tie weights.
+    tensors = {
+        str(name): tensor.clone().contiguous() for name, tensor in content.items()
+    }
+    save_file(tensors, target)

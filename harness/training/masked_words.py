@@ -1,0 +1,193 @@
+"""Masked language modelling as an auxiliary objective of SimCSE (paper, section 4.3).
+
+As in SimCSE's released code, every view of a sentence is masked anew, and the output
+embeddings of the head are not tied to the encoder's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+
+from harness.core.arrays import Int64
+from harness.core.digests import digest_of_files, one_reading
+from harness.core.errors import DataError, UsageError
+from harness.encoders.checkpoint import weights_files
+from harness.encoders.kernels.loading import model_with_weights
+from harness.encoders.kernels.padded import TokenIds
+from harness.encoders.weights import read_tensors
+from harness.training.encoder import SentenceEncoder
+from harness.training.gradients import token_chunks
+
+MASKED_SHARE = 0.15  # the share of word pieces that is masked
+MASK_TOKEN_SHARE = 0.8  # of the masked pieces, those that become the mask token
+RANDOM_SHARE = 0.1  # those that become a random piece; the others stay as they are
+
+
+class MaskedLMHead(nn.Module):
+    """The head of a masked language model: token states to logits over the vocabulary.
+
+    Args:
+        head: The head itself.
+        special_ids: The ids of special tokens, which are never masked.
+        mask_id: The id of the mask token.
+        vocabulary: The number of ids.
+    """
+
+    def __init__(
+        self, head: nn.Module, special_ids: Sequence[int], mask_id: int, vocabulary: int
+    ) -> None:
+        super().__init__()
+        self.head = head
+        self.special_ids = tuple(special_ids)
+        self.mask_id = mask_id
+        self.vocabulary = vocabulary
+
+    def backward(
+        self,
+        encoder: SentenceEncoder,
+        token_ids: TokenIds,
+        weight: float,
+        chunk_tokens: int,
+        rng: np.random.Generator,
+    ) -> float:
+        """Add the gradient of weight times the mean cross-entropy over the masked word pieces.
+
+        Activations of at most `chunk_tokens` tokens are held at a time; `rng` draws the
+        pieces that are masked. Returns the weighted cross-entropy.
+        """
+        sentences = sorted(token_ids, key=len)
+        ids = np.concatenate([np.array(sentence, np.int64) for sentence in sentences])
+        masked_ids, positions = mask(
+            ids,
+            share=MASKED_SHARE,
+            vocabulary=self.vocabulary,
+            special_ids=self.special_ids,
+            mask_id=self.mask_id,
+            rng=rng,
+        )
+        ends = np.cumsum([len(sentence) for sentence in sentences])
+        masked_sentences = [part.tolist() for part in np.split(masked_ids, ends[:-1])]
+        total = 0.0
+        first = 0  # the position of a chunk's first token
+        for chunk in token_chunks(sentences, chunk_tokens):
+            end = ends[chunk.stop - 1]
+            is_in_chunk = (positions >= first) & (positions < end)
+            chunk_positions = positions[is_in_chunk]
+            if len(chunk_positions) > 0:
+                states = encoder.tokens(masked_sentences[chunk])
+                rows = torch.from_numpy(chunk_positions - first).to(states.device)
+                labels = torch.from_numpy(ids[chunk_positions]).to(states.device)
+                with encoder.autocast():
+                    logits = self.head(states[rows])
+                loss = F.cross_entropy(logits.float(), labels, reduction="sum")
+                loss = weight * loss / len(positions)
+                torch.autograd.backward(loss)
+                total += loss.item()
+            first = end
+        return total
+
+
+def mask(
+    ids: Int64[np.ndarray, " T"],
+    share: float,
+    vocabulary: int,
+    special_ids: Sequence[int],
+    mask_id: int,
+    rng: np.random.Generator,
+) -> tuple[Int64[np.ndarray, " T"], Int64[np.ndarray, " M"]]:
+    """Mask a share of the word pieces, at least one (BERT, section 3.1).
+
+    Args:
+        ids: The ids of tokens.
+        share: The share of word pieces that is masked.
+        vocabulary: The number of ids that there are.
+        special_ids: The ids of special tokens, which are never masked.
+        mask_id: The id of the mask token.
+        rng: Draws the pieces and what becomes of them.
+
+    Returns:
+        The ids with masks, and the positions of the masked pieces, ascending.
+
+    Raises:
+        UsageError: Every token is a special one.
+    """
+    maskable = np.flatnonzero(~np.isin(ids, special_ids))
+    if len(maskable) == 0:
+        raise UsageError("no word piece to mask: every token is a special one")
+    count = max(1, round(share * len(maskable)))
+    positions = np.sort(rng.permutation(maskable)[:count])
+    draws = rng.random(count)
+    becomes_mask = draws < MASK_TOKEN_SHARE
+    becomes_random = ~becomes_mask & (draws < MASK_TOKEN_SHARE + RANDOM_SHARE)
+    masked = ids.copy()
+    masked[positions[becomes_mask]] = mask_id
+    # The first ids of BERT's vocabulary are those of special tokens.
+    random_ids = rng.integers(len(special_ids), vocabulary, becomes_random.sum())
+    masked[positions[becomes_random]] = random_ids
+    return masked, positions
+
+
+@one_reading()
+def open_mlm_head(
+    name: str, folder: Path, cache: Path, encoder: SentenceEncoder
+) -> MaskedLMHead:
+    """The masked-LM head that a checkpoint holds.
+
+    Args:
+        name: The name of the checkpoint, for messages.
+        folder: Its folder.
+        cache: The cache folder, which keeps the safetensors form of pickled weights.
+        encoder: The encoder that was opened from the same folder.
+
+    Raises:
+        UsageError: The architecture has no such head.
+        DataError: The checkpoint lacks a part of it, or has changed since the encoder
+            was opened.
+    """
+    if digest_of_files(weights_files(folder)) != encoder.start_sha256:
+        raise DataError(f"{folder}: its weights changed while it was opened; run again")
+    tensors = read_tensors(folder, cache)
+    config = AutoConfig.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
+    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        raise UsageError(
+            f"{name}: this architecture models no masked words; leave them out"
+        )
+    architecture = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
+    model, loading = model_with_weights(architecture, config, tensors)
+    encoder_name = model.base_model_prefix
+    heads = [
+        child
+        for child_name, child in model.named_children()
+        if child_name != encoder_name
+    ]
+    if len(heads) != 1:
+        raise UsageError(
+            f"{name}: wanted one head over masked words, found {len(heads)} parts"
+        )
+    missing = [
+        weight_name
+        for weight_name in loading["missing_keys"]
+        if not weight_name.startswith(encoder_name)
+    ]
+    if missing:
+        raise DataError(
+            f"{name}: the checkpoint lacks {missing[0]}, wanted its whole head over masked words; "
+            "take one that was pretrained with it, or leave masked words out"
+        )
+    tokenizer = encoder.tokenizer.tokenizer
+    head = MaskedLMHead(
+        heads[0],
+        special_ids=tokenizer.all_special_ids,
+        mask_id=tokenizer.mask_token_id,
+        vocabulary=len(tokenizer),
+    )
+    return head.to(encoder.setup.device)
