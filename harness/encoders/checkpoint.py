@@ -2,9 +2,8 @@
 
 Weights are `model.safetensors`, its shards with their index, or a `pytorch_model.bin`;
 `weights.py` reads their tensors, `checkpoint_settings.py` the JSON files. A folder of
-sentence-transformers lists modules in `modules.json`, the first of which is the
-checkpoint, in the folder itself or in one below it. Importing this module does not
-import torch.
+sentence-transformers lists modules in `modules.json`: the first one is the checkpoint,
+in the folder itself or in one below it. Importing this module does not import torch.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class CountedConfig(StaticConfig):
         )
 
     def identify(self, path: Path) -> Identity:
-        """The key and digests, those of the counts and the settings of the maps included."""
+        """The key and digests, with the counts and the settings of the maps."""
         unmapped = super().identify(path)
         counts_file = self._counts_file(path)
         counts_digest = sha256_of(counts_file)

@@ -73,7 +73,7 @@ class Fingerprint:
     def require(self, name: str, folder: Path) -> None:
         """Refuse a folder with other tokens, settings, rules, or another maximum length.
 
-        `name` is that of the encoder, for the message.
+        `name` is the name of the encoder, for the message.
         """
         checks = [
             Check(

@@ -1,7 +1,7 @@
 """An encoder that is a plain function: an API, another library's model, anything that embeds.
 
 A function has no files that could be digested, so that it is known by its vectors of a
-few probe texts. They also show a function whose vectors are not those of a text alone.
+few probe texts. They also show a function whose vector of a text depends on other texts.
 """
 
 from __future__ import annotations

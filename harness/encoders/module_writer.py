@@ -123,7 +123,7 @@ def append_module(
     settings: Mapping[str, Any],
     tensors: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a module after those of a folder, and list it in modules.json.
+    """Write a module after the last one of a folder, and list it in modules.json.
 
     The first module is written into the folder itself, the others into folders in it.
 

@@ -34,7 +34,7 @@ from harness.encoders.subword_vectors import is_subword_folder
 from harness.transforms.pooling import MEAN, NATIVE
 
 MODEL_FILE = "config_sentence_transformers.json"
-# The package whose modules are read; those of another package are foreign code.
+# The package whose modules are read; modules of another package are foreign code.
 LIBRARY = "sentence_transformers."
 
 TRANSFORMER = "Transformer"

@@ -45,7 +45,7 @@ NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
 
 @dataclass(frozen=True)
 class PromptedConfig(TransformerConfig):
-    """A transformer encoder with prompts besides those of its sentence-transformers folder.
+    """A transformer encoder with prompts in addition to those in its folder.
 
     Args:
         prompts: Names and texts: `.native:sts` puts the text called `sts` before each
@@ -183,8 +183,7 @@ class RepooledConfig(NativeConfig):
     """An encoder under its modules, but with another pooling of its tokens.
 
     Args:
-        mode: The pooling, one of those of sentence-transformers: cls, max, mean,
-            lasttoken...
+        mode: The pooling, a key of POOLING_MODES: cls, max, mean, lasttoken...
     """
 
     mode: str = "mean"

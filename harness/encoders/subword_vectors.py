@@ -2,7 +2,7 @@
 
 Model2Vec (Tulkens & van Dongen 2024, github.com/MinishLab/model2vec): a folder holds
 `tokenizer.json`, a table of vectors in `model.safetensors` and `config.json`. The
-vectors are those of the package's `StaticModel`, version 0.10:
+vectors of texts are equal to the package's (`StaticModel`, version 0.10):
 
 * The tokenizer adds no special token and no padding.
 * `max_length` of `config.json` takes the place of the tokenizer's own truncation: 512

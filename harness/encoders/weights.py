@@ -2,8 +2,8 @@
 
 Safetensors are read as they are. A `pytorch_model.bin` goes once through torch's
 restricted unpickler into safetensors in the cache; nothing else is ever unpickled. Such
-converted files are sealed: `convert_once` takes one only if its digest and that of its
-source are those that were written with it. Importing this module does not import torch.
+converted files are sealed: `convert_once` takes one only if the digests of it and of its
+source are the ones in its seal. Importing this module does not import torch.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def nt_xent(
 
 @dataclass(frozen=True)
 class Contrastive:
-    """The settings that the paper varies; the defaults are those of unsupervised BERT-base.
+    """The settings that the paper varies; the defaults are for unsupervised BERT-base.
 
     Args:
         setup: How the encoder is opened.

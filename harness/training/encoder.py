@@ -4,7 +4,7 @@ Two things are faster here than in transformers. The first is dropout: on a CPU,
 draws masks from its Mersenne twister, which takes longer than the layer around them.
 Here one number of torch's generator seeds an SFC64 generator for a whole forward pass,
 which gives 16 bits for each value of a mask; the state of torch's generator gives the
-same masks again. The second is a pass without padding for BERT and its kin.
+same masks again. The second is a pass without padding for BERT and its variants.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Dropout(nn.Module):
 def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
     """Replace every dropout of the model, in place.
 
-    `p` is the probability; None keeps that of each module.
+    `p` is the probability; None keeps the one that each module has.
     """
     if p is not None and not 0 <= p < 1:
         raise UsageError(f"wanted a dropout probability from 0 to below 1, found {p}")

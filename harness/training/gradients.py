@@ -25,7 +25,7 @@ LOSS_SCALES = (4096.0, 256.0, 16.0, 1.0)
 def backward_in_chunks(
     encode: Encode, token_ids: TokenIds, loss_of: Loss, chunk_tokens: int
 ) -> float:
-    """Add the gradient of loss_of(encode(token_ids)) to those of the parameters; return the loss.
+    """Add the gradient of loss_of(encode(token_ids)) to the parameters; return the loss.
 
     Activations of at most `chunk_tokens` tokens are held at a time, by GradCache (Gao
     et al. 2021, arXiv 2101.06983): first all vectors without a graph, then the loss over

@@ -299,13 +299,16 @@ class _Run:
                 name: parse_json(text, finite=False)
                 for name, text in file.metadata().items()
             }
-        if differing := [
-            n for n, v in self.settings.items() if metadata["settings"].get(n) != v
-        ]:
+        saved_settings = metadata["settings"]
+        differing = [
+            name
+            for name, value in self.settings.items()
+            if saved_settings.get(name) != value
+        ]
+        if differing:
             raise DataError(
-                f"{self.state}: an unfinished training with other settings "
-                f"({', '.join(differing)}) stands there; finish it, take another folder, or "
-                "remove that file"
+                f"{self.state}: found an unfinished training with other settings "
+                f"({', '.join(differing)}); finish it, take another folder, or remove that file"
             )
         tensors = safetensors.torch.load_file(self.state)
         torch.set_rng_state(tensors.pop("generator"))
@@ -359,7 +362,8 @@ def require_new(folder: Path) -> None:
     """Raise UsageError for a folder that already holds a checkpoint."""
     if (folder / TRAINING_FILE).exists() or (folder / "config.json").exists():
         raise UsageError(
-            f"--out {folder}: a checkpoint stands there; take another folder"
+            f"--out {folder}: wanted a folder without a checkpoint, found one; take another "
+            "folder"
         )
 
 
@@ -376,7 +380,7 @@ def write_checkpoint(
     """Write model, its pooling and a folder's tokenizer, all files or none.
 
     `half` writes the weights in 16 bits, and `summary` is the place of the summary
-    token. A pooler of the model goes behind the pooling, since it is a head that was
+    token. A pooler of the model goes after the pooling, since it is a head that was
     kept.
     """
     require_new(folder)

@@ -128,7 +128,7 @@ def mask(
     becomes_random = ~becomes_mask & (draws < MASK_TOKEN_SHARE + RANDOM_SHARE)
     masked = ids.copy()
     masked[positions[becomes_mask]] = mask_id
-    # The first ids of BERT's vocabulary are those of special tokens.
+    # The first ids of a vocabulary are taken to be the special tokens.
     random_ids = rng.integers(len(special_ids), vocabulary, becomes_random.sum())
     masked[positions[becomes_random]] = random_ids
     return masked, positions

@@ -44,7 +44,7 @@ class ScoredPairs:
 
     @classmethod
     def from_task(cls, task: Task, places: Places) -> ScoredPairs:
-        """The scored pairs of a task: those of the train split for `sts-b.train`."""
+        """The scored pairs of a task: for `sts-b.train` the pairs of the train split."""
         if task.graded is None:
             raise UsageError(
                 f"--task {task.name}: wanted pairs with graded gold, as sts-b.train"
@@ -153,7 +153,7 @@ class SiameseTraining:
         classifier: The classifier of softmax, which no checkpoint stores.
 
     Raises:
-        UsageError: The data are not those of the objective.
+        UsageError: The data do not go with the objective.
     """
 
     def __init__(

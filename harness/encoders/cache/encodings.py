@@ -202,7 +202,7 @@ class EncoderCache:
     ) -> None:
         """Store the encodings of some texts as one shard, complete or not at all.
 
-        `seconds` is what encoding them took; `encoder_facts` are those of the encoder.
+        `seconds` is what encoding them took, `encoder_facts` is `Encoder.facts`.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self.keep_folder()
@@ -230,7 +230,7 @@ class EncoderCache:
     # Costs
 
     def cost(self, texts: Iterable[str]) -> EncodingCost:
-        """The cost of encoding these distinct texts, a share of that of each shard."""
+        """The cost of encoding these distinct texts: their share of the cost of each shard."""
         counts = Counter(self.locations[sentence_key(text)][0] for text in texts)
         seconds = 0.0
         facts_texts = set()
