@@ -1,4 +1,8 @@
-"""The command line. Every command answers `--help`; heavy imports wait until they are needed."""
+"""The command line: `main` runs a command, and makes one line of every error.
+
+Each command has a module here. Packages that take long to import are imported inside
+functions, so that `--help` and commands that read results need none of them.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +40,11 @@ from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line, is_interruption
 from harness.core.provenance import blamed
 
+STREAMS = ("stdout", "stderr")
+
 
 class Commands(CommandGroup):
-    """All commands. They end by `typer.Exit`: another's SystemExit is an error."""
+    """All commands. A command ends by `typer.Exit`; any other SystemExit is an error."""
 
     sections: ClassVar = {
         "Measure": ("plan", "run", "reproduce"),
@@ -50,7 +56,7 @@ class Commands(CommandGroup):
     }
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Raises HarnessError where the code of a plug-in ends the program."""
+        """Run a command. Raises HarnessError if the code of a plug-in ends the program."""
         try:
             return super().invoke(ctx)
         except SystemExit as error:
@@ -117,13 +123,12 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; every error becomes one line and an exit status."""
-    # Python has no stream where the caller closed it; others expect one.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
-    if (
-        arguments is None
-    ):  # the command line of this process, and not a call of a program
-        gc.freeze()  # what was imported stays: no collection need look at it again
+    for name in STREAMS:
+        if getattr(sys, name) is None:  # the caller has closed it
+            _discard_output(name)
+    is_command_line = arguments is None  # and not a call of a program
+    if is_command_line:
+        gc.freeze()  # no garbage collection looks at what was imported
     try:
         with stoppable():
             app(arguments)
@@ -132,32 +137,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HarnessError as error:
         _exit(f"harness: {error}", error.exit_status)
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
+        _discard_output("stdout")  # its reader has gone away
         sys.exit(0)
     except BaseException as error:
-        if is_interruption(error) or isinstance(
-            error, SystemExit
-        ):  # the latter is click's
+        is_exit_of_click = isinstance(error, SystemExit)
+        if is_exit_of_click or is_interruption(error):
             raise
-        _exit(
-            f"harness: {blamed(error)}{error_line(error)}",
-            HarnessError.exit_status,
-            error,
-        )
+        line = f"harness: {blamed(error)}{error_line(error)}"
+        _exit(line, HarnessError.exit_status, unexpected=error)
 
 
-def _exit(why: str, status: int, unexpected: BaseException | None = None) -> NoReturn:
-    """Print why, where the streams can be written, and exit with this status.
+def _exit(line: str, status: int, unexpected: BaseException | None = None) -> NoReturn:
+    """Print a line, if the streams can be written, and exit with a status.
 
-    Python itself exits with 120 where it cannot flush what is left in a stream.
+    A stream that cannot be flushed is replaced first: Python would exit with 120.
     """
     with suppress(OSError):
-        note(why)
+        note(line)
     if unexpected:
         logging.getLogger(__name__).debug("", exc_info=unexpected)
-    for name in ("stdout", "stderr"):
+    for name in STREAMS:
         try:
             getattr(sys, name).flush()
         except OSError:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+            _discard_output(name)
     sys.exit(status)
+
+
+def _discard_output(stream: str) -> None:
+    """Put a stream that discards everything in the place of `stdout` or `stderr`."""
+    setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115, PTH123

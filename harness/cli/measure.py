@@ -54,9 +54,9 @@ def plan_command(
 
     Cells, assets and how to get them, what is cached, the time to encode.
 
-    The time is that of encoding the remaining sentences at the rate that their encoder
-    had on this machine; trainings, fits and scorings are counted, not timed. OUTPUT
-    holds what is measured.
+    The time is for encoding the remaining sentences, at the rate that their encoder had
+    on this machine; trainings, fits and scorings are counted, not timed. OUTPUT holds
+    what is measured.
     """
     cells_of_profile = profile_cells(profile_name, selection, baseline)
     chosen = select(selection, folders, limit, cells_of_profile)

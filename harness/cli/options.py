@@ -244,7 +244,7 @@ class Selection:
         str | None,
         option(
             help="bfloat16 or float16; this counts as another encoder, which its id names "
-            "(bert-base-float16.mean).  [default: that of the id, or float32]"
+            "(bert-base-float16.mean).  [default: the id's, or float32]"
         ),
     ] = None
     batch_tokens: Annotated[

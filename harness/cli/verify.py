@@ -103,8 +103,8 @@ def verify_command(
 ) -> None:
     """Check whether models score what their cards say.
 
-    The numbers of a model's card (model-index), of .eval_results and of mteb's result
-    files beside it are measured under the model's own modules and prompts. Exit status
+    The numbers of a model's card (model-index), and of .eval_results and mteb's result
+    files in its folder, are measured under the model's own modules and prompts. Exit status
     0: all that was checked is reproduced; 1: a number differs; 3: something is missing,
     or nothing could be checked.
     """
