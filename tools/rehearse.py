@@ -3,11 +3,11 @@
     python tools/rehearse.py [--jobs N]
 
 `harness reproduce --profile papers --limit 20` is run in a scratch folder, over small
-stand-ins of all encoders (`stand_ins.py`). Cells that need more rows are run again with
-more. Scores mean nothing and are not kept. `results/records/rehearsal.json` says with
-which commit which cells could run, and pages count published numbers by it. The data
-sets of the tasks must be in HARNESS_DATA_DIR: there are no stand-ins of them, since
-their splits are pinned.
+stand-ins of all encoders (tests/support/stand_ins.py). Cells that need more rows are run
+again with more. Scores mean nothing and are not kept. `results/records/rehearsal.json`
+says with which commit which cells could run, and pages count published numbers by it.
+The data sets of the tasks must be in HARNESS_DATA_DIR: there are no stand-ins of them,
+since their splits are pinned.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-
-from stand_ins import WORD_VECTORS, make_data, make_encoder
 
 from harness.assets.places import Places, assets_of, packaged
 from harness.core.digests import digest_of
@@ -38,6 +36,9 @@ from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published_tables import load_tables
 from harness.results.questions import Rehearsal
 from harness.results.records import Cell, Store
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+from stand_ins import WORD_VECTORS, make_data, make_encoder
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"

@@ -8,7 +8,6 @@ decides whether the harness can read and run the checkpoint. Its scores mean not
 from __future__ import annotations
 
 import gzip
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -17,9 +16,11 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import tiny_families
 import torch
 import transformers as hf
 from safetensors.numpy import save_file
+from tiny_models import BERT, ROBERTA, byte_level, pieces, unigrams
 from transformers.utils import logging
 
 from harness.assets.places import Places, asset_named, packaged
@@ -41,10 +42,6 @@ from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import TRAINING_FILE, FamilyConfig
 from harness.registry import load_registry
 from harness.tasks.corpora import ALL_NLI_HEADER
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-import tiny_families
-from tiny_models import BERT, ROBERTA, byte_level, pieces, unigrams
 
 LENGTH = 512  # tokens at most
 INTERMEDIATE = 64  # width of the layers between attentions
@@ -110,7 +107,7 @@ def make_encoder(config: EncoderConfig, folder: Path) -> Path:
 def _shape_of(config: EncoderConfig) -> Shape:
     if config.name not in SHAPES:
         raise UsageError(
-            f"{config.name}: wanted a shape in tools/stand_ins.toml, found none"
+            f"{config.name}: wanted a shape in tests/support/stand_ins.toml, found none"
         )
     return SHAPES[config.name]
 
