@@ -264,11 +264,11 @@ def _measured(
 
 
 def _measured_of_training(training: str, name: str, trials: Trials) -> Measured | str:
-    """A score of the first run of a training, or the state of one that was not run."""
+    """A score of a training, one a seed, or the state of one that was not run."""
     if not trials.get(training):
         return str(CellState.NOT_RUN)
-    first_run = trials[training][0]
-    return Measured((getattr(first_run, name),))
+    scores = tuple(getattr(trial, name) for trial in trials[training])
+    return Measured(scores, seeded=len(scores) > 1)
 
 
 def confirmed(

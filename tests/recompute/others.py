@@ -125,9 +125,10 @@ def equal_scores(inputs: Inputs) -> dict[bool, list[int]]:
 
 
 def _ours(cell: Fields, name: str, trials: Scores, records: Records) -> float | None:
-    """What was measured here: a training's score, or the mean over the seeds of a cell."""
+    """What was measured here: the mean over the seeds of a training or a cell."""
     if training := cell.get("training"):
-        return trials[training][0][name] if trials.get(training) else None
+        trained = trials.get(training)
+        return fmean(trial[name] for trial in trained) if trained else None
     path = (
         name.split(".") if name not in ("all", "mean", "wmean") else ["spearman", name]
     )
