@@ -121,7 +121,8 @@ def _tolerances_in_words(scores: Sequence[ReferenceScore]) -> str:
         encoder = base_name(score.cell.method.partition(".")[0])
         subject = f"`{encoder}`" if encoder else "trainings"
         tolerance = score.reference.tolerance_of(score.cell)
-        counts[f"of {subject} within {tolerance:g} points"] += 1
+        unit = "point" if tolerance == 1 else "points"
+        counts[f"of {subject} within {tolerance:g} {unit}"] += 1
     return ", ".join(f"{number} {words}" for words, number in counts.items())
 
 
