@@ -1,6 +1,11 @@
-"""Stores what benchmarks, attacks and GPUs measured, for the pages of `harness/report/measured.py`.
+"""Store what benchmarks, attacks and GPUs measured, for the pages of harness/report/measured.py.
 
-python benchmarks/measurements.py build/gpu/gpu.json   # what `make gpu` wrote; then harness report
+`write_result` is for benchmarks, `write_attempts` for attacks and mutants. The file that
+`make gpu` wrote is stored by the command
+
+    python benchmarks/measurements.py build/gpu/gpu.json
+
+and shown by `harness report`.
 """
 
 from __future__ import annotations
@@ -27,47 +32,63 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
-    """Store what was measured of a row. Raises UsageError for a row that is not in the file."""
+    """Store the result of a benchmark.
+
+    Args:
+        rows: The TOML file of all benchmarks.
+        name: A row of the file.
+        result: What was measured.
+
+    Raises:
+        UsageError: There is no such row, or the result has too few rounds.
+    """
     benchmarks = read_benchmarks(rows).rows
     if name not in benchmarks:
         raise UsageError(
             f"{rows.name}: no row {name!r}; add what it measures, and against what"
         )
-    if len(result.ratios) < (least := benchmarks[name].rounds):
+    least_rounds = benchmarks[name].rounds
+    if len(result.ratios) < least_rounds:
         raise UsageError(
-            f"{name}: wanted {least} rounds or more, found {len(result.ratios)}"
+            f"{name}: wanted {least_rounds} rounds or more, found {len(result.ratios)}"
         )
-    content = {
-        **vars(result),
-        "ratios": [float(f"{ratio:.4g}") for ratio in result.ratios],
-    }
+    content = dict(vars(result))
+    content["ratios"] = [float(f"{ratio:.4g}") for ratio in result.ratios]
     write_sealed(folder_of(rows) / f"{name}.json", content, sort_keys=True)
 
 
 def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None:
-    """Store what came of a part of an attack, beside its other parts.
+    """Store what became of the attempts of a part of an attack.
 
-    Raises UsageError for an attack that is not in the file.
+    Other parts stay as they are, also if processes store theirs at the same time.
+
+    Args:
+        rows: The TOML file of all attacks.
+        name: A row of the file.
+        part: A part of the attack.
+        attempts: What became of its attempts.
+
+    Raises:
+        UsageError: There is no such row.
     """
     path = folder_of(rows) / f"{name}.json"
 
-    def content() -> bytes:
+    def content_with_part() -> bytes:
         results = read_attacks(rows).results
         if name not in results:
             raise UsageError(
                 f"{rows.name}: no row {name!r}; add what is tried, and what is right"
             )
-        before = results[name]
-        parts = {**(before.parts if before else {}), part: attempts}
-        lines = (
-            f"{json.dumps(key)}: {json.dumps(asdict(parts[key]))}"
-            for key in sorted(parts)
-        )
-        return sealed(
-            path.name, '{"parts": {\n' + ",\n".join(lines) + "\n}}\n"
-        ).encode()
+        stored = results[name]
+        parts = dict(stored.parts) if stored else {}
+        parts[part] = attempts
+        lines = []  # a part has a line, so that branches merge
+        for key in sorted(parts):
+            lines.append(f"{json.dumps(key)}: {json.dumps(asdict(parts[key]))}")
+        text = '{"parts": {\n' + ",\n".join(lines) + "\n}}\n"
+        return sealed(path.name, text).encode()
 
-    rewrite(path, content)
+    rewrite(path, content_with_part)
 
 
 def commit_gpu(file: Path, results: Path) -> Path:
@@ -76,21 +97,21 @@ def commit_gpu(file: Path, results: Path) -> Path:
     Raises UsageError for a trial run, and where a step failed or was left out.
     """
     content = parse_json(file.read_text(encoding="utf-8"))
-    unmeasured = [
-        n for n, step in content["steps"].items() if step["state"] != "measured"
-    ]
-    if content["tiny"] or unmeasured:
-        why = (
-            "a trial (--tiny)"
-            if content["tiny"]
-            else f"not measured: {', '.join(unmeasured)}"
-        )
+    unmeasured = []
+    for name, step in content["steps"].items():
+        if step["state"] != "measured":
+            unmeasured.append(name)
+    found = ""
+    if content["tiny"]:
+        found = "a trial (--tiny)"
+    elif unmeasured:
+        found = f"not measured: {', '.join(unmeasured)}"
+    if found:
         raise UsageError(
-            f"{file}: wanted what `make gpu` measured of every step, found {why}"
+            f"{file}: wanted what `make gpu` measured of every step, found {found}"
         )
-    name = re.sub(r"[^a-z0-9]+", "-", content["environment"]["device"].lower()).strip(
-        "-"
-    )
+    device = content["environment"]["device"].lower()
+    name = re.sub(r"[^a-z0-9]+", "-", device).strip("-")
     path = results / GPU_RECORDS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     write_sealed(path, content)

@@ -35,33 +35,37 @@ from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[1]
 CHOICES = ROOT / "results" / QUESTIONS / "moved_pairs.toml"
-COUNT = 10  # pairs of a task
+COUNT = 10  # pairs that are stored for each task
 
 
 def measure(
     choice: MethodChoice, task_name: str, registry: Registry, context: RunContext
 ) -> Moved:
     """Run both methods on a task and compare their ranks. Raises HarnessError."""
-    methods = [registry.parse(choice.before), registry.parse(choice.after)]
+    before_method = registry.parse(choice.before)
+    after_method = registry.parse(choice.after)
     task = registry.tasks[task_name]
-    for outcome in execute(planned_cells(methods, [task], 1), context):
+    cells = planned_cells([before_method, after_method], [task], 1)
+    for outcome in execute(cells, context):
         if outcome.record is None:
             raise HarnessError(f"{outcome.cell}: {outcome.status}: {outcome.message}")
-    before, after = (context.store.cosines(Cell(m.id, task.name)) for m in methods)
+    before = context.store.cosines(Cell(before_method.id, task.name))
+    after = context.store.cosines(Cell(after_method.id, task.name))
     pairs = context.loader.texts(task).pairs
-    moved = tuple(
-        MovedPair(
-            move.pair,
-            round(float(pairs.gold[move.pair - 1]), 3),
-            move.committed_rank,
-            move.measured_rank,
-            (pairs.a[move.pair - 1], pairs.b[move.pair - 1])
-            if choice.sentences
-            else (),
+    moved = []
+    for move in most_moved(before, after, COUNT):
+        index = move.pair - 1  # pairs are counted from 1
+        sentences = (pairs.a[index], pairs.b[index]) if choice.sentences else ()
+        moved.append(
+            MovedPair(
+                pair=move.pair,
+                gold=round(float(pairs.gold[index]), 3),
+                before=move.committed_rank,
+                after=move.measured_rank,
+                sentences=sentences,
+            )
         )
-        for move in most_moved(before, after, COUNT)
-    )
-    return Moved(len(before), moved)
+    return Moved(pairs=len(before), moved=tuple(moved))
 
 
 def main() -> None:
@@ -69,21 +73,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--cache", type=Path)
-    given, registry = parser.parse_args(), load_registry()
+    options = parser.parse_args()
+    registry = load_registry()
     places = Places.from_environment(
-        os.environ, cache=given.cache, data_dir=given.data_dir
+        os.environ, cache=options.cache, data_dir=options.data_dir
     )
     loader = TaskLoader(places, registry.corpora)
+    lines = []  # a choice on a task has a line
     with tempfile.TemporaryDirectory() as runs, progress_on(sys.stderr) as bar:
         context = RunContext(loader, Store(Path(runs)), bar)
-        measured = {
-            move_key(choice, task): asdict(measure(choice, task, registry, context))
-            for choice in read_rows(MethodChoice, CHOICES)
-            for task in choice.tasks
-        }
-    lines = (
-        f"{json.dumps(name)}: {json.dumps(moved)}" for name, moved in measured.items()
-    )
+        for choice in read_rows(MethodChoice, CHOICES):
+            for task in choice.tasks:
+                moved = json.dumps(asdict(measure(choice, task, registry, context)))
+                lines.append(f"{json.dumps(move_key(choice, task))}: {moved}")
     head = f'{{"environment": {json.dumps(environment())}, "moved": {{\n'
     path = measured_for(CHOICES).with_suffix(".json")
     text = sealed(path.name, head + ",\n".join(lines) + "\n}}\n")

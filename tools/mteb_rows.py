@@ -1,11 +1,12 @@
-"""Rows of published tables, gathered from a checkout of MTEB's public results repository.
-
-`results/questions/mteb_rows.toml` names the tables and, for each row, the method that
-reproduces it or the reason why none does. Head and columns of a table stand in its own
-file; all rows of that file are written here, each number with the digits of its result
-file. mteb is not needed.
+"""Write the rows of published tables from a checkout of MTEB's results repository.
 
     python tools/mteb_rows.py path/to/embeddings-benchmark-results
+
+`results/questions/mteb_rows.toml` declares the tables: for each row, the method that
+reproduces it, or the reason why none does. The head of a table and its columns are in
+its own file of `results/papers`. All rows of that file are written here, each number with
+the digits of its result file. Other published numbers that the checkout has are compared
+with it. mteb is not needed.
 """
 
 from __future__ import annotations
@@ -33,16 +34,23 @@ from harness.results.published import Table
 from harness.results.published_tables import load_tables
 
 DECLARATION = "mteb_rows.toml"
-FOLDER = "results"  # of the repository, where the folders of models lie
+FOLDER = "results"  # the folder of the repository that has the models' folders
 FIRST_ROW = "\n[[row]]\n"
 
 
 @dataclass(frozen=True)
 class DeclaredRow:
-    """One row: `method`, or `why_not` with the `model` and its revision.
+    """A row: a method, or a model that no method here is.
 
-    `folder` is the model's folder of results, if that is not named after the revision;
-    `without` are columns whose task has no result there.
+    Attributes:
+        method: The id of the method that reproduces the row.
+        model: The repository of the model, if there is no such method.
+        revision: Its commit.
+        why_not: Why there is no method.
+        folder: The model's folder of results, if it is not named after the revision.
+        evidence: How the protocol of the row is known, if otherwise than that of the table.
+        without: The ids of columns whose task has no result there.
+        note: A sentence on the row.
     """
 
     method: str = ""
@@ -57,7 +65,7 @@ class DeclaredRow:
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """The rows of one file of `results/papers`, which `id` names."""
+    """The rows of the file of `results/papers` that has this id."""
 
     id: str
     rows: tuple[DeclaredRow, ...]
@@ -72,9 +80,9 @@ class Declaration:
 
 @dataclass(frozen=True)
 class MadeTable:
-    """The text of a table's file, and its numbers."""
+    """A table's file, its new text, and how many rows and numbers that has."""
 
-    place: Path
+    path: Path
     text: str
     rows: int
     numbers: int
@@ -83,11 +91,11 @@ class MadeTable:
 def make_tables(
     results: Path, checkout: Path, registry: Registry
 ) -> Iterator[MadeTable]:
-    """Every declared table with the rows that a checkout gives.
+    """Make every declared table, with the rows of a checkout.
 
-    Raises UsageError where the checkout has no such folder or a declared name is
-    unknown, DataError by model and file for a number that is missing, or none, and for
-    other data.
+    Raises UsageError if the checkout has no folder of results, or a declared name is
+    unknown. Raises DataError, which names model and file, for a number that is missing or
+    not a number, and for one of other data than the column's.
     """
     if not (checkout / FOLDER).is_dir():
         raise UsageError(
@@ -95,54 +103,64 @@ def make_tables(
         )
     declared = read_typed(Declaration, results / QUESTIONS / DECLARATION)
     for table in declared.tables:
-        place = results / PAPERS / f"{table.id}.toml"
-        head, columns = _head(place)
-        rows = [_made(row, columns, checkout, registry) for row in table.rows]
+        path = results / PAPERS / f"{table.id}.toml"
+        head, columns = _read_head(path)
+        rows = [_make_row(row, columns, checkout, registry) for row in table.rows]
         rows.sort(key=lambda row: _release(row.get("group", "")))
-        text = "\n".join([head, *map(_written, rows)])
-        yield MadeTable(place, text, len(rows), sum(len(row["values"]) for row in rows))
+        yield MadeTable(
+            path=path,
+            text="\n".join([head, *map(_row_in_toml, rows)]),
+            rows=len(rows),
+            numbers=sum(len(row["values"]) for row in rows),
+        )
 
 
-def compared(tables: tuple[Table, ...], checkout: Path) -> int:
-    """How many published numbers a checkout holds, each of which must be that of its result file.
+def compare(tables: tuple[Table, ...], checkout: Path) -> int:
+    """Compare published numbers with their result files, where the checkout has these.
 
-    Raises DataError for one that is another.
+    Returns how many are equal. Raises DataError for one that is not.
     """
     count = 0
-    for cell in (cell for table in tables for cell in table.cells):
-        place = f"{cell.row.table.removesuffix('/{file}')}/{cell.column.file}"
-        known = place.startswith(f"{FOLDER}/") and (checkout / place).is_file()
-        if not known or str(cell.task).endswith(".dev"):
-            continue
-        where = f"{cell.row.label}: {checkout / place}"
-        result = _loaded(where, checkout / place)
-        found = _score(where, result, cell.column.revision, cell.metric)
-        if Decimal(cell.value) != Decimal(found):
-            raise DataError(
-                f"{cell.id}: wanted {found}, as {place} has it, found {cell.value}"
-            )
-        count += 1
+    for table in tables:
+        for cell in table.cells:
+            file = f"{cell.row.table.removesuffix('/{file}')}/{cell.column.file}"
+            path = checkout / file
+            is_there = file.startswith(f"{FOLDER}/") and path.is_file()
+            if not is_there or str(cell.task).endswith(".dev"):
+                continue
+            where = f"{cell.row.label}: {path}"
+            result = _read_result(where, path)
+            score = _score(where, result, cell.column.revision, cell.metric)
+            if Decimal(cell.value) != Decimal(score):
+                raise DataError(
+                    f"{cell.id}: wanted {score}, as {file} has it, found {cell.value}"
+                )
+            count += 1
     return count
 
 
-def _head(place: Path) -> tuple[str, tuple[Mapping[str, str], ...]]:
-    """What stands before the first row of a table's file, and its columns."""
+# Rows
+
+
+def _read_head(path: Path) -> tuple[str, tuple[Mapping[str, str], ...]]:
+    """The text before the first row of a table's file, and the columns in it."""
     try:
-        text = place.read_text(encoding="utf-8").partition(FIRST_ROW)[0].rstrip() + "\n"
-        return text, tuple(tomllib.loads(text)["columns"])
+        head, _, _ = path.read_text(encoding="utf-8").partition(FIRST_ROW)
+        head = f"{head.rstrip()}\n"
+        return head, tuple(tomllib.loads(head)["columns"])
     except (*READING_ERRORS, KeyError) as error:
         raise DataError(
-            f"{place}: wanted the head of a table with columns, found {error}"
+            f"{path}: wanted the head of a table with columns, found {error}"
         ) from None
 
 
-def _made(
+def _make_row(
     row: DeclaredRow,
     columns: tuple[Mapping[str, str], ...],
     checkout: Path,
     registry: Registry,
 ) -> dict[str, Any]:
-    """A row as its file shows it, without the keys that are empty."""
+    """The keys of a row in its table's file; those that are empty are left out."""
     if bool(row.method) == bool(row.why_not and row.model and row.revision):
         raise UsageError(
             f"{DECLARATION}, row {row.method or row.model}: wanted a method, or why_not with model "
@@ -151,7 +169,9 @@ def _made(
     source, prompt = _source(row, registry)
     model, revision = source.repo, str(source.revision)
     folder = f"{FOLDER}/{model.replace('/', '__')}/{row.folder or revision}"
-    values, versions = {}, set()
+    values: dict[str, str] = {}
+    versions: set[str] = set()
+    missing_columns: list[str] = []
     for column in columns:
         path = checkout / folder / column["file"]
         where = f"{model}: {path}"
@@ -161,19 +181,25 @@ def _made(
                 f"{where}: the declaration wants {wanted} result, found {found}; get the whole "
                 f"checkout, or correct `without` in {DECLARATION}"
             )
-        if path.is_file():
-            result, metric = _loaded(where, path), column.get("metric", "spearman")
-            values[column["id"]] = _score(where, result, column["revision"], metric)
-            versions.add(str(result.get("mteb_version") or ""))
+        if not path.is_file():
+            missing_columns.append(column["label"])
+            continue
+        result = _read_result(where, path)
+        metric = column.get("metric", "spearman")
+        values[column["id"]] = _score(where, result, column["revision"], metric)
+        versions.add(str(result.get("mteb_version") or ""))
     if not values:
         raise DataError(f"{model}: {checkout / folder}: wanted results, found none")
     label = model.rpartition("/")[2]
-    missing = [column["label"] for column in columns if column["id"] in row.without]
-    lacking = f"Not among its results: {', '.join(missing)}." if missing else ""
-    made = {
-        "id": row.method.partition(".")[0] or re.sub(r"[^a-z0-9]+", "-", label.lower()),
+    encoder = row.method.partition(".")[0]
+    notes = [row.note] if row.note else []
+    if missing_columns:
+        notes.insert(0, f"Not among its results: {', '.join(missing_columns)}.")
+    programs = [f"mteb {v}" for v in sorted(versions, key=_release) if v]
+    keys = {
+        "id": encoder or re.sub(r"[^a-z0-9]+", "-", label.lower()),
         "label": label,
-        "group": " and ".join(f"mteb {v}" for v in sorted(versions, key=_release) if v),
+        "group": " and ".join(programs),
         "method": row.method,
         "why_not": row.why_not,
         "evidence": row.evidence,
@@ -182,10 +208,10 @@ def _made(
         "supervision": "n/a",
         "pooling": prompt,
         "table": folder,
-        "note": " ".join(filter(None, (lacking, row.note))),
+        "note": " ".join(notes),
         "values": values,
     }
-    return {key: value for key, value in made.items() if value}
+    return {key: value for key, value in keys.items() if value}
 
 
 def _source(row: DeclaredRow, registry: Registry) -> tuple[Hub, str]:
@@ -193,7 +219,8 @@ def _source(row: DeclaredRow, registry: Registry) -> tuple[Hub, str]:
     if row.why_not:
         return Hub(row.model, row.revision), ""
     encoder = registry.parse(row.method).encoder
-    source, words = encoder.source, ""
+    source = encoder.source
+    words = ""
     if isinstance(encoder, NativeConfig):
         words = "the folder's modules"
         if isinstance(encoder.of, PromptedConfig):
@@ -207,68 +234,75 @@ def _source(row: DeclaredRow, registry: Registry) -> tuple[Hub, str]:
     return source, words
 
 
-def _loaded(where: str, path: Path) -> dict[str, Any]:
-    """A result file, its numbers as they are written."""
+# Result files
+
+
+def _read_result(where: str, path: Path) -> dict[str, Any]:
+    """A result file, whose numbers keep their digits; `where` names it in errors."""
     try:
-        found = parse_json(path.read_text(encoding="utf-8"), parse_float=Decimal)
+        result = parse_json(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except READING_ERRORS as error:
         raise DataError(
             f"{where}: wanted a result file of mteb, found {error}"
         ) from None
-    if not isinstance(found, dict):
-        raise DataError(f"{where}: wanted a JSON object, found {type(found).__name__}")
-    return found
+    if not isinstance(result, dict):
+        raise DataError(f"{where}: wanted a JSON object, found {type(result).__name__}")
+    return result
 
 
 def _score(where: str, result: Mapping[str, Any], revision: str, metric: str) -> str:
     """A correlation of cosines on the test split, with the digits of its file."""
-    data = result.get("dataset_revision")
-    if data != revision:
-        raise DataError(f"{where}: wanted data of revision {revision}, found {data}")
-    scores, key = _of_test(result), f"cosine_{metric}"
-    score, first = scores.get(key), scores["cosine_spearman"]
-    if not isinstance(score, Decimal) or abs(score) > 1:
-        raise DataError(f"{where}: wanted {key} as a fraction, found {score!r}")
-    main = scores.get("main_score", first)
-    if main != first:
+    found_revision = result.get("dataset_revision")
+    if found_revision != revision:
         raise DataError(
-            f"{where}: wanted Spearman's correlation of cosines as the main score ({first}), found "
-            f"{main}; its similarity is another"
+            f"{where}: wanted data of revision {revision}, found {found_revision}"
+        )
+    scores = _test_scores(result)
+    name = f"cosine_{metric}"
+    score = scores.get(name)
+    if not isinstance(score, Decimal) or abs(score) > 1:
+        raise DataError(f"{where}: wanted {name} as a fraction, found {score!r}")
+    spearman = scores.get("cosine_spearman")
+    main_score = scores.get("main_score", spearman)
+    if main_score != spearman:
+        raise DataError(
+            f"{where}: wanted Spearman's correlation of cosines as the main score ({spearman}), "
+            f"found {main_score}; its similarity is another"
         )
     return f"{score:f}"
 
 
-def _of_test(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores of the only subset of the test split; `cosine_spearman` is among its keys."""
-    found: Any = result.get("scores", result)  # mteb 0 has none around its splits
-    found = found.get("test") if isinstance(found, dict) else None
-    if isinstance(found, list):
-        found = found[0] if len(found) == 1 else None
-    elif isinstance(found, dict):
-        cosines = found.get("cos_sim")
-        names = cosines if isinstance(cosines, dict) else {}
-        found = {f"cosine_{name}": score for name, score in names.items()}
-    return {"cosine_spearman": None, **(found if isinstance(found, dict) else {})}
+def _test_scores(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scores of the test split by their names in mteb; none if it has several subsets."""
+    splits = result.get("scores", result)  # mteb's first files have the splits on top
+    test = splits.get("test") if isinstance(splits, dict) else None
+    if isinstance(test, list):
+        subset = test[0] if len(test) == 1 else None
+        return subset if isinstance(subset, dict) else {}
+    cosines = test.get("cos_sim") if isinstance(test, dict) else None
+    if not isinstance(cosines, dict):
+        return {}
+    return {f"cosine_{name}": score for name, score in cosines.items()}
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """A version of mteb as numbers, to sort by."""
+    """The numbers of a version of mteb, to sort by."""
     return tuple(map(int, re.findall(r"\d+", version)))
 
 
-def _written(row: Mapping[str, Any]) -> str:
-    """A row in TOML, its numbers on one line."""
-    lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}"
-        for key, value in row.items()
-        if key != "values"
-    ]
+def _row_in_toml(row: Mapping[str, Any]) -> str:
+    """A row in TOML, its numbers on one line, which is the last."""
+    lines = ["[[row]]"]
+    for key, value in row.items():
+        if key != "values":
+            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
     values = ", ".join(f'{name} = "{value}"' for name, value in row["values"].items())
-    return "\n".join(["[[row]]", *lines, f"values = {{ {values} }}", ""])
+    lines.append(f"values = {{ {values} }}")
+    return "\n".join([*lines, ""])
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write the declared tables, and compare every other published number that stands there."""
+    """Write the declared tables, and compare all published numbers with the checkout."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "checkout", type=Path, help="a clone of embeddings-benchmark/results"
@@ -278,13 +312,13 @@ def main(arguments: list[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     for table in list(make_tables(options.results, options.checkout, load_registry())):
-        changed = table.place.read_text(encoding="utf-8") != table.text
-        if changed:
-            write_atomically(table.place, table.text.encode())
-        outcome = "written" if changed else "unchanged"
-        print(f"{table.place}: {table.rows} rows, {table.numbers} numbers, {outcome}")
-    count = compared(load_tables(options.results / PAPERS), options.checkout)
-    print(f"{count} published numbers stand in {options.checkout} and are equal")
+        outcome = "unchanged"
+        if table.path.read_text(encoding="utf-8") != table.text:
+            write_atomically(table.path, table.text.encode())
+            outcome = "written"
+        print(f"{table.path}: {table.rows} rows, {table.numbers} numbers, {outcome}")
+    count = compare(load_tables(options.results / PAPERS), options.checkout)
+    print(f"{count} published numbers are in {options.checkout} and equal")
 
 
 if __name__ == "__main__":

@@ -124,7 +124,10 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
     )
     assert milliseconds(measured, "e.mean", SIMCSE) == pytest.approx(1000 * 4 / 1000)
     assert cost_in_words(measured, "e.mean", SIMCSE) == "4.0"
-    assert cost_in_words(measured, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
+    assert (
+        cost_in_words(measured, "e.mean", Scoring("raw", "spearman", "all"))
+        == "not run"
+    )
     one, *others = seven("e.mean")
     beside = replace(one, facts={**one.facts, "workers": 2})
     assert cost_in_words(results_of(beside, *others), "e.mean", SIMCSE) == "4.0 ‡"
@@ -134,7 +137,9 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
 def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     whole = results_of(*seven("e.mean")[1:], seven("e.mean", **{hole: None})[0])
     stopped = results_of(*seven("e.mean", encode=0.0, apply=0.0))
-    assert {cost_in_words(one, "e.mean", SIMCSE) for one in (whole, stopped)} == {"not timed"}
+    assert {cost_in_words(one, "e.mean", SIMCSE) for one in (whole, stopped)} == {
+        "not timed"
+    }
 
 
 # Pictures

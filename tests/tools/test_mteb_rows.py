@@ -6,7 +6,7 @@ from pathlib import Path
 
 import committed
 import pytest
-from mteb_rows import DECLARATION, Declaration, compared, make_tables
+from mteb_rows import DECLARATION, Declaration, compare, make_tables
 
 from harness.core.errors import DataError
 from harness.core.toml import read_typed
@@ -83,7 +83,7 @@ def files(tmp_path):
 
 def made(files):
     [table] = make_tables(files / "own", files / "checkout", REGISTRY)
-    table.place.write_text(table.text)
+    table.path.write_text(table.text)
     return table
 
 
@@ -143,14 +143,14 @@ def test_a_result_is_there_exactly_where_the_declaration_says(files):
 def test_a_published_number_that_is_not_the_checkouts_is_refused(files):
     made(files)
     place = files / "own" / "papers" / "mteb.9.toml"
-    assert compared((load_table(place),), files / "checkout") == 5
+    assert compare((load_table(place),), files / "checkout") == 5
     place.write_text(
         place.read_text().replace("0.8563930748879539", "0.8563930748879538")
     )
     with pytest.raises(
         DataError, match=r"mteb\.9/multilingual-e5-base/sts-b: wanted 0\.85639"
     ):
-        compared((load_table(place),), files / "checkout")
+        compare((load_table(place),), files / "checkout")
 
 
 def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
