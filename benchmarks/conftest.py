@@ -1,4 +1,9 @@
-"""Ratios measured side by side: in turn, in one run, so that a slow moment is everybody's."""
+"""Ratios of speed that are measured in one run.
+
+The programs that are compared take turns, so that a slow moment of the machine is
+everybody's. A benchmark makes callables, runs them by the fixture `side_by_side`, and
+requires a ratio for a row of `results/questions/speed.toml`.
+"""
 
 import os
 from collections.abc import Callable, Mapping
@@ -25,15 +30,22 @@ def pytest_addoption(parser):
     parser.addoption(
         "--speed",
         metavar="TOML",
-        help="Write the ratios beside this file of rows (speed.toml).",
+        help="Store the ratios for this file of rows (speed.toml).",
     )
 
 
 @dataclass
 class SideBySide:
-    """Runs callables in turn and keeps their seconds; `ratio` is how many times as fast `ours` is.
+    """Runs callables in turn and keeps their seconds.
 
-    Where benchmarks are off, everything runs once and nothing is checked or written.
+    If benchmarks are off, everything runs once, and nothing is checked or written.
+
+    Attributes:
+        benchmark: The fixture of pytest-benchmark, which times ours.
+        rows: The file of rows that ratios are stored for; None to store nothing.
+        seconds: The seconds of each round, by the name of the program; `ours` is the
+            harness.
+        missed: A line for each ratio that is below what is wanted.
     """
 
     benchmark: object
@@ -52,30 +64,36 @@ class SideBySide:
         rounds: int = LEAST_ROUNDS,
         warm: bool = True,
     ) -> None:
-        """Each of the others, then ours, so many times over; `warm`: ours once before."""
+        """Run each of the others, then ours, for a number of rounds.
 
-        def others_first():
+        With `warm`, ours runs once before, so that what is done only once is not timed.
+        """
+
+        def run_others():
             for name, other in others.items():
                 start = perf_counter()
                 other()
                 self.seconds.setdefault(name, []).append(perf_counter() - start)
 
         if warm:
-            ours()  # what is only done once is nobody's time
-        self.benchmark.pedantic(
-            ours, setup=others_first, rounds=rounds if self.on else 1
-        )
-        self.seconds["ours"] = (
-            list(self.benchmark.stats.stats.data) if self.on else [1.0]
-        )
+            ours()
+        if not self.on:
+            self.benchmark.pedantic(ours, setup=run_others, rounds=1)
+            self.seconds["ours"] = [1.0]
+            return
+        self.benchmark.pedantic(ours, setup=run_others, rounds=rounds)
+        self.seconds["ours"] = list(self.benchmark.stats.stats.data)
 
     def ratios(self, other: str, scale: float = 1.0) -> list[float]:
-        """Round by round; `scale` is ours of what is compared, in units of the other's."""
+        """How many times as fast ours is as another program, round by round.
+
+        `scale` is how many times as much work ours does in a call.
+        """
         pairs = zip(self.seconds[other], self.seconds["ours"], strict=True)
-        return [scale * theirs / ours for theirs, ours in pairs]
+        return [scale * other_seconds / ours for other_seconds, ours in pairs]
 
     def within(self, limit: float) -> list[float]:
-        """Round by round, how often ours fits into a limit in seconds."""
+        """How often ours fits into a limit in seconds, round by round."""
         return [limit / ours for ours in self.seconds["ours"]]
 
     def best(self, names: list[str]) -> str:
@@ -85,9 +103,10 @@ class SideBySide:
     def require(
         self, row: str, ratios: list[float], wanted: float, **facts: object
     ) -> None:
-        """Write a row of `results/questions/speed.toml`, if that was asked for.
+        """Store the ratios of a row, if that was asked for.
 
-        A limit that it misses fails the test when all its rows are written.
+        If their median is below what is wanted, the test fails once all of its rows are
+        stored.
         """
         self.benchmark.extra_info[row] = {
             "ratio": median(ratios),
@@ -97,10 +116,10 @@ class SideBySide:
         if not self.on:
             return
         if self.rows is not None:
-            kept = {k: v for k, v in environment().items() if k != "device"}
-            write_result(
-                self.rows, row, BenchmarkResult(tuple(ratios), wanted, facts, kept)
-            )
+            machine = dict(environment())
+            machine.pop("device", None)
+            result = BenchmarkResult(tuple(ratios), wanted, facts, machine)
+            write_result(self.rows, row, result)
         if median(ratios) < wanted:
             self.missed.append(f"{row}: {median(ratios):.2f} of {wanted}, {facts}")
 
@@ -108,32 +127,29 @@ class SideBySide:
 @pytest.fixture
 def side_by_side(benchmark, request):
     rows = request.config.getoption("--speed", default=None)
-    jaxtyping.config.update(
-        "jaxtyping_disable", True
-    )  # shapes are checked in tests alone
-    made = SideBySide(benchmark, Path(rows) if rows else None)
-    yield made
+    # The shapes of arguments are checked in tests alone.
+    jaxtyping.config.update("jaxtyping_disable", True)
+    comparison = SideBySide(benchmark, Path(rows) if rows else None)
+    yield comparison
     jaxtyping.config.update("jaxtyping_disable", False)
-    assert not made.missed, "; ".join(made.missed)
+    assert not comparison.missed, "; ".join(comparison.missed)
 
 
 @pytest.fixture(scope="module")
 def sentences(data_dir):
     """Distinct sentences of the STS tasks, in random order."""
     tasks = load_registry().tasks
-    texts = dict.fromkeys(
-        t for name in STS for t in tasks[name].pairs(data_dir).sentences
-    )
-    return list(np.random.default_rng(0).permutation(list(texts)))
+    distinct = {}
+    for name in STS:
+        distinct.update(dict.fromkeys(tasks[name].pairs(data_dir).sentences))
+    return list(np.random.default_rng(0).permutation(list(distinct)))
 
 
 @pytest.fixture(scope="session")
 def mpnet_base():
     """The folder of all-mpnet-base-v2, where it was fetched."""
-    config, places = (
-        load_registry().encoders["mpnet-base"],
-        Places.from_environment(os.environ),
-    )
+    config = load_registry().encoders["mpnet-base"]
+    places = Places.from_environment(os.environ)
     if not places.has_encoder(config):
         pytest.skip("mpnet-base is not here: harness fetch mpnet-base")
     return places.encoder(config)

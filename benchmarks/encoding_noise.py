@@ -38,11 +38,9 @@ STORED = ROOT / "results" / "records" / "encoding_noise.json"
 ENCODERS = ("bert-mini", "minilm", "mpnet-base")
 TASK = "sts-b"
 SENTENCES = 256  # spread evenly over those of the task, which are sorted by source
-POOLINGS = (
-    "mean",
-    "cls",
-)  # of the last layer, where a coordinate without scale stays constant
-LEAST = 5  # coordinates that are stored of each pooling: those of the least signal over noise
+# Of the last layer, where a coordinate without scale is constant.
+POOLINGS = ("mean", "cls")
+LEAST = 5  # how many coordinates are stored of a pooling: the least signal over noise
 
 # As the environment sets them. AVX2: as make test-processors does; SSE 4: the oldest
 # processors.
@@ -67,13 +65,22 @@ WAITING = {"OMP_WAIT_POLICY": "passive"}
 
 @dataclass(frozen=True)
 class Way:
-    """A way of computing the same encodings."""
+    """A way of computing the same encodings.
+
+    Attributes:
+        name: The way in words.
+        instructions: A name of INSTRUCTIONS.
+        threads: The number of torch's threads.
+        plain: Whether the model's own forward pass is used, and not the packed one.
+        tokens: The tokens of a batch; None for the usual number.
+        shuffled: Whether the sentences are encoded in another order.
+    """
 
     name: str
     instructions: str = "here"
     threads: int = 1
     plain: bool = False
-    tokens: int | None = None  # of a batch
+    tokens: int | None = None
     shuffled: bool = False
 
 
@@ -107,7 +114,7 @@ def sentences_of(places: Places) -> list[str]:
 def encode(
     encoder: str, way: Way, texts: Sequence[str], places: Places, out: Path
 ) -> None:
-    """Encode the texts in a way, and save the last layer's mean and CLS."""
+    """Encode texts in a way, and save the last layer's mean and CLS in the texts' order."""
     import torch
 
     torch.set_num_threads(way.threads)
@@ -118,31 +125,34 @@ def encode(
     order = np.arange(len(texts))
     if way.shuffled:
         order = np.random.default_rng(0).permutation(len(texts))
-    encoding = config.load(places.encoder(config), places.cache).encode(
-        [texts[n] for n in order]
-    )
-    back = np.argsort(order)
+    loaded_encoder = config.load(places.encoder(config), places.cache)
+    encoding = loaded_encoder.encode([texts[number] for number in order])
     if encoding.cls is None:
         raise TypeError(f"{encoder}: wanted CLS vectors")
-    np.savez(out, mean=encoding.mean[back, -1], cls=encoding.cls[back])
+    rows = np.argsort(order)  # the row of each text
+    np.savez(out, mean=encoding.mean[rows, -1], cls=encoding.cls[rows])
 
 
 def noise_of(encoder: str, pooling: str, ways: Sequence[np.ndarray]) -> EncodingNoise:
-    """The noise of every coordinate, from the matrices of all ways."""
-    x = np.stack(ways).astype(np.float64)
-    noise = np.sqrt(np.square(x - x.mean(axis=0)).mean(axis=(0, 1)))
-    here = x[0]
+    """The noise of every coordinate: its deviation over the ways of computing it.
+
+    `ways` has a matrix (N, D) for each way; the first is as this machine runs.
+    """
+    vectors = np.stack(ways).astype(np.float64)
+    noise = np.sqrt(np.square(vectors - vectors.mean(axis=0)).mean(axis=(0, 1)))
+    here = vectors[0]
     spread = np.ptp(here, axis=0)
-    coordinates = [
-        Coordinate(
-            number,
-            float(here[:, number].mean()),
-            float(here[:, number].std()),
-            float(spread[number] / spread.max()),
-            float(noise[number]),
+    coordinates = []
+    for number in range(here.shape[1]):
+        coordinates.append(
+            Coordinate(
+                number,
+                float(here[:, number].mean()),
+                float(here[:, number].std()),
+                float(spread[number] / spread.max()),
+                float(noise[number]),
+            )
         )
-        for number in range(here.shape[1])
-    ]
     coordinates.sort(key=lambda coordinate: coordinate.ratio)
     largest = np.abs(here).max(axis=0)
     rounding = noise / np.where(largest == 0, 1, largest) / np.finfo(np.float32).eps
@@ -152,14 +162,28 @@ def noise_of(encoder: str, pooling: str, ways: Sequence[np.ndarray]) -> Encoding
         pooling,
         here.shape[1],
         float(noise.max() / spread.max()),
-        _three(rounding),
-        _three(ratios),
+        _quantiles(rounding),
+        _quantiles(ratios),
         tuple(coordinates[:LEAST]),
     )
 
 
-def _three(values: np.ndarray) -> tuple[float, float, float]:
+def _quantiles(values: np.ndarray) -> tuple[float, float, float]:
+    """The least, the median and the largest value."""
     return tuple(round(float(v), 4) for v in np.quantile(values, [0, 0.5, 1]))
+
+
+def encode_in_ways(instructions: str, places: Places, folder: Path) -> None:
+    """Encode in all ways of these instructions, each into a file of the folder.
+
+    Instructions are chosen when a process starts, so each has a process of its own.
+    """
+    texts = sentences_of(places)
+    for encoder in ENCODERS:
+        for number, way in enumerate(WAYS):
+            if way.instructions == instructions:
+                out = folder / f"{encoder}-{number}.npz"
+                encode(encoder, way, texts, places, out)
 
 
 def main() -> None:
@@ -170,43 +194,25 @@ def main() -> None:
     parser.add_argument(
         "--into", nargs=2, metavar=("INSTRUCTIONS", "FOLDER"), help="encode alone"
     )
-    given = parser.parse_args()
-    if given.into:
-        instructions, folder = given.into
+    options = parser.parse_args()
+    if options.into:
+        instructions, folder = options.into
         places = Places.from_environment(
-            os.environ, cache=given.cache, data_dir=given.data_dir
+            os.environ, cache=options.cache, data_dir=options.data_dir
         )
-        texts = sentences_of(places)
-        for encoder in ENCODERS:
-            for number, way in enumerate(WAYS):
-                if way.instructions == instructions:
-                    encode(
-                        encoder,
-                        way,
-                        texts,
-                        places,
-                        Path(folder, f"{encoder}-{number}.npz"),
-                    )
+        encode_in_ways(instructions, places, Path(folder))
         return
+    measured = []
     with tempfile.TemporaryDirectory() as folder:
         for instructions, variables in INSTRUCTIONS.items():
-            subprocess.run(
-                [
-                    sys.executable,
-                    __file__,
-                    *sys.argv[1:],
-                    "--into",
-                    instructions,
-                    folder,
-                ],
-                check=True,
-                env={**os.environ, **WAITING, **variables},
-            )
-        measured = [
-            asdict(noise_of(encoder, pooling, read(Path(folder), encoder, pooling)))
-            for encoder in ENCODERS
-            for pooling in POOLINGS
-        ]
+            command = [sys.executable, __file__, *sys.argv[1:]]
+            command += ["--into", instructions, folder]
+            process_variables = {**os.environ, **WAITING, **variables}
+            subprocess.run(command, check=True, env=process_variables)
+        for encoder in ENCODERS:
+            for pooling in POOLINGS:
+                ways = read(Path(folder), encoder, pooling)
+                measured.append(asdict(noise_of(encoder, pooling, ways)))
     stored = {
         "environment": environment(),
         "task": TASK,

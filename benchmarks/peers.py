@@ -1,8 +1,8 @@
 """sentence-transformers as a peer: its pipeline over torch, OpenVINO or the ONNX runtime.
 
-Its own backends for the latter two need `optimum`, which lags behind transformers; here
-the model inside its pipeline is replaced as they do it: tokens in, last hidden states
-out, on all processors.
+Its own backends for OpenVINO and ONNX need `optimum`, which lags behind transformers.
+Here the model inside its pipeline is replaced as these backends do it: tokens in, last
+hidden states out, on all processors.
 """
 
 from inspect import signature
@@ -17,7 +17,7 @@ NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def peer(folder, device="cpu", backend="torch", **options):
-    """A SentenceTransformer with mean pooling whose states are computed by a backend."""
+    """A SentenceTransformer with mean pooling, whose hidden states a backend computes."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
@@ -29,9 +29,9 @@ def peer(folder, device="cpu", backend="torch", **options):
 
 
 def names_of(model):
-    """Those of the inputs that a model takes: MPNet has no types of tokens."""
-    taken = signature(model.forward).parameters
-    return [name for name in NAMES if name in taken]
+    """The inputs that a model takes: MPNet has no types of tokens."""
+    parameters = signature(model.forward).parameters
+    return [name for name in NAMES if name in parameters]
 
 
 class States(torch.nn.Module):
@@ -42,13 +42,12 @@ class States(torch.nn.Module):
         self.model, self.names = model, names_of(model)
 
     def forward(self, *inputs):
-        return self.model(
-            **dict(zip(self.names, inputs, strict=True))
-        ).last_hidden_state
+        inputs_by_name = dict(zip(self.names, inputs, strict=True))
+        return self.model(**inputs_by_name).last_hidden_state
 
 
 class Runtime(torch.nn.Module):
-    """What stands in the place of a model: its configuration, and a function of arrays."""
+    """A module in the place of a model: its configuration, and a function of arrays."""
 
     def __init__(self, model, infer):
         super().__init__()
@@ -61,51 +60,69 @@ class Runtime(torch.nn.Module):
 
 
 def example(names):
+    """Inputs of two sentences of eight tokens, by which a model is traced."""
     ones = torch.ones(2, 8, dtype=torch.long)
-    return tuple(torch.zeros_like(ones) if name == NAMES[2] else ones for name in names)
+    inputs = {
+        "input_ids": ones,
+        "attention_mask": ones,
+        "token_type_ids": torch.zeros_like(ones),
+    }
+    return tuple(inputs[name] for name in names)
 
 
 def openvino(model, precision=None):
-    """OpenVINO, as optimum compiles for a processor; `precision` None is OpenVINO's default."""
+    """OpenVINO, as optimum compiles for a processor; without a precision in its default one."""
     import openvino as ov
 
     states = States(model).eval()
     converted = ov.convert_model(states, example_input=example(states.names))
     settings = {"PERFORMANCE_HINT": "LATENCY"}
-    settings |= {"INFERENCE_PRECISION_HINT": precision} if precision else {}
+    if precision:
+        settings["INFERENCE_PRECISION_HINT"] = precision
     request = ov.Core().compile_model(converted, "CPU", settings).create_infer_request()
-    return Runtime(
-        model, lambda arrays: np.array(request.infer(arrays, share_inputs=True)[0])
-    )
+
+    def infer(arrays):
+        return np.array(request.infer(arrays, share_inputs=True)[0])
+
+    return Runtime(model, infer)
 
 
 def onnx(model, into):
     """The ONNX runtime with all of its graph optimisations, which are its default."""
     import onnxruntime
 
-    states, path = States(model).eval(), str(Path(into) / "model.onnx")
-    free = {name: {0: "batch", 1: "tokens"} for name in (*states.names, "states")}
+    states = States(model).eval()
+    path = str(Path(into) / "model.onnx")
+    axes = {0: "batch", 1: "tokens"}
     torch.onnx.export(
-        states, example(states.names), path, input_names=states.names, output_names=["states"],
-        dynamic_axes=free, dynamo=False,
-    )  # fmt: skip
+        states,
+        example(states.names),
+        path,
+        input_names=states.names,
+        output_names=["states"],
+        dynamic_axes=dict.fromkeys((*states.names, "states"), axes),
+        dynamo=False,
+    )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"]
     )
-    return Runtime(
-        model,
-        lambda arrays: session.run(None, dict(zip(states.names, arrays, strict=True)))[
-            0
-        ],
-    )
+
+    def infer(arrays):
+        [hidden_states] = session.run(
+            None, dict(zip(states.names, arrays, strict=True))
+        )
+        return hidden_states
+
+    return Runtime(model, infer)
 
 
 BACKENDS = {"openvino": openvino, "onnx": onnx}
 
 
 def unit(x):
+    """Rows of length 1."""
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
