@@ -1,5 +1,6 @@
 """Shapes in signatures are checked while the tests run; data is found by HARNESS_DATA_DIR alone."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -34,6 +35,11 @@ def pytest_collection_modifyitems(config, items):
     """Approved texts are written anew by the tests that compare with them, and by no others."""
     if config.getoption("update_snapshots", False):
         items[:] = [item for item in items if "approved" in item.fixturenames]
+
+
+def pytest_collection_finish():
+    """What was imported stays: no garbage collection needs to look at it again."""
+    gc.freeze()
 
 
 LEFT = pytest.StashKey[int]()
