@@ -285,9 +285,7 @@ class SentenceEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if isinstance(setup.pooling, Cls) and summary is None:
-            raise UsageError(
-                f"{tokenizer.name}: this encoder has no summary token; use mean"
-            )
+            raise UsageError(f"{tokenizer.name}: {setup.pooling.lacking}")
         self.transformer = transformer
         self.tokenizer, self.reader = tokenizer, reader
         self.setup = setup

@@ -14,7 +14,7 @@ from standin import Fault, at_standin, standin
 
 from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.fetch.addresses import addresses_of
-from harness.assets.fetch.batch import Fetcher
+from harness.assets.fetch.batch import ALREADY_HERE, Fetcher
 from harness.assets.places import Places, asset_named
 from harness.cli.fetch import fetched_things, scored_assets
 from harness.core.errors import DataError
@@ -142,7 +142,7 @@ def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
     for name, (content, _) in new.items():
         assert content == (data_dir / name).read_bytes(), name
     assert fetched(["sick-raw"], tmp_path, "--offline")["sick-raw"].startswith(
-        "already here"
+        ALREADY_HERE
     )
 
 

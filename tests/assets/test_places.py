@@ -212,9 +212,7 @@ def test_an_encoder_or_a_file_of_vectors_inside_a_package_is_found(
 
 def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
     bert = FOUND.encoders["bert-base"]
-    with pytest.raises(
-        AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"
-    ):
+    with pytest.raises(AssetMissing, match=r"@86b5e0934494, about 440 MB\)"):
         Places(tmp_path).encoder(bert.with_max_length(64))
     rows = {row["asset"]: row for row in assets_rows(FOUND, Places(tmp_path))}
     of_hub = [name for name, e in FOUND.encoders.items() if isinstance(e.source, Hub)]

@@ -189,10 +189,7 @@ def test_what_has_no_meaning_is_refused_in_one_line(refused, message):
         ("the 1.5\n", r"counts.txt:1: wanted a new word"),
         ("the  5\n", r"counts.txt:1: wanted a new word"),
         ("the\t5\n", r"counts.txt:1: wanted a new word"),
-        (
-            "the 5\ncaf\udce9 5\n",
-            r"counts.txt:2: wanted UTF-8, found .*; save it as UTF-8",
-        ),
+        ("the 5\ncaf\udce9 5\n", r"counts.txt:2: wanted UTF-8, found .*; "),
         ("", "wanted counts of words, found none"),
     ],
 )

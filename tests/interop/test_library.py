@@ -140,9 +140,7 @@ def test_what_a_name_does_not_say_of_the_pooling_is_a_warning(opened, places, tm
     folder = tmp_path / "mine"
     shutil.copytree(places.encoder(load_registry().encoders["bert-mini"]), folder)
     opened(folder, places=places)  # modules.json says what its pooling is
-    with pytest.warns(
-        UserWarning, match="Poolings such as `cls` bypass the modules of mine"
-    ):
+    with pytest.warns(UserWarning, match=r"`cls` .* modules of mine"):
         opened(f"{folder}.cls", places=places)
     (folder / "modules.json").unlink()
     opened(f"{folder}.mean", places=places)

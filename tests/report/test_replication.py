@@ -18,7 +18,13 @@ from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.report.bibtex import entries
 from harness.report.replication import claims_by_size, claims_page
-from harness.results.claim_tests import ClaimOutcome, ClaimTests, Decision, decide
+from harness.results.claim_tests import (
+    SEEDS_ALONE,
+    ClaimOutcome,
+    ClaimTests,
+    Decision,
+    decide,
+)
 from harness.results.claims import (
     Claim,
     Claims,
@@ -242,14 +248,14 @@ def stored(
             scores_of_seeds(*(60 + s for s in STEPS)),
             None,
             "higher",
-            "seeds alone",
+            SEEDS_ALONE,
         ),
         (
             score_of_one_seed(60 + H - 0.01),
             scores_of_seeds(*(60 + s for s in STEPS)),
             None,
             "undecided",
-            "seeds alone",
+            SEEDS_ALONE,
         ),
         (
             score_of_one_seed(60 + H + 0.01),
@@ -263,14 +269,14 @@ def stored(
             scores_of_seeds(*[59.99] * 5),
             None,
             "higher",
-            "seeds alone",
+            SEEDS_ALONE,
         ),
         (
             scores_of_seeds(*[60.0] * 5),
             scores_of_seeds(*[60.0] * 5),
             None,
             "undecided",
-            "seeds alone",
+            SEEDS_ALONE,
         ),
         (
             scores_of_seeds(*[90.0] * 4),
@@ -323,7 +329,7 @@ def test_an_interval_of_seeds_that_were_fitted_anew_is_shifted_to_their_differen
     assert near.p == pytest.approx(max(0.001, wanted))
     assert found(0.95, 0.02).p == 0.02
     assert found(1.005, 0.001).interval == (0.4, 1.6)
-    assert found(1.2, 0.001).basis == "seeds alone"
+    assert found(1.2, 0.001).basis == SEEDS_ALONE
 
 
 @settings(max_examples=40)
@@ -603,9 +609,9 @@ def test_the_committed_claims_are_those_of_the_papers():
 @pytest.mark.parametrize(
     ("bases", "rests"),
     [
-        (["seeds alone"] * 7, True),
-        (["seeds alone"] * 4 + [ITEMS_ALONE] * 3, True),
-        (["seeds alone"] * 3 + [ITEMS_ALONE] * 4, False),
+        ([SEEDS_ALONE] * 7, True),
+        ([SEEDS_ALONE] * 4 + [ITEMS_ALONE] * 3, True),
+        ([SEEDS_ALONE] * 3 + [ITEMS_ALONE] * 4, False),
         ([ITEMS_ALONE] * 7, False),
     ],
 )

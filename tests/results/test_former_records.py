@@ -66,7 +66,8 @@ def test_another_record_of_a_cell_is_not_replaced(former):
     assert store.committed_path(record.method).read_bytes() == before
     store.commit([type(record)(**{**vars(record), "pairs": record.pairs + 1})])
     shutil.copy(FORMER, former)
-    with pytest.raises(DataError, match=r"has another record in .*; delete one"):
+    other = store.committed_path(record.method).name
+    with pytest.raises(DataError, match=f"{former.name}: .*{other}"):
         write_anew([former])
     assert former.exists()
 

@@ -34,6 +34,8 @@ from harness.core.types import Corpus, Pairs, Task
 Fetched = Asset | EncoderConfig
 Load = Callable[[Path, str], Pairs]
 
+ALREADY_HERE = "already here"  # and right, so that nothing is downloaded
+
 
 @dataclass(frozen=True)
 class Fetcher:
@@ -53,7 +55,7 @@ class Fetcher:
         """Download what is missing or wrong; its place, and what was checked."""
         download = self._download_of(thing)
         try:
-            return f"already here: {self.check(thing)}"
+            return f"{ALREADY_HERE}: {self.check(thing)}"
         except AssetMissing:
             if download is None:
                 raise
