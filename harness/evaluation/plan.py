@@ -220,8 +220,9 @@ def _open_files(
 def _is_measured(cell: PlannedCell, texts: CellTexts, key: str, runs: Store) -> bool:
     """Whether a run holds the cell; the sentences of a corpus are not digested to see it."""
     stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors"))
-    identity = identity_without_fit(cell, texts, key)
-    return bool(stored) and identity.items() <= stored.items()
+    if not stored:
+        return False
+    return identity_without_fit(cell, texts, key).items() <= stored.items()
 
 
 def _passes_to_make(

@@ -10,12 +10,13 @@ BERT-whitening).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64
+from harness.core.arrays import Bool, Float, Float64
 from harness.core.metrics import TIE_DECIMALS, Metric, PairRows
 from harness.core.metrics.similarity import (
     SIMILARITIES,
@@ -24,27 +25,75 @@ from harness.core.metrics.similarity import (
 )
 from harness.core.types import AGGREGATIONS, Pairs
 
+# Similarities, and gold scores or their ranks -> a correlation, x100.
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]
 
 
+@dataclass(frozen=True, eq=False)
+class GoldColumn:
+    """What similarities are correlated with: gold scores, or their ranks.
+
+    Attributes:
+        of_all: One for each pair; ranks are those among all pairs.
+        of_subsets: Those of the pairs of each subset; ranks are those in the subset.
+    """
+
+    of_all: Float64[np.ndarray, " P"]
+    of_subsets: Mapping[str, Float64[np.ndarray, " p"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """The gold of a task, made ready once for the correlations of every similarity function.
+
+    Attributes:
+        rows_of_subsets: Which pairs are those of each subset.
+        scores: The gold scores.
+        ranks: Their ranks.
+    """
+
+    rows_of_subsets: Mapping[str, Bool[np.ndarray, " P"]]
+    scores: GoldColumn
+    ranks: GoldColumn
+
+    @classmethod
+    def of_pairs(cls, pairs: Pairs) -> Gold:
+        """The gold of pairs, with its ranks."""
+        from scipy.stats import rankdata
+
+        subset_of_pair = np.array(pairs.group)
+        rows_of_subsets, scores, ranks = {}, {}, {}
+        for name in dict.fromkeys(pairs.group):
+            rows = subset_of_pair == name
+            rows_of_subsets[name] = rows
+            scores[name] = pairs.gold[rows]
+            ranks[name] = rankdata(scores[name])
+        return cls(
+            rows_of_subsets=rows_of_subsets,
+            scores=GoldColumn(of_all=pairs.gold, of_subsets=scores),
+            ranks=GoldColumn(of_all=rankdata(pairs.gold), of_subsets=ranks),
+        )
+
+
 def aggregations(
-    correlation: Correlation, values: Float64[np.ndarray, " P"], pairs: Pairs
+    correlation: Correlation,
+    values: Float64[np.ndarray, " P"],
+    column: GoldColumn,
+    rows_of_subsets: Mapping[str, Bool[np.ndarray, " P"]],
 ) -> dict[str, Any]:
     """`all`, `mean`, `wmean` and every group of one correlation.
 
     A mean over groups exists only if each group's score does.
     """
-    labels = np.array(pairs.group)
-    subsets = {name: labels == name for name in dict.fromkeys(pairs.group)}
     groups = {
-        name: correlation(values[rows], pairs.gold[rows])
-        for name, rows in subsets.items()
+        name: correlation(values[rows], column.of_subsets[name])
+        for name, rows in rows_of_subsets.items()
     }
-    sizes = [rows.sum() for rows in subsets.values()]
+    sizes = [rows.sum() for rows in rows_of_subsets.values()]
     defined = [score for score in groups.values() if score is not None]
     all_defined = 0 < len(defined) == len(groups)
     return {
-        "all": correlation(values, pairs.gold),
+        "all": correlation(values, column.of_all),
         "mean": float(np.mean(defined)) if all_defined else None,
         "wmean": float(np.average(defined, weights=sizes)) if all_defined else None,
         "groups": groups,
@@ -57,7 +106,16 @@ def spearman(
     """Spearman's rank correlation with mid-ranks for ties, x100; None if a column is constant."""
     from scipy.stats import rankdata
 
-    return pearson(rankdata(x), rankdata(y))
+    return spearman_of_ranked(x, rankdata(y))
+
+
+def spearman_of_ranked(
+    x: Float64[np.ndarray, " P"], ranks: Float64[np.ndarray, " P"]
+) -> float | None:
+    """As `spearman`, of values and the ranks of the other column."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(x), ranks)
 
 
 def pearson(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float | None:
@@ -75,15 +133,21 @@ def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
 
 
 def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
+    """Both correlations of similarities and gold, under every aggregation."""
+    return correlations_with(values, Gold.of_pairs(pairs))
+
+
+def correlations_with(values: Float64[np.ndarray, " P"], gold: Gold) -> dict[str, Any]:
     """Both correlations of similarities and gold, under every aggregation.
 
     Ranks are those of similarities rounded to ten decimals, so that equal pairs tie.
     Pearson's takes them as they are: of nearly equal ones, rounding would move it.
     """
     ranked = np.round(values, TIE_DECIMALS)
+    rows = gold.rows_of_subsets
     return {
-        "spearman": aggregations(spearman, ranked, pairs),
-        "pearson": aggregations(pearson_of_similarities, values, pairs),
+        "spearman": aggregations(spearman_of_ranked, ranked, gold.ranks, rows),
+        "pearson": aggregations(pearson_of_similarities, values, gold.scores, rows),
     }
 
 
@@ -99,10 +163,12 @@ def of_other_similarities(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, pairs: Pairs
 ) -> dict[str, Any]:
     """Both correlations of dot products and distances with gold, under every aggregation."""
+    gold = Gold.of_pairs(pairs)
+    a, b = vectors[scored.a], vectors[scored.b]
     scores: dict[str, Any] = {}
     for similarity in SIMILARITIES:
-        values = scaled_similarities(similarity, vectors[scored.a], vectors[scored.b])
-        for correlation, score in correlations(values, pairs).items():
+        values = scaled_similarities(similarity, a, b)
+        for correlation, score in correlations_with(values, gold).items():
             aggregated = {
                 aggregation: score[aggregation] for aggregation in AGGREGATIONS
             }

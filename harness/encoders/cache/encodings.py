@@ -187,11 +187,10 @@ class EncoderCache:
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The distinct texts that are not cached, in first-seen order."""
-        return [
-            text
-            for text in dict.fromkeys(texts)
-            if sentence_key(text) not in self.locations
-        ]
+        distinct = list(dict.fromkeys(texts))
+        if not self.locations:  # a plan asks the empty cache of every encoder
+            return distinct
+        return [text for text in distinct if sentence_key(text) not in self.locations]
 
     def add(
         self,
