@@ -1,4 +1,4 @@
-"""Records, published numbers, verdicts, claims, and the statistics behind them.
+"""Records, published numbers, verdicts, claims, and their statistics.
 
 It imports the packages up to `registry`. It never runs a model and never renders a
 page.

@@ -201,7 +201,7 @@ def claim_files_of_model(folder: Path) -> Iterator[Path]:
 def claim_files(path: Path) -> Iterator[Path]:
     """A file itself, or the files of a folder that may state numbers.
 
-    A folder is that of a model, or else holds result files at any depth.
+    A folder is a model's folder, or it holds result files at any depth.
     """
     if path.is_file():
         yield path
@@ -510,7 +510,7 @@ def _data_set(statement: Statement, registry: Registry) -> DataSet | None:
 
 
 def _task(data_set: DataSet, split: str) -> str | None:
-    """The task that holds the pairs of a split; without a split, those of `test`."""
+    """The task that holds the pairs of a split; of `test` if a statement names none."""
     if split in data_set.tasks:
         return data_set.tasks[split]
     other_names = {"": "test", "dev": "validation"}

@@ -1,9 +1,9 @@
 """What each choice of a protocol does to a score, by the rows that were measured both ways.
 
 A row is a measured score under its protocol. The effect of a choice is the difference
-between two rows that differ in this choice alone. The wanted protocol, that of a
-published number, is often not among the rows; the effect is then that between the rows
-that are nearest to it.
+between two rows that differ in this choice alone. The protocol of the published number,
+here the wanted protocol, is often not among the rows. Then the rows that are nearest to
+it are compared.
 """
 
 from __future__ import annotations

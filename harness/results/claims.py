@@ -90,7 +90,7 @@ class Claims:
 
     Attributes:
         about: A text about the models.
-        rows: For each table, the method that stands in for each row, by the row's id.
+        rows: For each table, the method that each row is tested with, by the row's id.
         claims: The claims.
         tables: The published tables by id.
     """

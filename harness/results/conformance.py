@@ -44,9 +44,8 @@ class ReferenceCell:
 
     Attributes:
         scores: The scores by name. A score of a task is named by its path in a record,
-            `pearson.all`; an aggregation alone, `all`, is that of Spearman's
-            correlation. The scores of a training are `before` and `best`, which are
-            development scores, and `loss`.
+            `pearson.all`; `all` alone means `spearman.all`. The scores of a training
+            are `before` and `best`, which are development scores, and `loss`.
         method: The method's id; empty for a training.
         task: The task's name; empty for a training.
         training: The arguments of `harness train`; empty for a task.
@@ -141,7 +140,7 @@ class Reference:
     def is_of_authors_of(self, table: PublishedTable) -> bool:
         """Whether the authors of a published table wrote the program.
 
-        A table is that of a program's authors if its paper has the program's name.
+        A table is by a program's authors if its paper has the program's name.
         """
         work = self.authors_of or self.program.partition(",")[0]
         return work.casefold() in table.paper.casefold()

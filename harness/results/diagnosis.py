@@ -257,7 +257,7 @@ def _pairs(
     row: RowNumbers,
     published: Mapping[str, PublishedNumber],
 ) -> list[NumberPair]:
-    """The reader's numbers with those of a row; none if the row has fewer than half of them."""
+    """The reader's numbers with a row's numbers; none if the row has fewer than half of them."""
     pairs = []
     for number in numbers:
         asked = published[number.cell.id]
@@ -268,7 +268,7 @@ def _pairs(
 
 
 def _changes(pairs: Iterable[NumberPair]) -> dict[str, str]:
-    """The choices of a row that differ from those of the row that the reader asks about."""
+    """The choices of a row that differ from the row that the reader asks about."""
     changes: dict[str, str] = {}
     for pair in pairs:
         changes |= pair.asked.setting.differences(pair.other.setting)
@@ -384,8 +384,8 @@ def _another_seed(spreads: Sequence[NumberAndSpread]) -> list[Suggestion]:
 def _distant_spread(spreads: Iterable[NumberAndSpread]) -> SeedSpread | None:
     """The spread that a number is so far outside of that another seed does not explain it.
 
-    A spread is that of another training if the published number is further outside of
-    it than the reader's: it says nothing.
+    If the published number is further outside of a spread than the reader's, the spread
+    belongs to another training and says nothing.
     """
     for item in spreads:
         reported = abs(item.spread.deviations(item.number.points))

@@ -203,7 +203,7 @@ class ResultsFolder:
 
     @cached_property
     def records_by_files(self) -> Results:
-        """The records, and those of a registered encoder's files also under its own ids."""
+        """The records; with the files of a registered encoder, also under its ids."""
         return add_registered_ids(self.records, self.registry)
 
     # What people wrote

@@ -88,8 +88,8 @@ class Results:
         by_cell: The records of each cell, one a seed.
         packaged: The methods all of whose records come with the harness.
         stale: The cells that were measured with settings of an older version.
-        lines: The lines of the records of a cell, as they were read from files. Their
-            digest is that of the records.
+        lines: The lines of the records of a cell, as they were read from files. The
+            digest of the records is taken over them.
     """
 
     by_cell: Mapping[CellName, Sequence[Record]]

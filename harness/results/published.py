@@ -228,8 +228,8 @@ class Table:
     def cell(self, row: Row, column: Column) -> PublishedCell:
         """A printed number with its protocol.
 
-        For each part of it the most specific entry counts: that of the column, then
-        that of the row, then that of the table.
+        For each part of the protocol the most specific entry counts: first the
+        column's, then the row's, then the table's.
         """
         value = row.values[column.id]
         metric = column.metric or self.metric

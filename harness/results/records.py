@@ -18,7 +18,7 @@ branches add records in one place, it keeps the lines of both, as `.gitattribute
 A reader takes lines in any order.
 
 The module begins with what others use: `Cell` and `Store`. The format of a run's file
-follows, then that of a committed file, and last the comparison of two records.
+follows, then the format of a committed file, and last the comparison of two records.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ class Store:
         record = read_record(path)
         if path != self.path(cell_of(record)):
             raise DataError(
-                f"{path}: wanted the record of the cell that this file is of, found that of "
-                f"{cell_of(record)}; delete it and run again"
+                f"{path}: wanted the record of the cell that the file is named after, found the "
+                f"record of {cell_of(record)}; delete it and run again"
             )
         return record
 
@@ -235,7 +235,7 @@ class Store:
         path = self.committed_path(method)
 
         def content() -> bytes:
-            """The file with the new records in the place of those of their cells."""
+            """The file's records, but for the cells that have a new one."""
             records = {**read_committed(path), **new}
             return encode_committed(method, records.values())
 
@@ -246,9 +246,8 @@ class Store:
     def is_done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
         """Whether this very identity (data, weights, configuration, code) was measured here.
 
-        A cell whose similarities were changed or cut, or are not those of its record,
-        is not done, and is measured again. Raises DataError for a file that holds
-        another cell's record.
+        A cell is not done if its similarities were changed or cut, or belong to another
+        record. Raises DataError for a file that holds another cell's record.
         """
         path = self.path(cell)
         if not path.exists():
@@ -257,7 +256,7 @@ class Store:
         sidecar = TensorFile.parse(path.with_suffix(".safetensors"))
         if sidecar is None or sidecar.metadata != {**identity, CELL: str(cell)}:
             return False
-        # The record may be that of older code: it is left as it is where a later
+        # The record may be from older code: it is left as it is where a later
         # measurement has the same scores.
         inputs = {**identity}
         inputs.pop("method", None)
@@ -324,8 +323,8 @@ def read_similarities(path: Path, cell: Cell) -> Float[np.ndarray, " P"]:
     if file.metadata.get(CELL) != str(cell):
         found = file.metadata.get(CELL, "a cell that it does not name")
         raise DataError(
-            f"{path}: wanted the similarities of {cell}, found those of {found}; delete it and "
-            "run again"
+            f"{path}: wanted the similarities of {cell}, found the similarities of {found}; "
+            "delete it and run again"
         )
     return cosines
 
@@ -452,8 +451,8 @@ def _require_no_former(path: Path) -> None:
     """Raise DataError for committed records in a file an encoder, as they were until 0.3.0."""
     if path.exists():
         raise DataError(
-            f"{path}: wanted the records of a method in each file, found those of an encoder, as "
-            "version 0.3.0 wrote them; to write them anew, run "
+            f"{path}: wanted a file for each method, found the records of an encoder in one file, "
+            "as version 0.3.0 wrote them; to write them anew, run "
             f"python -m harness.results.former_records {path}"
         )
 
@@ -546,7 +545,7 @@ def same_measurement(old: Record, new: Record) -> bool:
 
 
 def _inputs(record: Record) -> tuple[Any, ...]:
-    """What a record was measured from: identity, pairs and digests, but for that of the code."""
+    """Everything that a record was measured from but the code: identity, pairs and digests."""
     return record.identity, record.pairs, {**record.digests, "code": ""}
 
 

@@ -207,7 +207,7 @@ def _published_by_score(
     return published
 
 
-def plugins_behind(record: Record) -> str | None:
+def plugins_in_words(record: Record) -> str | None:
     """The plug-ins of a record by name and version, with a note at those that are not loaded.
 
     Which plug-ins this process has loaded is read from `harness.core.provenance`. None
@@ -268,7 +268,7 @@ def _row(
         data=record.digests.get("data"),
         release=release_of(record.task, record.digests.get("data")),
         weights=record.digests.get("weights"),
-        plugin=plugins_behind(record),
+        plugin=plugins_in_words(record),
         source=source,
     )
     if published is None:

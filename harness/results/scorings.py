@@ -49,9 +49,9 @@ class Scoring:
 
 # The scoring of SBERT and SimCSE: SentEval's files, a year's subsets concatenated.
 SIMCSE = Scoring("senteval", "spearman", "all")
-# The scoring of BERT-whitening, whose released code reads SentEval's files too. It is also
-# that of BERT-flow but for one column: its released code reads STS-B from GLUE's files,
-# which are raw text.
+# The scoring of BERT-whitening, whose released code reads SentEval's files too. BERT-flow
+# has it for all columns but one: its released code reads STS-B from GLUE's files, which
+# are raw text.
 WHITENING = Scoring("senteval", "spearman", "wmean")
 COMPARED_SCORINGS = (SIMCSE, WHITENING)  # of the tables whose rows are compared
 SCORINGS = (

@@ -198,7 +198,7 @@ def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
         for use in uses:
             with pytest.raises(
                 DataError,
-                match=rf"seed-3\.json: wanted .*that of {re.escape(str(cell))};",
+                match=rf"seed-3\.json: wanted .*record of {re.escape(str(cell))};",
             ):
                 use()
         target.write_bytes(before)
