@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from operator import attrgetter
 from statistics import fmean
+from typing import NamedTuple
 
 from harness.core.metrics.similarity import CORRELATION_SCORES, CORRELATIONS
 from harness.core.types import AGGREGATIONS, MethodId, Task
@@ -134,7 +135,7 @@ def nearest_rows(wanted: Protocol, measured: Scores) -> Scores:
     rows_by_encoder = Counter(row.encoder for row in measured)
 
     def order(row: Protocol) -> tuple[Distance, bool, int]:
-        """Nearest first; of these the wanted encoder, and then that with most rows."""
+        """Nearest first; of equally near rows, the wanted encoder's, then an often measured one's."""
         is_other_encoder = row.encoder != wanted.encoder
         return distance(row, wanted), is_other_encoder, -rows_by_encoder[row.encoder]
 
@@ -157,8 +158,7 @@ def other_choices(wanted: Protocol, row: Protocol) -> dict[str, str]:
     return choices
 
 
-@dataclass(frozen=True, order=True)
-class Distance:
+class Distance(NamedTuple):
     """How far a row is from a protocol: the first field decides, then the second, and so on.
 
     Attributes:
@@ -288,9 +288,10 @@ def _steps(wanted: Protocol, measured: Scores, names: Sequence[str]) -> Iterator
     score_fields = attrgetter("task", *score_names)
     other_names = [name for name in vars(wanted) if name not in names]
     other_fields = attrgetter(*other_names)
+    wanted_score = score_fields(wanted)
     groups: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
     for row in measured:
-        if score_fields(row) == score_fields(wanted):
+        if score_fields(row) == wanted_score:
             groups[other_fields(row)].append(row)
     for rows in groups.values():
         starts = [row for row in rows if _has_choices(row, wanted, names)]
