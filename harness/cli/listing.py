@@ -214,7 +214,7 @@ def _data_row(asset: Asset, places: Places) -> ListedRow:
         "source": asset.source,
         "sources": _sources(asset),
         "pinned": _pin_in_words(asset.pinned, places.data_pins.pin_of(asset.name)),
-        "bytes": _size(path) or asset.to_get,
+        "bytes": _size(path) or asset.download_size,
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),
         "get": asset.get,

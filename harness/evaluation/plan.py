@@ -141,7 +141,9 @@ def _texts(
         corpus = loader.corpora.get(fit_on or "")
         if corpus is not None and loader.places.has_data(task.asset):
             asset = corpus.asset
-        missing[asset] = MissingAsset.from_error(error, asset_named(asset).to_get)
+        missing[asset] = MissingAsset.from_error(
+            error, asset_named(asset).download_size
+        )
         return None
 
 

@@ -128,7 +128,7 @@ def _download_sizes(
         if name not in present and not asset.embedded:
             assets.append(asset)
     for asset in assets:
-        sizes[asset.get] = asset.to_get
+        sizes[asset.get] = asset.download_size
     return sizes
 
 

@@ -23,7 +23,7 @@ from harness.assets.fetch.http import (
     STALL_SECONDS,
     download,
 )
-from harness.assets.fetch.hub import commit_answered, model_files
+from harness.assets.fetch.hub import model_files, require_commit
 from harness.assets.places import Pins, Places
 from harness.cli import main
 from harness.cli.listing import assets_rows
@@ -241,7 +241,7 @@ def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path, afte
     files = len(READ)
     steps = ["harness.assets.fetch.hub.download"] * files + [
         "harness.assets.fetch.batch.Fetcher._digests",
-        "harness.assets.fetch.hub.Fetched.seal",
+        "harness.assets.fetch.hub.FetchedSnapshot.seal",
     ]
     come = []
 
@@ -321,7 +321,7 @@ def test_another_commit_than_the_pinned_is_refused():
     with pytest.raises(
         DataError, match=f"wanted commit {FIRST} from page, found {SECOND}"
     ):
-        commit_answered("model", "page", SECOND, FIRST)
+        require_commit("model", "page", SECOND, FIRST)
 
 
 def test_an_unpinned_model_is_remembered_and_stays_what_it_was(fetch, hub, tmp_path):

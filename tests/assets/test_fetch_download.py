@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from standin import Fault, sha256, standin
 
-from harness.assets.fetch.http import download, switched_off
+from harness.assets.fetch.http import download, offline_switch
 from harness.core.errors import AssetMissing, DataError
 
 CONTENT = random.Random(1).randbytes(3_000)
@@ -136,4 +136,4 @@ def test_another_size_is_an_error_that_names_both(hub, tmp_path):
 @pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 def test_the_switches_of_huggingface_hub_are_obeyed(switch, value):
     off = value not in ("", "0", "no")
-    assert switched_off({switch: value}) == (switch if off else None)
+    assert offline_switch({switch: value}) == (switch if off else None)

@@ -25,7 +25,7 @@ from harness.assets.catalogue import (
 )
 from harness.assets.fetch import http, sources
 from harness.assets.fetch.batch import ALREADY_HERE, Fetcher
-from harness.assets.fetch.sources import Arrivals
+from harness.assets.fetch.sources import DownloadSession
 from harness.assets.places import Pins, Places, asset_named
 from harness.core.errors import AssetMissing, DataError, OtherData
 from harness.core.types import Pairs, rows_digest
@@ -532,10 +532,10 @@ def test_a_first_run_asks_a_source_of_one_large_download_last(tmp_path):
     [part] = [
         part for part in asset_named("sts-senteval").parts if part.name == "STS12"
     ]
-    names = [source.name for source in Arrivals(tmp_path).order(part.sources)]
+    names = [source.name for source in DownloadSession(tmp_path).ordered(part.sources)]
     small_first = [
         source.name
-        for source in Arrivals(tmp_path, small_first=True).order(part.sources)
+        for source in DownloadSession(tmp_path, small_first=True).ordered(part.sources)
     ]
     assert names[0].startswith("hub princeton-nlp/")
     assert small_first == [*names[1:], names[0]]

@@ -1,7 +1,7 @@
-"""The addresses that a fetch would ask, in order: listed without a network, or looked at.
+"""The addresses that a fetch would ask, in order.
 
-`harness fetch --dry-run` lists them for somebody with a browser; `--check` asks for
-each by HEAD and says which of them are there.
+`harness fetch --dry-run` lists them, without a network, for somebody with a browser;
+`--check` asks for each by HEAD and says which of them have a file.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from harness.assets.catalogue import KNOWN_FILES, Asset, AssetPart, Source
 from harness.assets.fetch import hub
-from harness.assets.fetch.http import look_at
+from harness.assets.fetch.http import file_info
 from harness.core.errors import HarnessError
 from harness.core.files import sized
 from harness.core.interfaces import EncoderConfig, Hub
 
-CONCURRENT_REQUESTS = 16  # addresses that are asked for at the same time
+CONCURRENT_REQUESTS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,30 +31,39 @@ class Address:
     sha256: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Looked:
-    """An answer to the question whether a file is at an address.
+@dataclass(frozen=True)
+class Answer:
+    """What a host answers to the question whether a file is at an address.
 
     Attributes:
-        address: The address that was asked.
         alive: Whether a file is there.
-        answer: The size of the file, or the error.
+        text: The size of the file, or the error.
     """
 
-    address: Address
     alive: bool
-    answer: str
+    text: str
 
 
-def addresses_of(thing: Asset | EncoderConfig) -> tuple[Address, ...]:
-    """What fetching a thing may ask, in order; nothing for what is not public."""
-    if isinstance(thing, Asset):
-        return tuple(_of_asset(thing))
-    source = thing.source
+@dataclass(frozen=True)
+class CheckedAddress:
+    """An address and the answer of its host."""
+
+    address: Address
+    answer: Answer
+
+
+# The addresses
+
+
+def addresses_of(item: Asset | EncoderConfig) -> tuple[Address, ...]:
+    """The addresses that fetching an item may ask, in order; none for what is not public."""
+    if isinstance(item, Asset):
+        return tuple(_addresses_of_asset(item))
+    source = item.source
     if not isinstance(source, Hub):
         return ()
     repository = Address(
-        asset=thing.name,
+        asset=item.name,
         part="model",
         source=f"hub {source.repo}",
         url=hub.model_address(source),
@@ -62,20 +71,22 @@ def addresses_of(thing: Asset | EncoderConfig) -> tuple[Address, ...]:
     return (repository,)
 
 
-def _of_asset(asset: Asset) -> Iterator[Address]:
+def _addresses_of_asset(asset: Asset) -> Iterator[Address]:
     for part in asset.every_part:
         for source in part.sources:
-            yield from _of_source(asset, part, source)
+            yield from _addresses_at_source(asset, part, source)
 
 
-def _of_source(asset: Asset, part: AssetPart, source: Source) -> Iterator[Address]:
+def _addresses_at_source(
+    asset: Asset, part: AssetPart, source: Source
+) -> Iterator[Address]:
     """The addresses of a part at one source, each once."""
-    asked: set[str] = set()
+    listed_urls: set[str] = set()
     for download in part.downloads_of(source):
         url = hub.address_of(download)
-        if url in asked:
+        if url in listed_urls:
             continue
-        asked.add(url)
+        listed_urls.add(url)
         yield Address(
             asset=asset.name,
             part=part.name,
@@ -85,67 +96,72 @@ def _of_source(asset: Asset, part: AssetPart, source: Source) -> Iterator[Addres
         )
 
 
-def look(addresses: Iterable[Address]) -> list[Looked]:
+# Asking for them
+
+
+def ask_addresses(addresses: Iterable[Address]) -> list[CheckedAddress]:
     """Ask for each address once, many at the same time."""
-    asked = list(addresses)
-    urls = list(dict.fromkeys(address.url for address in asked))
+    addresses = list(addresses)
+    urls = list(dict.fromkeys(address.url for address in addresses))
     with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
-        answers = dict(zip(urls, pool.map(_look_at, urls), strict=True))
-    looked = []
-    for address in asked:
-        alive, answer = answers[address.url]
-        looked.append(Looked(address=address, alive=alive, answer=answer))
-    return looked
+        answers = dict(zip(urls, pool.map(_ask, urls), strict=True))
+    return [CheckedAddress(address, answers[address.url]) for address in addresses]
 
 
-def _look_at(url: str) -> tuple[bool, str]:
-    """Whether a file is at an address, and its size or the error."""
+def _ask(url: str) -> Answer:
+    """Ask whether a file is at an address."""
+    headers = hub.headers() if hub.is_of_hub(url) else None
     try:
-        seen = look_at(url, hub.headers() if hub.is_of_hub(url) else None)
+        info = file_info(url, headers)
     except HarnessError as error:
-        return False, str(error)
-    return True, sized(seen.size) if seen.size else "there"
+        return Answer(alive=False, text=str(error))
+    return Answer(alive=True, text=sized(info.size) if info.size else "there")
 
 
-def parts_without(looked: Iterable[Looked]) -> list[tuple[str, str]]:
-    """The parts of assets of which no source has all files, by asset and part."""
-    sources: dict[tuple[str, str], dict[str, bool]] = {}
-    for one in looked:
-        address = one.address
-        alive_by_source = sources.setdefault((address.asset, address.part), {})
-        alive_by_source[address.source] = (
-            alive_by_source.get(address.source, True) and one.alive
-        )
-    return [part for part, alive in sources.items() if not any(alive.values())]
+def parts_without_source(
+    checked_addresses: Iterable[CheckedAddress],
+) -> list[tuple[str, str]]:
+    """The parts that no source has all files of, each as the names of asset and part."""
+    parts: dict[tuple[str, str], None] = {}  # in order, each once
+    sources: set[tuple[str, str, str]] = set()
+    incomplete_sources: set[tuple[str, str, str]] = set()
+    for checked in checked_addresses:
+        address = checked.address
+        source = (address.asset, address.part, address.source)
+        parts[address.asset, address.part] = None
+        sources.add(source)
+        if not checked.answer.alive:
+            incomplete_sources.add(source)
+    parts_with_source = {
+        (asset, part) for asset, part, _ in sources - incomplete_sources
+    }
+    return [part for part in parts if part not in parts_with_source]
 
 
-def listing(thing: Asset | EncoderConfig) -> list[str]:
-    """What would be asked for a thing, and the files that come of it, in lines for people."""
-    if not isinstance(thing, Asset):
-        lines = [
-            f"  1. {address.source}: {address.url}" for address in addresses_of(thing)
-        ]
-        return [f"{thing.name}: {thing.source}", *lines]
-    if not thing.every_part:
-        return [f"{thing.name}: no address; {thing.source}: {thing.get}"]
-    lines = [f"{thing.name}: {thing.what} ({thing.pinned})"]
-    for part in thing.every_part:
-        lines += [f"  {part.name}", *_sources(thing, part), *_files(part)]
+# For people
+
+
+def listing(item: Asset | EncoderConfig) -> list[str]:
+    """The lines of `--dry-run`: the addresses of an item, and the files that they give."""
+    if not isinstance(item, Asset):
+        addresses = addresses_of(item)
+        lines = [f"  1. {address.source}: {address.url}" for address in addresses]
+        return [f"{item.name}: {item.source}", *lines]
+    if not item.every_part:
+        return [f"{item.name}: no address; {item.source}: {item.get}"]
+    lines = [f"{item.name}: {item.what} ({item.pinned})"]
+    for part in item.every_part:
+        lines.append(f"  {part.name}")
+        for number, source in enumerate(part.sources, start=1):
+            lines.append(f"    {number}. {source.name}")
+            for address in _addresses_at_source(item, part, source):
+                lines.append(f"       {address.url}{_digest_suffix(address.sha256)}")
+        for path in part.paths:
+            known_file = KNOWN_FILES.get(path)
+            sha256 = known_file.sha256 if known_file else None
+            lines.append(f"    -> {path}{_digest_suffix(sha256)}")
     return lines
 
 
-def _sources(asset: Asset, part: AssetPart) -> Iterator[str]:
-    for number, source in enumerate(part.sources, start=1):
-        yield f"    {number}. {source.name}"
-        for address in _of_source(asset, part, source):
-            yield f"       {address.url}{_digest(address.sha256)}"
-
-
-def _files(part: AssetPart) -> Iterator[str]:
-    for path in part.paths:
-        known_file = KNOWN_FILES.get(path)
-        yield f"    -> {path}{_digest(known_file.sha256 if known_file else None)}"
-
-
-def _digest(sha256: str | None) -> str:
+def _digest_suffix(sha256: str | None) -> str:
     return f" sha256 {sha256}" if sha256 else ""

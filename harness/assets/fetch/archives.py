@@ -1,4 +1,7 @@
-"""Archives that others packed: no member leaves the folder, no archive fills the disk."""
+"""Archives that others packed, zip and tar.
+
+No member is written outside the folder, and no archive may fill the disk.
+"""
 
 from __future__ import annotations
 
@@ -18,48 +21,57 @@ from harness.assets.fetch.http import reason_of
 from harness.core.errors import DataError
 from harness.core.files import safe
 
-COPIED_BYTES = 2**18
-# What the readers of archives raise; RuntimeError for one that is encrypted.
+COPIED_BYTES = 2**18  # at a time
+# What the readers of archives raise for a damaged one.
 UNPACKING_ERRORS = (
-    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
-    *(
-        EOFError,
-        RuntimeError,
-        ValueError,
-        LookupError,
-    ),  # the last for a member without a name
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    RuntimeError,  # an encrypted archive
+    LookupError,  # a member without a name
 )
 
 
 def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
-    """The wanted members into the folder, all of them or none: their paths in it and sha256.
+    """Write the wanted members of an archive into a folder, all of them or none.
 
-    They wait next to the archive until it was read to its end. Names fit in any case of
-    letters, as some systems change it; a path in the folder has that of the archive.
+    They are unpacked next to the archive, and moved when it has been read to its end.
+    `wanted.keep` is matched in any case of letters, which some systems change; a path
+    in the folder has the case of the archive.
+
+    Returns:
+        The sha256 of each member, by its path in the folder.
+
+    Raises:
+        DataError: The archive is damaged, too large, or has none of the members.
     """
-    pattern, left = re.compile(str(wanted.keep), re.IGNORECASE), wanted.unpacked
+    pattern = re.compile(str(wanted.keep), re.IGNORECASE)
+    remaining_bytes = wanted.unpacked
     digests: dict[str, str] = {}
-    waiting = archive.with_name(f"{archive.name}.members")
-    shutil.rmtree(waiting, ignore_errors=True)  # of one that was killed
+    unpacked = archive.with_name(f"{archive.name}.members")
+    shutil.rmtree(unpacked, ignore_errors=True)  # of a fetch that was killed
     try:
         for name, content in _members(archive, pattern):
-            into = safe(pattern.sub(wanted.into, name))
-            digest, size = copy_limited(content, waiting / into, left)
-            left -= size
-            if digests.setdefault(str(into), digest) != digest:
+            path = safe(pattern.sub(wanted.into, name))
+            digest, size = copy_limited(content, unpacked / path, remaining_bytes)
+            remaining_bytes -= size
+            if digests.setdefault(str(path), digest) != digest:
                 raise DataError(
-                    f"{wanted.address}: two members are {into}, and they differ"
+                    f"{wanted.address}: two members are {path}, and they differ"
                 )
-        for name in digests:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (waiting / name).replace(folder / name)
+        for member in digests:
+            (folder / member).parent.mkdir(parents=True, exist_ok=True)
+            (unpacked / member).replace(folder / member)
     except UNPACKING_ERRORS as error:
-        why = reason_of(error).rstrip(":")
+        reason = reason_of(error).rstrip(":")
         raise DataError(
-            f"{wanted.address}: wanted an archive, found otherwise: {why}"
+            f"{wanted.address}: wanted an archive, found otherwise: {reason}"
         ) from None
     finally:
-        shutil.rmtree(waiting, ignore_errors=True)
+        shutil.rmtree(unpacked, ignore_errors=True)
     if not digests:
         raise DataError(
             f"{wanted.address}: wanted {wanted.keep} in the archive, found none"
@@ -68,7 +80,7 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
 
 
 def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any]]:
-    """Name and open content of the files whose whole name fits."""
+    """The files whose whole name matches, each as its name and its open content."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
@@ -89,7 +101,10 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any
 
 
 def copy_limited(content: Any, target: Path, limit: int) -> tuple[str, int]:
-    """Write an open file to a place, and return its sha256 and size. ValueError past the limit."""
+    """Copy an open file to a path, and return its sha256 and its size in bytes.
+
+    Raises ValueError for more than `limit` bytes.
+    """
     sha, size = hashlib.sha256(), 0
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:

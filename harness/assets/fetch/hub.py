@@ -1,8 +1,8 @@
-"""Files of hub repositories, each compared with its digest there.
+"""Files of repositories on the hub, each compared with the digest that the hub lists.
 
-What a hub says of names, commits and digests is checked before any path is made of it:
-a hub is whatever HF_ENDPOINT names. Models therefore do not come through
-huggingface_hub's own cache, which takes the headers of an answer as names of files.
+The hub is whatever HF_ENDPOINT names. So the names, commits and digests that it sends
+are checked before a path is made of them, and models are not downloaded by
+huggingface_hub, which takes names of files from the headers of an answer.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from harness.assets.catalogue import Download
 from harness.assets.fetch.http import (
     LISTING_SECONDS,
     STALL_SECONDS,
+    call_with_limit,
     download,
-    errors_in_a_line,
-    in_time,
+    one_line_errors,
 )
 from harness.assets.snapshots import (
     COMMIT,
@@ -33,57 +33,62 @@ from harness.core.errors import AssetMissing, DataError
 from harness.core.files import safe
 from harness.core.interfaces import Hub
 
-# Of the model, and of its modules in folders such as `2_Dense`.
+# The weights of the model, and those of its modules, in folders such as `2_Dense`.
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 MODULE_PATTERNS = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
 VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
 MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
-CLAIM_FILES = (
-    "README.md",
-    ".eval_results/*.yaml",
-    ".eval_results/*.yml",
-)  # numbers it claims
+# The scores that a model claims for itself.
+CLAIM_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")
 
-GIT_SHA1 = COMMIT  # of a small file, over a header and its bytes
+# The pattern of git's digest of a file, which is over a header and its bytes.
+GIT_SHA1 = COMMIT
 
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file of a commit as the hub lists it: its path, its size in bytes, and its digest.
+    """A file of a commit, as the hub lists it.
 
-    A large file has a sha256, a small one git's digest.
+    Attributes:
+        path: Its path in the repository.
+        size: In bytes.
+        sha256: The digest of a large file; None for a small one.
+        git_sha1: Git's digest, which is of the content for a small file alone.
+
+    Raises:
+        ValueError: The path leaves its folder, or there is no digest of the content.
     """
 
     path: str
     size: int
     sha256: str | None
-    git: str
+    git_sha1: str
 
     def __post_init__(self) -> None:
-        if not _stays_inside(self.path):
+        if not _is_plain_path(self.path):
             raise ValueError("a file whose name leaves its folder")
-        if not (
-            GIT_SHA1.fullmatch(self.git)
-            if self.sha256 is None
-            else _is_sha256(self.sha256)
-        ):
+        if self.sha256 is not None:
+            has_digest = _is_sha256(self.sha256)
+        else:
+            has_digest = GIT_SHA1.fullmatch(self.git_sha1) is not None
+        if not has_digest:
             raise ValueError("a file without a digest")
 
-    def sha256_at(self, place: Path) -> str | None:
-        """The sha256 of a file that is this one, by its size and digest; None for another."""
-        if not place.is_file() or place.stat().st_size != self.size:
+    def sha256_at(self, path: Path) -> str | None:
+        """The sha256 of the local file, if it is this file by size and digest; else None."""
+        if not path.is_file() or path.stat().st_size != self.size:
             return None
-        digest = sha256_of(place)
+        found_sha256 = sha256_of(path)
         if self.sha256 is not None:
-            return digest if digest == self.sha256 else None
-        content = place.read_bytes()
+            return found_sha256 if found_sha256 == self.sha256 else None
+        content = path.read_bytes()
         header = b"blob %d\0" % len(content)
-        git = hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
-        return digest if git == self.git else None
+        found_git = hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+        return found_sha256 if found_git == self.git_sha1 else None
 
 
-def _stays_inside(name: str) -> bool:
-    """Whether a name is a plain relative path, the same on every system."""
+def _is_plain_path(name: str) -> bool:
+    """Whether a name is a relative path that means the same on every system."""
     try:
         return str(safe(name)) == name and name.isprintable()
     except ValueError:
@@ -95,17 +100,21 @@ def _is_sha256(digest: object) -> bool:
 
 
 def address_of(wanted: Download) -> str:
-    """The address of a download, at the hub that HF_ENDPOINT names if it is a hub's."""
+    """The address of a download; on the hub that HF_ENDPOINT names, if it is on a hub."""
     from huggingface_hub import hf_hub_url
 
     if wanted.repo is None:
         return wanted.at
-    kind = None if wanted.model else "dataset"
-    return hf_hub_url(wanted.repo, wanted.at, repo_type=kind, revision=wanted.revision)
+    return hf_hub_url(
+        wanted.repo,
+        wanted.at,
+        repo_type="model" if wanted.model else "dataset",
+        revision=wanted.revision,
+    )
 
 
 def model_address(source: Hub) -> str:
-    """Where the hub describes the commit of a model's repository."""
+    """The address at which the hub describes a model's repository and its commit."""
     from huggingface_hub import constants
 
     revision = f"/revision/{source.revision}" if source.revision else ""
@@ -113,14 +122,14 @@ def model_address(source: Hub) -> str:
 
 
 def is_of_hub(url: str) -> bool:
-    """Whether an address is of the hub, which alone gets its token."""
+    """Whether an address is on the hub. No other host is sent the hub's token."""
     from huggingface_hub import constants
 
     return url.startswith(f"{constants.ENDPOINT}/")
 
 
 def headers() -> dict[str, str]:
-    """What a hub is told of who asks: the library, and the token if there is one."""
+    """The headers of a request to the hub: the library's name, and the token if any."""
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     return build_hf_headers()
@@ -129,24 +138,33 @@ def headers() -> dict[str, str]:
 def download_file(
     wanted: Download, revision: str | None, target: Path
 ) -> tuple[str, str]:
-    """Bring a file that no commit fixes to its place, and return its sha256 and its commit."""
+    """Bring a file that the catalogue pins to no commit, and return its sha256 and commit.
+
+    `revision` is the commit of an earlier download; without one the newest is taken.
+    """
     from huggingface_hub import constants, get_hf_file_metadata
 
-    page = f"{constants.ENDPOINT}/{'' if wanted.model else 'datasets/'}{wanted.repo}"
-    with errors_in_a_line(wanted.at, page):
+    folder = "" if wanted.model else "datasets/"
+    page = f"{constants.ENDPOINT}/{folder}{wanted.repo}"
+    with one_line_errors(wanted.at, page):
         url = address_of(replace(wanted, revision=revision))
-        metadata = in_time(
-            LISTING_SECONDS, lambda: get_hf_file_metadata(url), lambda _: None
-        )
-    commit = commit_answered(wanted.at, page, metadata.commit_hash, revision)
+        metadata = call_with_limit(LISTING_SECONDS, lambda: get_hf_file_metadata(url))
+    commit = require_commit(wanted.at, page, metadata.commit_hash, revision)
     url = address_of(replace(wanted, revision=commit))
-    # A small file has the digest of git as its tag.
-    sha256 = wanted.sha256 or (metadata.etag if _is_sha256(metadata.etag) else None)
+    sha256 = wanted.sha256
+    if sha256 is None and _is_sha256(
+        metadata.etag
+    ):  # of a small file it is git's digest
+        sha256 = metadata.etag
     return download(url, target, sha256, metadata.size, headers()), commit
 
 
-def commit_answered(name: str, page: str, found: object, wanted: str | None) -> str:
-    """The commit that a hub answers with. Raises DataError for none, or another than is wanted."""
+def require_commit(name: str, page: str, found: object, wanted: str | None) -> str:
+    """Return the commit that a hub answers with.
+
+    Raises DataError for anything that is no commit, and for another commit than a
+    wanted one. `name` and `page`, what was asked for and where, are for the message.
+    """
     if not isinstance(found, str) or not COMMIT.fullmatch(found):
         raise DataError(
             f"{name}: wanted a commit of 40 hexadecimal digits from {page}, found another name; "
@@ -160,34 +178,43 @@ def commit_answered(name: str, page: str, found: object, wanted: str | None) -> 
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """A snapshot whose files have all come and been compared; `seal` declares it complete.
+class FetchedSnapshot:
+    """A snapshot whose files have all come and been compared with their digests.
 
-    `files` holds the sha256 of each; `head` says that its commit is the repository's
-    newest.
+    Attributes:
+        snapshot: Its folders.
+        files: The sha256 of each file, by its path.
+        is_newest: Whether its commit was the repository's newest.
     """
 
     snapshot: Snapshot
     files: Mapping[str, str]
-    head: bool
+    is_newest: bool
 
     @property
     def folder(self) -> Path:
         return self.snapshot.folder
 
     def seal(self) -> None:
-        """Declare the snapshot complete: from here on encoders are read from it."""
+        """Declare the snapshot complete, so that encoders are read from it."""
         self.snapshot.seal(self.files)
-        if self.head:
+        if self.is_newest:
             note_main(self.snapshot.repository, self.snapshot.commit)
 
 
-def model_snapshot(name: str, repo: str, revision: str | None) -> Fetched:
-    """Bring a model's files into the hub's cache, each once it has its digest.
+def fetch_model(name: str, repo: str, revision: str | None) -> FetchedSnapshot:
+    """Bring a model's files into the hub's cache, each after a check of its digest.
 
-    The snapshot is not complete before it is sealed. Raises AssetMissing where a file
-    does not come, DataError for one that is not what the hub lists; those that came
-    before serve the next fetch.
+    The caller seals the snapshot, which is incomplete until then.
+
+    Args:
+        name: The name of the encoder, for messages.
+        repo: The repository, `owner/name`.
+        revision: The commit; None for the newest.
+
+    Raises:
+        AssetMissing: A file cannot be had. The others stay for the next fetch.
+        DataError: A file is not what the hub lists.
     """
     from huggingface_hub import constants, hf_hub_url
 
@@ -196,74 +223,89 @@ def model_snapshot(name: str, repo: str, revision: str | None) -> Fetched:
     snapshot.open()
     digests: dict[str, str] = {}
     for file in files:
-        place, arrived = snapshot.folder / file.path, snapshot.unfinished / file.path
-        digest = file.sha256_at(place)
+        path = snapshot.folder / file.path
+        digest = file.sha256_at(path)
         if digest is None:
             url = hf_hub_url(repo, file.path, revision=commit)
-            digest = download(url, arrived, file.sha256, file.size, headers())
-            if file.sha256 is None and file.sha256_at(arrived) is None:
-                arrived.unlink()
-                raise DataError(
-                    f"{name}: {url} has another digest than the hub lists, {file.git}; it was "
-                    "thrown away: fetch it again"
-                )
-            place.parent.mkdir(parents=True, exist_ok=True)
-            arrived.replace(place)  # where it was a link, its target stays
+            digest = _fetch_file(name, url, file, path, snapshot.unfinished / file.path)
         digests[file.path] = digest
-    return Fetched(snapshot, digests, head=revision is None)
+    return FetchedSnapshot(snapshot, digests, is_newest=revision is None)
+
+
+def _fetch_file(
+    name: str, url: str, file: HubFile, path: Path, unfinished: Path
+) -> str:
+    """Download a file to `unfinished`, compare it, move it to `path`; return its sha256."""
+    digest = download(url, unfinished, file.sha256, file.size, headers())
+    if file.sha256 is None and file.sha256_at(unfinished) is None:
+        unfinished.unlink()
+        raise DataError(
+            f"{name}: {url} has another digest than the hub lists, {file.git_sha1}; it was "
+            "thrown away: fetch it again"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished.replace(path)  # where it was a link, its target stays
+    return digest
 
 
 def _listing(
     name: str, repo: str, revision: str | None, page: str
-) -> tuple[str, tuple[HubFile, ...]]:
-    """The commit of a revision and its files that a model is read from."""
+) -> tuple[str, list[HubFile]]:
+    """The commit of a revision, and the files of it that a model is read from."""
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
 
     hub = HfApi()
     try:
-        with errors_in_a_line(name, page):
-            about = in_time(
+        with one_line_errors(name, page):
+            info = call_with_limit(
                 LISTING_SECONDS,
                 lambda: hub.model_info(repo, revision=revision, timeout=STALL_SECONDS),
-                lambda _: None,
             )
-            commit = commit_answered(name, page, about.sha, revision)
-            tree = in_time(
+            commit = require_commit(name, page, info.sha, revision)
+            # The list is made in the call, since each page of it is another request.
+            entries = call_with_limit(
                 LISTING_SECONDS,
-                lambda: [*hub.list_repo_tree(repo, revision=commit, recursive=True)],
-                lambda _: None,
+                lambda: list(hub.list_repo_tree(repo, revision=commit, recursive=True)),
             )
-            listed = {
-                entry.path: entry for entry in tree if isinstance(entry, RepoFile)
-            }
+        entries_by_path = {
+            entry.path: entry for entry in entries if isinstance(entry, RepoFile)
+        }
         files = []
-        for path in model_files(listed):
-            entry = listed[path]
+        for path in model_files(entries_by_path):
+            entry = entries_by_path[path]
             sha256 = entry.lfs.sha256 if entry.lfs else None
-            files.append(HubFile(path, entry.size, sha256, entry.blob_id))
+            files.append(HubFile(path, entry.size, sha256, git_sha1=entry.blob_id))
     except (LookupError, TypeError, ValueError) as error:
-        what = str(error) if type(error) is ValueError else "no files"
+        # A ValueError is that of HubFile; the others come of an answer in another form.
+        found = str(error) if type(error) is ValueError else "no files"
         raise DataError(
-            f"{name}: wanted the files of a model from {page}, found {what}; nothing was "
+            f"{name}: wanted the files of a model from {page}, found {found}; nothing was "
             "downloaded: check HF_ENDPOINT"
         ) from None
     if not any(_matches(file.path, MODEL_FILES) for file in files):
         raise AssetMissing(f"{name}: {repo} on the hub holds no model")
-    return commit, tuple(files)
+    return commit, files
 
 
 def model_files(names: Iterable[str]) -> list[str]:
-    """A model's files in a repository, and its claims; no pickle where there is better."""
+    """The files of a repository that hold a model and its claims.
+
+    A pickled file, .bin, is left out where its folder has weights as safetensors.
+    """
     matching = [name for name in names if _matches(name, (*MODEL_FILES, *CLAIM_FILES))]
-    better = {
-        name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")
+    safe_folders = {
+        _folder_of(name) for name in matching if name.endswith(".safetensors")
     }
-    return [
-        n
-        for n in matching
-        if not (n.endswith(".bin") and n.rpartition("/")[0] in better)
-    ]
+    chosen = []
+    for name in matching:
+        if not name.endswith(".bin") or _folder_of(name) not in safe_folders:
+            chosen.append(name)
+    return chosen
+
+
+def _folder_of(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

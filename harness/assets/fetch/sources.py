@@ -1,8 +1,8 @@
-"""Sources of data: each file from the first source that has it, checked before it takes its place.
+"""Sources of data: each file comes from the first source that has it, and is checked first.
 
-What a source sends waits in a folder of its own, laid out as the data folder is. It is
-moved to its place once it has been read and found to be what is wanted; a source that
-sends anything else, or nothing, is passed over.
+A download is unpacked into a waiting folder, which is laid out like the data folder.
+From there the files are moved to their places once they have been read and found to be
+the wanted ones. A source that sends anything else, or nothing, is passed over.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,303 +25,395 @@ from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData
 from harness.core.files import safe
 
 DOWNLOADS_FOLDER = ".harness/downloads"  # under the data folder
-UNCHECKED_FOLDER = ".harness/waiting"
+WAITING_FOLDER = ".harness/waiting"  # under the data folder
 RETRY = "; check the network and run the same command again"
-LARGE_DOWNLOAD = 20_000_000  # bytes of one download
+LARGE_DOWNLOAD = 20_000_000  # bytes
 
-Check = Callable[
-    [Path], None
-]  # of a folder that holds a part; raises DataError, AssetMissing
+# A line of a file of word vectors: a word and at least two numbers.
+VECTOR_LINE = re.compile(rb"\S+(?:[ \t]+-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?){2,}[ \t]*\r?")
+
+# A check of a folder that holds a part; it raises DataError or AssetMissing.
+FolderCheck = Callable[[Path], None]
+
+
+# Downloads of one run
+
+
+@dataclass(frozen=True)
+class DownloadedFile:
+    """A download as it came, before anything is taken from it.
+
+    `commit` is that of the hub's repository, where no commit is pinned.
+    """
+
+    path: Path
+    sha256: str
+    commit: str | None = None
 
 
 @dataclass
-class Arrivals:
-    """The files that arrive in one run; what several assets are taken from is asked for once.
+class DownloadSession:
+    """The downloads of one run, and the hosts that did not answer in it.
 
-    `unreachable` are the hosts that could not be reached, which are not asked again;
-    `silent` those that did not answer: their sources are asked last. With
-    `small_first`, so are sources that have the files in one large download.
+    Several assets may be taken from one download, so that it is kept until
+    `remove_downloads` finds no more use for it.
+
+    Attributes:
+        data_dir: The data folder; downloads are kept below it.
+        small_first: Whether sources with a large download are asked last.
+        unreachable_hosts: Hosts without a connection, which are not asked again.
+        silent_hosts: Hosts that did not answer; sources there are asked last.
+        files: What was downloaded or found, by its path.
     """
 
     data_dir: Path
     small_first: bool = False
-    unreachable: set[str] = field(default_factory=set)
-    silent: set[str] = field(default_factory=set)
-    digests: dict[Path, Pin] = field(default_factory=dict)
+    unreachable_hosts: set[str] = field(default_factory=set)
+    silent_hosts: set[str] = field(default_factory=set)
+    files: dict[Path, DownloadedFile] = field(default_factory=dict)
 
-    def bring(
+    def ordered(self, sources: Sequence[Source]) -> list[Source]:
+        """The sources in the order of the catalogue, but those that are asked last."""
+        if self.small_first:
+            sources = sorted(sources, key=_is_large)
+        return sorted(sources, key=self._is_silent)
+
+    def _is_silent(self, source: Source) -> bool:
+        first_download = source.complete(source.downloads[0])
+        return http.host_of(hub.address_of(first_download)) in self.silent_hosts
+
+    def download(
         self, wanted: Download, *, by_rows: bool, commit: str | None
-    ) -> tuple[Path, Pin]:
-        """A download as it came: the file, its digest, and the commit of the hub if it is loose."""
-        known_file = KNOWN_FILES.get(wanted.into)
-        pinned = known_file.sha256 if known_file and _is_the_file(wanted) else None
-        sha256 = wanted.sha256 or pinned
-        key = sha256 or digest_of({"address": wanted.address})
-        target = self.data_dir / DOWNLOADS_FOLDER / key[:16] / Path(wanted.at).name
-        if target.is_file():  # it waited for what else is taken from it
-            if target not in self.digests and (digest := sha256_of(target)) == sha256:
-                self.digests[target] = {target.name: digest}
-            if target in self.digests:
-                return target, self.digests[target]
+    ) -> DownloadedFile:
+        """Bring a file into the folder of downloads, unless it is there already.
+
+        With `by_rows` it is checked later by its rows, and may have another size and
+        digest than the published file. `commit` is that of the hub's repository at an
+        earlier download, for a file that the catalogue does not pin. Raises
+        AssetMissing and DataError.
+        """
+        sha256 = _known_sha256(wanted)
+        folder = self._folder_of(wanted)
+        path = folder / Path(wanted.at).name
+        if path.is_file():
+            if path not in self.files and sha256_of(path) == sha256:
+                self.files[path] = DownloadedFile(path, sha256)
+            if path in self.files:
+                return self.files[path]
         host = http.host_of(hub.address_of(wanted))
-        if host in self.unreachable:
+        if host in self.unreachable_hosts:
             raise AssetMissing(
-                f"{target.name}: {wanted.address} (its host cannot be reached)"
+                f"{path.name}: {wanted.address} (its host cannot be reached)"
             )
         try:
-            self.digests[target] = self._download(
-                wanted, target, sha256, commit, by_rows
+            self.files[path] = _download(
+                wanted, path, sha256=sha256, by_rows=by_rows, commit=commit
             )
-            return target, self.digests[target]
         except http.Unreachable as error:
-            self.silent.add(host)
-            self.unreachable |= {error.dead} if error.dead else set()
+            self.silent_hosts.add(host)
+            if error.host is not None:
+                self.unreachable_hosts.add(error.host)
             raise
         finally:
-            _remove_empty(target.parent)
+            _remove_if_empty(folder)
+        return self.files[path]
 
-    @staticmethod
-    def _download(
-        wanted: Download,
-        target: Path,
-        sha256: str | None,
-        commit: str | None,
-        by_rows: bool,
-    ) -> Pin:
-        size = None if by_rows else wanted.size
-        if wanted.repo is None:
-            digest = http.download(
-                wanted.at, target, sha256, size, must_match=not by_rows
-            )
-            return {target.name: digest}
-        if wanted.revision or sha256:
-            url, headers = hub.address_of(wanted), hub.headers()
-            digest = http.download(
-                url, target, sha256, size, headers, must_match=not by_rows
-            )
-            return {target.name: digest}
-        digest, commit = hub.download_file(wanted, commit, target)
-        return {target.name: digest, "revision": commit}
+    def remove_downloads(
+        self, asset: Asset, is_needed: Callable[[Asset], bool]
+    ) -> None:
+        """Remove the downloads of an asset, but those that another asset needs next.
 
-    def order(self, sources: tuple[Source, ...]) -> list[Source]:
-        """The sources as the catalogue has them, those that are asked last at the end."""
+        Args:
+            asset: The asset whose files are in their places.
+            is_needed: Whether another asset is still missing.
+        """
+        kept_digests = set()
+        for other in every_asset():
+            if other == asset or not is_needed(other):
+                continue
+            for part in other.every_part:
+                for download in part.downloads_of(part.sources[0]):
+                    kept_digests.add(download.sha256)
+        for part in asset.every_part:
+            for source in part.sources:
+                for download in part.downloads_of(source):
+                    if download.sha256 is None or download.sha256 not in kept_digests:
+                        self._remove(download)
+        _remove_if_empty(self.data_dir / DOWNLOADS_FOLDER)
 
-        def is_silent(source: Source) -> bool:
-            first = source.complete(source.downloads[0])
-            return http.host_of(hub.address_of(first)) in self.silent
-
-        def is_large(source: Source) -> bool:
-            return any(
-                (download.size or 0) > LARGE_DOWNLOAD for download in source.downloads
-            )
-
-        by_size = sorted(sources, key=is_large) if self.small_first else sources
-        return sorted(by_size, key=is_silent)
-
-    def forget(self, asset: Asset, needed: Callable[[Asset], bool]) -> None:
-        """Remove what an asset was taken from, unless others that are needed ask for it first."""
-        others = [other for other in every_asset() if other != asset and needed(other)]
-        parts = [part for other in others for part in other.every_part]
-        kept = {d.sha256 for part in parts for d in part.downloads_of(part.sources[0])}
-        for download in _every_download(asset):
-            if download.sha256 is None or download.sha256 not in kept:
-                key = download.sha256 or digest_of({"address": download.address})
-                self._remove(key)
-                known_file = KNOWN_FILES.get(download.into)
-                if known_file is not None:
-                    self._remove(known_file.sha256)
-        _remove_empty(self.data_dir / DOWNLOADS_FOLDER)
-
-    def _remove(self, key: str) -> None:
-        folder = self.data_dir / DOWNLOADS_FOLDER / key[:16]
-        for file in folder.glob("*") if folder.is_dir() else ():
-            if not file.name.endswith(
-                ".part"
-            ):  # a beginning, from which a later fetch goes on
+    def _remove(self, download: Download) -> None:
+        """Remove a download; the beginning of one stays, and a later fetch continues it."""
+        folder = self._folder_of(download)
+        for file in folder.glob("*"):
+            if not file.name.endswith(".part"):
                 file.unlink()
-        _remove_empty(folder)
+        _remove_if_empty(folder)
+
+    def _folder_of(self, download: Download) -> Path:
+        """A folder for one file, named by its digest, or by its address."""
+        key = _known_sha256(download) or digest_of({"address": download.address})
+        return self.data_dir / DOWNLOADS_FOLDER / key[:16]
 
 
-def _is_the_file(wanted: Download) -> bool:
-    """Whether a download is the published file itself, and not what it is taken from."""
-    return wanted.keep is None and wanted.table is None
+def _is_large(source: Source) -> bool:
+    sizes = [download.size or 0 for download in source.downloads]
+    return max(sizes, default=0) > LARGE_DOWNLOAD
 
 
-def _every_download(asset: Asset) -> Iterator[Download]:
-    for part in asset.every_part:
-        for source in part.sources:
-            yield from part.downloads_of(source)
+def _known_sha256(download: Download) -> str | None:
+    """The digest of a download, where the catalogue or `files.toml` has it."""
+    if download.sha256 is not None:
+        return download.sha256
+    is_published_file = download.keep is None and download.table is None
+    if is_published_file and download.into in KNOWN_FILES:
+        return KNOWN_FILES[download.into].sha256
+    return None
 
 
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # it holds something, or is not there
-        folder.rmdir()
+def _download(
+    wanted: Download,
+    target: Path,
+    *,
+    sha256: str | None,
+    by_rows: bool,
+    commit: str | None,
+) -> DownloadedFile:
+    """Download a file of a host, or of a repository on the hub."""
+    is_on_hub = wanted.repo is not None
+    if is_on_hub and wanted.revision is None and sha256 is None:
+        digest, commit = hub.download_file(wanted, commit, target)
+        return DownloadedFile(target, digest, commit)
+    digest = http.download(
+        hub.address_of(wanted),
+        target,
+        sha256,
+        size=None if by_rows else wanted.size,
+        headers=hub.headers() if is_on_hub else None,
+        must_match=not by_rows,
+    )
+    return DownloadedFile(target, digest)
+
+
+# One part, from its sources
+
+
+@dataclass(frozen=True)
+class PartChecks:
+    """What the files of a part must pass before they are moved to their places.
+
+    Attributes:
+        content: Refuses a folder that does not hold the part as it was published;
+            with OtherData where it holds another version.
+        other_content: The same, but it accepts another version.
+        pin: Refuses digests that differ from those of the first download.
+    """
+
+    content: FolderCheck
+    other_content: FolderCheck
+    pin: Callable[[Pin], None]
+
+
+@dataclass(frozen=True)
+class FetchedPart:
+    """A part that was brought: a note for the user, which may be empty, and its digests."""
+
+    note: str
+    pin: Pin
 
 
 def bring_part(
     asset: Asset,
     part: AssetPart,
-    arrivals: Arrivals,
-    check: Check,
-    check_other: Check,
-    check_pins: Callable[[Pin], None],
+    session: DownloadSession,
+    checks: PartChecks,
     commit: str | None,
-) -> tuple[str, Pin]:
+) -> FetchedPart:
     """Bring a part of an asset into its place from the first source that has it.
 
-    Where no source has a known version of the data, the first with other data serves,
-    after `check_other`. Returns what is to be told of it, and the digests that were
-    seen. Raises DataError where a source had something else and none had it,
-    AssetMissing where none had anything; the message names every source that was asked
-    and how to place the files by hand.
+    Where no source has a known version of the data, the first with another version is
+    taken. `commit` is that of the hub's repository at an earlier download.
+
+    Raises:
+        DataError: A source had something else, and no source had the part.
+        AssetMissing: No source had anything. The messages name every source that was
+            asked, and how to place the files by hand.
     """
-    refused: dict[str, HarnessError] = {}
-    others: list[Source] = []
-    for source in arrivals.order(part.sources):
+    refusals: dict[str, HarnessError] = {}
+    sources_of_other_data: list[Source] = []
+    for source in session.ordered(part.sources):
         try:
-            seen = _bring_from(source, asset, part, arrivals, check, check_pins, commit)
-        except (AssetMissing, DataError) as error:
-            refused[source.name] = error
-            others += [source] if isinstance(error, OtherData) else []
-        else:
-            before = (f"{name} ({_short(error)})" for name, error in refused.items())
-            line = (
-                f"{part.name} from {source.name}, after {', '.join(before)}"
-                if refused
-                else ""
+            pin = _bring_from(
+                source, asset, part, session, checks.content, checks.pin, commit
             )
-            return line, seen
-    if others:  # no source has a known version
-        seen = _bring_from(
-            others[0], asset, part, arrivals, check_other, check_pins, commit
-        )
-        return f"{part.name} from {others[0].name}", seen
-    tried = "; ".join(f"{name}: {_short(error)}" for name, error in refused.items())
-    if len(refused) == 1:
-        tried = _short(*refused.values())
-    wrong = any(isinstance(error, DataError) for error in refused.values())
-    kind = DataError if wrong else AssetMissing
-    raise kind(f"{tried}{RETRY if not wrong else ''}; {by_hand(part)}")
+        except (AssetMissing, DataError) as error:
+            refusals[source.name] = error
+            if isinstance(error, OtherData):
+                sources_of_other_data.append(source)
+            continue
+        return FetchedPart(_note_on(part, source, refusals), pin)
+    if not sources_of_other_data:
+        raise _failure(part, refusals)
+    source = sources_of_other_data[0]
+    pin = _bring_from(
+        source, asset, part, session, checks.other_content, checks.pin, commit
+    )
+    return FetchedPart(f"{part.name} from {source.name}", pin)
 
 
-def _short(error: HarnessError) -> str:
+def _note_on(
+    part: AssetPart, source: Source, refusals: Mapping[str, HarnessError]
+) -> str:
+    """Which source served after which others; empty where the first one did."""
+    if not refusals:
+        return ""
+    others = [f"{name} ({_without_retry(error)})" for name, error in refusals.items()]
+    return f"{part.name} from {source.name}, after {', '.join(others)}"
+
+
+def _failure(part: AssetPart, refusals: Mapping[str, HarnessError]) -> HarnessError:
+    """The error for a part that no source has."""
+    if len(refusals) == 1:
+        reasons = [_without_retry(error) for error in refusals.values()]
+    else:
+        reasons = [
+            f"{name}: {_without_retry(error)}" for name, error in refusals.items()
+        ]
+    tried = "; ".join(reasons)
+    if any(isinstance(error, DataError) for error in refusals.values()):
+        return DataError(f"{tried}; {manual_step(part)}")
+    return AssetMissing(f"{tried}{RETRY}; {manual_step(part)}")
+
+
+def _without_retry(error: HarnessError) -> str:
+    """The message of an error without its remedy, which is given once for all sources."""
     return str(error).removesuffix(RETRY)
 
 
-def by_hand(part: AssetPart) -> str:
-    """How to place the files of a part by hand: the path and digest of the first, and how many."""
+def manual_step(part: AssetPart) -> str:
+    """How to place the files of a part by hand: the first with its digest, and the number."""
     if not part.paths:
         return "or place a copy below DATA_DIR by hand"
-    first, *others = part.paths
+    first = part.paths[0]
     known_file = KNOWN_FILES.get(first)
     digest = f" (sha256 {known_file.sha256})" if known_file else ""
-    more = f" and {len(others)} more, which --dry-run lists," if others else ""
-    return f"or place {first}{digest}{more} below DATA_DIR by hand"
+    other_count = len(part.paths) - 1
+    others = f" and {other_count} more, which --dry-run lists," if other_count else ""
+    return f"or place {first}{digest}{others} below DATA_DIR by hand"
 
 
 def _bring_from(
     source: Source,
     asset: Asset,
     part: AssetPart,
-    arrivals: Arrivals,
-    check: Check,
-    check_pins: Callable[[Pin], None],
+    session: DownloadSession,
+    check_content: FolderCheck,
+    check_pin: Callable[[Pin], None],
     commit: str | None,
 ) -> Pin:
-    """Bring a part from one source, or nothing of it."""
-    seen: dict[str, str] = {}
-    with waiting_folder(arrivals.data_dir, asset, part) as folder:
+    """Bring a part from one source, all of it or nothing, and return its digests."""
+    pin: dict[str, str] = {}
+    with waiting_folder(session.data_dir, asset, part) as folder:
         for wanted in part.downloads_of(source):
             by_rows = asset.rows or wanted.table is not None
-            arrived, digests = arrivals.bring(wanted, by_rows=by_rows, commit=commit)
-            seen |= _named(digests, arrived, wanted)
-            members = _unpack(arrived, wanted, folder)
-            seen |= {} if asset.rows else members
+            file = session.download(wanted, by_rows=by_rows, commit=commit)
+            # An archive is pinned by its own name, a file by its place.
+            pin[file.path.name if wanted.keep else wanted.into] = file.sha256
+            if file.commit is not None:
+                pin["revision"] = file.commit
+            member_digests = _unpack(file.path, wanted, folder)
+            if not asset.rows:
+                pin.update(member_digests)
         _restore_case(folder, part.paths)
-        lacking = [path for path in part.paths if not (folder / path).is_file()]
-        if lacking:
-            raise DataError(f"{source.name}: wanted {lacking[0]}, found none")
-        check(folder)
-        check_pins(seen)
-        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-            place = arrivals.data_dir / file.relative_to(folder)
-            if not part.paths or str(file.relative_to(folder).as_posix()) in part.paths:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                file.replace(place)
-    return seen
+        for path in part.paths:
+            if not (folder / path).is_file():
+                raise DataError(f"{source.name}: wanted {path}, found none")
+        check_content(folder)
+        check_pin(pin)
+        _move_files(folder, session.data_dir, part.paths)
+    return pin
+
+
+def _unpack(file: Path, wanted: Download, folder: Path) -> Mapping[str, str]:
+    """Put what is wanted of a download into a folder.
+
+    Returns the digests of an archive's members by their paths, and nothing for a table
+    or a single file.
+    """
+    if wanted.keep:
+        return unpack_archive(file, wanted, folder)
+    if wanted.table:
+        unpack_table(file, wanted, folder)
+    else:
+        target = folder / safe(wanted.into)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+    return {}
 
 
 def _restore_case(folder: Path, paths: Sequence[str]) -> None:
-    """Give the files of a folder their own names, where an archive has them in another case."""
-    own_names = {
-        path.casefold(): path for path in paths if not (folder / path).is_file()
-    }
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        own_name = own_names.pop(file.relative_to(folder).as_posix().casefold(), None)
-        if own_name is not None:
-            (folder / own_name).parent.mkdir(parents=True, exist_ok=True)
-            file.replace(folder / own_name)
+    """Rename files whose names differ from the wanted paths in the case of letters alone."""
+    missing = {path.casefold(): path for path in paths if not (folder / path).is_file()}
+    for file in _files_below(folder):
+        path = missing.pop(file.relative_to(folder).as_posix().casefold(), None)
+        if path is not None:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            file.replace(folder / path)
 
 
-def _named(digests: Pin, arrived: Path, wanted: Download) -> Pin:
-    """Digests by the name that a pin has: a file's place, an archive's own name."""
-    place = arrived.name if wanted.keep else wanted.into
-    return {
-        place if name == arrived.name else name: digest
-        for name, digest in digests.items()
-    }
+def _move_files(folder: Path, data_dir: Path, paths: Sequence[str]) -> None:
+    """Move files from the waiting folder to the data folder: these, or all if none is named."""
+    for file in _files_below(folder):
+        path = file.relative_to(folder).as_posix()
+        if not paths or path in paths:
+            (data_dir / path).parent.mkdir(parents=True, exist_ok=True)
+            file.replace(data_dir / path)
 
 
-def _unpack(arrived: Path, wanted: Download, folder: Path) -> Pin:
-    """Lay a download out in the folder; the digests of an archive's members."""
-    if wanted.keep:
-        return unpack_archive(arrived, wanted, folder)
-    if wanted.table:
-        unpack_table(arrived, wanted, folder)
-        return {}
-    target = folder / safe(wanted.into)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    arrived.replace(target)
-    return {}
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 @contextmanager
 def waiting_folder(data_dir: Path, asset: Asset, part: AssetPart) -> Iterator[Path]:
     """An empty folder below the data folder, which is removed afterwards."""
-    folder = data_dir / UNCHECKED_FOLDER / f"{safe(asset.name)}-{safe(part.name)}"
+    folder = data_dir / WAITING_FOLDER / f"{safe(asset.name)}-{safe(part.name)}"
     shutil.rmtree(folder, ignore_errors=True)  # of a fetch that was killed
     folder.mkdir(parents=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _remove_empty(folder.parent)
+        _remove_if_empty(folder.parent)
 
 
-# What can be said of a file of which nothing is known.
-VECTOR_LINE = re.compile(rb"\S+(?:[ \t]+-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?){2,}[ \t]*\r?")
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # not empty, or not there
+        folder.rmdir()
+
+
+# Files without a known digest
 
 
 def require_plausible(path: Path, name: str) -> None:
     """Raise DataError for a file that cannot be what its name says.
 
-    It is empty, a web page, damaged as a .gz, or holds no word vectors where it should.
+    It is empty, a web page, a damaged .gz, or a file of vectors without word vectors.
     """
     if path.stat().st_size == 0:
         raise DataError(f"{name}: wanted a file, found 0 bytes")
-    if http.is_page(path):
+    if http.is_web_page(path):
         raise DataError(f"{name}: wanted a file, found a web page")
-    start = _start(path, name)
-    first, _, rest = start.partition(b"\n")
-    if name.startswith("vectors/") and not (
-        VECTOR_LINE.fullmatch(first) or VECTOR_LINE.fullmatch(rest.partition(b"\n")[0])
-    ):
-        first_line = first[:60].decode(errors="replace")
-        raise DataError(f"{name}: wanted word vectors, found {first_line!r}")
+    first_lines = _content_start(path, name).split(b"\n", 2)[:2]
+    if not name.startswith("vectors/"):
+        return
+    # The first line may be a header: the numbers of words and of dimensions.
+    if not any(VECTOR_LINE.fullmatch(line) for line in first_lines):
+        line = first_lines[0][:60].decode(errors="replace")
+        raise DataError(f"{name}: wanted word vectors, found {line!r}")
 
 
-def _start(path: Path, name: str) -> bytes:
-    """The first bytes of a file, of a .gz those of its content; a .gz is read to its end."""
+def _content_start(path: Path, name: str) -> bytes:
+    """The first bytes of a file's content. A .gz is read to its end, which tests it."""
     if path.suffix != ".gz":
         with path.open("rb") as file:
             return file.read(2**16)
