@@ -1,6 +1,6 @@
-"""What encoders, poolings and post-processors promise, and where an encoder's files come from.
+"""The interfaces of encoders, poolings and post-processors, and the sources of encoders.
 
-A source only holds names; `harness.assets.places` finds the files on this machine.
+A source names files; `harness.assets.places` finds them on this machine.
 """
 
 from __future__ import annotations
@@ -16,36 +16,51 @@ from harness.core.arrays import Float, Float32, Float64, read_only
 from harness.core.errors import ScoreError
 from harness.core.hardware import Hardware
 
+# Sources
+
 
 def fixed_by(**pins: object) -> str:
-    """The names of those pins that hold something, or `unpinned`."""
-    return ", ".join(name for name, held in pins.items() if held) or "unpinned"
+    """The names of the pins that have a value, with commas between them, or `unpinned`."""
+    names = [name for name, value in pins.items() if value]
+    return ", ".join(names) or "unpinned"
 
 
 @dataclass(frozen=True)
 class Hub:
-    """A model repository on the Hugging Face hub: `owner/name`, at a pinned commit or at none."""
+    """A model repository on the Hugging Face hub.
+
+    Attributes:
+        repo: Its name, `owner/name`.
+        revision: The pinned commit; None for the newest.
+        sha256: The digest of the weights, where it is known.
+        package: A folder of an installed package with the same files, which is
+            preferred: `package/folder`.
+        asset: The name that `harness fetch` takes, if it is not the encoder's.
+        download_size: The approximate size of the files, in bytes.
+    """
 
     repo: str
     revision: str | None = None
-    sha256: str | None = None  # of the weights, where it is known
-    package: str | None = None  # a folder in it carries the same files and goes first
-    asset: str | None = (
-        None  # the name that `harness fetch` takes, if not the encoder's
-    )
-    download_size: int | None = None  # roughly, in bytes
+    sha256: str | None = None
+    package: str | None = None
+    asset: str | None = None
+    download_size: int | None = None
 
     def __str__(self) -> str:
-        return (
-            f"{self.repo}@{self.revision[:12]}"
-            if self.revision
-            else f"{self.repo}, unpinned"
-        )
+        if self.revision is None:
+            return f"{self.repo}, unpinned"
+        return f"{self.repo}@{self.revision[:12]}"
 
 
 @dataclass(frozen=True)
 class Packaged:
-    """A folder, or a file in it, inside an installed package whose code is never imported."""
+    """Files in an installed package, whose code is never imported.
+
+    Attributes:
+        package: The package and a folder in it, `package/folder`.
+        file: A file of the folder; None for the folder itself.
+        sha256: The digest of the weights, where it is known.
+    """
 
     package: str
     file: str | None = None
@@ -59,7 +74,11 @@ class Packaged:
 class VectorFile:
     """A file or folder of an encoder under the data folder, such as word vectors.
 
-    `companion` is a second file that the encoder reads, such as word counts.
+    Attributes:
+        file: Its path under the data folder.
+        sha256: Its digest, where it is known.
+        companion: The path of a second file that the encoder reads, such as word
+            counts.
     """
 
     file: str
@@ -72,7 +91,7 @@ class VectorFile:
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """Files that `--encoder NAME=PATH` names, and nothing else is known of."""
+    """Files that a user names by `--encoder NAME=PATH`."""
 
     sha256: str | None = None
 
@@ -82,15 +101,21 @@ class LocalFiles:
 
 @dataclass(frozen=True)
 class Trained:
-    """A training on this machine, of which every seed gives another encoder of the family."""
+    """A family of encoders that are trained on this machine, one for each seed.
 
-    recipe: str  # the arguments of `harness train`, without seed and folders
+    Attributes:
+        recipe: The arguments of `harness train`, without the seed and the folders.
+        family: The name of the family.
+        folder: The family's folder among the trained encoders of the cache.
+        seed: The seed of one member; None for the family itself, which has no files.
+        on_the_spot: Whether a run that needs a member trains it.
+    """
+
+    recipe: str
     family: str
-    folder: str  # below the trained encoders of the cache
-    seed: int | None = (
-        None  # of one member; None is the family itself, which has no files
-    )
-    on_the_spot: bool = False  # whether a run that needs a member trains it
+    folder: str
+    seed: int | None = None
+    on_the_spot: bool = False
 
     def __str__(self) -> str:
         return f"harness train {self.recipe}"
@@ -99,24 +124,30 @@ class Trained:
 Source = Hub | Packaged | VectorFile | LocalFiles | Trained
 
 
+# Encodings
+
+
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """The pooled hidden states that one encoder pass keeps of N sentences.
+    """The hidden states of N sentences, averaged over tokens, as the cache keeps them.
 
-    A mean over layers commutes with the mean over tokens, so these serve every pooling
-    and token states are never stored. All poolings share them: the arrays that it is
-    made of are read-only from then on.
+    A mean over layers commutes with the mean over tokens, so that every pooling can be
+    computed from them, and the states of tokens are never stored. All poolings share an
+    encoding, so that its arrays are made read-only.
 
     Attributes:
-        layers: The kept hidden states, ascending: 0 is the embedding layer's output.
+        layers: The numbers of the kept layers, ascending; 0 is the output of the
+            embedding layer.
         depth: The number of the last layer.
-        mean: Masked token means of the kept layers, [CLS] and [SEP] included.
+        mean: The mean over the tokens, for each kept layer; [CLS] and [SEP] count as
+            tokens, padding does not.
         cls: The last layer's summary token; None where the encoder has none.
-        pooler: The checkpoint's own trained head over it; None where there is none.
-        native: The one vector a sentence of a model's own modules, or of its input
+        pooler: The output of the checkpoint's trained head over the summary token; None
+            where there is none.
+        native: The sentence vectors of a model under its own modules, or of its input
             embeddings; None where the encoder gives hidden states.
-        tokens: How many tokens each sentence has, and how many of them have a vector;
-            None for an encoder that has one for every text.
+        tokens: The number of tokens of each sentence, and the number of tokens that
+            have a vector; None where every token has one.
 
     Raises:
         ScoreError: An array has another number of rows than `mean`, or holds no real
@@ -139,29 +170,39 @@ class Encoding:
     tokens: Float32[np.ndarray, "N 2"] | None = None
 
     def __post_init__(self) -> None:
-        for name, x in self.arrays.items():
-            if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
-                kind = (
-                    f"an array of {x.dtype}"
-                    if isinstance(x, np.ndarray)
-                    else type(x).__name__
-                )
+        for name, array in self.arrays.items():
+            if not isinstance(array, np.ndarray):
                 raise ScoreError(
-                    f"an encoding's {name}: wanted an array of float32, found {kind}"
+                    f"an encoding's {name}: wanted an array of float32, found "
+                    f"{type(array).__name__}"
                 )
-            if len(x) != len(self.mean):
-                rows = f"wanted {len(self.mean)} rows as in mean, found {len(x)}"
-                raise ScoreError(f"an encoding's {name}: {rows}")
-            read_only(x)
+            if array.dtype.kind != "f":
+                raise ScoreError(
+                    f"an encoding's {name}: wanted an array of float32, found an array of "
+                    f"{array.dtype}"
+                )
+            if len(array) != len(self.mean):
+                raise ScoreError(
+                    f"an encoding's {name}: wanted {len(self.mean)} rows as in mean, found "
+                    f"{len(array)}"
+                )
+            read_only(array)
 
     def __len__(self) -> int:
         return int(self.mean.shape[0])
 
     @property
     def arrays(self) -> dict[str, Float32[np.ndarray, "N ..."]]:
-        """Those of its arrays that there are, by the name of the attribute."""
-        names = ("mean", "cls", "pooler", "native", "tokens")
-        return {name: x for name in names if (x := getattr(self, name)) is not None}
+        """Its arrays by the names of their attributes, without those that are None."""
+        arrays = {}
+        for name in ("mean", "cls", "pooler", "native", "tokens"):
+            array = getattr(self, name)
+            if array is not None:
+                arrays[name] = array
+        return arrays
+
+
+# Encoders
 
 
 def native_encoding(
@@ -175,17 +216,15 @@ def native_encoding(
 
 @dataclass(frozen=True)
 class Identity:
-    """The digests by which two encoders are known to be the same.
+    """The digests of an encoder: two encoders are the same if their keys are equal.
 
     Attributes:
-        key: Hex digest of everything that changes the output; caches are addressed by
-            it.
-        digests: The digests that went into it, by what they are of: weights, tokenizer,
-            config.
-        max_length: The length that texts are cut to, in tokens; None where there is
-            none.
-        parameters: The number of parameters in the checkpoint; None where its files do
-            not say.
+        key: The hex digest of everything that changes the output; the address of its
+            cache.
+        digests: The digests of its parts: `weights`, `tokenizer`, `config`.
+        max_length: The length in tokens at which texts are cut; None without a limit.
+        parameters: The number of parameters of the checkpoint; None where its files do
+            not tell.
     """
 
     key: str
@@ -196,7 +235,7 @@ class Identity:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A loaded encoder. The row of a text does not depend on the other texts.
+    """A loaded encoder. The encoding of a text does not depend on the other texts.
 
     Examples:
         >>> from pathlib import Path
@@ -209,14 +248,14 @@ class Encoder(Protocol):
 
     @property
     def key(self) -> str:
-        """Hex digest of everything that changes the output: weights, tokenizer, length, case."""
+        """The hex digest of all that changes the output: weights, tokenizer, length, case."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Kernel, device and precision of its passes, for records; empty where none varies."""
+        """Kernel, device and precision, for records; empty where they never vary."""
 
     def encode(self, texts: Sequence[str]) -> Encoding:
-        """An encoding of N rows, in the order of the N texts; repetitions are encoded each time.
+        """The encoding of N texts, N rows in their order. A repeated text is encoded again.
 
         Raises:
             ScoreError: A hidden state is not finite.
@@ -225,7 +264,7 @@ class Encoder(Protocol):
 
 @runtime_checkable
 class EncoderConfig(Protocol):
-    """The description of an encoder: a frozen dataclass, cheap to make. Loading is what costs.
+    """The configuration of an encoder, a frozen dataclass; its files are read by `load`.
 
     Examples:
         >>> from harness import load_registry
@@ -239,7 +278,7 @@ class EncoderConfig(Protocol):
 
     @property
     def trained_on(self) -> str:
-        """The data that its weights have seen, since contamination must be visible."""
+        """The data that its weights were trained on, which may include scored sentences."""
 
     @property
     def cite(self) -> str:
@@ -254,24 +293,28 @@ class EncoderConfig(Protocol):
         """Where its files come from: the hub, a package, a vector file, or a training here."""
 
     def member(self, seed: int) -> EncoderConfig:
-        """The encoder that a seed means: of a family another for each, else this one."""
+        """The encoder of a seed: a member of a family; any other encoder is itself."""
 
     def with_max_length(self, max_length: int) -> EncoderConfig:
-        """The encoder that cuts texts at so many tokens, special ones included: `bert-base:64`.
+        """The encoder that cuts texts at a number of tokens, special ones included.
+
+        Its name says so: `bert-base:64`.
 
         Raises:
             UsageError: The encoder has no maximum length to set.
         """
 
     def on(self, hardware: Hardware) -> EncoderConfig:
-        """The encoder on a device, and in a precision that its name says: `bert-base-bfloat16`.
+        """The encoder on a device and in a precision, which is in its name if not float32.
+
+        An example of such a name is `bert-base-bfloat16`.
 
         Raises:
             UsageError: The encoder has no precision to choose.
         """
 
     def identify(self, path: Path) -> Identity:
-        """Digest an encoder's files, without importing torch: the identity of what `load` reads.
+        """The identity of the files that `load` reads; torch is not imported.
 
         Args:
             path: The folder or file that holds them, as `Places.encoder` finds it.
@@ -281,23 +324,26 @@ class EncoderConfig(Protocol):
         """
 
     def load(self, path: Path, cache: Path) -> Encoder:
-        """Read an encoder's files, ready to encode.
+        """Read an encoder's files, and return the encoder.
 
-        The encoder's `key` is that of `identify` for the very bytes that are read; else
+        Its `key` must be the one that `identify` gives for the bytes that were read, or
         a run refuses it.
 
         Args:
             path: The folder or file that holds them, as `Places.encoder` finds it.
-            cache: The folder into which a legacy checkpoint may be converted, once.
+            cache: The folder into which a checkpoint in an old format may be converted.
 
         Raises:
             DataError: The files are not those that the configuration pins.
         """
 
 
+# Poolings and post-processors
+
+
 @runtime_checkable
 class Pooling(Protocol):
-    """A map from an encoding to one vector a sentence: a frozen dataclass.
+    """A rule that makes one vector a sentence of an encoding: a frozen dataclass.
 
     Examples:
         >>> import numpy as np
@@ -309,19 +355,19 @@ class Pooling(Protocol):
 
     @property
     def name(self) -> str:
-        """Its word in ids: `mean`, `first-last`."""
+        """Its name in ids: `mean`, `first-last`."""
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
-        """The layers that it averages in an encoder whose last layer has the number `depth`.
+        """The layers that it averages, ascending; none where it reads no layer's mean.
 
-        Ascending; none where it reads the summary token.
+        `depth` is the number of the encoder's last layer.
 
         Raises:
             UsageError: The encoder has too few layers.
         """
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        """A row for each sentence of an encoding.
+        """The vectors of the sentences, one a row.
 
         Raises:
             UsageError: The encoding lacks a layer, a summary token or a pooler that
@@ -331,7 +377,7 @@ class Pooling(Protocol):
 
 @runtime_checkable
 class Transform(Protocol):
-    """A fitted post-processor: a pure function of rows."""
+    """A fitted post-processor: a pure function of vectors, one a row."""
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         """Map m rows of D columns to m rows of K columns, in float64."""
@@ -339,7 +385,7 @@ class Transform(Protocol):
 
 @runtime_checkable
 class PostProcessor(Protocol):
-    """The configuration of a post-processor: a frozen dataclass of settings, nothing fitted.
+    """The configuration of a post-processor: a frozen dataclass with its settings.
 
     Examples:
         >>> import numpy as np
@@ -353,30 +399,34 @@ class PostProcessor(Protocol):
 
     @property
     def name(self) -> str:
-        """Its word in ids, with its argument: `natsv:6`."""
+        """Its name in ids, with its argument: `natsv:6`."""
 
     @property
     def from_moments(self) -> bool:
-        """Whether a mean and a covariance are all that it is fitted from.
+        """Whether it is fitted on the mean and the covariance of the vectors alone.
 
-        Then `fit` also accepts `Moments`, and a corpus of any size streams.
+        Then `fit` also accepts `Moments`, so that a corpus of any size can be read once
+        without keeping its vectors.
         """
 
     @property
     def deterministic(self) -> bool:
-        """Whether the generator is never drawn from, so that one seed is enough."""
+        """Whether `fit` does not use its generator, so that one seed is enough."""
 
     @property
     def share(self) -> float:
-        """The share of a corpus that a fit sees; 1 but where it ends before the corpus does.
+        """The share of a corpus that a fit uses; below 1 if it stops before the end.
 
-        Below 1, a random sample of that size is encoded, and `fit` is told by the
-        keyword `share` how much it is given.
+        Then only a random sample of that size is encoded, and `fit` is told its share
+        by the keyword `share`.
         """
 
     @property
     def dropout(self) -> bool:
-        """Whether it is fitted on encodings with dropout, drawn by seed for each occurrence."""
+        """Whether it is fitted on encodings under dropout.
+
+        The seed draws another mask for each occurrence of a sentence.
+        """
 
     def fit(self, x: Any, rng: np.random.Generator) -> Transform:
         """Fit on rows; the configuration itself does not change.
@@ -386,6 +436,6 @@ class PostProcessor(Protocol):
             rng: The only source of randomness.
 
         Raises:
-            ScoreError: The rows have no direction, or too few, or a value is not
+            ScoreError: There are too few rows, they are all equal, or a value is not
                 finite.
         """

@@ -1,4 +1,4 @@
-"""Texts: what can be encoded, and the digests by which sentences are known again.
+"""Texts: which values can be encoded, and the digests of sentences.
 
 Records and caches hold the digests, so their values never change.
 """
@@ -11,11 +11,12 @@ from functools import lru_cache
 
 from harness.core.errors import DataError
 
-KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
+# Bytes of a sentence's key: a collision is likely after 2^64 sentences.
+KEY_BYTES = 16
 
 
-def why_no_text(value: object) -> str | None:
-    """What keeps a value from being a text that can be encoded, in words; None for a text."""
+def text_fault(value: object) -> str | None:
+    """Why a value is no text that can be encoded, in words; None for a text."""
     if not isinstance(value, str):
         return f"found {value!r:.40}"
     try:
@@ -28,7 +29,11 @@ def why_no_text(value: object) -> str | None:
 
 
 class TextDigest:
-    """The digest of sentences in order, each in UTF-8 and ended by LF; `count` of them so far."""
+    """The sha256 of sentences in order, each in UTF-8 and followed by a line feed.
+
+    Attributes:
+        count: The number of sentences so far.
+    """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.count = 0
@@ -37,11 +42,12 @@ class TextDigest:
             self.add(text)
 
     def add(self, text: str) -> None:
+        """Add a sentence. Raises DataError for a value that is no text."""
         try:
             self._sha.update(text.encode() + b"\n")
         except (AttributeError, UnicodeEncodeError):
             raise DataError(
-                f"sentence {self.count + 1}: wanted a text, {why_no_text(text)}; mend it, or leave "
+                f"sentence {self.count + 1}: wanted a text, {text_fault(text)}; mend it, or leave "
                 "it out"
             ) from None
         self.count += 1
@@ -52,11 +58,11 @@ class TextDigest:
 
 
 def text_digest(texts: Iterable[str]) -> str:
-    """The digest of sentences, as `TextDigest` has it."""
+    """The `TextDigest` of sentences, in hexadecimal digits."""
     return TextDigest(texts).hexdigest()
 
 
 @lru_cache(maxsize=2**17)  # every cell of a run asks for the same sentences again
 def sentence_key(text: str) -> bytes:
-    """The content address of a sentence."""
+    """The key of a sentence in the cache: the beginning of its sha256."""
     return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]

@@ -1,6 +1,7 @@
 """The nouns of the harness: method ids, pairs, methods, tasks, corpora, records.
 
-A method id reads `bert-base:64.mean+sn+natsv:6@target`.
+A method id such as `bert-base:64.mean+sn+natsv:6@target` names an encoder with its
+maximum length, a pooling, post-processors with their arguments, and the fit corpus.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, get_args
@@ -20,7 +22,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Trained
 from harness.core.scores import ScorePath
-from harness.core.texts import text_digest, why_no_text
+from harness.core.texts import text_digest, text_fault
 
 METHOD_GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
 METHOD_ID = re.compile(
@@ -28,17 +30,21 @@ METHOD_ID = re.compile(
     r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
 )
 
-LONGEST_ID = 150  # characters of an id, which is a folder's name among the records
+LONGEST_ID = 150  # characters; an id is also the name of a folder of records
 
-# The fit corpora that hold the very sentences that are scored.
+# The fit corpora that hold the sentences that are scored.
 TRANSDUCTIVE = ("target", "target-splits")
 
 
 @dataclass(frozen=True)
 class MethodId:
-    """The parts of an id, as they are written in it; `str` puts them together again.
+    """The parts of an id; `str` gives the id.
 
-    `encoder` includes a maximum length, and each of `post` its argument.
+    Attributes:
+        encoder: The encoder, with its maximum length if there is one.
+        pooling: The pooling, with its prompt if there is one.
+        post: The post-processors, each with its argument if there is one.
+        fit_on: The fit corpus; None without post-processors.
     """
 
     encoder: str
@@ -48,33 +54,37 @@ class MethodId:
 
     def __str__(self) -> str:
         post = "".join(f"+{name}" for name in self.post)
-        return f"{self.encoder}.{self.pooling}{post}" + (
-            f"@{self.fit_on}" if self.fit_on else ""
-        )
+        corpus = f"@{self.fit_on}" if self.fit_on else ""
+        return f"{self.encoder}.{self.pooling}{post}{corpus}"
 
     @classmethod
     def parse(cls, text: str) -> MethodId | None:
-        """Take an id apart; None for a text that does not have its form."""
+        """The parts of an id; None for a text that does not have its form."""
         match = METHOD_ID.fullmatch(text)
         if match is None:
             return None
-        post = tuple(match["post"].split("+")[1:])
-        return cls(match["encoder"], match["pooling"], post, match["fit_on"])
+        post = match["post"].removeprefix("+")
+        return cls(
+            encoder=match["encoder"],
+            pooling=match["pooling"],
+            post=tuple(post.split("+")) if post else (),
+            fit_on=match["fit_on"],
+        )
 
 
 def is_transductive(method: str) -> bool:
-    """Whether an id names a method that is fitted on the very sentences that are scored."""
+    """Whether an id names a method that is fitted on the sentences that are scored."""
     return method.partition("@")[2] in TRANSDUCTIVE
 
 
 def is_method_id(text: str) -> bool:
     """Whether a text has the form of an id, with post-processors and a corpus or with neither."""
-    parts = MethodId.parse(text)
-    return parts is not None and bool(parts.post) == bool(parts.fit_on)
+    method_id = MethodId.parse(text)
+    return method_id is not None and bool(method_id.post) == bool(method_id.fit_on)
 
 
-# How the subsets of a task become one score: concatenated, averaged, averaged by their
-# pairs.
+# How the subsets of a task become one score: all pairs together, the mean over subsets,
+# the mean weighted by their numbers of pairs.
 Aggregation = Literal["all", "mean", "wmean"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 
@@ -84,11 +94,14 @@ Section = Literal["other", "transfer", "embedded"]
 
 @dataclass(frozen=True)
 class LeaderboardColumn:
-    """A column of the leaderboard: its section, its heading, and where a record holds its score.
+    """A column of the leaderboard.
 
-    Without `score` it is the task's main score. `legend` is a sentence for the section;
-    names in braces are scores of a record that need no model, such as
-    `{gold_edit_distance}`.
+    Attributes:
+        section: The section that it is in.
+        heading: Its heading.
+        score: The path of its score in a record; empty for the task's main score.
+        legend: A sentence for the section. Names in braces, such as
+            `{gold_edit_distance}`, are replaced by scores that need no model.
     """
 
     section: Section
@@ -98,8 +111,9 @@ class LeaderboardColumn:
 
     @property
     def legend_scores(self) -> tuple[str, ...]:
-        """The scores that the legend names."""
-        return tuple(name for _, name, _, _ in Formatter().parse(self.legend) if name)
+        """The names in braces of the legend."""
+        fields = Formatter().parse(self.legend)
+        return tuple(name for _, name, _, _ in fields if name)
 
 
 # Seconds from any fixed moment, as `time.perf_counter` gives them.
@@ -107,9 +121,9 @@ Clock = Callable[[], float]
 
 
 class Progress:
-    """Where long work reports how far it is; this one shows nothing.
+    """What long work reports its progress to. This class shows nothing.
 
-    `progress.Bar` shows a bar and `progress.Lines` prints lines.
+    `harness.core.progress.Bar` shows a bar and `Lines` prints lines.
     """
 
     def phase(self, what: str, steps: int | None) -> None:
@@ -124,14 +138,14 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """P pairs of sentences with their gold scores, or P labelled sentences: these have no `b`.
+    """P pairs of sentences with their gold scores, or P labelled sentences.
 
-    All cells of a task share them: the columns are tuples, and gold is a read-only
-    copy.
+    All cells of a task share them, so that nothing can be changed: the columns are
+    tuples, and gold is a read-only copy.
 
     Attributes:
-        a: The first column, each sentence as its file has it without the line end.
-        b: The second column; empty for labelled sentences.
+        a: The first sentences, as in their file but without the line ends.
+        b: The second sentences; empty for labelled sentences.
         gold: Graded similarity on the task's own scale, or a class: 1 and 0 for a
             binary decision.
         group: The group of each pair: its subset in STS12 to STS16, else the task's
@@ -162,91 +176,103 @@ class Pairs:
         lengths = {*map(len, self.columns), len(self.gold), len(self.group)}
         if len(lengths) != 1:
             raise DataError(f"columns of unequal length: {sorted(lengths)}")
-        for column, texts in (("first", self.a), ("second", self.b)):
-            for pair, text in enumerate(texts, start=1):
-                if (why := why_no_text(text)) is not None:
-                    place = (
-                        f"pair {pair}, {column} sentence"
-                        if self.b
-                        else f"sentence {pair}"
-                    )
-                    raise DataError(
-                        f"{place}: wanted a text, {why}; mend it, or leave it out"
-                    )
+        self._require_texts("first", self.a)
+        self._require_texts("second", self.b)
+
+    def _require_texts(self, column: str, sentences: tuple[str, ...]) -> None:
+        """Raise DataError for a sentence that is no text."""
+        for number, sentence in enumerate(sentences, start=1):
+            fault = text_fault(sentence)
+            if fault is None:
+                continue
+            place = f"sentence {number}"
+            if self.b:
+                place = f"pair {number}, {column} sentence"
+            raise DataError(
+                f"{place}: wanted a text, {fault}; mend it, or leave it out"
+            )
 
     def __len__(self) -> int:
         return len(self.a)
 
     @property
     def columns(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of text: a and b, or a alone."""
+        """The columns of sentences: a and b, or a alone."""
         return (self.a, self.b) if self.b else (self.a,)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All columns, first a then b, with repetitions, as the papers fit on them."""
+        """All sentences, first those of a then those of b, with repetitions.
+
+        The papers fit post-processors on them in this form.
+        """
         return self.a + self.b
 
     def concatenate(self, *others: Pairs) -> Pairs:
-        """These pairs, then the others', in order."""
+        """These pairs and others, in order."""
         parts = (self, *others)
         return Pairs(
-            a=sum((p.a for p in parts), ()),
-            b=sum((p.b for p in parts), ()),
-            gold=np.concatenate([p.gold for p in parts]),
-            group=sum((p.group for p in parts), ()),
+            a=tuple(chain.from_iterable(part.a for part in parts)),
+            b=tuple(chain.from_iterable(part.b for part in parts)),
+            gold=np.concatenate([part.gold for part in parts]),
+            group=tuple(chain.from_iterable(part.group for part in parts)),
         )
 
 
 def pairs_digest(pairs: Pairs) -> str:
-    """The digest of scored pairs: both sentences, gold and group of each."""
+    """The digest of scored pairs: the sentences, gold and group of each."""
     return rows_digest(pairs, pairs.group)
 
 
-def rows_digest(pairs: Pairs, *further: Iterable[str]) -> str:
-    """The digest of rows "a TAB b TAB gold", gold as Python prints it; a label has no b."""
-    columns = (*pairs.columns, map(repr, pairs.gold.tolist()), *further)
-    return text_digest(map("\t".join, zip(*columns, strict=True)))
+def rows_digest(pairs: Pairs, *further_columns: Iterable[str]) -> str:
+    """The digest of pairs as lines, with tabs between their columns.
+
+    These are the sentences, gold as Python prints it, and further columns of text.
+    """
+    gold = [repr(score) for score in pairs.gold.tolist()]
+    rows = zip(*pairs.columns, gold, *further_columns, strict=True)
+    return text_digest("\t".join(row) for row in rows)
 
 
 def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
     """A read-only copy of gold scores. Raises DataError unless they are finite numbers."""
-    given = np.asarray(gold)
-    if given.ndim != 1 or given.dtype.kind not in "fiubO":
+    array = np.asarray(gold)
+    if array.ndim != 1 or array.dtype.kind not in "fiubO":
         raise DataError(
-            f"gold: wanted a number a pair, found an array of {given.dtype} of shape {given.shape}"
+            f"gold: wanted a number a pair, found an array of {array.dtype} of shape {array.shape}"
         )
     try:
-        numbers = read_only(np.array(given, dtype=np.float64))
+        scores = read_only(np.array(array, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise DataError(
             f"gold: wanted a number a pair, found others: {error}"
         ) from None
-    if not (finite := np.isfinite(numbers)).all():
-        pair = int(finite.argmin())
+    is_finite = np.isfinite(scores)
+    if not is_finite.all():
+        index = int(is_finite.argmin())
         raise DataError(
-            f"pair {pair + 1}: wanted a finite number as gold, found {numbers[pair]}; mend it, or "
+            f"pair {index + 1}: wanted a finite number as gold, found {scores[index]}; mend it, or "
             "leave the pair out"
         )
-    return numbers
+    return scores
 
 
 @dataclass(frozen=True)
 class Method:
     """An encoder, a pooling, and post-processors fitted in the written order on one corpus.
 
-    Every record holds its `identity`, the text of its settings.
+    Every record holds the `identity` of its method, the text of the settings.
 
     Attributes:
-        encoder: The encoder's description.
+        encoder: The encoder's configuration.
         pooling: How an encoding becomes one vector a sentence.
-        post: Post-processors, each fitted on the output of those before it.
+        post: Post-processors, each fitted on the output of the one before it.
         fit_on: The corpus they are fitted on: `target`, `target-splits`, `target-train`
             or a corpus's name.
-        cite: The BibTeX key of its paper; of several, with commas between.
+        cite: The BibTeX key of its paper, or several keys with commas between them.
         note: One sentence on how it differs from its paper.
-        tasks: Globs of the tasks where it is meaningful; word vectors may cover but one
-            task.
+        tasks: Patterns of the tasks where it is meaningful, since a file of word
+            vectors may have the words of a single task.
 
     Raises:
         UsageError: There are post-processors without a corpus, or a corpus without any.
@@ -281,50 +307,51 @@ class Method:
 
     @cached_property
     def identity(self) -> str:
-        """The text of its settings, of which those at their default are left out."""
+        """The text of its settings, without those at their default."""
         return identity_text(self)
 
     @property
     def transductive(self) -> bool:
-        """Whether it is fitted on the very sentences that are scored (no labels seen)."""
+        """Whether it is fitted on the sentences that are scored, without their labels."""
         return self.fit_on in TRANSDUCTIVE
 
     @property
     def seeded(self) -> bool:
         """Whether another seed can give another score."""
-        trained = isinstance(self.encoder.source, Trained)
-        return trained or not all(post.deterministic for post in self.post)
+        if isinstance(self.encoder.source, Trained):
+            return True
+        return not all(post.deterministic for post in self.post)
 
 
 @dataclass(frozen=True)
 class Task:
-    """Pairs with gold, or labelled sentences or pairs; one metric, one scored selection of splits.
+    """Sentences with gold, the splits that are scored, and a metric.
 
-    There are two shapes of task and no third. Pairs are compared by the cosine of their
-    vectors; labelled ones (`metric="classification"`) are classified, which learns from
-    the splits that are not scored, or from folds of the scored one where there is no
-    other.
+    There are two shapes of task. Pairs of sentences are compared by the similarity of
+    their vectors. Labelled sentences or pairs (`metric="classification"`) are told
+    apart by a classifier, which learns from the splits that are not scored; where there
+    are none, from folds of the scored one.
 
     Attributes:
         name: Its id: `sts-b`, `sick-r.dev`, `sts12.senteval`.
         load: Reads and checks one split, given the data folder and the split's name.
         splits: All splits; `@target` fits on their sentences.
         scored: The split or splits that are scored together.
-        metric: What is computed from vectors and gold.
+        metric: The name of the metric.
         asset: The name of the asset that holds its files.
         text: Raw sentences, or SentEval's tokenised form.
         train: The split that `@target-train` fits on; None where there is none.
         graded: The scale of the gold scores (lowest, highest); None for classes.
         geometry: Whether alignment and uniformity are measured too, as SimCSE does on
             STS-B.
-        on_request: Whether a run that names no tasks leaves it out, since a cell takes
-            minutes or serves a picture alone.
-        cite: The BibTeX key of its paper; of several, with commas between.
+        on_request: Whether a run that names no tasks leaves it out, since its cells take
+            minutes or are only drawn in a picture.
+        cite: The BibTeX key of its paper, or several keys with commas between them.
         licence: The licence of its data.
-        note: One sentence on what is peculiar about it.
+        note: One sentence on its peculiarity.
         columns: The columns of the leaderboard that show it.
-        aliases: Names that other programs give this very protocol, in their spelling:
-            mteb's.
+        aliases: Names of the same task, with the same protocol, in other programs
+            such as mteb.
 
     Examples:
         >>> from pathlib import Path
@@ -370,7 +397,7 @@ class Task:
         return Pairs.concatenate(*parts)
 
     def checked(self, pairs: Pairs, split: str) -> Pairs:
-        """The pairs of a split, as `load` gave them.
+        """Check the pairs of a split that `load` returned, and return them.
 
         Raises:
             DataError: They are no `Pairs`, there are none, or a gold score is outside
@@ -384,27 +411,27 @@ class Task:
         low, high = self.graded or (-np.inf, np.inf)
         outside = (pairs.gold < low) | (pairs.gold > high)
         if outside.any():
-            pair = int(outside.argmax())
+            index = int(outside.argmax())
             raise DataError(
-                f"{place}, pair {pair + 1}: wanted a score from {low} to {high}, found "
-                f"{pairs.gold[pair]}; mend it, or the scale (`graded`)"
+                f"{place}, pair {index + 1}: wanted a score from {low} to {high}, found "
+                f"{pairs.gold[index]}; mend it, or the scale (`graded`)"
             )
         return pairs
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentences that are only fitted on.
+    """Sentences that post-processors are fitted on.
 
     Attributes:
-        name: Its word after the `@` of an id.
+        name: The name after the `@` of an id.
         sentences: Streams them, given the data folder.
         asset: The name of the asset that holds its files.
-        published: Whether it is a corpus that the papers name, and all of it.
+        published: Whether it is the whole of a corpus that the papers name.
         licence: The licence of its data.
         note: One sentence on what it holds.
-        count: How many sentences it has, by which plans estimate a pass over it; None
-            is not known.
+        count: The number of sentences, from which plans estimate the time of a pass;
+            None where it is not known.
 
     Examples:
         >>> from harness import load_registry
@@ -426,16 +453,16 @@ class Record:
     """One measured cell, as it is stored: everything needed to trust the number, or to doubt it.
 
     Attributes:
-        schema: The version of this list.
+        schema: The version of this list of attributes.
         method: The method's id.
         identity: The method's identity: the text of its settings, without those at
             their default.
         task: The task's name.
-        seed: The seed of the fits; of a family, that of the training.
-        scores: In points (x100) except alignment and uniformity; None is undefined, as
-            the rank correlation of a constant column is.
-        pairs: How many pairs were scored.
-        timings: Seconds, by what took them.
+        seed: The seed of the fits, or of the training of an encoder that is trained here.
+        scores: In points (x100) except alignment and uniformity; None for a score that
+            is undefined, such as the rank correlation of a constant column.
+        pairs: The number of scored pairs.
+        timings: Seconds, by the name of the step.
         digests: Of data, fit sentences, weights, configuration and code.
         environment: Commit, versions, processor and threads.
         facts: Ranks, zero vectors, cost, how the sentences were encoded, and of word

@@ -25,7 +25,7 @@ from harness.core.metrics import (
     labelled_splits,
     metric_of,
     score,
-    why_undefined,
+    undefined_reason,
 )
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.types import Clock, Method, Pairs, Progress, Record, Task
@@ -184,7 +184,7 @@ def measure(
     scores = score(task, values, pairs)
     for name in metric.further_scores:
         scores[name] = facts.pop(name)
-    reason = why_undefined(task, scores, values, pairs)
+    reason = undefined_reason(task, scores, values, pairs)
     if reason is not None:
         facts["undefined"] = reason
     if metric.of_vectors is not None:

@@ -21,7 +21,7 @@ from harness.core.arrays import Float, Float32
 from harness.core.environment import one_blas_thread
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
-from harness.core.texts import text_digest, why_no_text
+from harness.core.texts import text_digest, text_fault
 from harness.core.types import Method, Progress, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.cell import fit, fit_cell
@@ -470,7 +470,7 @@ def as_texts(texts: Iterable[str]) -> list[str]:
         raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
     texts = list(texts)
     for row, text in enumerate(texts):
-        fault = why_no_text(text)
+        fault = text_fault(text)
         if fault is not None:
             raise UsageError(
                 f"wanted texts, {fault} in row {row}; leave it out, or make a str of it"

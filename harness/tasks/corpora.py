@@ -1,9 +1,8 @@
-"""Corpora that methods are only fitted on: those of the papers, and free ones in their place.
+"""Corpora that post-processors are fitted on: those of the papers, and free substitutes.
 
-`nli`, `all-nli` and `wiki` mean the papers' full corpora and nothing else; a score that
-was fitted on another corpus is another score. Sentences stream from the file on every
-pass and are checked meanwhile: by digest where one is known, and by their count after
-the last.
+`nli`, `all-nli` and `wiki` are the papers' full corpora; a method that is fitted on
+another corpus is another method. Sentences are read from the file on every pass and are
+checked as they are read: by a digest where one is known, and at the end by their count.
 """
 
 from __future__ import annotations
@@ -22,11 +21,17 @@ from harness.tasks.readers import body, fields, lines, locate, published
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """The file of a corpus and its content; called with the data folder, it gives the sentences.
+    """The file of a corpus; called with the data folder, it returns the sentences.
 
-    `digests` are sha256 of the first n sentences, each ended by LF, in UTF-8. With
-    `prefix` the corpus is the first `count` sentences of the file and the rest is not
-    read.
+    Attributes:
+        asset: The asset that holds the file.
+        files: The paths where the file may be under the data folder.
+        read: Reads the sentences of the file.
+        count: The number of sentences.
+        digests: Pairs of a number n and the sha256 of the first n sentences, each in
+            UTF-8 and followed by a line feed.
+        prefix: Whether the corpus is the first `count` sentences of the file; the rest
+            is not read.
     """
 
     asset: str
@@ -42,37 +47,39 @@ class CorpusFile:
 
 @dataclass(frozen=True)
 class Sentences:
-    """The sentences of a corpus, read anew on every pass. A pass that ends has been checked."""
+    """The sentences of a corpus, read from the file on every pass.
+
+    A pass raises DataError where a digest differs, and at its end for another number of
+    sentences than the known one.
+    """
 
     path: Path
     source: CorpusFile
 
     def __iter__(self) -> Iterator[str]:
-        wanted, digests, digest = (
-            self.source.count,
-            dict(self.source.digests),
-            TextDigest(),
-        )
-        last = wanted if self.source.prefix else None
+        known_digests = dict(self.source.digests)
+        digest = TextDigest()
+        limit = self.source.count if self.source.prefix else None
         with published():
-            for sentence in islice(self.source.read(self.path), last):
+            for sentence in islice(self.source.read(self.path), limit):
                 digest.add(sentence)
                 number = digest.count
-                if (
-                    number in digests
-                    and (sha256 := digest.hexdigest()) != digests[number]
-                ):
-                    place = f"wanted other sentences up to number {number}"
-                    raise DataError(f"{self.path}: {place}, found sha256 {sha256}")
+                if number in known_digests:
+                    sha256 = digest.hexdigest()
+                    if sha256 != known_digests[number]:
+                        raise DataError(
+                            f"{self.path}: wanted other sentences up to number {number}, found "
+                            f"sha256 {sha256}"
+                        )
                 yield sentence
-            if digest.count != wanted:
+            if digest.count != self.source.count:
                 raise DataError(
-                    f"{self.path}: wanted {wanted} sentences, found {digest.count}"
+                    f"{self.path}: wanted {self.source.count} sentences, found {digest.count}"
                 )
 
 
 def one_a_line(path: Path) -> Iterator[str]:
-    """A file of sentences."""
+    """The lines of a file, each a sentence."""
     return (line for _, line in lines(path))
 
 
@@ -86,17 +93,16 @@ def snli_pairs(path: Path) -> Iterator[str]:
 
 ALL_NLI_HEADER = ("split", "dataset", "filename", "sentence1", "sentence2", "label")
 
-# Pairs with a gold label in each part of AllNLI that the papers fit on, as the data
-# sets' own releases count them. The sum fits BERT-flow's checkpoint: step 60108 of an
-# epoch, batches of 16.
+# The number of pairs with a gold label in each part of AllNLI that the papers fit on,
+# as the releases of the data sets count them. The sum agrees with BERT-flow's
+# checkpoint: step 60108, the end of an epoch, with batches of 16.
 ALL_NLI = {
     ("snli", "train"): 549_367,
     ("snli", "dev"): 9_842,
     ("snli", "test"): 9_824,
     ("mnli", "train"): 392_702,
 }
-# With MultiNLI's matched and mismatched dev sets, which some papers leave out and
-# others fit on.
+# The same with MultiNLI's matched and mismatched dev sets, which some papers fit on.
 WHOLE_ALL_NLI = ALL_NLI | {("mnli", "dev"): 9_815, ("mnli", "test"): 9_832}
 
 
@@ -104,10 +110,8 @@ def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[st
     """Both sentences of every pair of these parts."""
     for place, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, first, second, _ = fields(place, line, 6)
-        part = (
-            dataset.lower().replace("multi", "m"),
-            split,
-        )  # MultiNLI is also written MNLI
+        # MultiNLI is also written MNLI.
+        part = (dataset.lower().replace("multi", "m"), split)
         if part not in WHOLE_ALL_NLI:
             raise DataError(
                 f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}"
@@ -117,7 +121,8 @@ def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[st
             yield second
 
 
-ENWIKI = (
+# The digests of its first sentences, by their number.
+ENWIKI_DIGESTS = (
     (10_000, "e820f62c88cd060f1871ac0325921187b4cdbbb31ac0495e87fce5f6dd1bbd78"),
     (100_000, "3b3b18f6ebb23761d99f239cf6cc08547316e4470a7d6c678817ab1788177ac6"),
     (1_000_000, "81b7f7687816075a89ee46c775a61246e97da49265e90fa72dfa7fab20874ae4"),
@@ -127,29 +132,54 @@ ENWIKI = (
 def corpus(
     name: str, source: CorpusFile, licence: str, note: str, published: bool
 ) -> Corpus:
-    """A corpus of all sentences of its file, or of a prefix."""
-    return Corpus(name, source, source.asset, published, licence, note, source.count)
+    """A corpus of the sentences of a file."""
+    return Corpus(
+        name=name,
+        sentences=source,
+        asset=source.asset,
+        published=published,
+        licence=licence,
+        note=note,
+        count=source.count,
+    )
 
 
 def all_nli(
     name: str, parts: Mapping[tuple[str, str], int], description: str
 ) -> Corpus:
-    """Some parts of AllNLI, or all."""
-    files = ("nli/AllNLI.tsv.gz", "nli/AllNLI.tsv")
-    read = partial(all_nli_pairs, parts=parts)
-    source = CorpusFile("all-nli", files, read, count=2 * sum(parts.values()))
-    note = f"{description}; checked by count: no digest is published"
+    """Parts of AllNLI, each with its number of pairs."""
+    source = CorpusFile(
+        asset="all-nli",
+        files=("nli/AllNLI.tsv.gz", "nli/AllNLI.tsv"),
+        read=partial(all_nli_pairs, parts=parts),
+        count=2 * sum(parts.values()),
+    )
     return corpus(
-        name, source, "SNLI CC BY-SA 4.0, MultiNLI per source", note, published=True
+        name,
+        source,
+        licence="SNLI CC BY-SA 4.0, MultiNLI per source",
+        note=f"{description}; checked by count: no digest is published",
+        published=True,
     )
 
 
 def enwiki(name: str, count: int) -> Corpus:
-    """The first sentences of the shuffled million; any prefix is a random sample."""
-    file = ("wiki/enwiki_1m_sentences.txt.xz",)
-    source = CorpusFile("enwiki-1m", file, one_a_line, count, ENWIKI, prefix=True)
-    note = "random sentences of English Wikipedia; stands in for the million of SimCSE, is not it"
-    return corpus(name, source, "CC BY-SA", note, published=False)
+    """The first sentences of a file of a million, which are in random order."""
+    source = CorpusFile(
+        asset="enwiki-1m",
+        files=("wiki/enwiki_1m_sentences.txt.xz",),
+        read=one_a_line,
+        count=count,
+        digests=ENWIKI_DIGESTS,
+        prefix=True,
+    )
+    return corpus(
+        name,
+        source,
+        licence="CC BY-SA",
+        note="random sentences of English Wikipedia; a substitute for SimCSE's million sentences",
+        published=False,
+    )
 
 
 WIKI = CorpusFile(

@@ -1,10 +1,10 @@
-"""Lexical similarity: does similarity follow edit distance more than meaning does?
+"""Lexical similarity: how far does similarity follow edit distance instead of meaning?
 
-BERT-flow, Table 6, correlates the two on STS-B dev and leaves the distance undefined.
-Of the candidates only the number of token edits, not normalised, comes near the printed
-gold row (-24.61):
--24.54 over the tokens of the SentEval text, which is therefore the text of `lexical`; -22.5 over
-the raw text's.
+BERT-flow, Table 6, gives the correlation of similarity and edit distance on STS-B dev
+without a definition of the distance. Of the possible definitions only the number of
+token edits, not normalised, gives a correlation of gold near the published -24.61: it
+is -24.54 with the tokens of the SentEval text, which `lexical` therefore uses, and
+-22.5 with those of the raw text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.tasks.sts import benchmark
 
 
 def lexical(name: str, text: Text) -> Task:
-    """STS-B dev against edit distance; the groups stay STS-B's."""
+    """The pairs of STS-B dev, scored by edit distance."""
     return replace(
         benchmark(name, text, "dev"),
         metric="edit-distance",
@@ -27,10 +27,13 @@ def lexical(name: str, text: Text) -> Task:
     )
 
 
-def legend(where: str, published: str = "") -> str:
-    """The sentence next to the columns: the scores of the gold itself, which need no model."""
+def legend(data_set: str, published: str = "") -> str:
+    """The sentence next to the columns, with the scores of gold itself.
+
+    `published` is a remark on the published number.
+    """
     return (
-        f"Lexical: Spearman of similarity and token edit distance on {where}; gold itself has "
+        f"Lexical: Spearman of similarity and token edit distance on {data_set}; gold itself has "
         "{gold_edit_distance} over all pairs and {gold_edit_distance_near} over those at distance "
         f"4 or less{published}. Closer to gold is better."
     )

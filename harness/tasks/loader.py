@@ -1,7 +1,8 @@
 """The texts of a cell, read once for all cells; tasks and corpora limited to a few rows.
 
-A limited task is for trying whether everything runs. It is another task, whose name no
-published table can hold, so no score of it is ever compared with a published one.
+A limited task serves to see whether everything runs. It has a name of its own, such as
+`sts-b.limit-20`, which no published table holds, so that its scores are never compared
+with published ones.
 """
 
 from __future__ import annotations
@@ -25,30 +26,27 @@ from harness.core.types import Corpus, Pairs, Task, pairs_digest
 
 @dataclass(frozen=True)
 class _Rows:
-    """Loads so many rows of each split, evenly spread over it, since files are sorted."""
+    """Loads at most `limit` rows of a split, evenly spaced, since files may be sorted."""
 
     load: Callable[[Path, str], Pairs]
     limit: int
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
         try:
-            return self._some_of(self.load(data_dir, split))
+            return self._spaced_rows(self.load(data_dir, split))
         except OtherData as other:
-            raise OtherData(
-                str(other), self._some_of(cast(Pairs, other.pairs))
-            ) from None
+            pairs = self._spaced_rows(cast(Pairs, other.pairs))
+            raise OtherData(str(other), pairs) from None
 
-    def _some_of(self, pairs: Pairs) -> Pairs:
-        rows = (
-            np.linspace(0, len(pairs) - 1, min(self.limit, len(pairs)))
-            .round()
-            .astype(int)
+    def _spaced_rows(self, pairs: Pairs) -> Pairs:
+        count = min(self.limit, len(pairs))
+        rows = np.linspace(0, len(pairs) - 1, count).round().astype(int)
+        return Pairs(
+            a=tuple(pairs.a[row] for row in rows),
+            b=tuple(pairs.b[row] for row in rows) if pairs.b else (),
+            gold=pairs.gold[rows],
+            group=tuple(pairs.group[row] for row in rows),
         )
-
-        def some(column: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(column[row] for row in rows) if column else ()
-
-        return Pairs(some(pairs.a), some(pairs.b), pairs.gold[rows], some(pairs.group))
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,14 @@ class _First:
 
 
 def limited(task: Task, limit: int) -> Task:
-    """A task of so many rows a split, named `sts-b.limit-20`."""
+    """The task with at most `limit` rows a split, named `sts-b.limit-20`."""
     return replace(
         task, name=f"{task.name}.limit-{limit}", load=_Rows(task.load, limit)
     )
 
 
 def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
-    """A corpus of so many sentences, named `nli.limit-20`, that is no published one."""
+    """The corpus with at most `limit` sentences, named `nli.limit-20`."""
     return replace(
         corpus,
         name=f"{corpus.name}.limit-{limit}",
@@ -82,24 +80,25 @@ def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
 
 LOG = logging.getLogger(__name__)
 
-# What `@` may name other than a corpus: the sentences of the task itself.
+# The fit corpora that are sentences of the task itself, each with its description.
 TARGETS = {
     "target": "the sentences of all splits of the task",
     "target-splits": "as @target, those of a task of one split three times: as train, dev and test",
     "target-train": "the sentences of the task's training split",
 }
 
-# Behind the `@` of a method that a program has fitted on texts of its own: no run has
-# these.
+# The fit corpus of a method that a program fitted on its own texts; no run has them.
 OWN_TEXTS = "own-texts"
 
 
 @dataclass(frozen=True, eq=False)
 class FitCorpus:
-    """Sentences to fit on, with their repetitions: a task's own, or those of a corpus.
+    """Sentences to fit on, with their repetitions: those of a task or of a corpus.
 
-    `sentences` gives all of them at each call; a corpus may be larger than memory and
-    is read anew.
+    Attributes:
+        name: The name after the `@` of an id.
+        sentences: Returns all of them at each call. A corpus is read from its file each
+            time, since it may be larger than memory.
     """
 
     name: str
@@ -107,7 +106,7 @@ class FitCorpus:
 
     @property
     def streams(self) -> bool:
-        """Whether it is read from a file at each pass: a corpus, and no task's own sentences."""
+        """Whether it is read from a file at each pass, as a corpus is."""
         return self.name not in TARGETS
 
     @property
@@ -131,12 +130,12 @@ class CellTexts:
 
     Attributes:
         pairs: The pairs that are scored.
-        labelled: The pairs of each split that the task's metric learns from, mostly
-            none.
-        digests: For a record: `data`, and `labels` where there are labelled pairs.
-        sentences: The distinct ones to be encoded; those of a corpus are read in a pass
-            of their own and are not among them.
-        fit_corpus: What the method's post-processors are fitted on; None without any.
+        labelled: The pairs of each split that the task's metric learns from; empty for
+            most metrics.
+        digests: Those of a record: `data`, and `labels` where there are labelled pairs.
+        sentences: The distinct sentences to be encoded, without those of a corpus,
+            which are encoded as they are read.
+        fit_corpus: The sentences that the post-processors are fitted on, if any.
     """
 
     pairs: Pairs
@@ -149,27 +148,29 @@ class CellTexts:
 def splits_read(task: Task, fit_on: str) -> tuple[str, ...]:
     """The splits of a task that are fitted on, in the order in which they are read.
 
-    `target` reads every split once. So does `target-splits`, but it reads a task of one
-    split as its train, dev and test split alike, three times: what BERT-flow's released
-    code does with STS12 to STS16 (`Sts_12_16_Processor` in `siamese_utils.py`, with
-    `use_full_for_training=1`).
+    `target` and `target-splits` read every split once. Only a task of one split is read
+    three times by `target-splits`, as if it were the train, dev and test split: so
+    BERT-flow's released code does with STS12 to STS16 (`Sts_12_16_Processor` in
+    `siamese_utils.py`, with `use_full_for_training=1`).
     """
     if fit_on == "target-train":
         return (str(task.train),)
-    return (
-        task.splits * 3
-        if fit_on == "target-splits" and len(task.splits) == 1
-        else task.splits
-    )
+    if fit_on == "target-splits" and len(task.splits) == 1:
+        return task.splits * 3
+    return task.splits
 
 
 def distinct_sentences(texts: Iterable[CellTexts]) -> frozenset[str]:
-    """The sentences that several cells need encoded; many of these have the same texts."""
-    return frozenset().union(*(cell_texts.sentences for cell_texts in set(texts)))
+    """The distinct sentences of several cells, many of which share their texts."""
+    distinct_texts = set(texts)
+    return frozenset().union(*(texts.sentences for texts in distinct_texts))
 
 
 def load_split(task: Task, data_dir: Path, split: str) -> Pairs:
-    """A split of a task; one of other data too, with a line that says so: it gets no verdict."""
+    """A split of a task. Rows of other data are used, too, with a warning.
+
+    Their scores have the state `other data`, and no verdict.
+    """
     try:
         return task.load(data_dir, split)
     except OtherData as other:
@@ -179,7 +180,15 @@ def load_split(task: Task, data_dir: Path, split: str) -> Pairs:
 
 @dataclass
 class TaskLoader:
-    """Reads the files of tasks and corpora, once for all cells of a run."""
+    """Reads the files of tasks and corpora, once for all cells of a run.
+
+    Attributes:
+        places: Where the files are.
+        corpora: The fit corpora, by name.
+        splits: The splits that were read, by what loads them and their name.
+        streamed: The corpora that were asked for, by name.
+        cells: The texts that were asked for, by task and fit corpus.
+    """
 
     places: Places
     corpora: Mapping[str, Corpus]
@@ -203,18 +212,26 @@ class TaskLoader:
         return self.cells[task, fit_on]
 
     def _scored_texts(self, task: Task) -> CellTexts:
-        first, *others = (self._split(task, split) for split in task.scored)
-        pairs = first.concatenate(*others) if others else first
+        """The texts of a task's cells under a method that is not fitted."""
+        scored = [self._split(task, split) for split in task.scored]
+        # A single split is used as it is, since tasks with the same split share it.
+        pairs = scored[0] if len(scored) == 1 else Pairs.concatenate(*scored)
         labelled = tuple(self._split(task, split) for split in labelled_splits(task))
         digests = {"data": pairs_digest(pairs)}
         if labelled:
-            digests["labels"] = "+".join(map(pairs_digest, labelled))
-        distinct = frozenset().union(*(split.sentences for split in (pairs, *labelled)))
+            digests["labels"] = "+".join(pairs_digest(split) for split in labelled)
+        sentences = set(pairs.sentences)
+        for split in labelled:
+            sentences.update(split.sentences)
         return CellTexts(
-            pairs=pairs, labelled=labelled, digests=digests, sentences=distinct
+            pairs=pairs,
+            labelled=labelled,
+            digests=digests,
+            sentences=frozenset(sentences),
         )
 
     def _with_fit_corpus(self, scored: CellTexts, task: Task, fit_on: str) -> CellTexts:
+        """The texts with a fit corpus; the sentences of the task are encoded, too."""
         if fit_on not in TARGETS:
             if fit_on not in self.corpora:
                 raise UsageError(
@@ -222,14 +239,17 @@ class TaskLoader:
                     "harness list components shows them"
                 )
             return replace(scored, fit_corpus=self._stream(self.corpora[fit_on]))
-        splits = splits_read(task, fit_on)
-        sentences = sum((self._split(task, split).sentences for split in splits), ())
-        fit_corpus = FitCorpus(fit_on, lambda: sentences)
+        sentences: list[str] = []
+        for split in splits_read(task, fit_on):
+            sentences += self._split(task, split).sentences
         return replace(
-            scored, fit_corpus=fit_corpus, sentences=scored.sentences.union(sentences)
+            scored,
+            fit_corpus=FitCorpus(fit_on, lambda: sentences),
+            sentences=scored.sentences.union(sentences),
         )
 
     def _stream(self, corpus: Corpus) -> FitCorpus:
+        """A corpus as a fit corpus, the same object each time: its digest is computed once."""
         data_dir = self.places.require_data(corpus.asset)
         if corpus.name not in self.streamed:
             sentences = partial(corpus.sentences, data_dir)
@@ -237,6 +257,7 @@ class TaskLoader:
         return self.streamed[corpus.name]
 
     def _split(self, task: Task, split: str) -> Pairs:
+        """A split of a task, checked; it is read at the first time."""
         data_dir = self.places.require_data(task.asset)
         if (task.load, split) not in self.splits:
             self.splits[task.load, split] = load_split(task, data_dir, split)

@@ -1,23 +1,23 @@
-"""Embedded tasks and corpora: English of the project's own, whose files come with the package.
+"""Embedded tasks and corpora: English sentences that are included in the package.
 
-A generator (docs/included.md says where it is) drew scenes from an authored lexicon
-(who does what to what, where, how many), edited them, and put each into words through a
-template of its own. What two sentences of a pair have in common is therefore known, and
-the gold follows from it alone:
+The project made them with a generator (docs/included.md says where it is). It drew
+scenes from a lexicon (who does what to what, where, how many), changed them, and
+expressed each by a template. So it is known what the two sentences of a pair have in
+common, and gold is computed from that:
 
     gold = low + (high - low) * core * kept
 
-where `core` is the weighted likeness of event (4), patient (3) and agent (2) in the
-lexicon's trees (Wu and Palmer 1994), and `kept` a product of one discount for each
-detail that differs: setting, trait, number, denial. `mini-sts` holds captions,
-headlines and questions, its groups, in words that vary freely; `mini-sick` captions
-alone, edited as SICK was built (Marelli et al. 2014); `mini-qnli` questions about
-invented things, with sentences that answer them or do not.
+`core` is the weighted similarity of event (4), patient (3) and agent (2) in the trees
+of the lexicon (Wu and Palmer 1994). `kept` is a product with a discount for each detail
+that differs: setting, trait, number, denial. `mini-sts` has captions, headlines and
+questions, which are its groups, in freely chosen words; `mini-sick` has captions,
+changed in the way in which SICK was built (Marelli et al. 2014); `mini-qnli` has
+questions about invented things, with sentences that answer them or do not.
 
-Who does what to what decides the split of a scene, in tasks and corpora alike: no scene
-of a corpus or a training split is ever in a development or test split. The files never
-change: the catalogue holds their digests, and other content would need other names. All
-of it is released under CC0 1.0.
+A scene is assigned to a split by who does what to what, in tasks and corpora alike: no
+scene of a corpus or a train split is in a dev or test split. The files never change:
+the catalogue has their digests, and other content would get other names. All of them
+are released under CC0 1.0.
 """
 
 from __future__ import annotations
@@ -40,73 +40,88 @@ ASSET = "embedded"
 LICENCE = "CC0 1.0"
 CITE = "sentence-embedding-harness"
 
-# The ends of the graded sets' gold; of each split, its number of pairs.
+# The lowest and the highest gold score of each graded set.
 SCALES = {"mini-sts": (0.0, 5.0), "mini-sick": (1.0, 5.0)}
+# The number of pairs of each split.
 SPLITS = {
     "mini-sts": {"train": 2000, "dev": 1500, "test": 1500},
     "mini-sick": {"train": 2000, "dev": 1000, "test": 1000},
     "mini-qnli": {"dev": 1500},
 }
-PARAPHRASE = 3.0  # the least gold of class 1
+PARAPHRASE_SCORE = 3.0  # the lowest gold score of a paraphrase in `mini-paraphrase`
 
 
 def embedded_rows(name: str, columns: int) -> list[list[str]]:
-    """The rows of an embedded file as so many fields each. Raises DataError if it was changed."""
+    """The fields of each row of an embedded file. Raises DataError if it was changed.
+
+    `columns` is the number of fields in a row.
+    """
     path = EMBEDDED_DATA / name
-    frozen = EMBEDDED_SHA256[name]
+    wanted = EMBEDDED_SHA256[name]
     try:
-        placed = list(lines(path))
-        digest = text_digest(line for _, line in placed)
-        if digest != frozen:
+        places_and_lines = list(lines(path))
+        found = text_digest(line for _, line in places_and_lines)
+        if found != wanted:
             raise DataError(
-                f"{path}: wanted lines with sha256 {frozen[:16]}…, found {digest[:16]}…"
+                f"{path}: wanted lines with sha256 {wanted[:16]}…, found {found[:16]}…"
             )
     except DataError as error:
         raise DataError(
             f"{error}: the file was changed; install the package again"
         ) from None
-    return [fields(place, line, columns) for place, line in placed]
+    return [fields(place, line, columns) for place, line in places_and_lines]
 
 
 def embedded_pairs(name: str, split: str) -> Pairs:
     """One split of an embedded set. A row is group, gold and two sentences."""
-    rows = embedded_rows(f"{name.removeprefix('mini-')}-{split}.tsv", 4)
-    group, gold, a, b = zip(*rows, strict=True)
-    return Pairs(a, b, np.array(gold, dtype=np.float64), group)
+    file = f"{name.removeprefix('mini-')}-{split}.tsv"
+    group, gold, a, b = zip(*embedded_rows(file, columns=4), strict=True)
+    return Pairs(a=a, b=b, gold=np.array(gold, dtype=np.float64), group=group)
 
 
 @dataclass(frozen=True)
 class MiniPairs:
-    """Loads one split of an embedded set, labelled anew or not; it needs no data folder."""
+    """Loads one split of an embedded set. It needs no data folder.
+
+    Attributes:
+        name: The set.
+        relabel: Makes labelled sentences or pairs of the graded ones; None keeps them.
+    """
 
     name: str
     relabel: Callable[[Pairs], Pairs] | None = None
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
         pairs = embedded_pairs(self.name, known_split(split, SPLITS[self.name]))
-        return self.relabel(pairs) if self.relabel else pairs
+        return pairs if self.relabel is None else self.relabel(pairs)
 
 
-def by_kind(pairs: Pairs) -> Pairs:
-    """The first sentences, whose class is their group."""
-    kinds = sorted(set(pairs.group))
-    return replace(
-        pairs, b=(), gold=np.array([float(kinds.index(g)) for g in pairs.group])
-    )
+def labelled_by_kind(pairs: Pairs) -> Pairs:
+    """The first sentences; their class is the number of their group."""
+    groups = sorted(set(pairs.group))
+    labels = [float(groups.index(group)) for group in pairs.group]
+    return replace(pairs, b=(), gold=np.array(labels))
 
 
-def by_paraphrase(pairs: Pairs) -> Pairs:
-    """The pairs, of class 1 from a gold of 3 on."""
-    return replace(pairs, gold=(pairs.gold >= PARAPHRASE).astype(np.float64))
+def labelled_by_paraphrase(pairs: Pairs) -> Pairs:
+    """The pairs; their class is 1 if their gold score is at least 3, else 0."""
+    labels = pairs.gold >= PARAPHRASE_SCORE
+    return replace(pairs, gold=labels.astype(np.float64))
 
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """The sentences of an embedded corpus: the first columns of each row; needs no data folder."""
+    """The sentences of an embedded corpus. It needs no data folder.
+
+    Attributes:
+        file: The file.
+        columns: The number of columns of a row.
+        sentences: The number of first columns that are sentences.
+    """
 
     file: str
     columns: int = field(repr=False)
-    sentences: int = field(repr=False)  # of these columns
+    sentences: int = field(repr=False)
 
     def __call__(self, data_dir: Path) -> EmbeddedText:  # noqa: ARG002 - as corpora are read
         return self
@@ -117,54 +132,62 @@ class EmbeddedText:
 
 
 def mini(
-    name: str, of: str, scored: str, heading: str = "", metric: str = "correlation"
+    name: str,
+    data_set: str,
+    scored: str,
+    heading: str = "",
+    metric: str = "correlation",
 ) -> Task:
-    """One embedded task, scored on one split of a set; with a heading, a leaderboard column."""
+    """An embedded task, scored on one split of a set; with a heading, a leaderboard column."""
     return Task(
         name=name,
-        load=MiniPairs(of),
-        splits=tuple(SPLITS[of]),
+        load=MiniPairs(data_set),
+        splits=tuple(SPLITS[data_set]),
         scored=(scored,),
         metric=metric,
         asset=ASSET,
         text="raw",
-        train="train" if "train" in SPLITS[of] else None,
-        graded=SCALES.get(of),
-        geometry=of == "mini-sts" and metric == "correlation",
+        train="train" if "train" in SPLITS[data_set] else None,
+        graded=SCALES.get(data_set),
+        geometry=data_set == "mini-sts" and metric == "correlation",
         cite=CITE,
         licence=LICENCE,
         columns=(LeaderboardColumn("embedded", heading),) if heading else (),
     )
 
 
-def classes(name: str, relabel: Callable[[Pairs], Pairs]) -> Task:
-    """One embedded task for a classifier, on the splits of `mini-sts`."""
-    task = mini(name, "mini-sts", "test", f"{name} (accuracy)", "classification")
+def classification(name: str, relabel: Callable[[Pairs], Pairs]) -> Task:
+    """An embedded task for a classifier, on the splits of `mini-sts`."""
+    task = mini(
+        name, "mini-sts", "test", heading=f"{name} (accuracy)", metric="classification"
+    )
     return replace(task, load=MiniPairs("mini-sts", relabel), graded=None)
 
 
 LEXICAL = LeaderboardColumn("embedded", "mini-lexical", legend=legend("mini-STS dev"))
 
 TASKS = (
-    mini("mini-sts", "mini-sts", "test", "mini-STS"),
+    mini("mini-sts", "mini-sts", "test", heading="mini-STS"),
     mini("mini-sts.dev", "mini-sts", "dev"),
     mini("mini-sts.train", "mini-sts", "train"),
-    mini("mini-sick", "mini-sick", "test", "mini-SICK"),
+    mini("mini-sick", "mini-sick", "test", heading="mini-SICK"),
     mini("mini-sick.dev", "mini-sick", "dev"),
     mini("mini-sick.train", "mini-sick", "train"),
-    mini("mini-qnli", "mini-qnli", "dev", "mini-QNLI (AUC)", "auc"),
+    mini("mini-qnli", "mini-qnli", "dev", heading="mini-QNLI (AUC)", metric="auc"),
     replace(
         mini("mini-lexical", "mini-sts", "dev", metric="edit-distance"),
         columns=(LEXICAL,),
     ),
-    classes("mini-kind", by_kind),
-    classes("mini-paraphrase", by_paraphrase),
+    classification("mini-kind", labelled_by_kind),
+    classification("mini-paraphrase", labelled_by_paraphrase),
 )
 
 
 def embedded_corpus(name: str, text: EmbeddedText, count: int, note: str) -> Corpus:
-    """One embedded corpus of so many sentences."""
-    return Corpus(name, text, ASSET, licence=LICENCE, note=note, count=count)
+    """An embedded corpus; `count` is its number of sentences."""
+    return Corpus(
+        name=name, sentences=text, asset=ASSET, licence=LICENCE, note=note, count=count
+    )
 
 
 CORPORA = (

@@ -1,7 +1,7 @@
 """Question-answer entailment: does the sentence answer the question? GLUE's QNLI (v2), dev.
 
-The score is the ROC-AUC of the cosine of question and sentence, entailment = 1
-(BERT-flow, Table 4).
+The score is the ROC-AUC of the cosine of question and sentence, where entailment is the
+positive class (BERT-flow, Table 4).
 """
 
 from __future__ import annotations
@@ -19,15 +19,26 @@ FILES = {"dev": ("QNLI/dev.tsv",)}  # the labels of test are not public
 
 def parse_qnli(path: Path) -> Pairs:
     """A header, then number, question, sentence, label."""
-    gold = partial(class_of, classes=CLASSES)
-    return read_scored_pairs(path, "qnli", (1, 2, 3), gold, counts=(4,), header=HEADER)
+    return read_scored_pairs(
+        path,
+        "qnli",
+        columns=(1, 2, 3),
+        gold=partial(class_of, classes=CLASSES),
+        counts=(4,),
+        header=HEADER,
+    )
 
 
 TASKS = (
     Task(
         name="qnli",
         load=PublishedSet(
-            "qnli", "qnli", "raw", parse_qnli, FILES, folders=("glue/", "")
+            family="qnli",
+            asset="qnli",
+            text="raw",
+            parse=parse_qnli,
+            files=FILES,
+            folders=("glue/", ""),
         ),
         splits=("dev",),
         scored=("dev",),

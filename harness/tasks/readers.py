@@ -6,9 +6,8 @@ are ordinary characters, and blanks around a sentence stay, since some tokenizer
 them. The rows are then compared with the digest of the published ones: a copy with
 other line ends passes, any other change does not.
 
-The same readers serve published files and those of users. What is to be done about a
-line that is not as it should be is known where the file is opened: `published` and
-`own` say it.
+The same readers serve published files and those of users. The remedy for a wrong line
+differs, so that `published` and `reading_own_file` add it to the message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which public version of a data set the pairs of a record are."""
+"""Releases: the public versions of a data set, by the digests of their pairs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,29 @@ OTHER_DATA = "other data"
 
 @dataclass(frozen=True)
 class Releases:
-    """For tasks of which several versions are public: the digest of the pairs of each, by name."""
+    """The content of `releases.toml`: by task and release, the digest of its pairs.
+
+    Only tasks with several public versions are in it.
+    """
 
     releases: Mapping[str, Mapping[str, str]]
 
 
 @cache
 def releases() -> Mapping[str, Mapping[str, str]]:
-    """The known versions of each such task."""
+    """The digest of the pairs of each release, by task and by its name."""
     return read_typed(Releases, Path(__file__).with_name("releases.toml")).releases
 
 
 def release_of(task: str, pairs_digest: str | None) -> str | None:
-    """The version that a digest of pairs is of, or `other data`; None where there is only one."""
-    known = releases().get(task)
-    if known is None or pairs_digest is None:
+    """The release that pairs of this digest belong to, or `other data`.
+
+    None for a task with a single version, and where the digest is not known.
+    """
+    digests = releases().get(task)
+    if digests is None or pairs_digest is None:
         return None
-    return next(
-        (name for name, digest in known.items() if digest == pairs_digest), OTHER_DATA
-    )
+    for release, digest in digests.items():
+        if digest == pairs_digest:
+            return release
+    return OTHER_DATA

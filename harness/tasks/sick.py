@@ -1,8 +1,8 @@
-"""SICK relatedness (SemEval-2014 task 1). Gold runs from 1 to 5; `dev` is SICK's trial set.
+"""SICK relatedness (SemEval-2014 task 1). Gold is from 1 to 5; `dev` is SICK's trial set.
 
-Two tasks bear the name in the field: the papers, SentEval and SimCSE score the 4,927
-test pairs, mteb all 9,927 pairs of the three splits. They are `sick-r` and
-`sick-r.all`; mteb's own spelling, `SICK-R`, means the latter.
+Two tasks have this name: the papers, SentEval and SimCSE score the 4,927 test pairs,
+which is `sick-r` here; mteb's `SICK-R` scores all 9,927 pairs of the three splits,
+which is `sick-r.all` here.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ FILES = {
 
 def parse_sick(path: Path) -> Pairs:
     """A header, then number, two sentences, relatedness, entailment judgement."""
-    gold = partial(number, scale=SCALE)
     return read_scored_pairs(
-        path, "sick-r", (1, 2, 3), gold, counts=(5,), header=HEADER
+        path,
+        "sick-r",
+        columns=(1, 2, 3),
+        gold=partial(number, scale=SCALE),
+        counts=(5,),
+        header=HEADER,
     )
 
 
@@ -44,7 +48,12 @@ def sick(name: str, text: Text, *scored: str, note: str = "") -> Task:
     return Task(
         name=name,
         load=PublishedSet(
-            "sick-r", f"sick-{text}", text, parse_sick, FILES, FOLDERS[text]
+            family="sick-r",
+            asset=f"sick-{text}",
+            text=text,
+            parse=parse_sick,
+            files=FILES,
+            folders=FOLDERS[text],
         ),
         splits=tuple(FILES),
         scored=scored,

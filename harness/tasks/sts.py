@@ -1,9 +1,9 @@
 """Semantic textual similarity: the STS Benchmark and the yearly SemEval tasks of 2012 to 2016.
 
-Gold runs from 0 to 5. STS-B has three splits; a year has one, of several subsets, which
-are its groups. STS13 has no SMT subset (its licence; SIF 2017 is the only paper that
-scores it). STS-B is drawn from STS12-17: 1,006 of its 1,379 test pairs are also in the
-files of STS12-16.
+Gold is from 0 to 5. STS-B has three splits. The task of a year has one split of several
+subsets, which are its groups. STS13 is without the subset SMT, whose licence forbids
+it; SIF (2017) is the only paper that scores it. STS-B was drawn from STS12-17: 1,006 of
+its 1,379 test pairs are also in the files of STS12-16.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ from harness.tasks.readers import (
 
 SCALE = (0.0, 5.0)
 
-BENCHMARK = {s: (f"STS/STSBenchmark/sts-{s}.csv",) for s in ("train", "dev", "test")}
+BENCHMARK_FILES = {
+    split: (f"STS/STSBenchmark/sts-{split}.csv",) for split in ("train", "dev", "test")
+}
 YEARS = range(12, 17)
 
-# Terms of single sources: MSRpar and MSRvid are of 2012, answers of StackExchange of
-# 2015 and 2016.
+# Terms of single sources: MSRpar and MSRvid are in STS12, answers of StackExchange in
+# STS15 and STS16.
 MICROSOFT = "Microsoft Research's terms for MSRpar and MSRvid"
 STACK_EXCHANGE = "StackExchange texts CC BY-SA 3.0 with attribution"
 
 
 @dataclass(frozen=True)
 class StsYear:
-    """Loads all subsets of one year; the only split is `test`."""
+    """Loads all subsets of one year (12 to 16) as its only split, `test`."""
 
     year: int
     text: Text
@@ -50,32 +52,30 @@ class StsYear:
     def __call__(self, data_dir: Path, split: str) -> Pairs:
         known_split(split, ("test",))
         subsets = published_rows(f"sts{self.year}")
-        read: list[Pairs] = []
-        other: OtherData | None = None
+        pairs_of_subsets: list[Pairs] = []
+        other_data: OtherData | None = None
         for name in subsets:
             try:
-                read.append(self._subset(data_dir, name))
+                pairs_of_subsets.append(self._subset(data_dir, name))
             except OtherData as error:
-                read.append(cast(Pairs, error.pairs))
-                other = error
-        pairs = Pairs.concatenate(*read)
-        if other is not None:
-            raise OtherData(str(other), pairs)
+                pairs_of_subsets.append(cast(Pairs, error.pairs))
+                other_data = error
+        pairs = Pairs.concatenate(*pairs_of_subsets)
+        if other_data is not None:
+            raise OtherData(str(other_data), pairs)
         return pairs
 
     def _subset(self, data_dir: Path, name: str) -> Pairs:
         folder = f"STS/STS{self.year}-en-test"
-        files = {
-            name: (f"{folder}/STS.input.{name}.txt", f"{folder}/STS.gs.{name}.txt")
-        }
-        parse = partial(parse_subset, group=name)
+        sentences = f"{folder}/STS.input.{name}.txt"
+        gold = f"{folder}/STS.gs.{name}.txt"
         load = PublishedSet(
-            f"sts{self.year}",
-            f"sts-{self.text}",
-            self.text,
-            parse,
-            files,
-            FOLDERS[self.text],
+            family=f"sts{self.year}",
+            asset=f"sts-{self.text}",
+            text=self.text,
+            parse=partial(parse_subset, group=name),
+            files={name: (sentences, gold)},
+            folders=FOLDERS[self.text],
         )
         return load(data_dir, name)
 
@@ -83,22 +83,28 @@ class StsYear:
 def parse_benchmark(path: Path) -> Pairs:
     """Genre, file, year, number, score, two sentences; in some raw rows then two source notes."""
     return read_scored_pairs(
-        path, "sts-b", (5, 6, 4), partial(number, scale=SCALE), counts=(7, 9)
+        path,
+        "sts-b",
+        columns=(5, 6, 4),
+        gold=partial(number, scale=SCALE),
+        counts=(7, 9),
     )
 
 
 def parse_subset(inputs: Path, gold: Path, group: str) -> Pairs:
-    """Two sentences a line, and one score a line of a second file.
+    """A file with two sentences a line, and a second one with a gold score a line.
 
-    Raw STS16 has two notes on sources after the sentences. An empty score marks a pair
-    that was never annotated; it is dropped.
+    Raw STS16 has two notes on sources after the sentences. A pair without a score was
+    never annotated, and is left out.
     """
-    sentences, scores = list(lines(inputs)), list(lines(gold))
-    if len(sentences) != len(scores):
-        expected = f"wanted {len(sentences)} lines, as in {inputs.name}"
-        raise DataError(f"{gold}: {expected}, found {len(scores)}")
+    input_lines, gold_lines = list(lines(inputs)), list(lines(gold))
+    if len(input_lines) != len(gold_lines):
+        raise DataError(
+            f"{gold}: wanted {len(input_lines)} lines, as in {inputs.name}, found "
+            f"{len(gold_lines)}"
+        )
     rows: list[ScoredPair] = []
-    for (place, line), (gold_place, score) in zip(sentences, scores, strict=True):
+    for (place, line), (gold_place, score) in zip(input_lines, gold_lines, strict=True):
         a, b, *_ = fields(place, line, 2, 4)
         if score.strip():
             rows.append((a, b, number(gold_place, score, SCALE)))
@@ -110,9 +116,14 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
     return Task(
         name=name,
         load=PublishedSet(
-            "sts-b", f"sts-{text}", text, parse_benchmark, BENCHMARK, FOLDERS[text]
+            family="sts-b",
+            asset=f"sts-{text}",
+            text=text,
+            parse=parse_benchmark,
+            files=BENCHMARK_FILES,
+            folders=FOLDERS[text],
         ),
-        splits=tuple(BENCHMARK),
+        splits=tuple(BENCHMARK_FILES),
         scored=(scored,),
         metric="correlation",
         asset=f"sts-{text}",
@@ -125,21 +136,23 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
     )
 
 
-def year(held: int, text: Text) -> Task:
-    """One year's task in one text form."""
+def yearly_task(year: int, text: Text) -> Task:
+    """The task of a year, 12 to 16, in a text form."""
     terms = ["none stated by the publishers"]
-    terms += [MICROSOFT] if held == 12 else []
-    terms += [STACK_EXCHANGE] if held >= 15 else []
+    if year == 12:
+        terms.append(MICROSOFT)
+    if year >= 15:
+        terms.append(STACK_EXCHANGE)
     return Task(
-        name=f"sts{held}" if text == "raw" else f"sts{held}.{text}",
-        load=StsYear(held, text),
+        name=f"sts{year}" if text == "raw" else f"sts{year}.{text}",
+        load=StsYear(year, text),
         splits=("test",),
         scored=("test",),
         metric="correlation",
         asset=f"sts-{text}",
         text=text,
         graded=SCALE,
-        cite=f"agirre20{held}sts",
+        cite=f"agirre20{year}sts",
         licence="; ".join(terms),
     )
 
@@ -171,6 +184,9 @@ TASKS = (
     benchmark("sts-b.senteval", "senteval", "test"),
     benchmark("sts-b.senteval.dev", "senteval", "dev"),
     benchmark("sts-b.senteval.train", "senteval", "train"),
-    *(year(held, "raw") for held in YEARS),
-    *(replace(year(held, "senteval"), aliases=(f"STS{held}",)) for held in YEARS),
+    *(yearly_task(year, "raw") for year in YEARS),
+    *(
+        replace(yearly_task(year, "senteval"), aliases=(f"STS{year}",))
+        for year in YEARS
+    ),
 )

@@ -2,17 +2,18 @@
 
 Movie reviews (MR, SST-2), product reviews (CR), subjectivity (SUBJ), opinion polarity
 of phrases (MPQA), types of questions (TREC), paraphrase (MRPC). The score is the
-accuracy of a logistic regression, by `harness.core.metrics.classification`; without a
-test split it is that of cross-validation.
+accuracy of a logistic regression (`harness.core.metrics.classification`), under
+cross-validation where there is no test split.
 
-The text is SentEval's: tokens between single blanks; all but TREC and MRPC are
-lower-cased. Rows stand in SentEval's order, shortest sentence first and lowest class
-first among equals, since the folds follow from the order.
+The text is SentEval's: tokens with single blanks between them, in lower case but for
+TREC and MRPC. Rows are in SentEval's order, since the folds depend on it: by the number
+of tokens, then by class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,22 +27,27 @@ CLASSES = ("0", "1")
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 HEADER = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 
-# Tokens of one or two sentences, and their class.
-Row = tuple[tuple[list[str], ...], int]
+
+@dataclass(frozen=True)
+class Row:
+    """The tokens of a sentence, or of each of two, and the class."""
+
+    sentences: tuple[list[str], ...]
+    label: int
 
 
 def parse_classes(positive: Path, negative: Path) -> Iterator[Row]:
     """A sentence a line, in a file for each class; SentEval reads class 1 first."""
     for label, path in ((1, positive), (0, negative)):
         for _, line in lines(path):
-            yield (line.split(),), label
+            yield Row((line.split(),), label)
 
 
 def parse_sst(path: Path) -> Iterator[Row]:
     """A sentence and 0 or 1, separated by a tab."""
     for place, line in lines(path):
         sentence, label = fields(place, line, 2)
-        yield (sentence.split(),), class_of(place, label, CLASSES)
+        yield Row((sentence.split(),), class_of(place, label, CLASSES))
 
 
 def parse_trec(path: Path) -> Iterator[Row]:
@@ -51,23 +57,32 @@ def parse_trec(path: Path) -> Iterator[Row]:
         _, blank, question = rest.partition(" ")
         if not colon or not blank:
             raise DataError(f"{place}: wanted COARSE:fine question, found {line!r}")
-        yield (question.split(),), class_of(place, label, QUESTIONS)
+        yield Row((question.split(),), class_of(place, label, QUESTIONS))
 
 
 def parse_mrpc(path: Path) -> Iterator[Row]:
     """A header, then 0 or 1, two numbers, two sentences."""
     for place, line in body(path, HEADER):
         label, _, _, a, b = fields(place, line, 5)
-        yield (a.split(), b.split()), class_of(place, label, CLASSES)
+        yield Row((a.split(), b.split()), class_of(place, label, CLASSES))
 
 
-def in_order(parse: Callable[..., Iterator[Row]], name: str, *paths: Path) -> Pairs:
-    """The rows in SentEval's order: by the lengths in tokens, then by class."""
-    ordered = sorted(parse(*paths), key=lambda row: (*map(len, row[0]), row[1]))
-    a = tuple(" ".join(texts[0]) for texts, _ in ordered)
-    b = tuple(" ".join(texts[1]) for texts, _ in ordered if len(texts) == 2)
-    gold = np.array([label for _, label in ordered], dtype=np.float64)
-    return Pairs(a, b, gold, (name,) * len(ordered))
+def read_in_order(
+    parse: Callable[..., Iterator[Row]], name: str, *paths: Path
+) -> Pairs:
+    """The rows of files in SentEval's order: by the numbers of tokens, then by class."""
+    rows = sorted(parse(*paths), key=_position)
+    return Pairs(
+        a=tuple(" ".join(row.sentences[0]) for row in rows),
+        b=tuple(" ".join(row.sentences[1]) for row in rows if len(row.sentences) == 2),
+        gold=np.array([row.label for row in rows], dtype=np.float64),
+        group=(name,) * len(rows),
+    )
+
+
+def _position(row: Row) -> tuple[int, ...]:
+    lengths = [len(tokens) for tokens in row.sentences]
+    return (*lengths, row.label)
 
 
 def transfer(
@@ -80,14 +95,15 @@ def transfer(
 ) -> Task:
     """A transfer task, scored on its last split; a set without splits has one, `all`."""
     splits = tuple(files)
-    folders = (
-        "transfer/",
-        *FOLDERS["senteval"],
-    )  # the project's layout, then SentEval's
     return Task(
         name=name,
         load=PublishedSet(
-            name, name, "senteval", partial(in_order, parse, name), files, folders
+            family=name,
+            asset=name,
+            text="senteval",
+            parse=partial(read_in_order, parse, name),
+            files=files,
+            folders=("transfer/", *FOLDERS["senteval"]),
         ),
         splits=splits,
         scored=splits[-1:],
@@ -109,13 +125,12 @@ CROSS_VALIDATION_NOTE = (
 HELD_OUT_NOTE = (
     "the penalty is chosen by ten folds of train; one classifier seed, SentEval's 1111"
 )
-DEV = "dev chooses the penalty; train holds phrases too; one classifier seed, SentEval's 1111"
+DEV_NOTE = "dev chooses the penalty; train holds phrases too; one classifier seed, SentEval's 1111"
 
 MR = {"all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg")}
 CR = {"all": ("CR/custrev.pos", "CR/custrev.neg")}
-SUBJ = {
-    "all": ("SUBJ/subj.objective", "SUBJ/subj.subjective")
-}  # objective is SentEval's class 1
+# In SentEval objective sentences are class 1.
+SUBJ = {"all": ("SUBJ/subj.objective", "SUBJ/subj.subjective")}
 MPQA = {"all": ("MPQA/mpqa.pos", "MPQA/mpqa.neg")}
 SST = {split: (f"SST/binary/sentiment-{split}",) for split in ("train", "dev", "test")}
 TREC = {"train": ("TREC/train_5500.label",), "test": ("TREC/TREC_10.label",)}
@@ -126,7 +141,7 @@ TASKS = (
     transfer("cr", "hu2004cr", CROSS_VALIDATION_NOTE, parse_classes, CR),
     transfer("subj", "pang2004subj", CROSS_VALIDATION_NOTE, parse_classes, SUBJ),
     transfer("mpqa", "wiebe2005mpqa", CROSS_VALIDATION_NOTE, parse_classes, MPQA),
-    transfer("sst-2", "socher2013sst", DEV, parse_sst, SST),
+    transfer("sst-2", "socher2013sst", DEV_NOTE, parse_sst, SST),
     transfer("trec", "li2002trec", HELD_OUT_NOTE, parse_trec, TREC),
     transfer(
         "mrpc",
@@ -134,6 +149,6 @@ TASKS = (
         HELD_OUT_NOTE,
         parse_mrpc,
         MRPC,
-        "Microsoft Research; for research",
+        licence="Microsoft Research; for research",
     ),
 )

@@ -1,9 +1,9 @@
-"""Poolings: Encoding -> one vector a sentence. Each is a frozen dataclass with its name in ids.
+"""Poolings: from an encoding to one vector a sentence.
 
-Layers count as in Hugging Face's `hidden_states`: 0 is the embedding layer's output, L
-the last layer. Names follow what was computed, not what papers called it: BERT-flow's
-"last2avg" is `first-last` (its code takes layer 1), and the printed "first-last avg."
-of SimCSE's Table 5 is `static-last` (it takes layer 0).
+Layers have the numbers of Hugging Face's `hidden_states`: 0 is the output of the
+embedding layer, L the last layer. A pooling is named after what is computed, which may
+differ from its name in a paper: BERT-flow's "last2avg" is `first-last` (its code takes
+layer 1), and the "first-last avg." of SimCSE's Table 5 is `static-last` (layer 0).
 """
 
 from __future__ import annotations
@@ -20,11 +20,18 @@ from harness.core.interfaces import Encoding
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean over tokens, then over layers. A negative layer counts from the last, as in Python.
+    """The mean over tokens, then over layers.
 
     [CLS] and [SEP] are included and nothing is normalised, as in Li et al. (2020, arXiv
-    2011.05864), Su et al. (2021, arXiv 2103.15316) and sentence-transformers' mean pooling. Raises
-    UsageError for a layer that the encoder or the encoding does not have.
+    2011.05864), Su et al. (2021, arXiv 2103.15316) and sentence-transformers' mean
+    pooling.
+
+    Attributes:
+        name: Its name in ids.
+        layers: The layers; a negative number counts from the last, as in Python.
+
+    Raises:
+        UsageError: The encoder or the encoding does not have one of the layers.
 
     Examples:
         >>> encoding = Encoding((0, 2), 2, np.array([[[1, 0], [3, 2]]], np.float32))
@@ -37,20 +44,16 @@ class Mean:
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
         """The hidden states to average in an encoder of this depth, ascending."""
-        layers = self.layers
-        absolute = tuple(
-            sorted(layer if layer >= 0 else depth + 1 + layer for layer in layers)
-        )
-        if (
-            min(absolute) < 0
-            or max(absolute) > depth
-            or len(set(absolute)) < len(absolute)
-        ):
+        numbers = []
+        for layer in self.layers:
+            numbers.append(layer if layer >= 0 else depth + 1 + layer)
+        is_repeated = len(set(numbers)) < len(numbers)
+        if min(numbers) < 0 or max(numbers) > depth or is_repeated:
             raise UsageError(
-                f"{self.name} averages hidden states {layers}; this encoder has only 0..{depth}, "
-                "use mean"
+                f"{self.name} averages hidden states {self.layers}; this encoder has only "
+                f"0..{depth}, use mean"
             )
-        return absolute
+        return tuple(sorted(numbers))
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         layers = self.hidden_states(encoding.depth)
@@ -59,15 +62,20 @@ class Mean:
             raise UsageError(
                 f"{self.name} needs layers {layers}; the encoding lacks {missing}"
             )
-        chosen = [encoding.mean[:, encoding.layers.index(layer)] for layer in layers]
-        return chosen[0] if len(chosen) == 1 else np.mean(chosen, axis=0)
+        means = [encoding.mean[:, encoding.layers.index(layer)] for layer in layers]
+        return means[0] if len(means) == 1 else np.mean(means, axis=0)
 
 
 class _Part:
-    """A pooling that hands on a part of an encoding, which is no mean of layers."""
+    """A pooling that returns an array of the encoding as it is.
+
+    Attributes:
+        part: The attribute of the encoding.
+        refusal: The end of the message for an encoding without it.
+    """
 
     part: ClassVar[str]
-    lacking: ClassVar[str]  # what to say where the encoding does not have it
+    refusal: ClassVar[str]
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - whatever the depth
         return ()
@@ -75,7 +83,7 @@ class _Part:
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         vectors: Float[np.ndarray, "N D"] | None = getattr(encoding, self.part)
         if vectors is None:
-            raise UsageError(f"{self.name}: {self.lacking}")  # type: ignore[attr-defined]
+            raise UsageError(f"{self.name}: {self.refusal}")  # type: ignore[attr-defined]
         return vectors
 
 
@@ -86,17 +94,17 @@ class Cls(_Part):
     name: str = "cls"
 
     part = "cls"
-    lacking = "this encoder has no summary token; use mean"
+    refusal = "this encoder has no summary token; use mean"
 
 
 @dataclass(frozen=True)
 class Pooler(_Part):
-    """The checkpoint's own head over [CLS] (BERT: dense and tanh), if it has its weights."""
+    """The output of the checkpoint's trained head over [CLS], in BERT a dense layer and tanh."""
 
     name: str = "pooler"
 
     part = "pooler"
-    lacking = (
+    refusal = (
         "the checkpoint holds no pooler weights, and newly initialised ones are never scored; use "
         "cls or mean"
     )
@@ -104,16 +112,19 @@ class Pooler(_Part):
 
 @dataclass(frozen=True)
 class Native(_Part):
-    """The vector that a model's own modules give; `prompt` names what is put before a sentence.
+    """The sentence vector of a model under its own modules.
 
-    It goes with an encoder that applies them (`harness/encoders/native.py`): prompt,
-    pooling and dense layers are the encoder's, and nothing is left to do here.
+    The encoder (`harness/encoders/native.py`) applies the prompt, the pooling and the
+    dense layers of the model, so that nothing is left to compute.
+
+    Attributes:
+        prompt: The name of the prompt; empty for the model's default.
     """
 
     prompt: str = ""
 
     part = "native"
-    lacking = "these encodings are not of a model under its own modules; open it as a NativeConfig"
+    refusal = "these encodings are not of a model under its own modules; open it as a NativeConfig"
 
     @property
     def name(self) -> str:
@@ -127,11 +138,11 @@ MEAN = Mean("mean", (-1,))
 FIRST_LAST = Mean("first-last", (1, -1))
 STATIC_LAST = Mean("static-last", (0, -1))
 LAST2 = Mean("last2", (-2, -1))
-# What bert-as-service does by default, and with it probably SBERT's "Avg. BERT
-# embeddings" row.
+# The default of bert-as-service, which SBERT probably used for its row "Avg. BERT
+# embeddings".
 SECOND_LAST = Mean("second-last", (-2,))
 
 NATIVE = Native()
 
-# Those of the hidden states.
+# The poolings of encoders that give hidden states.
 POOLINGS = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2, SECOND_LAST)

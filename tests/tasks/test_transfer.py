@@ -70,14 +70,17 @@ def test_another_label_than_0_and_1_is_refused(tmp_path, label):
         list(transfer.parse_sst(path))
 
 
-def test_rows_stand_by_lengths_then_class_and_else_as_they_come():
+def test_rows_are_in_order_of_lengths_then_of_class_then_of_the_file():
     texts = (("b b", 1), ("a", 1), ("d d", 0), ("c", 0), ("e", 0))
-    sentences = [((text.split(),), label) for text, label in texts]
-    found = transfer.in_order(lambda: iter(sentences), "cr")
+    sentences = [transfer.Row((text.split(),), label) for text, label in texts]
+    found = transfer.read_in_order(lambda: iter(sentences), "cr")
     assert (found.a, found.b) == (("c", "e", "a", "d d", "b b"), ())
     assert found.gold.tolist() == [0, 0, 1, 0, 1]
-    pairs = [((["a"], ["x", "y"]), 0), ((["b"], ["z"]), 1)]
-    found = transfer.in_order(lambda: iter(pairs), "mrpc")
+    pairs = [
+        transfer.Row((["a"], ["x", "y"]), 0),
+        transfer.Row((["b"], ["z"]), 1),
+    ]
+    found = transfer.read_in_order(lambda: iter(pairs), "mrpc")
     assert (found.a, found.b) == (("b", "a"), ("z", "x y"))
 
 

@@ -1,10 +1,9 @@
 """Logistic regression on vectors by Adam, with early stopping: the classifier of SentEval.
 
-It is the released classifier without a hidden layer, number for number up to rounding:
+It gives the numbers of SentEval's classifier without a hidden layer, up to rounding:
 torch's initial weights, its Adam with weight decay on weights and bias, the mean
-cross-entropy of each batch. Regressions that differ in their penalty alone see the same
-batches, so that they are trained together: one matrix product a batch serves all of
-them.
+cross-entropy of each batch. R regressions that differ in their penalty alone see the
+same batches, so that they are trained together, by one matrix product a batch.
 """
 
 from __future__ import annotations
@@ -20,22 +19,34 @@ from harness.core.errors import ScoreError
 from harness.core.metrics import Metric, PairRows
 from harness.core.types import Pairs
 
+# SentEval's settings.
 SEED = 1111
 FOLDS = 10
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
-HELD_OUT = (
-    0.05  # share of the training data that decides when to stop, without a dev split
-)
-BATCH = 64
-EPOCHS = 4  # between two evaluations on the held-out data
-TENACITY = 5  # evaluations without a gain after which the next one is the last
-MOST_EPOCHS = 200  # after these, no further evaluation begins
-RATE, FIRST, SECOND, EPSILON = 1e-3, 0.9, 0.999, 1e-8  # Adam's defaults
+# The share of the training data that decides when to stop, where there is no dev split.
+HELD_OUT_SHARE = 0.05
+BATCH_SIZE = 64
+EPOCHS_PER_EVALUATION = 4
+# Evaluations without a gain; training stops at the next one.
+TENACITY = 5
+# No further evaluation begins after so many epochs.
+MAX_EPOCHS = 200
+
+# Adam's defaults.
+LEARNING_RATE = 1e-3
+BETA1, BETA2 = 0.9, 0.999
+EPSILON = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Vectors with their classes, counted from 0; `x` ends with a column of ones for the bias."""
+    """The inputs of a classifier, one a row, with their classes.
+
+    Attributes:
+        x: The inputs; the last column is 1, for the bias.
+        y: Their classes, from 0.
+        classes: The number of classes.
+    """
 
     x: Float32[np.ndarray, "n D"]
     y: Int[np.ndarray, " n"]
@@ -46,45 +57,73 @@ class LabelledRows:
         return LabelledRows(self.x[rows], self.y[rows], self.classes)
 
 
-# Predicted classes, the accuracy on held-out data in points, and the penalty that was
-# best there.
-Prediction = tuple[Int[np.ndarray, " n"], float, float]
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The result of a classifier on test data.
+
+    Attributes:
+        classes: The predicted classes.
+        held_out_accuracy: The accuracy on held-out data, in points.
+        penalty: The penalty that was best there.
+    """
+
+    classes: Int[np.ndarray, " n"]
+    held_out_accuracy: float
+    penalty: float
 
 
 def predicted_classes(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
-    """The predicted class of each scored sentence or pair, the held-out accuracy, the penalties."""
-    *learned, test = (labelled_rows(vectors, rows) for rows in (*labelled, scored))
-    for part in learned[:1] or [test]:
-        if len(np.unique(part.y)) < 2:
-            raise ScoreError(
-                f"wanted two classes or more to learn from, found {len(np.unique(part.y))}: "
-                "a classifier that knows one is always right"
-            )
-    if learned:
-        train, *dev = learned
-        prediction = by_dev(train, dev[0], test) if dev else by_folds(train, test)
-        classes, accuracy, penalty = prediction
-        return classes.astype(np.float64), {
-            "dev_accuracy": accuracy,
-            "penalties": [penalty],
-        }
-    values = np.empty(len(test.y))
+    """The predicted class of each scored sentence or pair, and facts of the classifiers.
+
+    Where there is a train split (the first of `labelled`), the classifier learns from
+    it, and a dev split (the second) or else folds choose the penalty. Where there is
+    none, each of ten folds of the scored data is predicted from the nine others.
+
+    The facts are the accuracy on held-out data, in points, and the chosen penalties.
+    """
+    test = labelled_rows(vectors, scored)
+    splits = [labelled_rows(vectors, rows) for rows in labelled]
+    train = splits[0] if splits else test
+    class_count = len(np.unique(train.y))
+    if class_count < 2:
+        raise ScoreError(
+            f"wanted two classes or more to learn from, found {class_count}: "
+            "a classifier that knows one is always right"
+        )
+    if not splits:
+        return _cross_validated(test)
+    has_dev = len(splits) > 1
+    prediction = by_dev(train, splits[1], test) if has_dev else by_folds(train, test)
+    return prediction.classes.astype(np.float64), {
+        "dev_accuracy": prediction.held_out_accuracy,
+        "penalties": [prediction.penalty],
+    }
+
+
+def _cross_validated(
+    data: LabelledRows,
+) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
+    """The predicted class of each row, from the other folds, and facts of the classifiers."""
+    classes = np.empty(len(data.y))
     accuracies, penalties = [], []
-    for learned_rows, fold in folds(test.y):
-        learned_part, fold_part = test.select(learned_rows), test.select(fold)
-        values[fold], accuracy, penalty = by_folds(learned_part, fold_part)
-        accuracies.append(accuracy)
-        penalties.append(penalty)
-    return values, {
+    for learned_rows, fold_rows in folds(data.y):
+        prediction = by_folds(data.select(learned_rows), data.select(fold_rows))
+        classes[fold_rows] = prediction.classes
+        accuracies.append(prediction.held_out_accuracy)
+        penalties.append(prediction.penalty)
+    return classes, {
         "dev_accuracy": round(float(np.mean(accuracies)), 2),
         "penalties": penalties,
     }
 
 
 def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> LabelledRows:
-    """The vector of each sentence, of a pair [|u - v|, u * v]; then a one, for the bias."""
+    """The inputs: the vector of a sentence, or [|u - v|, u * v] of a pair; then 1.
+
+    Raises ScoreError for gold that is no class, and for a vector that is not finite.
+    """
     classes = rows.gold.astype(np.int64)
     if (classes != rows.gold).any() or classes.min(initial=0) < 0:
         raise ScoreError("wanted classes as gold (0, 1, 2, ...), found another number")
@@ -92,9 +131,10 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
     if len(rows.b) > 0:
         v = vectors[rows.b].astype(np.float32)
         x = np.hstack([np.abs(x - v), x * v])
-    if not np.isfinite(x).all():
-        bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
-        raise ScoreError(f"item {bad + 1}: a vector to classify is not finite")
+    is_finite = np.isfinite(x).all(axis=1)
+    if not is_finite.all():
+        item = int(is_finite.argmin()) + 1
+        raise ScoreError(f"item {item}: a vector to classify is not finite")
     x = np.column_stack([x, np.ones(len(x), np.float32)])
     return LabelledRows(x, classes, int(classes.max(initial=0)) + 1)
 
@@ -102,7 +142,11 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
 def folds(
     y: Int[np.ndarray, " n"],
 ) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " k"]]]:
-    """The rows to learn from and those left out, ten times; classes spread evenly over folds."""
+    """Ten times the rows to learn from and those of the fold.
+
+    Every fold has the same share of each class. Raises ScoreError for a class with
+    fewer rows than folds.
+    """
     from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
 
     _, class_sizes = np.unique(y, return_counts=True)
@@ -116,39 +160,62 @@ def folds(
 
 def by_dev(learned: LabelledRows, dev: LabelledRows, test: LabelledRows) -> Prediction:
     """Train on all rows; the dev split decides when to stop and which penalty is best."""
-    order = np.random.RandomState(SEED)
-    weights, shares = train_regressions(learned, dev, PENALTIES, order)
-    best, accuracy = _best(shares)
-    return predict(weights, test.x)[best], accuracy, PENALTIES[best]
+    rng = np.random.RandomState(SEED)
+    weights, accuracies = train_regressions(learned, dev, PENALTIES, rng)
+    best = _best(accuracies)
+    return Prediction(
+        classes=predict(weights, test.x)[best],
+        held_out_accuracy=_points(accuracies[best]),
+        penalty=PENALTIES[best],
+    )
 
 
 def by_folds(learned: LabelledRows, test: LabelledRows) -> Prediction:
-    """Choose the penalty by ten folds; a random twentieth of the rows then decides when to stop."""
-    shares = []
-    for learned_rows, fold in folds(learned.y):
-        order = np.random.RandomState(SEED)
-        learned_part, fold_part = learned.select(learned_rows), learned.select(fold)
-        _, fold_shares = train_regressions(learned_part, fold_part, PENALTIES, order)
-        shares.append(fold_shares)
-    best, accuracy = _best(np.mean(shares, axis=0))
-    order = np.random.RandomState(SEED)
-    rows = order.permutation(len(learned.y))
-    held_out = int(HELD_OUT * len(rows))
-    parts = learned.select(rows[held_out:]), learned.select(rows[:held_out])
-    weights, _ = train_regressions(*parts, (PENALTIES[best],), order)
-    return predict(weights, test.x)[0], accuracy, PENALTIES[best]
+    """Choose the penalty by ten folds, then train on 95 % of the rows with it.
+
+    The other 5 %, which are drawn at random, decide when to stop.
+    """
+    fold_accuracies = []
+    for learned_rows, fold_rows in folds(learned.y):
+        _, accuracies = train_regressions(
+            learned.select(learned_rows),
+            learned.select(fold_rows),
+            PENALTIES,
+            np.random.RandomState(SEED),
+        )
+        fold_accuracies.append(accuracies)
+    mean_accuracies = np.mean(fold_accuracies, axis=0)
+    best = _best(mean_accuracies)
+    rng = np.random.RandomState(SEED)
+    rows = rng.permutation(len(learned.y))
+    held_out_count = int(HELD_OUT_SHARE * len(rows))
+    weights, _ = train_regressions(
+        learned.select(rows[held_out_count:]),
+        learned.select(rows[:held_out_count]),
+        (PENALTIES[best],),
+        rng,
+    )
+    return Prediction(
+        classes=predict(weights, test.x)[0],
+        held_out_accuracy=_points(mean_accuracies[best]),
+        penalty=PENALTIES[best],
+    )
 
 
-def _best(shares: Float64[np.ndarray, " R"]) -> tuple[int, float]:
-    """The place of the best accuracy, which SentEval rounds, and the accuracy in points."""
-    points = [round(100 * float(share), 2) for share in shares]
-    return int(np.argmax(points)), max(points)
+def _best(accuracies: Float64[np.ndarray, " R"]) -> int:
+    """The regression of the best accuracy, after rounding as in SentEval; of equals the first."""
+    return int(np.argmax([_points(accuracy) for accuracy in accuracies]))
+
+
+def _points(accuracy: float) -> float:
+    """An accuracy in points, rounded as in SentEval."""
+    return round(100 * float(accuracy), 2)
 
 
 def predict(
     weights: Float32[np.ndarray, "R C D"], x: Float32[np.ndarray, "n D"]
 ) -> Int[np.ndarray, "R n"]:
-    """The class of every row, by each regression."""
+    """The class that each of R regressions predicts for every row."""
     return np.stack(
         [np.argmax(x @ class_weights.T, axis=1) for class_weights in weights]
     )
@@ -158,36 +225,47 @@ def train_regressions(
     data: LabelledRows,
     held_out: LabelledRows,
     penalties: tuple[float, ...],
-    order: np.random.RandomState,
+    rng: np.random.RandomState,
 ) -> tuple[Float32[np.ndarray, "R C D"], Float64[np.ndarray, " R"]]:
-    """Train a regression for each penalty, and keep each where its held-out accuracy was best.
+    """Train a regression for each of R penalties, until none of them improves.
 
-    `order` draws the order of the rows in every epoch. Returns the weights, and the
-    accuracies on the held-out data (0 to 1).
+    Args:
+        data: What to learn from.
+        held_out: What decides when to stop.
+        penalties: The factors of weight decay.
+        rng: Draws the order of the rows in every epoch.
+
+    Returns:
+        The weights with which each regression was best on the held-out data, and its
+        accuracies there (0 to 1).
     """
     optimiser = _Adam(initial_weights(data.classes, data.x.shape[1]), penalties)
-    best = optimiser.weights.copy()
-    accuracy, waited = np.full(len(penalties), -1.0), np.zeros(len(penalties), int)
-    for _ in range(0, MOST_EPOCHS + 1, EPOCHS):
-        for _ in range(EPOCHS):
-            rows = order.permutation(len(data.y))
-            for start in range(0, len(rows), BATCH):
-                optimiser.step(data.select(rows[start : start + BATCH]))
-        now = (predict(optimiser.weights, held_out.x) == held_out.y).mean(axis=1)
-        running = waited <= TENACITY
-        better = running & (now > accuracy)
-        best[better], accuracy[better] = optimiser.weights[better], now[better]
-        waited += running & ~better
-        if (waited > TENACITY).all():
+    best_weights = optimiser.weights.copy()
+    best_accuracies = np.full(len(penalties), -1.0)
+    evaluations_without_gain = np.zeros(len(penalties), int)
+    for _ in range(0, MAX_EPOCHS + 1, EPOCHS_PER_EVALUATION):
+        for _ in range(EPOCHS_PER_EVALUATION):
+            rows = rng.permutation(len(data.y))
+            for start in range(0, len(rows), BATCH_SIZE):
+                optimiser.step(data.select(rows[start : start + BATCH_SIZE]))
+        predictions = predict(optimiser.weights, held_out.x)
+        accuracies = (predictions == held_out.y).mean(axis=1)
+        is_running = evaluations_without_gain <= TENACITY
+        is_better = is_running & (accuracies > best_accuracies)
+        best_weights[is_better] = optimiser.weights[is_better]
+        best_accuracies[is_better] = accuracies[is_better]
+        evaluations_without_gain += is_running & ~is_better
+        if (evaluations_without_gain > TENACITY).all():
             break
-    return best, accuracy
+    return best_weights, best_accuracies
 
 
 def initial_weights(classes: int, width: int) -> Float32[np.ndarray, "C D"]:
-    """The weights of torch's new linear layer under SentEval's seed; the last column is the bias.
+    """The weights of a new linear layer of torch under SentEval's seed.
 
-    Uniform between plus and minus one over the root of the number of inputs: 24 bits of
-    each draw of a Mersenne Twister, weights before biases.
+    The last column is the bias. Values are uniform in plus or minus one over the root
+    of the number of inputs; torch makes each of 24 bits of a draw of a Mersenne
+    Twister, first the weights, then the biases.
     """
     bound = np.float32(1 / np.sqrt(width - 1))
     draws = np.random.RandomState(SEED).randint(
@@ -203,57 +281,64 @@ class _Adam:
     """Regressions in training: weights (R, C, D) and the two moments of their gradients."""
 
     def __init__(
-        self, start: Float32[np.ndarray, "C D"], penalties: tuple[float, ...]
+        self, initial: Float32[np.ndarray, "C D"], penalties: tuple[float, ...]
     ) -> None:
-        self.weights = np.repeat(start[None], len(penalties), axis=0)
+        self.weights = np.repeat(initial[None], len(penalties), axis=0)
         self.penalties = np.array(penalties, np.float32)[:, None, None]
-        self.first, self.second = (
-            np.zeros_like(self.weights),
-            np.zeros_like(self.weights),
-        )
+        self.first_moment = np.zeros_like(self.weights)
+        self.second_moment = np.zeros_like(self.weights)
         self.steps = 0
 
     def step(self, batch: LabelledRows) -> None:
-        """One step of Adam on the mean cross-entropy of a batch, the penalty in the gradient."""
+        """One step of Adam on the mean cross-entropy of a batch, with weight decay."""
+        gradient = self._gradient(batch)
+        self.steps += 1
+        self.first_moment += np.float32(1 - BETA1) * (gradient - self.first_moment)
+        self.second_moment *= np.float32(BETA2)
+        self.second_moment += np.float32(1 - BETA2) * gradient * gradient
+        scale = np.sqrt(self.second_moment)
+        scale /= np.float32(np.sqrt(1 - BETA2**self.steps))
+        scale += np.float32(EPSILON)
+        rate = np.float32(LEARNING_RATE / (1 - BETA1**self.steps))
+        self.weights -= rate * self.first_moment / scale
+
+    def _gradient(self, batch: LabelledRows) -> Float32[np.ndarray, "R C D"]:
+        """The gradient of the mean cross-entropy of a batch, and of the penalty."""
         regressions, classes, width = self.weights.shape
         rows = len(batch.y)
-        # Rows last: maxima and sums over a few classes are then made for many rows at a
-        # time.
-        scores = (self.weights.reshape(-1, width) @ batch.x.T).reshape(
-            regressions, classes, rows
-        )
-        scores -= scores.max(axis=1, keepdims=True)
-        np.exp(scores, out=scores)
-        scores /= scores.sum(axis=1, keepdims=True)
-        scores[:, batch.y, np.arange(rows)] -= 1
-        scores /= rows
-        gradient = (scores.reshape(-1, rows) @ batch.x).reshape(self.weights.shape)
+        # Rows are the last axis: the maxima and sums over a few classes are then taken
+        # for many rows at a time.
+        logits = self.weights.reshape(-1, width) @ batch.x.T
+        probabilities = logits.reshape(regressions, classes, rows)
+        probabilities -= probabilities.max(axis=1, keepdims=True)
+        np.exp(probabilities, out=probabilities)
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        errors = probabilities
+        errors[:, batch.y, np.arange(rows)] -= 1
+        errors /= rows
+        gradient = (errors.reshape(-1, rows) @ batch.x).reshape(self.weights.shape)
         gradient += self.penalties * self.weights
-        self.steps += 1
-        self.first += np.float32(1 - FIRST) * (gradient - self.first)
-        self.second *= np.float32(SECOND)
-        self.second += np.float32(1 - SECOND) * gradient * gradient
-        spread = np.sqrt(self.second)
-        spread /= np.float32(np.sqrt(1 - SECOND**self.steps))
-        spread += np.float32(EPSILON)
-        self.weights -= np.float32(RATE / (1 - FIRST**self.steps)) * self.first / spread
+        return gradient
 
 
 def shares_right(
     values: Float64[np.ndarray, " P"], pairs: Pairs
 ) -> dict[str, float | None]:
-    """The share of right predictions, x100, and of two classes F1 of class 1, x100.
+    """The accuracy of predicted classes x100, and for two classes the F1 of class 1, x100.
 
-    F1 is None where class 1 is neither predicted nor there.
+    F1 is None where class 1 is neither predicted nor in the gold.
     """
     if not len(values):
         return {"accuracy": None}
-    right = values == pairs.gold
-    scores: dict[str, float | None] = {"accuracy": float(100 * right.mean())}
-    if pairs.gold.max() <= 1:
-        positive = float(np.sum(values == 1) + np.sum(pairs.gold == 1))
-        hits = float(np.sum(right & (values == 1)))
-        scores["f1"] = 200 * hits / positive if positive else None
+    is_right = values == pairs.gold
+    scores: dict[str, float | None] = {"accuracy": float(100 * is_right.mean())}
+    if pairs.gold.max() > 1:
+        return scores
+    scores["f1"] = None
+    true_positives = float(np.sum(is_right & (values == 1)))
+    positives = float(np.sum(values == 1) + np.sum(pairs.gold == 1))
+    if positives > 0:
+        scores["f1"] = 200 * true_positives / positives
     return scores
 
 
