@@ -1,7 +1,7 @@
 """BERT and RoBERTa as they were pre-trained, read at [CLS] or averaged.
 
 Devlin et al. 2019, arXiv 1810.04805; Liu et al. 2019, arXiv 1907.11692. These are the
-rows that every paper sets out from, and where most confusion starts: BERT-flow's
+rows that every paper starts from, and the names of their poolings differ: BERT-flow's
 "last2avg" is first-last (its code takes layer 1), SimCSE's printed "first-last avg." is
 static-last (its code took layer 0), and SBERT's "Avg. BERT embeddings" came from
 bert-as-service, whose defaults are the second-last layer and 25 word pieces. BERT-flow
@@ -20,8 +20,7 @@ from harness.transforms.pooling import (
     STATIC_LAST,
 )
 
-# What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and
-# a little.
+# The approximate bytes to download of a checkpoint of each shape: 32 bits a parameter.
 DOWNLOAD_SIZES = {
     "bert-base": 440_000_000,
     "bert-large": 1_340_000_000,

@@ -8,12 +8,12 @@ PyTorch port differ:
   actnorm from the first batch, as Glow and the port (UKPLab/pytorch-bertflow) do, and
   fits on encodings as they are scored. `flow-dropout` fits on encodings with dropout.
 * `flow:glorot` starts actnorm as TensorFlow starts variables, uniform in +-sqrt(6 / (1 + D)): the
-  code leaves Glow's start to `GlowInitHook`, which nothing is given.
+  code leaves Glow's start to `GlowInitHook`, which is given no variables.
 * `flow:released` is the code as released: that start and BERT's dropout, STS12 to STS16 read three
   times an epoch (`@target-splits`).
 * `flow:paper` is what Appendix B prints for a target (2 levels), `flow:paper-nli` for NLI (0.15
-  epochs at 2e-5; actnorm's start is unsaid). `flow:released-nli`: the code so fitted,
-  no command.
+  epochs at 2e-5; it does not say how actnorm starts). `flow:released-nli` is the code
+  with these settings; no command of it was released.
 
 Not as in the code: a batch is 64 sentences and not 32 pairs, dropout is drawn once for
 a sentence occurrence, arithmetic is float64, and a coordinate that hardly varies in the
@@ -61,8 +61,7 @@ class Flow:
 
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
-    # The classes that variants once were, and the settings that a class was the name
-    # of.
+    # Variants once were classes: the name of each class, and the settings that it meant.
     FORMER_NAMES: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "DropoutFlow": {"dropout": True},
         "GlorotFlow": {"start": "glorot"},

@@ -1,10 +1,10 @@
-"""The models that the harness carries: BERT and GloVe in miniature, trained on English Wikipedia.
+"""The included models: BERT and GloVe in miniature, trained on English Wikipedia.
 
 `bert-mini` (4 layers of 256, masked language modelling) and `glove-mini` (100
 dimensions) come from the same million sentences, by programs that docs/included.md
 names; their folders hold the exact commands. They replace the papers' BERT-base and
-GloVe 840B, so that every method runs on any machine; what of the papers' claims they
-show is in `results/tables/replication-in-miniature.md`.
+GloVe 840B, so that every method runs on any machine. Which claims of the papers they
+confirm is in `results/tables/replication-in-miniature.md`.
 """
 
 from dataclasses import replace

@@ -3,8 +3,8 @@
 The model is sentence-transformers' (Wang et al. 2020, arXiv 2002.10957, fine-tuned on
 1.17 billion pairs). No paper of the matrix uses it; its plain mean is published by MTEB
 at full precision, which makes it the anchor here; the rest of the grid shows what each
-protocol does to one encoder. Its last layer has three constant coordinates, which is
-why calibrations have floors.
+protocol changes for one encoder. Its last layer has three constant coordinates, which
+calibrations must leave out (floors).
 """
 
 from dataclasses import replace

@@ -44,13 +44,12 @@ CALIBRATIONS = (
     (NICE,),
     (GLOW,),
 )
-# What they are tried on: the papers' tables have both texts, mteb all of SICK-R.
+# The tasks: the papers' tables have both text forms, mteb has all of SICK-R.
 FEW = ("sick-r.all", "qnli", "lexical", *(f"{task}.senteval" for task in SEVEN))
 TEXTS = {"target": (*SEVEN, *FEW), "enwiki-100k": FEW}
 POOLINGS = (MEAN, CLS, FIRST_LAST)
 
-# What to know of flows on the last layer, where the floor of a flow's coordinates
-# decides.
+# Notes on flows on the last layer, whose scores depend on the floor of coordinates.
 LEFT_OUT = (
     "fitted without coordinate 34, which a flow keeps now, and not measured again"
 )

@@ -1,10 +1,10 @@
 """Models of MTEB's public results, each under its own modules and the prompt of its STS results.
 
 Muennighoff et al. 2023, arXiv 2210.07316. `mteb_models.toml` lists them. A model that
-mteb gives an instruction of its own on STS has it as the prompt `sts`; the one prompt
-that stands in a model's folder is used by its name there. Pooling is the folder's.
-Models that need code of their repository, or post-processing of mteb, are not among
-them: their results are published rows alone.
+mteb gives an instruction for STS has it as the prompt `sts`; where the model's own
+folder has the prompt, it is used by its name there. The pooling is that of the folder.
+Models that need code of their repository, or post-processing by mteb, are left out:
+their results are published rows alone.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,12 @@
-"""The flows that BERT-flow's descends from: does a better density model help?
+"""NICE, RealNVP and Glow, from which BERT-flow's flow was made: does a better one help?
 
-NICE (Dinh et al. 2014, arXiv 1410.8516): additive couplings behind one actnorm. RealNVP
-(Dinh et al. 2016, arXiv 1605.08803): couplings that also scale. Glow (Kingma & Dhariwal
-2018, arXiv
-1807.03039): a learned linear map in place of the reversal, fitted at 1e-4, since its maps
-overshoot at 1e-3. No published number is of them.
+NICE (Dinh et al. 2014, arXiv 1410.8516) has additive couplings after one actnorm.
+RealNVP (Dinh et al. 2016, arXiv 1605.08803) has couplings that also scale. Glow (Kingma
+and Dhariwal 2018, arXiv 1807.03039) has a learned linear map in place of the reversal;
+it is fitted at 1e-4, since its maps overshoot at 1e-3. No paper has numbers for them.
 
-Not as in the papers, which fit images: rows are sentence embeddings, and levels, steps,
-width and schedule are BERT-flow's unless said here.
+The papers fit images. Here rows are sentence embeddings, and levels, steps, width and
+schedule are BERT-flow's unless said otherwise.
 """
 
 from harness.core.types import Method

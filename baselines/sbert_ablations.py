@@ -3,9 +3,9 @@
 Reimers & Gurevych 2019, arXiv 1908.10084, Section 6: SBERT-base trained on NLI with the
 softmax objective (Section 3.1: one epoch in batches of 16 at 2e-5), or on STS-B's train
 split with the regression objective as in Table 2, under another pooling; ten seeds,
-scored on STS-B's development split. Not here: the maximum over the tokens, and what
-else than (u, v, |u - v|) the classifier of NLI may read. Different from the first
-release's examples: as `sbert_sts.py` says.
+scored on STS-B's development split. The maximum over the tokens is not here, nor other
+inputs of the classifier of NLI than (u, v, |u - v|). The differences from the first
+release's examples are listed in `sbert_sts.py`.
 """
 
 from harness.core.interfaces import Pooling

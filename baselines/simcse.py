@@ -1,9 +1,9 @@
 """SimCSE, the authors' released checkpoints, read as its authors read them.
 
 Gao, Yao & Chen 2021, arXiv 2104.08821. Unsupervised models are read at [CLS] before the
-pooler (the MLP was for training only), supervised ones behind it. Behind it, as MTEB's
-results seem to have it, the unsupervised model loses up to 2.35 points (STS12: 66.05,
-not 68.40). The unsupervised checkpoints were replaced under the same names on
+pooler (the MLP was for training only), supervised ones after it. Read after the pooler,
+as it seems to be in MTEB's results, the unsupervised model loses up to 2.35 points
+(STS12: 66.05, not 68.40). The unsupervised checkpoints were replaced under the same names on
 2021-05-11, so numbers from before (arXiv v1) belong to weights that are gone. They
 exist as `.bin` only.
 """

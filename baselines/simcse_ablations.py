@@ -2,7 +2,7 @@
 
 Gao, Yao & Chen 2021, arXiv 2104.08821; commands after the authors'
 `run_unsup_example.sh` and `run_sup_example.sh`. No checkpoint of them was released, and
-the paper prints one run of each on the very dev set that the checkpoint is chosen on.
+the paper prints one run of each on the dev set that the checkpoint is chosen on.
 Different from the paper: scored every 125 steps, as in those scripts, where its
 appendix says 250; on one GPU, where the supervised script spreads its batch of 512 over
 four; the second view alone is augmented (Table 1 does not say). Runs on positive pairs

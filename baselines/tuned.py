@@ -1,17 +1,15 @@
 """Encoders that the harness trains itself from `bert-mini`: SimCSE and SBERT, a family each.
 
-SimCSE (Gao, Yao & Chen 2021, arXiv 2104.08821) and SBERT (Reimers & Gurevych 2019,
-arXiv
-1908.10084) by the code that trains larger ones as well (`harness train simcse-unsup --help`).
-Different from the papers, besides the size: other Wikipedia sentences and fewer, SNLI
-alone (16,971 triplets, 18,000 labelled pairs) in place of SNLI and MultiNLI, and the
-higher learning rates that a small model needs for labels (`results/records/searches`,
-which also show that on Wikipedia without labels no setting that was tried improves on
-this model's dev score).
+SimCSE (Gao, Yao and Chen 2021, arXiv 2104.08821) and SBERT (Reimers and Gurevych 2019,
+arXiv 1908.10084) are trained by the code that also trains larger ones (`harness train
+simcse-unsup --help`). In addition to the size, they differ from the papers in the data:
+other and fewer sentences of Wikipedia, and SNLI alone (16,971 triplets, 18,000 labelled
+pairs) in place of SNLI and MultiNLI. Learning rates are higher, as a small model needs
+them for labels (`results/records/searches`; these also show that without labels, on
+Wikipedia, no setting that was tried improves this model's dev score).
 
-`simcse-sup-mini` is one member of its family, carried by the harness;
-`simcse-unsup-mini` is trained by the run that needs it, on sentences that come with the
-harness.
+`simcse-sup-mini` is one member of its family and included in the harness;
+`simcse-unsup-mini` is trained by the run that needs it, on included sentences.
 """
 
 from dataclasses import replace

@@ -2,7 +2,7 @@
 
 Su et al. 2021, arXiv 2103.15316, Algorithm 1: Sigma = U Lambda U^T, W = (U
 Lambda^(-1/2))[:, :k], x -> (x - mu) W. The paper takes 1/N, its code 1/(N-1), which no
-cosine can see. `whitening:256` is the paper's k for base models, `whitening:384` for
+cosine depends on. `whitening:256` is the paper's k for base models, `whitening:384` for
 large ones; `whitening` keeps every direction that carries information (variance above
 1e-9 of the largest), where the paper keeps rounding noise.
 """

@@ -1,8 +1,8 @@
-"""Arrays: annotations of their shapes, and arrays that nobody can write into.
+"""Arrays: annotations of their shapes, and read-only arrays.
 
-The tests check the annotations: `Float32[np.ndarray, "N D"]`. They are jaxtyping's
-where it was imported before, as the tests do to check them, and for a type checker.
-Elsewhere nobody evaluates them, and to import it takes longer than most commands run.
+The tests and the type checker check the annotations, `Float32[np.ndarray, "N D"]`, with
+jaxtyping. Elsewhere they are not evaluated, and jaxtyping is not imported, since that
+takes longer than most commands.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Array = TypeVar("Array", bound=np.ndarray)
 
 
 def read_only(x: Array) -> Array:
-    """The array itself, which is read-only from now on, as are the arrays that it is a view of.
+    """Make an array read-only, with the arrays that it is a view of, and return it.
 
-    For an array that cells share: whoever writes into it would move the scores of the
+    Cells share arrays, so that one that writes into them would change the scores of
     others.
     """
     owner: Any = x
@@ -44,7 +44,7 @@ def read_only(x: Array) -> Array:
 
 
 def read_only_view(x: Array) -> Array:
-    """A read-only view of an array that stays its owner's to write into."""
+    """A read-only view of an array, which itself stays writable."""
     view = x.view()
     view.flags.writeable = False
     return view

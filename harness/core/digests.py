@@ -1,6 +1,10 @@
 """Digests of files and of values, and readings in which a file must not change.
 
 Records, caches and the catalogue hold the digests, so their values never change.
+
+Two context managers change what `sha256_of` does in their block: under `one_reading` a
+file must have the same bytes each time it is read, and under `remembering` the digests
+of large files are noted on disk.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +23,11 @@ from harness.core.errors import DataError
 from harness.core.files import write_atomically
 
 READ_BYTES = 1 << 20  # at a time
-LARGE_FILE = (
-    1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
-)
-NO_FILE = "no file"  # in the place of a digest
-TENSOR_SUFFIXES = (
-    ".safetensors",
-    ".bin",
-    ".npz",
-)  # of files that are read whole, and once
+# Bytes from which a digest is noted. A smaller file is read as fast as its note.
+LARGE_FILE = 1_000_000
+NO_FILE = "no file"  # in the place of the digest of a file that does not exist
+# The suffixes of files of tensors, which are read as a whole, and once.
+TENSOR_SUFFIXES = (".safetensors", ".bin", ".npz")
 
 
 # Values
@@ -39,23 +39,26 @@ def digest_of(facts: Mapping[str, object]) -> str:
 
 
 def digest_of_repr(value: object) -> str:
-    """The digest of a value's `repr`, for values whose `repr` tells all of them."""
+    """The digest of a value's `repr`, for values that differ wherever their `repr` does."""
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
-# One reading: a file that is read several times has the same bytes each time
+# Readings
 
 
+@dataclass
 class _Reading:
-    """The states of files and folders that were found in a reading, by their paths.
+    """What was found of files and folders in one reading.
 
-    `kept` are the bytes of files of tensors between the taking of their digests and
-    their loading.
+    Attributes:
+        states: The state of each file or folder, by its path: a digest of its bytes, or
+            another text that changes when it does.
+        tensor_bytes: The bytes of files of tensors that have been digested and not
+            loaded yet.
     """
 
-    def __init__(self) -> None:
-        self.states: dict[Path, str] = {}
-        self.kept: dict[Path, bytes] = {}
+    states: dict[Path, str] = field(default_factory=dict)
+    tensor_bytes: dict[Path, bytes] = field(default_factory=dict)
 
 
 _READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
@@ -65,36 +68,39 @@ _READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
 def one_reading() -> Iterator[None]:
     """Context in which a file that is read several times must have the same bytes each time.
 
-    So the digests that `sha256_of` gives in it are those of what `read_bytes` and
-    `open_bytes` give in it: DataError is raised for a file that changed in between. No
-    note is taken for true.
+    So the digests of `sha256_of` are those of the bytes that `read_bytes` and
+    `open_bytes` give: DataError is raised for a file that changed in between. Noted
+    digests are not used.
     """
-    if _READING.get() is not None:  # within another
+    if _READING.get() is not None:  # the block is part of a longer reading
         yield
         return
-    reading = _READING.set(_Reading())
+    token = _READING.set(_Reading())
     try:
         yield
     finally:
-        _READING.reset(reading)
+        _READING.reset(token)
 
 
 def require_unchanged(path: Path, state: str) -> None:
-    """Raise DataError if another state of a file or folder was found earlier in this reading."""
+    """Raise DataError if a file or folder had another state earlier in this reading.
+
+    `state` is a text that changes when the file or folder does. Outside a reading
+    nothing is compared.
+    """
     reading = _READING.get()
-    if (
-        reading is not None
-        and reading.states.setdefault(path.absolute(), state) != state
-    ):
+    if reading is None:
+        return
+    if reading.states.setdefault(path.absolute(), state) != state:
         raise DataError(f"{path} changed while it was read; run again")
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, which `one_reading` compares with what else is read of it."""
+    """The bytes of a file; under `one_reading` the same each time."""
     reading = _READING.get()
     if reading is None:
         return path.read_bytes()
-    data = reading.kept.pop(path.absolute(), None)
+    data = reading.tensor_bytes.pop(path.absolute(), None)
     if data is None:
         data = path.read_bytes()
         require_unchanged(path, hashlib.sha256(data).hexdigest())
@@ -102,10 +108,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 class _Digesting(io.RawIOBase):
-    """A file that digests what is read of it."""
+    """A file that digests the bytes that are read."""
 
     def __init__(self, file: io.FileIO) -> None:
-        self.file, self.sha = file, hashlib.sha256()
+        self.file = file
+        self.sha = hashlib.sha256()
 
     def readable(self) -> bool:
         return True
@@ -118,22 +125,31 @@ class _Digesting(io.RawIOBase):
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
-    """A file of any size, read from its beginning; compared as by `read_bytes` when it is left."""
+    """An open file, which is read from its beginning, block by block.
+
+    At the end of the context its digest is compared as by `read_bytes`.
+    """
     with path.open("rb", buffering=0) as file:
         digesting = _Digesting(file)
         with io.BufferedReader(digesting, READ_BYTES) as reader:
             yield reader
-            while reader.read(READ_BYTES):  # gzip leaves what follows its end
+            while reader.read(READ_BYTES):  # the rest, since gzip stops before the end
                 pass
     require_unchanged(path, digesting.sha.hexdigest())
 
 
-# Digests that are noted, for a plan
+# Noted digests
 
 
 @dataclass(frozen=True)
 class Notes:
-    """Where the digests of large files are noted; with `anew` none of them is believed."""
+    """Where digests are noted, and how notes are used.
+
+    Attributes:
+        folder: The folder of the notes, a file each.
+        anew: Whether every file is read, whatever its note says.
+        writable: Whether digests may be noted.
+    """
 
     folder: Path
     anew: bool = False
@@ -149,19 +165,19 @@ def remembering(
 ) -> Iterator[None]:
     """Context in which `sha256_of` notes digests of large files, and reads only changed ones.
 
-    A file has changed if its size, times or inode have. That is a guess, which a plan
-    may make: a change through a memory map keeps all of them. With `anew` every file is
-    read, and unless `writable` nothing is noted.
+    A file counts as changed if its size, times or inode have changed. This is not
+    certain, since a change through a memory map keeps all of them; a plan may rely on
+    it, a measurement may not. The arguments are those of `Notes`.
     """
-    outside = _NOTES.set(Notes(folder, anew, writable))
+    token = _NOTES.set(Notes(folder, anew, writable))
     try:
         yield
     finally:
-        _NOTES.reset(outside)
+        _NOTES.reset(token)
 
 
 def state_of(path: Path) -> str:
-    """A digest over path, size, times and inode of a file; no copy carries the ctime over."""
+    """A digest over path, size, times and inode of a file. A copy has another ctime."""
     status = path.stat()
     times = (status.st_mtime_ns, status.st_ctime_ns)
     facts = (str(path.absolute()), status.st_size, *times, status.st_ino)
@@ -172,7 +188,10 @@ def state_of(path: Path) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """The hex sha256 of a file's bytes: read, or as found earlier in `one_reading`, or as noted."""
+    """The hex sha256 of a file's bytes.
+
+    The file is read, unless `one_reading` or `remembering` knows the digest already.
+    """
     reading, notes = _READING.get(), _NOTES.get()
     if reading is not None:
         return _sha256_in_reading(reading, path)
@@ -182,18 +201,18 @@ def sha256_of(path: Path) -> str:
 
 
 def _sha256_in_reading(reading: _Reading, path: Path) -> str:
-    """The digest that was found earlier in the reading; at first the file is read."""
+    """The digest that was found earlier in the reading; the first time the file is read."""
     key = path.absolute()
     if reading.states.get(key, NO_FILE) == NO_FILE:
         if path.suffix in TENSOR_SUFFIXES:
-            reading.kept[key] = read_bytes(path)
+            reading.tensor_bytes[key] = read_bytes(path)
         else:
             require_unchanged(path, read_sha256(path))
     return reading.states[key]
 
 
 def _sha256_with_notes(notes: Notes, path: Path) -> str:
-    """The digest that was noted for the file in its present state; else it is read and noted."""
+    """The digest that was noted for the file's present state; else it is read and noted."""
     note = notes.folder / digest_of_repr(path.absolute())
     state = state_of(path)
     noted_digest = _noted_sha256(note, state)
@@ -201,6 +220,7 @@ def _sha256_with_notes(notes: Notes, path: Path) -> str:
         return noted_digest
     digest = read_sha256(path)
     if digest != noted_digest and notes.writable:
+        # The seal shows whether a note is whole, and for which state of the file it is.
         seal = digest_of_repr((state, digest))
         with suppress(OSError):
             notes.folder.mkdir(parents=True, exist_ok=True)
@@ -209,11 +229,12 @@ def _sha256_with_notes(notes: Notes, path: Path) -> str:
 
 
 def _noted_sha256(note: Path, state: str) -> str | None:
-    """What was noted of a file in this state; None where nothing was, or it was damaged."""
-    with suppress(OSError, ValueError):
+    """The digest in a note; None without a note, or for another state or a damaged note."""
+    try:
         digest, seal = note.read_text(encoding="utf-8").split()
-        return digest if seal == digest_of_repr((state, digest)) else None
-    return None
+    except (OSError, ValueError):
+        return None
+    return digest if seal == digest_of_repr((state, digest)) else None
 
 
 def read_sha256(path: Path) -> str:
@@ -223,7 +244,7 @@ def read_sha256(path: Path) -> str:
 
 
 def digest_of_files(files: tuple[Path, ...]) -> str:
-    """The digest of one file, as its publisher prints it; of several, over their names too."""
+    """The sha256 of one file; of several, the digest over their names and digests."""
     if len(files) == 1:
         return sha256_of(files[0])
     return digest_of({file.name: sha256_of(file) for file in files})

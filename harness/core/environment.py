@@ -1,4 +1,4 @@
-"""What a result was made in: commit, packages, interpreter, processor and threads."""
+"""The environment of a result: commit, packages, interpreter, processor and threads."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensor
 
 @cache
 def commit() -> dict[str, Any]:
-    """The commit of the checkout and whether tracked files differ from it; None outside one.
+    """The commit of the checkout, and whether its code differs from it (`dirty`).
 
-    An installed package may be inside a checkout of another project, whose commit says
-    nothing.
+    Both are None for an installed package.
     """
-    if IS_WHEEL:
+    if IS_WHEEL:  # which may be inside the checkout of another project
         return {"commit": None, "dirty": None}
     folders = (HARNESS.name, BASELINES.name)
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", *folders)
@@ -38,6 +37,7 @@ def commit() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str | None:
+    """The output of a command of git; None if it fails."""
     command = ["git", "-C", str(INSTALLATION), *arguments]
     try:
         completed = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
@@ -87,15 +87,20 @@ def _processor() -> str:
 
 def _threads() -> int:
     """The number of threads that torch and NumPy use by default in this process."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # not on all systems
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return min(int(limit), cores) if limit.isdigit() else cores
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Import what an extra brings. Raises UsageError with its command for a package not here."""
+    """Context for imports of the packages of an extra, such as `pandas`.
+
+    Raises UsageError, with the command that installs the extra, for a missing package.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -108,15 +113,15 @@ def extra(name: str) -> Iterator[None]:
 def one_blas_thread() -> Any:
     """Context in which NumPy and SciPy multiply and decompose matrices on one thread.
 
-    On several, the order of a sum depends on how many there are, and with it the last
-    digits of a fit or a score.
+    The order of a sum, and so the last digits of a fit or a score, depends on the number
+    of threads.
     """
     return _libraries().limit(limits=1, user_api="blas")
 
 
 @cache
 def _libraries() -> Any:
-    import scipy.linalg  # noqa: F401 - has a library of its own, found only where it is loaded
+    import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, so that it is found
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""Errors that a user can act on, each with the exit status that it ends the command line with."""
+"""Errors that a user can act on, and the exit statuses of the command line for them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import errno
 
 
 class HarnessError(Exception):
-    """An error that a user can act on: in one line the expected value, the one found, a remedy.
+    """An error that a user can act on. Its one line says what was wanted, found, and to do.
 
     Attributes:
-        exit_status: What the command line ends with: 1 a cell failed, 2 wrong usage, 3
+        exit_status: That of the command line: 1 a cell failed, 2 wrong usage, 3
             something could not run because an asset is missing.
 
     Examples:
@@ -31,10 +31,10 @@ class UsageError(HarnessError):
 
 
 class AssetMissing(HarnessError):
-    """A file that the work needs and that is not on this machine; the message says how to get it.
+    """A file that is needed and is not on this machine; the message says how to get it.
 
     Attributes:
-        get: The command or the step that gets it, alone, for a list of many.
+        get: The command or the step that gets it, without the rest of the message.
 
     Examples:
         >>> from pathlib import Path
@@ -54,11 +54,11 @@ class AssetMissing(HarnessError):
 
 
 class DataError(HarnessError):
-    """A file that is not what it should be: names file, line, wanted and found."""
+    """A file with wrong content; the message names the file and the line."""
 
 
 class OtherData(DataError):
-    """Rows of no known version of a data set, with the scores of the published one.
+    """Rows of no known version of a data set, but with the published gold scores.
 
     Attributes:
         pairs: The rows as they were read, `Pairs`.
@@ -74,22 +74,21 @@ class ScoreError(HarnessError):
 
 
 class Interrupted(BaseException):
-    """A signal that ends the command; nothing that survives a cell's failure survives it."""
+    """A signal that ends the command. It is not handled as the failure of a cell."""
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether somebody ended the command: by Ctrl-C, or by a signal.
+    """Whether somebody ended the command, by Ctrl-C or by a signal.
 
-    Anything else that code raises is a failure of that code, `SystemExit` included.
+    Any other error is a failure of the code that raised it, `SystemExit` included.
     """
     if isinstance(error, BaseExceptionGroup):
-        return any(map(is_interruption, error.exceptions))
+        return any(is_interruption(member) for member in error.exceptions)
     return isinstance(error, KeyboardInterrupt | Interrupted)
 
 
 CACHE_SETTING = "--cache or HARNESS_CACHE_DIR"
-# What a system says of a folder in which nothing may be written, and what moves each
-# folder.
+# The numbers of the system's errors for a folder in which nothing may be written.
 WRITING_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
 FOLDER_SETTINGS = (
     f"{CACHE_SETTING} moves the cache, --output records, "
@@ -98,13 +97,14 @@ FOLDER_SETTINGS = (
 
 
 def error_line(error: BaseException) -> str:
-    """An unexpected error in one line: a file that the system refused, else type and message."""
+    """An unexpected error in one line: the file that a system refused, or type and message."""
     if isinstance(error, OSError) and error.strerror:
         remedy = f"; {FOLDER_SETTINGS}" if error.errno in WRITING_ERRORS else ""
         return f"{error.filename or 'system'}: {error.strerror}{remedy}"
     if isinstance(error, SystemExit):
         return f"wanted a result, found SystemExit({error.code!r}): some code ended the program"
-    message = next(iter(str(error).splitlines()), "")
+    lines = str(error).splitlines()
+    message = lines[0] if lines else ""
     if isinstance(error, ValueError) and "read-only" in message:
         message += ": cells share it; write into a copy, as in x = x.copy()"
     return f"unexpected {type(error).__name__}: {message} (--debug shows where)"

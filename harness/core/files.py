@@ -1,4 +1,4 @@
-"""Files: writes that are whole or absent, locks of folders, names that are safe."""
+"""Files: writing them whole or not at all, locks of folders, and safe names."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ from harness.core.errors import UsageError
 
 
 def make_folder(folder: Path, setting: str, *, to_write: bool = False) -> None:
-    """Make a folder and its parents, and see that it can be written in, if `to_write`.
+    """Make a folder and its parents.
 
-    Raises UsageError, naming the setting that moves it, where the system refuses.
+    Args:
+        folder: The folder.
+        setting: The option or variable that names another folder, for the message.
+        to_write: Whether to test that a file can be written there.
+
+    Raises:
+        UsageError: The system does not allow it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,20 +40,19 @@ def make_folder(folder: Path, setting: str, *, to_write: bool = False) -> None:
         ) from error
 
 
-SCRATCH = ".writing-"
-SECONDS_TO_WRITE = (
-    3600.0  # what has not grown for so long is not being written any more
-)
+SCRATCH = ".writing-"  # the beginning of the names of scratch files
+# Seconds without a change after which a scratch file is that of a killed process.
+SECONDS_TO_WRITE = 3600.0
 
 
 @contextmanager
 def replacing(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Path]:
-    """A scratch file that takes a file's place when the block ends, synchronised with the disk.
+    """A scratch file that replaces a file when the block ends, after it is synced to disk.
 
-    A reader, or a crash, sees all of the new file or none. A block that fails leaves
-    nothing, and so does a `check` that fails, the last step before the file takes its
-    place; what a killed process left in the folder goes an hour later. An OSError names
-    the file itself.
+    A reader, or a system after a crash, sees all of the new file or nothing of it. If
+    the block raises, the file stays as it was, and so if `check` raises, which is
+    called last. A scratch file that a killed process left is removed an hour later. An
+    OSError names the file, not the scratch file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for unfinished in path.parent.glob(f"{SCRATCH}*.tmp"):
@@ -76,10 +81,9 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Without a number it has a message of its own.
-        if error.errno and Path(str(error.filename or SCRATCH)).name.startswith(
-            SCRATCH
-        ):
+        named_file = Path(str(error.filename or SCRATCH)).name
+        # An error without a number has a message of its own.
+        if error.errno and named_file.startswith(SCRATCH):
             error.filename = str(path)
         raise
 
@@ -93,27 +97,24 @@ def write_atomically(path: Path, data: bytes) -> None:
 # Locks
 
 
-LEASE = (
-    30.0  # seconds without a sign of life after which another process takes a lock over
-)
+# Seconds without an update of its lock after which another process takes the lock over.
+LEASE = 30.0
 
 
 class LockLost(Exception):
-    """Another process took the lock of a folder over, and may have written there."""
+    """Another process took over the lock of a folder, and may have written there."""
 
 
 def rewrite(path: Path, content: Callable[[], bytes]) -> None:
-    """Write a file anew from what it holds, while nobody else writes in its folder so.
+    """Replace the content of a file under a lock of its folder, so that no change is lost.
 
-    The lock is a file, so that it also holds where a network file system has no
-    `flock`. That of a holder without a sign of life for `LEASE` seconds is taken over:
-    a process that was stopped for so long finds its lock lost before it writes, and
-    starts over with what is there then.
+    The lock is a file, which also works on network file systems without `flock`. A
+    holder that has not updated it for `LEASE` seconds loses it. If that holder was only
+    stopped, it finds out before it writes, and starts again.
 
     Args:
         path: The file.
-        content: Reads what is there and returns the new content; called again at a new
-            start.
+        content: Reads the file and returns the new content; called again at each start.
     """
     from filelock import SoftFileLease
 
@@ -134,24 +135,24 @@ def rewrite(path: Path, content: Callable[[], bytes]) -> None:
 
 
 def share(folder: Path) -> int | None:
-    """An open handle that keeps other processes from clearing a folder until it is closed.
+    """A handle with a shared lock, which keeps other processes from clearing a folder.
 
-    Waits for a clearing under way. None if there is no such folder, or it cannot be
-    locked.
+    The lock ends when the handle is closed. A process that is clearing the folder is
+    waited for. None if there is no such folder, or it cannot be locked.
     """
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         fcntl.flock(handle, fcntl.LOCK_SH)
         if os.path.samestat(os.fstat(handle), folder.stat()):
             return handle
-        os.close(handle)  # cleared meanwhile: the folder that is there now is another
-        return share(folder)
+        os.close(handle)
+        return share(folder)  # it was cleared, and there may be a new folder
     return None
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[bool]:
-    """Whether no other process shares the folder; while this lasts, none begins to."""
+    """Whether no other process shares a folder; in the block none can begin to."""
     if not folder.exists():
         yield True
         return
@@ -172,21 +173,23 @@ def alone(folder: Path) -> Iterator[bool]:
 def sized(count: int) -> str:
     """A number of bytes with its unit, by powers of 1000: `3.1 GB`."""
     units = ("bytes", "kB", "MB", "GB", "TB")
-    power = min(len(units) - 1, (len(str(int(count))) - 1) // 3)
-    return f"{count / 1000**power:.{1 if power > 2 else 0}f} {units[power]}"
+    digit_count = len(str(int(count)))
+    power = min(len(units) - 1, (digit_count - 1) // 3)
+    decimals = 1 if power > 2 else 0
+    return f"{count / 1000**power:.{decimals}f} {units[power]}"
 
 
 @cache  # every record asks for the names of its folders
 def file_name(identifier: str) -> str:
-    """An id as one path component: `bert-base:64` -> `bert-base%3A64`. Never leaves its folder."""
+    """An id as the name of a file in any folder: `bert-base:64` -> `bert-base%3A64`."""
     name = quote(identifier, safe="+@")
-    return (
-        f"{name[:-1]}%2E" if name.endswith(".") else name
-    )  # `.` and `..` leave the folder
+    if name.endswith("."):  # `.` and `..` would leave the folder
+        return f"{name[:-1]}%2E"
+    return name
 
 
 def safe(name: str) -> PurePosixPath:
-    """A relative path; ValueError for one that would leave the folder it is placed in.
+    """A name as a relative path. Raises ValueError for one that would leave its folder.
 
     The message does not repeat the name, which somebody else chose.
     """

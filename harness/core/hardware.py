@@ -1,8 +1,8 @@
 """The device, the precision and the size of batches that an encoder runs with.
 
-A precision below float32 moves scores, so an encoder in it is another one, and its name
-says so: `minilm-float16`, cut at 64 tokens `minilm-float16:64`. A device and a batch
-move rounding alone.
+A precision below float32 changes scores. So it makes another encoder, and is in its
+name: `minilm-float16`, or `minilm-float16:64` with a maximum length. A device and a
+size of batches change rounding alone.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Hardware:
     batch_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.dtype not in (choices := (FLOAT32, *HALVES)):
+        precisions = (FLOAT32, *HALVES)
+        if self.dtype not in precisions:
             raise UsageError(
-                f"wanted a precision of {', '.join(choices)}, found {self.dtype!r}"
+                f"wanted a precision of {', '.join(precisions)}, found {self.dtype!r}"
             )
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise UsageError(
@@ -52,27 +53,40 @@ class Hardware:
 
 
 def cuda_devices() -> int:
-    """How many CUDA devices the driver shows this process: to import torch takes seconds."""
-    number = ctypes.c_int(0)
-    with suppress(OSError):
+    """The number of CUDA devices that this process can use.
+
+    The driver is asked, since importing torch takes seconds.
+    """
+    count = ctypes.c_int(0)
+    with suppress(OSError):  # no driver
         driver = ctypes.CDLL("libcuda.so.1")
-        _ = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(number))
-    return number.value
+        if driver.cuInit(0) == 0:
+            driver.cuDeviceGetCount(ctypes.byref(count))
+    return count.value
 
 
 def base_name(encoder: str) -> str:
     """An encoder's name without length and precision: `minilm-float16:64` -> `minilm`."""
-    return precision_of(encoder)[0].partition(":")[0]
+    name, _ = precision_of(encoder)
+    return name.partition(":")[0]
 
 
 def precision_of(encoder: str) -> tuple[str, str]:
-    """An encoder's name without the precision, and the precision."""
+    """An encoder's name without the precision, and the precision.
+
+    `minilm-float16:64` -> `minilm:64`, `float16`.
+    """
     name, colon, length = encoder.partition(":")
-    stem, _, dtype = name.rpartition("-")
-    return (f"{stem}{colon}{length}", dtype) if dtype in HALVES else (encoder, FLOAT32)
+    base, _, dtype = name.rpartition("-")
+    if dtype not in HALVES:
+        return encoder, FLOAT32
+    return f"{base}{colon}{length}", dtype
 
 
 def in_precision(encoder: str, dtype: str) -> str:
-    """An encoder's name in a precision."""
-    name, colon, length = precision_of(encoder)[0].partition(":")
-    return f"{name}{'' if dtype == FLOAT32 else f'-{dtype}'}{colon}{length}"
+    """An encoder's name with a precision: `minilm:64`, `float16` -> `minilm-float16:64`."""
+    float32_name, _ = precision_of(encoder)
+    if dtype == FLOAT32:
+        return float32_name
+    name, colon, length = float32_name.partition(":")
+    return f"{name}-{dtype}{colon}{length}"

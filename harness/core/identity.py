@@ -1,8 +1,8 @@
-"""The identity of a configuration: the text of its settings, by which results know it again.
+"""The identity of a configuration: the text of its settings, which records hold.
 
 A setting at its default is left out, so that a new setting with a default changes no
-identity. What is then in the identity of a measured cell, and what makes a result
-stale, says docs/identity.md.
+identity. docs/identity.md describes the identity of a measured cell, and what makes a
+result stale.
 """
 
 from __future__ import annotations
@@ -21,31 +21,25 @@ import numpy as np
 
 from harness.core.provenance import PLUGINS
 
-# Metadata of a field that is in no identity: what is only said of a method, where its
-# files come from, how they are checked, and what moves a score by no more than
-# rounding.
+# The metadata of a field that is left out of identities: a remark, the source of files
+# and their checks, and settings that change a score by rounding alone.
 NOT_IN_IDENTITY: Mapping[str, Any] = {"identity": False}
 
-PLAIN_TYPES = (
-    type(None),
-    bool,
-    int,
-    float,
-    str,
-)  # types whose `repr` says all of a value
+# Types whose values differ wherever their `repr` does.
+PLAIN_TYPES = (type(None), bool, int, float, str)
 
 
 def identity_text(value: Any, written: Collection[str] = ()) -> str:
     """The text of a value's settings, as one would write it in Python.
 
-    A dataclass is written as the call that makes it. Left out are fields with the
-    metadata `NOT_IN_IDENTITY`, fields that equality leaves out, and settings at their
-    default. A plug-in's classes are written with all their settings: no test holds its
-    defaults in place.
+    A dataclass is written as the call that makes it, without fields that have the
+    metadata `NOT_IN_IDENTITY` or take no part in equality, and without settings at
+    their default. Only for a class of a plug-in all settings are written, since its
+    defaults may change unnoticed.
 
     Args:
         value: A frozen dataclass, or a setting of one.
-        written: The names of settings that are written at their default, too: for
+        written: The names of settings that are written even at their default, for
             digests that are older than the rule that leaves them out.
 
     Examples:
@@ -67,25 +61,26 @@ def identity_text(value: Any, written: Collection[str] = ()) -> str:
             return f"array({value.dtype}, {value.shape}, {digest})"
         case tuple() | list():
             items = [identity_text(item, written) for item in value]
-            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+            comma = "," if len(items) == 1 else ""  # as Python writes a tuple of one
+            return f"({', '.join(items)}{comma})"
         case set() | frozenset():
-            return f"{{{', '.join(sorted(identity_text(item, written) for item in value))}}}"
-        case Mapping():
-            items = [
-                f"{identity_text(k)}: {identity_text(v, written)}"
-                for k, v in value.items()
-            ]
+            items = [identity_text(item, written) for item in value]
             return f"{{{', '.join(sorted(items))}}}"
-    if _has_a_name(value):
+        case Mapping():
+            items = []
+            for key, item in value.items():
+                items.append(f"{identity_text(key)}: {identity_text(item, written)}")
+            return f"{{{', '.join(sorted(items))}}}"
+    if _has_unique_name(value):
         return f"{value.__module__}.{value.__qualname__}"
     if not is_dataclass(value):
         return repr(value)
     kind: Any = type(value)
-    in_full = any(plugin.defines(kind) for plugin in PLUGINS.values())
+    is_of_plugin = any(plugin.defines(kind) for plugin in PLUGINS.values())
     arguments = []
     for name, default in _defaults(kind).items():
         setting = identity_text(getattr(value, name), written)
-        if in_full or name in written or setting != default:
+        if is_of_plugin or name in written or setting != default:
             arguments.append(f"{name}={setting}")
     return f"{kind.__name__}({', '.join(arguments)})"
 
@@ -96,71 +91,72 @@ def identity_digest(value: object) -> str:
 
 
 def describes(text: str, configuration: object) -> bool:
-    """Whether an identity is that of a configuration, whichever version of the harness wrote it.
+    """Whether a text is the identity of a configuration, in this or an earlier version.
 
-    Earlier versions wrote every setting, and a setting may be newer than the text: what
-    the text names must be as it is now, and what it does not name must be at its
-    default. A class may tell the names that it had for some of its settings
-    (`FORMER_NAMES`, as in baselines/flow.py).
+    Earlier versions of the harness wrote every setting, and they lacked settings that
+    are new. So a setting in the text must have its present value, and a setting that is
+    not in the text must be at its default. For some values of its settings a class may
+    have had another name (`FORMER_NAMES`, as in baselines/flow.py).
     """
     if text == identity_text(configuration):
         return True
     try:
         return _agrees(_parsed(text), configuration)
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ):  # no text of settings
-        return False
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False  # the text is no identity
 
 
 def _parsed(text: str) -> ast.expr:
-    """A text as an expression of Python; nothing of it is evaluated."""
+    """A text as an expression of Python, which is not evaluated."""
     return ast.parse(text, mode="eval").body
 
 
 def _agrees(node: ast.expr, value: object) -> bool:
     """Whether a parsed identity, or a part of one, is that of a value."""
     if isinstance(value, tuple | list):
-        parts = node.elts if isinstance(node, ast.Tuple) else None
-        return (
-            parts is not None
-            and len(parts) == len(value)
-            and all(
-                _agrees(part, item) for part, item in zip(parts, value, strict=True)
-            )
-        )
+        if not isinstance(node, ast.Tuple) or len(node.elts) != len(value):
+            return False
+        return all(map(_agrees, node.elts, value))
     if not is_dataclass(value) or isinstance(value, type):
         return ast.unparse(node) == ast.unparse(_parsed(identity_text(value)))
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return False
-    former_name = node.func.id
-    implied: Mapping[str, object] | None = {}
-    if former_name != type(value).__name__:
-        implied = getattr(type(value), "FORMER_NAMES", {}).get(former_name)
-    if implied is None:
+    if node.args:
         return False
-    named = {argument.arg: argument.value for argument in node.keywords}
-    for name, default in _defaults(type(value)).items():
-        setting = getattr(value, name)
-        if name in named:
-            same = _agrees(named.pop(name), setting)
-        elif name in implied:
-            same = setting == implied[name]
-        else:
-            same = identity_text(setting) == default
-        if not same:
+    written_settings = {argument.arg: argument.value for argument in node.keywords}
+    return _settings_agree(node.func.id, written_settings, value)
+
+
+def _settings_agree(
+    class_name: str, written_settings: dict[str | None, ast.expr], value: Any
+) -> bool:
+    """Whether a dataclass has the settings that an identity writes or implies."""
+    kind: Any = type(value)
+    implied_settings: Mapping[str, object] = {}
+    if class_name != kind.__name__:
+        former_names = getattr(kind, "FORMER_NAMES", {})
+        if class_name not in former_names:
             return False
-    return not named and not node.args
+        implied_settings = former_names[class_name]
+    settings = _defaults(kind)
+    for name, default in settings.items():
+        setting = getattr(value, name)
+        if name in written_settings:
+            is_same = _agrees(written_settings[name], setting)
+        elif name in implied_settings:
+            is_same = setting == implied_settings[name]
+        else:
+            is_same = identity_text(setting) == default
+        if not is_same:
+            return False
+    return written_settings.keys() <= settings.keys()
 
 
 @cache
 def _defaults(kind: Any) -> Mapping[str, str | None]:
-    """The settings of a dataclass, in their order, with the text of their default; None for none.
+    """The identity of the default of each setting of a dataclass; None without a default.
 
-    Defaults are compared by their text, in which 1, 1.0 and True differ.
+    Defaults are compared as texts, in which 1, 1.0 and True differ.
     """
     defaults: dict[str, str | None] = {}
     for field in fields(kind):
@@ -173,13 +169,14 @@ def _defaults(kind: Any) -> Mapping[str, str | None]:
     return defaults
 
 
-def _has_a_name(value: Any) -> bool:
-    """Whether a value is a class or function that its module and name tell from all others.
+def _has_unique_name(value: Any) -> bool:
+    """Whether a value is a class or function that no other has the module and name of.
 
-    Not a function that is made in another one or bound to an object: it is written as
-    its `repr`, whose address keeps any stored result from being taken for that of
-    another function.
+    A function that is defined in another one, or bound to an object, has no such name.
+    Its `repr` is written, whose address is in no stored result.
     """
-    bound_to = getattr(value, "__self__", None)
-    name = getattr(value, "__qualname__", "<")
-    return "<" not in name and (bound_to is None or isinstance(bound_to, ModuleType))
+    name = getattr(value, "__qualname__", None)
+    if name is None or "<" in name:  # `<locals>`, `<lambda>`
+        return False
+    owner = getattr(value, "__self__", None)  # of a built-in function its module
+    return owner is None or isinstance(owner, ModuleType)

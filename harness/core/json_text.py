@@ -1,14 +1,15 @@
-"""JSON as every file of it is read, and files of it that end with a digest of their own content.
+"""JSON: how files are read, and sealed files, which end with a digest of their content.
 
-JSON says nothing of a key that is there twice, and Python keeps the last one: a key
-that is appended to an object would replace the one that was measured. Such text is
-refused.
+The standard allows an object with the same key twice, of which Python keeps the last
+one. A key that is appended to a file would then replace what was measured, so that such
+text is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,26 +18,32 @@ from harness.core.errors import DataError
 from harness.core.files import write_atomically
 
 SEAL_KEY = "sha256"
-LAST_KEY = f',\n "{SEAL_KEY}": "'  # between the content of a sealed file and its digest
+# The text between the content of a sealed file and its digest.
+SEAL_START = f',\n "{SEAL_KEY}": "'
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, of which each key is there once."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
-    return made
+# Reading
 
 
-def _no_number(word: str) -> float:
+def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dictionary of an object. Raises ValueError for a key that is there twice."""
+    content = dict(items)
+    if len(content) < len(items):
+        counts = Counter(key for key, _ in items)
+        repeated_keys = [key for key, count in counts.items() if count > 1]
+        raise ValueError(f"the key {repeated_keys[0]!r} is there twice")
+    return content
+
+
+def _refuse_constant(word: str) -> float:
     raise ValueError(f"{word} is no number of JSON")
 
 
-# Made once: to make one takes as long as to read a record.
-_FINITE = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
-_ANY_NUMBER = json.JSONDecoder(object_pairs_hook=_object)
+# Decoders are made once, since making one takes as long as reading a record.
+_FINITE_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_refuse_constant
+)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def parse_json(
@@ -49,19 +56,19 @@ def parse_json(
 
     Args:
         text: The text; bytes are UTF-8.
-        finite: Whether NaN and Infinity, which are no JSON, are refused; Python writes
-            them, and files of other programs hold them.
-        parse_float: What makes a number of its digits; by default `float`.
+        finite: Whether NaN and Infinity are refused. The standard does not have them,
+            but Python writes them, and files of other programs hold them.
+        parse_float: Makes a number of its text; by default `float`.
 
     Raises:
         ValueError: The text is no JSON, an object has a key twice, or brackets are
-            nested deeper than Python's parser goes.
+            nested too deep for Python's parser.
     """
-    decoder = _FINITE if finite else _ANY_NUMBER
+    decoder = _FINITE_DECODER if finite else _DECODER
     if parse_float is not None:
         decoder = json.JSONDecoder(
             object_pairs_hook=_object,
-            parse_constant=_no_number if finite else parse_float,
+            parse_constant=_refuse_constant if finite else parse_float,
             parse_float=parse_float,
         )
     try:
@@ -70,21 +77,24 @@ def parse_json(
         raise ValueError("its brackets are nested too deep") from None
 
 
+# Sealed files
+
+
 def sealed(name: str, text: str) -> str:
     """The text of a JSON object with a seal as its last key, and a line break at its end.
 
-    The seal is the sha256 of the name of its file, a line break, and all that is before
-    it. So the content of one file is refused in the place of another.
+    The seal is the sha256 of the name of the file, a line break, and the text before
+    the seal. With the name in it, no file can take the place of another.
     """
     body = text.rstrip().removesuffix("}").rstrip()
     digest = hashlib.sha256(f"{name}\n{body}".encode()).hexdigest()
-    return f'{body}{LAST_KEY}{digest}"\n}}\n'
+    return f'{body}{SEAL_START}{digest}"\n}}\n'
 
 
 def write_sealed(
     path: Path, content: Mapping[str, Any], *, sort_keys: bool = False
 ) -> None:
-    """Write an object as JSON that ends with its seal; a file that has this content stays."""
+    """Write an object as a sealed file, unless the file has this content already."""
     text = json.dumps(
         content, indent=1, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False
     )
@@ -94,12 +104,11 @@ def write_sealed(
 
 
 def parse_sealed(path: Path, text: str) -> dict[str, Any]:
-    """The content of a sealed file without its seal.
+    """The content of a sealed file, without the seal.
 
-    Raises DataError, which names the file, for text that has changed since it was
-    sealed.
+    Raises DataError for a text that has changed since it was sealed.
     """
-    body = text.rpartition(LAST_KEY)[0]
+    body = text.rpartition(SEAL_START)[0]
     try:
         if not body or sealed(path.name, f"{body}}}") != text:
             raise ValueError(

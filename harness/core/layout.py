@@ -11,12 +11,13 @@ from pathlib import Path
 
 HARNESS = Path(__file__).resolve().parents[1]
 IS_WHEEL = (HARNESS / "baselines").is_dir()
-INSTALLATION = (
-    HARNESS if IS_WHEEL else HARNESS.parent
-)  # of the code, the baselines included
-BASELINES = INSTALLATION / "baselines"
-# Plug-ins that `harness new` copies.
+
+# INSTALLATION holds all code, TEMPLATE_FOLDER the plug-ins that `harness new` copies.
 if IS_WHEEL:
+    INSTALLATION = HARNESS
     TEMPLATE_FOLDER = HARNESS / "templates"
 else:
+    INSTALLATION = HARNESS.parent
     TEMPLATE_FOLDER = HARNESS.parent / "examples" / "plugins" / "templates"
+
+BASELINES = INSTALLATION / "baselines"

@@ -1,10 +1,10 @@
-"""Code of plug-ins that no digest of theirs holds, and that is refused for it.
+"""Code of plug-ins that their digests do not cover, and that is therefore refused.
 
-A plug-in is a file or a folder, digested whole. Two kinds of code would move a score
-and be named in no record: that of a further file in the folder that holds the plug-in,
-imported at its top or inside a function; and that which a plug-in puts in the place of
-the harness's own. What it reads as data is not looked at, and no replacement in another
-library after the plug-in was loaded.
+A plug-in is a file or a folder, and its digest is over all of it. Two kinds of code
+would change scores without a trace in any record: code of another file in the folder
+of the plug-in, which it imports; and code by which a plug-in replaces code of the
+harness. Files that a plug-in reads as data are not checked, nor what it replaces in
+other libraries.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ from harness.core.provenance import LIBRARY_FOLDERS, PLUGINS, Plugin
 
 HARNESS_PACKAGES = (HARNESS.name, BASELINES.name)
 
-_WATCHED: dict[
-    str, Path
-] = {}  # the file or folder of each plug-in that has one, by its module
-# What was refused, which stays so: a plug-in may catch what is raised inside it, by its
-# module; and what was replaced stays in its place, in a process that goes on without
-# the plug-in as well.
+# The state of this process: the file or folder of each watched plug-in, by its module.
+_WATCHED: dict[str, Path] = {}
+# The error of each plug-in that executed code of another file, by its module. It is
+# kept, since the plug-in may have caught the error.
 _REFUSED: dict[str, HarnessError] = {}
+# The errors for code that was replaced, which stays replaced in this process.
 _REPLACED: list[HarnessError] = []
 
 
-# Files that a digest does not hold
+# Code of other files
 
 
 def watch(module: str, place: Path) -> None:
-    """Refuse code of other files in the folder of a plug-in, from now on and in this process.
+    """Refuse code of other files in the folder of a plug-in, from now on in this process.
 
-    Whatever executes it inside a call of the plug-in, an import or not, raises
-    HarnessError there.
+    Executing such code in a call of the plug-in raises HarnessError there, whether it
+    is imported or not.
+
+    Args:
+        module: The module of the plug-in.
+        place: Its file or folder.
     """
     _WATCHED[module] = place
     _REFUSED.pop(module, None)
@@ -62,9 +65,9 @@ def _refuse_undigested(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if not file or file.startswith("<"):
         return
-    for module, place in [*_WATCHED.items()]:
+    for module, place in list(_WATCHED.items()):
         if _is_undigested(file, place) and _is_running(module, sys._getframe(1)):
-            _REFUSED[module] = _undigested(place, file)
+            _REFUSED[module] = _undigested_error(place, file)
             raise _REFUSED[module]
 
 
@@ -78,22 +81,26 @@ def _is_running(module: str, frame: FrameType | None) -> bool:
 
 
 def _is_undigested(file: str, place: Path) -> bool:
-    """Whether a file is in the folder that holds a plug-in, and no part of it.
+    """Whether a file is in the folder of a plug-in, but no part of the plug-in.
 
-    Installed libraries may be below that folder, as those of a virtual environment are.
+    Installed libraries do not count, which may be below that folder in a virtual
+    environment.
     """
     path = Path(os.path.realpath(file))
-    real = Path(os.path.realpath(place))
-    if path.is_relative_to(real) or path.is_relative_to(place):
+    real_place = Path(os.path.realpath(place))
+    if path.is_relative_to(real_place) or path.is_relative_to(place):
         return False
-    libraries = (HARNESS, BASELINES, *map(Path, {sys.prefix, sys.base_prefix}))
-    if any(map(path.is_relative_to, libraries)) or {*LIBRARY_FOLDERS} & {*path.parts}:
+    libraries = (HARNESS, BASELINES, Path(sys.prefix), Path(sys.base_prefix))
+    if any(path.is_relative_to(library) for library in libraries):
         return False
-    folders = {real.parent, Path(os.path.realpath(place.parent))}
-    return any(map(path.is_relative_to, folders))
+    if not set(LIBRARY_FOLDERS).isdisjoint(path.parts):
+        return False
+    # A link to a plug-in has two folders: of the link, and of the file.
+    folders = (real_place.parent, Path(os.path.realpath(place.parent)))
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
-def _undigested(place: Path, file: str) -> HarnessError:
+def _undigested_error(place: Path, file: str) -> HarnessError:
     return HarnessError(
         f"the plug-in {place.name} runs code of {os.path.relpath(file, place.parent)}, which its "
         "digest does not hold; put both into a folder with an __init__.py, and name the folder"
@@ -101,69 +108,75 @@ def _undigested(place: Path, file: str) -> HarnessError:
 
 
 def require_digested(plugin: Plugin) -> None:
-    """Raise HarnessError if a plug-in ran code of another file in its folder, or holds some.
+    """Raise HarnessError if a plug-in executed, or imported, code of another file.
 
-    It holds what somebody else imported before, and what was imported into its module
-    is then one of that module's variables.
+    A module that somebody else imported before is not executed again when the plug-in
+    imports it, so that the variables of the plug-in's module are checked, too.
     """
     if plugin.module in _REFUSED:
         raise _REFUSED[plugin.module]
     place = _WATCHED.get(plugin.module)
-    loaded = sys.modules.get(plugin.module)
-    for thing in [*vars(loaded).values()] if place and loaded else ():
-        is_code = isinstance(thing, FunctionType | type)
-        module = sys.modules.get(thing.__module__) if is_code else thing
-        file = (
-            getattr(module, "__file__", None)
-            if isinstance(module, ModuleType)
-            else None
-        )
-        if place and isinstance(file, str) and _is_undigested(file, place):
-            raise _undigested(place, file)
+    plugin_module = sys.modules.get(plugin.module)
+    if place is None or plugin_module is None:
+        return
+    for value in list(vars(plugin_module).values()):
+        module = value
+        if isinstance(value, FunctionType | type):
+            module = sys.modules.get(value.__module__)
+        if not isinstance(module, ModuleType):
+            continue
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and _is_undigested(file, place):
+            raise _undigested_error(place, file)
 
 
-# Code that is put in the place of other code
+# Code that replaces code of the harness
 
 
 def harness_code() -> Mapping[str, object]:
-    """What the modules of the harness that are loaded hold, by name.
+    """The values in the loaded modules of the harness, by name.
 
-    Those are variables, attributes of classes, entries of dictionaries, and the code
-    and defaults of functions.
+    They are variables, attributes of classes, entries of dictionaries, and the code and
+    defaults of functions.
     """
-    held: dict[str, object] = {}
-    for name, thing in _attributes(HARNESS_PACKAGES):
-        held[name] = thing
-        if issubclass(type(thing), FunctionType):
-            held[f"{name}.__code__"] = thing.__code__
-            held[f"{name}.__defaults__"] = thing.__defaults__
-            held[f"{name}.__kwdefaults__"] = thing.__kwdefaults__
-        if type(thing) is dict:  # a lazy one of a library would import what it names
-            held |= {f"{name}[{key!r}]": value for key, value in thing.items()}
-    return held
+    values: dict[str, object] = {}
+    for name, value in _attributes(HARNESS_PACKAGES):
+        values[name] = value
+        if issubclass(type(value), FunctionType):
+            values[f"{name}.__code__"] = value.__code__
+            values[f"{name}.__defaults__"] = value.__defaults__
+            values[f"{name}.__kwdefaults__"] = value.__kwdefaults__
+        # Not a subclass: a lazy dictionary of a library would import its entries.
+        if type(value) is dict:
+            for key, entry in value.items():
+                values[f"{name}[{key!r}]"] = entry
+    return values
 
 
 def require_nothing_replaced(plugin: Plugin, before: Mapping[str, object]) -> None:
-    """Raise HarnessError if the harness holds another thing than before a plug-in was imported."""
+    """Raise HarnessError if a value of the harness was replaced by importing a plug-in.
+
+    `before` is what `harness_code` returned before the import.
+    """
     after = harness_code()
-    for name, thing in before.items():
-        if after.get(name, thing) is not thing:
-            raise _replaced(plugin.name, name)
+    for name, value in before.items():
+        if after.get(name, value) is not value:
+            raise _replaced_error(plugin.name, name)
 
 
 def require_in_place(
     plugin: Plugin, packages: tuple[str, ...] = HARNESS_PACKAGES
 ) -> None:
     """Raise HarnessError if code of a plug-in is a variable or an attribute of the packages."""
-    for name, thing in _attributes(packages):
-        if any(map(plugin.defines, _code_of(thing))):
-            raise _replaced(plugin.name, name)
+    for name, value in _attributes(packages):
+        if any(plugin.defines(code) for code in _code_of(value)):
+            raise _replaced_error(plugin.name, name)
 
 
 def require_own_code() -> None:
-    """Raise HarnessError if code of a loaded plug-in is in the place of the harness's own.
+    """Raise HarnessError if code of a loaded plug-in has replaced code of the harness.
 
-    Called behind each cell, it finds what an earlier cell did as well.
+    It is called after each cell, and also raises for what an earlier cell replaced.
     """
     for error in _REPLACED:
         raise error
@@ -171,25 +184,28 @@ def require_own_code() -> None:
         require_in_place(plugin)
 
 
-def _code_of(thing: Any) -> Iterator[object]:
-    """A function or class that this is or wraps, or the class of any other object.
+def _code_of(value: Any) -> Iterator[object]:
+    """The function or class that a value is or wraps, or the class of another object.
 
-    Nothing is asked of an object that may answer by code of its own.
+    Only the type of a value is asked, since an object of a plug-in may answer anything.
     """
-    kind = type(thing)
+    kind = type(value)
     if issubclass(kind, property):
-        yield from filter(None, (thing.fget, thing.fset))
+        for function in (value.fget, value.fset):
+            if function is not None:
+                yield function
     elif issubclass(kind, cached_property):
-        yield thing.func
+        yield value.func
     elif issubclass(kind, staticmethod | classmethod):
-        yield thing.__func__
+        yield value.__func__
     elif issubclass(kind, FunctionType | type | partial):
-        yield thing
+        yield value
     else:
         yield kind
 
 
-def _replaced(plugin: str, name: str) -> HarnessError:
+def _replaced_error(plugin: str, name: str) -> HarnessError:
+    """The error for code that was replaced, which `require_own_code` raises again."""
     error = HarnessError(
         f"the plug-in {plugin} replaces {name}, which moves cells whose records do not name it; "
         "register a part of your own, such as a subclass, and start again"
@@ -199,14 +215,17 @@ def _replaced(plugin: str, name: str) -> HarnessError:
 
 
 def _attributes(packages: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """The variables of loaded modules, and the attributes of the classes that they define."""
-    for name, module in [*sys.modules.items()]:
-        if name.partition(".")[0] not in packages or not issubclass(
-            type(module), ModuleType
-        ):
+    """The variables of loaded modules, and the attributes of classes that they define.
+
+    Each has its full name. Lists are made, since other threads may import meanwhile.
+    """
+    for name, module in list(sys.modules.items()):
+        package = name.partition(".")[0]
+        if package not in packages or not issubclass(type(module), ModuleType):
             continue
-        for variable, thing in [*vars(module).items()]:
-            yield f"{name}.{variable}", thing
-            if issubclass(type(thing), type) and vars(thing).get("__module__") == name:
-                for attribute, value in [*vars(thing).items()]:
-                    yield f"{name}.{variable}.{attribute}", value
+        for variable, value in list(vars(module).items()):
+            yield f"{name}.{variable}", value
+            is_class = issubclass(type(value), type)
+            if is_class and vars(value).get("__module__") == name:
+                for attribute, member in list(vars(value).items()):
+                    yield f"{name}.{variable}.{attribute}", member

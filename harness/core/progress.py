@@ -1,4 +1,4 @@
-"""Progress on stderr: what runs, how far it is, how long it has taken and will take.
+"""Progress of long work on stderr: the phase, the steps, the time elapsed and left.
 
 A terminal shows a bar; a file or a pipe gets a line every ten seconds.
 """
@@ -22,7 +22,7 @@ LINE_INTERVAL = 10.0  # seconds
 def progress_on(
     stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter
 ) -> Bar | Lines:
-    """A bar on a terminal, lines elsewhere; a bar is seen after a delay in seconds."""
+    """A bar on a terminal, lines elsewhere; `delay` is in seconds, until the bar is shown."""
     return Bar(stream, delay, clock) if stream.isatty() else Lines(stream, clock)
 
 
@@ -31,7 +31,7 @@ class Lines(Progress):
 
     def __init__(self, stream: TextIO, clock: Clock = perf_counter) -> None:
         self._stream, self._clock = stream, clock
-        self._last_line = clock()
+        self._last_line_time = clock()
         self.phase("", None)
 
     def __enter__(self) -> Lines:
@@ -41,34 +41,37 @@ class Lines(Progress):
         pass
 
     def phase(self, what: str, steps: int | None) -> None:
-        """Begin a phase, in the place of the last one."""
-        self._what, self._note = what, ""
+        """Begin a phase, which ends the last one."""
+        self._phase_name, self._note = what, ""
         self._steps, self._steps_done = steps, 0
-        self._phase_begin = self._clock()
+        self._phase_start = self._clock()
 
     def step(self, steps: int) -> None:
-        """Count steps that were done; write a line if the last one is ten seconds old."""
+        """Count steps that were done; print a line if the last one is ten seconds old."""
         self._steps_done += steps
         now = self._clock()
-        if now - self._last_line < LINE_INTERVAL:
+        if now - self._last_line_time < LINE_INTERVAL:
             return
-        self._last_line = now
-        print(self._line(now - self._phase_begin), file=self._stream, flush=True)
+        self._last_line_time = now
+        print(self._line(now - self._phase_start), file=self._stream, flush=True)
 
     def note(self, text: str) -> None:
-        """Show a few words behind the phase's name."""
+        """Show a few words after the phase's name."""
         self._note = text
 
     def _line(self, elapsed: float) -> str:
         """The state of the phase, `elapsed` seconds after it began."""
-        name = f"{self._what}: {self._note}" if self._note else self._what
+        name = self._phase_name
+        if self._note:
+            name = f"{name}: {self._note}"
         line = f"{name}: {self._steps_done:,}"
         if self._steps is not None:
             line += f" of {self._steps:,}"
         line += f", elapsed {_whole_seconds(elapsed)}"
-        if self._steps is not None and self._steps_done:
-            left = elapsed * (self._steps - self._steps_done) / self._steps_done
-            line += f", left {_whole_seconds(left)}"
+        if self._steps is not None and self._steps_done > 0:
+            remaining_steps = self._steps - self._steps_done
+            remaining_seconds = elapsed * remaining_steps / self._steps_done
+            line += f", left {_whole_seconds(remaining_seconds)}"
         return line
 
 
@@ -77,13 +80,19 @@ def _whole_seconds(seconds: float) -> str:
 
 
 class Bar(Progress):
-    """Progress on a terminal: one bar, renamed at each phase, and seen after a delay in seconds."""
+    """Progress on a terminal: one bar, which has another name in each phase.
+
+    Args:
+        stream: Where it is shown.
+        delay: Seconds until it is shown, so that short work shows none.
+        clock: The time in seconds.
+    """
 
     def __init__(
         self, stream: TextIO, delay: float = 0.0, clock: Clock = perf_counter
     ) -> None:
         self._rich = rich_progress.Progress(
-            # Of a long phase the end is cut, so that all numbers are seen.
+            # The end of a long name is cut, so that all numbers are shown.
             rich_progress.TextColumn(
                 "{task.description}", table_column=Column(no_wrap=True, ratio=3)
             ),
@@ -95,36 +104,37 @@ class Bar(Progress):
             rich_progress.TimeRemainingColumn(),
             console=Console(file=stream),
             expand=True,
-            # Lines on stdout pass above the bar on a terminal, and are left alone in a
-            # pipe.
+            # On a terminal, lines on stdout are printed above the bar.
             redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=False,
         )
-        self._what = ""
-        self._clock, self._begin = clock, clock() + delay
+        self._phase_name = ""
+        self._clock, self._show_time = clock, clock() + delay
 
     def __enter__(self) -> Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._rich.live.is_started:  # nothing to do shows nothing
+        if self._rich.live.is_started:
             self._rich.stop()
 
     def phase(self, what: str, steps: int | None) -> None:
-        """Begin a phase, in the place of the last one."""
+        """Begin a phase, which ends the last one."""
         for task in self._rich.tasks:
             self._rich.remove_task(task.id)
         self._rich.add_task(what, total=steps)
-        self._what = what
+        self._phase_name = what
         self.step(0)
 
     def step(self, steps: int) -> None:
-        if not self._rich.live.is_started and self._clock() >= self._begin:
+        """Count steps that were done; show the bar if it is time."""
+        if not self._rich.live.is_started and self._clock() >= self._show_time:
             self._rich.start()
         for task in self._rich.tasks:
             self._rich.advance(task.id, steps)
 
     def note(self, text: str) -> None:
-        """Show a few words behind the phase's name."""
+        """Show a few words after the phase's name."""
         for task in self._rich.tasks:
-            self._rich.update(task.id, description=f"{self._what}: {text}")
+            description = f"{self._phase_name}: {text}"
+            self._rich.update(task.id, description=description)

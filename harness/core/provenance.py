@@ -1,7 +1,7 @@
-"""Whose code takes part in a result, and its digests.
+"""The code that takes part in a result, and its digests.
 
-It is the harness's own, which every score depends on; that of plug-ins; and that of a
-program which uses the harness.
+It is code of the harness itself, on which every score depends, code of plug-ins, and
+code of a program that uses the harness as a library.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from harness.core.layout import BASELINES, HARNESS
 # The harness's own code
 
 SOURCE_SUFFIXES = (".py", ".toml", ".txt")
-# What decides a score, from the texts of a task to the record of a cell. Not `assets`:
-# whatever file it finds or fetches, an identity holds the digest of what was read.
+# The rooms that compute scores. `assets` is not one of them: whichever file it finds or
+# downloads, the identity of a cell holds the digest of the file.
 COMPUTING = (
     "core",
     "tasks",
@@ -35,7 +35,7 @@ COMPUTING = (
     "registry.py",
     "evaluation",
 )
-# Modules of these rooms that decide none: what is to be measured, and what is made of
+# Modules of these rooms that compute no scores: they choose what is measured, or compare
 # scores.
 NOT_COMPUTING = (
     "evaluation/compare.py",
@@ -47,12 +47,10 @@ NOT_COMPUTING = (
 
 @cache
 def code_digest() -> str:
-    """The sha256 of the sources that compute: a cell measured by other code is measured again.
+    """The sha256 of the code that computes scores. Cells of other code are measured again.
 
-    These are the rooms from texts to scores, and the baselines; the lists and tables
-    that they read are sources, too. Pages, messages of commands and comparisons of
-    records are not among them. A wheel has the digest of the checkout that it was built
-    from.
+    It is over the computing rooms and the baselines, with the lists and tables that
+    they read. A wheel has the digest of the checkout that it was built from.
     """
     digest = hashlib.sha256()
     for name, path in sorted(_computing_sources().items()):
@@ -61,11 +59,12 @@ def code_digest() -> str:
 
 
 def _computing_sources() -> dict[str, Path]:
-    """The files of the code that computes, by their names in a checkout."""
-    rooms = [(HARNESS, HARNESS / name) for name in COMPUTING]
+    """The files of the code that computes scores, by their names in a checkout."""
+    packages_and_rooms = [(HARNESS, HARNESS / name) for name in COMPUTING]
+    packages_and_rooms.append((BASELINES, BASELINES))
     sources = {}
-    for package, room in [*rooms, (BASELINES, BASELINES)]:
-        for path in (room, *room.rglob("*")):
+    for package, room in packages_and_rooms:
+        for path in (room, *room.rglob("*")):  # a room may be a single file
             name = path.relative_to(package).as_posix()
             if path.suffix in SOURCE_SUFFIXES and name not in NOT_COMPUTING:
                 sources[f"{package.name}/{name}"] = path
@@ -81,9 +80,13 @@ FILE_PLUGINS = "harness_plugins"  # the package of plug-ins that are read from f
 class Plugin:
     """A file, a folder or an installed distribution that registers methods or their parts.
 
-    `origin` is the path of the file or folder, or the distribution with its version;
-    `sha256` is the digest of the file, or of all files of the folder or of the
-    distribution's package; `module` is imported.
+    Attributes:
+        name: Its name.
+        origin: The path of the file or folder, or the distribution with its version.
+        version: Its version.
+        sha256: The digest of the file, or of all files of the folder or of the
+            distribution's package.
+        module: The module that is imported.
     """
 
     name: str
@@ -94,150 +97,169 @@ class Plugin:
 
     @property
     def file(self) -> Path:
-        """The file of its module, once that is imported."""
+        """The file of its module, which must be imported."""
         return Path(str(sys.modules[self.module].__file__))
 
-    def defines(self, thing: object) -> bool:
+    def defines(self, value: object) -> bool:
         """Whether a function, or the class of an object, is defined in the plug-in."""
-        thing = thing.func if isinstance(thing, partial) else thing
-        module = str(getattr(thing, "__module__", None) or type(thing).__module__)
-        if isinstance(thing, FunctionType):  # a decorator may have given it another's
-            module = str(thing.__globals__.get("__name__", module))
+        if isinstance(value, partial):
+            value = value.func
+        module = str(getattr(value, "__module__", None) or type(value).__module__)
+        if isinstance(value, FunctionType):  # a decorator may have changed __module__
+            module = str(value.__globals__.get("__name__", module))
         return self.owns(module)
 
     def owns(self, module: str) -> bool:
-        """Whether a module is the plug-in's file or folder, or of its distribution's package."""
-        top = (
-            self.module
-            if self.module.startswith(f"{FILE_PLUGINS}.")
-            else self.module.partition(".")[0]
-        )
-        return f"{module}.".startswith(f"{top}.")
+        """Whether a module is in the plug-in's file, folder or package."""
+        if self.module.startswith(f"{FILE_PLUGINS}."):
+            package = self.module
+        else:
+            package = self.module.partition(".")[0]
+        return f"{module}.".startswith(f"{package}.")
 
 
-PLUGINS: dict[str, Plugin] = {}  # those that are loaded in this process, by name
+PLUGINS: dict[str, Plugin] = {}  # the plug-ins that are loaded in this process, by name
 
 
-def plugins_of(*things: object) -> dict[str, Plugin]:
-    """The loaded plug-ins whose code is in one of these, by name.
+def plugins_of(*values: object) -> dict[str, Plugin]:
+    """The loaded plug-ins whose code is used by one of these values, by name.
 
-    It is there if a plug-in defines a function, a class or one of its bases, in the
-    thing itself or in what it holds: the fields of configurations, items, arguments
-    that are bound to a function.
+    A value uses a plug-in if the plug-in defines its function, its class or a base
+    class, or those of anything that it holds: fields of configurations, items of
+    collections, bound arguments.
     """
     if not PLUGINS:
         return {}
-    code = [*_code_in(things)]
-    return {name: p for name, p in PLUGINS.items() if any(map(p.defines, code))}
+    code = list(_code_in(values))
+    plugins = {}
+    for name, plugin in PLUGINS.items():
+        if any(plugin.defines(value) for value in code):
+            plugins[name] = plugin
+    return plugins
 
 
-def _code_in(things: Iterable[object]) -> Iterator[object]:
-    """The functions and classes of things and of what they hold, each thing looked at once."""
-    waiting, seen = [*things], dict[int, object]()
-    while waiting:
-        thing = waiting.pop()
-        if id(thing) in seen:
+def _code_in(values: Iterable[object]) -> Iterator[object]:
+    """The values, their classes and base classes, and those of all that the values hold."""
+    pending = list(values)
+    visited: dict[int, object] = {}  # the values are kept, so that no id is used twice
+    while pending:
+        value = pending.pop()
+        if id(value) in visited:
             continue
-        seen[id(thing)] = thing  # kept, so that no other takes its id
-        yield thing
-        yield from (thing if isinstance(thing, type) else type(thing)).__mro__
-        waiting += _held_by(thing)
+        visited[id(value)] = value
+        yield value
+        yield from (value if isinstance(value, type) else type(value)).__mro__
+        pending += _held_by(value)
 
 
-def _held_by(thing: Any) -> Iterable[object]:
-    """What a configuration, a collection or a function holds; nothing of any other thing."""
-    if isinstance(thing, Mapping):
-        return (*thing.keys(), *thing.values())
-    if isinstance(thing, tuple | list | set | frozenset):
-        return thing
-    if isinstance(thing, partial):
-        return (thing.func, *thing.args, *thing.keywords.values())
-    if isinstance(thing, MethodType):
-        return (thing.__self__, thing.__func__)
-    if isinstance(thing, FunctionType):
-        cells = [
-            cell.cell_contents for cell in thing.__closure__ or () if cell != _UNSET
-        ]
-        defaults = (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values())
-        return (*cells, *defaults, *vars(thing).values())
-    if isinstance(thing, type):
-        return ()
-    if is_dataclass(thing):
-        return [getattr(thing, field.name) for field in fields(thing)]
-    # An object of a class of a plug-in's or a program's own may hold anything.
-    kind = type(thing)
-    is_known = _is_own(kind) or any(plugin.defines(kind) for plugin in PLUGINS.values())
-    return vars(thing).values() if is_known and hasattr(thing, "__dict__") else ()
+def _held_by(value: Any) -> Iterable[object]:
+    """The values that a configuration, a collection or a function holds.
 
-
-_UNSET = CellType()  # a variable of a function that is not set yet
-
-
-def code_of(*things: object) -> dict[str, str]:
-    """The digests of the code in these that does not come with the harness, by what it is of.
-
-    Of a plug-in that is the plug-in's, of a program's own classes and functions that of
-    the file which defines them, as it is when it is first asked for. Where no file can
-    be found, as of a class that was typed into an interpreter, the digest is one of
-    this process alone: what it names is found by no other process.
+    Other objects are not looked into, unless a plug-in or a program defines their
+    class.
     """
-    code = {
-        f"plugin {plugin.name}": plugin.sha256
-        for plugin in plugins_of(*things).values()
-    }
-    for thing in _code_in(things):
-        if isinstance(thing, FunctionType | type) and _is_own(thing):
-            code[f"file {_module_of(thing)}"] = _file_digest(thing)
-    return code
+    if isinstance(value, Mapping):
+        return (*value.keys(), *value.values())
+    if isinstance(value, tuple | list | set | frozenset):
+        return value
+    if isinstance(value, partial):
+        return (value.func, *value.args, *value.keywords.values())
+    if isinstance(value, MethodType):
+        return (value.__self__, value.__func__)
+    if isinstance(value, FunctionType):
+        return _held_by_function(value)
+    if isinstance(value, type):
+        return ()
+    if is_dataclass(value):
+        return [getattr(value, field.name) for field in fields(value)]
+    kind = type(value)
+    is_of_plugin = any(plugin.defines(kind) for plugin in PLUGINS.values())
+    if (is_of_plugin or _is_of_program(kind)) and hasattr(value, "__dict__"):
+        return vars(value).values()
+    return ()
+
+
+_UNSET_VARIABLE = CellType()
+
+
+def _held_by_function(function: FunctionType) -> list[object]:
+    """The variables of the enclosing function, the defaults and the attributes."""
+    values: list[object] = []
+    for cell in function.__closure__ or ():
+        if cell != _UNSET_VARIABLE:
+            values.append(cell.cell_contents)
+    values += function.__defaults__ or ()
+    values += (function.__kwdefaults__ or {}).values()
+    values += vars(function).values()
+    return values
+
+
+def code_of(*values: object) -> dict[str, str]:
+    """The digests of the code in these values that is not the harness's, by its origin.
+
+    They are those of plug-ins, and of the files that define classes and functions of a
+    program; a file is digested when it is first asked for. Code without a file, such as
+    a class that was typed into an interpreter, has a digest that no other process has.
+    """
+    digests = {}
+    for plugin in plugins_of(*values).values():
+        digests[f"plugin {plugin.name}"] = plugin.sha256
+    for value in _code_in(values):
+        if isinstance(value, FunctionType | type) and _is_of_program(value):
+            digests[f"file {_module_of(value)}"] = _file_digest(value)
+    return digests
 
 
 def with_code(key: str, config: object) -> str:
-    """The key of an encoder's files, and of the code that makes vectors of them.
+    """The key of an encoder's files together with the code that makes vectors of them.
 
-    Where all of it comes with the harness, this is the key of the files alone.
+    It is the key of the files alone where all of the code is the harness's.
     """
-    code = code_of(config)
-    return digest_of({"key": key, **code}) if code else key
+    digests = code_of(config)
+    return digest_of({"key": key, **digests}) if digests else key
 
 
-# Folders of libraries: a record has their versions.
+# Code of a program
+
+
+# Folders of installed libraries, whose versions a record has.
 LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+# In the place of the digest of code without a file.
 THIS_PROCESS = uuid4().hex
 
 
-def _module_of(thing: FunctionType | type) -> str:
-    if isinstance(thing, FunctionType):  # a decorator may have given it another's name
-        return str(thing.__globals__.get("__name__") or thing.__module__ or "")
-    return thing.__module__
+def _module_of(code: FunctionType | type) -> str:
+    if isinstance(code, FunctionType):  # a decorator may have changed __module__
+        return str(code.__globals__.get("__name__") or code.__module__ or "")
+    return code.__module__
 
 
-def _is_own(thing: FunctionType | type) -> bool:
-    """Whether a function or class is of a program: of no plug-in, library, nor the harness."""
-    module = _module_of(thing)
-    top = module.partition(".")[0]
-    # Without a module are the functions that libraries generate to wrap others.
-    if (
-        top in ("", HARNESS.name, BASELINES.name, FILE_PLUGINS)
-        or top in sys.stdlib_module_names
-    ):
+def _is_of_program(code: FunctionType | type) -> bool:
+    """Whether a function or class belongs to no plug-in, library, nor the harness."""
+    module = _module_of(code)
+    package = module.partition(".")[0]
+    # Functions that libraries generate to wrap others have no module.
+    if package in ("", HARNESS.name, BASELINES.name, FILE_PLUGINS):
+        return False
+    if package in sys.stdlib_module_names:
         return False
     if any(plugin.owns(module) for plugin in PLUGINS.values()):
         return False
-    file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return not _is_of_a_library(file)
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return not _is_in_library(file)
 
 
-@cache  # every cell asks, of each class of its method
-def _is_of_a_library(file: str) -> bool:
-    return not {*LIBRARY_FOLDERS}.isdisjoint(Path(file).parts)
+@cache  # every cell asks for each class of its method
+def _is_in_library(file: str) -> bool:
+    return not set(LIBRARY_FOLDERS).isdisjoint(Path(file).parts)
 
 
 @cache
-def _file_digest(thing: FunctionType | type) -> str:
+def _file_digest(code: FunctionType | type) -> str:
     """The digest of the file that defines a function or class."""
     try:
-        inspect.getsource(thing)  # of a class, by its name in the file
-        return _sha256_when_first_seen(str(inspect.getsourcefile(thing)))
+        inspect.getsource(code)  # raises where the file does not define it
+        return _sha256_when_first_seen(str(inspect.getsourcefile(code)))
     except (OSError, TypeError):
         return THIS_PROCESS
 
@@ -248,12 +270,14 @@ def _sha256_when_first_seen(file: str) -> str:
 
 
 def blamed(error: BaseException) -> str:
-    """`plug-in NAME: ` for an error that the code of a loaded plug-in raised, else nothing."""
-    names = [
-        str(frame.f_globals.get("__name__"))
-        for frame, _ in walk_tb(error.__traceback__)
-    ]
-    for module in reversed(names):
+    """`plug-in NAME: ` for an error that code of a loaded plug-in raised, else an empty text.
+
+    It is to be put before the message.
+    """
+    modules = []
+    for frame, _ in walk_tb(error.__traceback__):
+        modules.append(str(frame.f_globals.get("__name__")))
+    for module in reversed(modules):
         for name, plugin in PLUGINS.items():
             if plugin.owns(module):
                 return f"plug-in {name}: "

@@ -1,9 +1,9 @@
-"""Sealed safetensors files: arrays and metadata on disk, whole or absent, every bit checked.
+"""Sealed safetensors files: arrays and metadata on disk, each protected by a digest.
 
-The metadata of a file hold the sha256 of each tensor (`sha256.<name>`) and a seal over
-the rest of the header: names, shapes, dtypes, metadata and these digests. So a single
-tensor of a large file is read and checked alone, through a memory map. Any reader of
-safetensors reads the files.
+The metadata of a file hold the sha256 of each tensor (`sha256.<name>`) and a seal, a
+digest over the rest of the header: names, shapes, dtypes, metadata and these digests.
+So a single tensor of a large file can be read and checked alone, through a memory map.
+Any reader of safetensors reads the files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 METADATA, SEAL_FIELD, TENSOR_DIGEST = "__metadata__", "seal", "sha256."
 ALIGNMENT = 8  # bytes, of the first tensor
 
-# What a header raises that is not there, was cut short, changed, or is none.
+# The errors of reading a header that is missing, cut short, changed, or no header.
 READ_ERRORS = (FileNotFoundError, struct.error, ValueError, LookupError, TypeError)
 
 Layout = Mapping[str, Any]  # dtype, shape and data_offsets of a tensor
@@ -91,7 +91,7 @@ class TensorFile:
         return cls(path, layouts, metadata, digests, start)
 
     def read(self, name: str) -> np.ndarray | None:
-        """One tensor, through a memory map; None if it was changed, or there is none any more."""
+        """A tensor, through a memory map; None if it was changed or is not there any more."""
         layout = self.tensors.get(name)
         if layout is None or not self.path.exists():
             return None

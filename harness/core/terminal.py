@@ -1,4 +1,4 @@
-"""Text for a terminal: tables whose columns fit its width, and nothing that commands it."""
+"""Text for a terminal: tables that fit its width, and no control characters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import textwrap
 from collections.abc import Sequence
 
 INDENT = "  "
-# Control characters but tab and line feed, and those that turn the direction of
-# writing.
+# Control characters except tab and line feed, and characters that change the direction
+# of writing.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
-    """A text with its control characters spelt out, as in a string of Python."""
+    """A text with its control characters written as in a string of Python."""
     return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -23,35 +23,42 @@ def text_table(
     width: int | None = None,
     sides: Sequence[str] | None = None,
 ) -> str:
-    """A table in plain text, its columns aligned to the left or as `sides` say.
+    """A table in plain text, or a list if the table is wider than `width`.
 
-    Where they do not fit the width, each row has its first cell on a line of its own
-    and the others, named by their heads, below it; no word is broken.
+    Args:
+        rows: The cells; None is an empty one.
+        head: The names of the columns.
+        width: The width of the terminal in characters; None for any.
+        sides: The alignment of each column, `left` or `right`; by default left.
     """
     from tabulate import tabulate
 
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    columns = tabulate(texts, headers=list(head), disable_numparse=True, colalign=sides)
-    if width is None or all(
-        len(line.rstrip()) <= width for line in columns.splitlines()
-    ):
-        return columns
-    lines = []
-    for first, *others in texts:
-        named = (
-            f"{name}: {text}"
-            for name, text in zip(head[1:], others, strict=True)
-            if text
-        )
-        facts = f"{INDENT}{'   '.join(named)}"
-        lines += (
-            [wrapped(first, width), wrapped(facts, width)] if facts.strip() else [first]
-        )
-    return "\n".join(lines)
+    table = tabulate(texts, headers=list(head), disable_numparse=True, colalign=sides)
+    longest_line = max((len(line.rstrip()) for line in table.splitlines()), default=0)
+    if width is None or longest_line <= width:
+        return table
+    return "\n".join(_row_as_list(row, head, width) for row in texts)
+
+
+def _row_as_list(row: Sequence[str], head: Sequence[str], width: int) -> str:
+    """The first cell of a row on a line, and below it the others with their columns' names."""
+    first, *others = row
+    named_cells = []
+    for name, text in zip(head[1:], others, strict=True):
+        if text:
+            named_cells.append(f"{name}: {text}")
+    if not named_cells:
+        return first
+    cells = wrapped(f"{INDENT}{'   '.join(named_cells)}", width)
+    return f"{wrapped(first, width)}\n{cells}"
 
 
 def wrapped(text: str, width: int | None) -> str:
-    """A text in lines of a width, further lines indented; a longer word stays whole."""
+    """A text broken into lines of a width, whose words stay whole.
+
+    The lines after the first are indented by two blanks more than the text.
+    """
     if width is None:
         return text
     indent = text[: len(text) - len(text.lstrip())]
@@ -66,7 +73,9 @@ def wrapped(text: str, width: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever is shortest to read."""
+    """A time in seconds, from 90 seconds on in minutes, from 90 minutes on in hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -2,8 +2,8 @@
 
 SN, NATSV and whitening are fits of the map (x - shift) @ weight from a mean and a
 covariance alone. Moments merge, so that a corpus of any size is fitted in D x D memory;
-and the moments behind an affine map follow from those before it, so that a chain of
-post-processors is fitted in one pass.
+and the moments after an affine map follow from the moments before it, so that a chain
+of post-processors is fitted in one pass.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from harness.core.errors import ScoreError
 LEAST_SPREAD = 1e-6
 LEAST_VARIANCE = 1e-9
 
-CACHED_ROWS = (
-    512  # rows that are mapped at a time, so that they stay in the processor's cache
-)
+# Rows that are mapped at a time, so that they stay in the processor's cache.
+CACHED_ROWS = 512
 
 
 class FromMoments:
@@ -168,14 +167,13 @@ class Moments:
         gap = weights @ rows / count
         rows -= gap
         if repeats is not None:
-            rows *= np.sqrt(weights)[
-                :, None
-            ]  # a matrix by its own transpose costs half
+            # By square roots, since a matrix times its own transpose costs half.
+            rows *= np.sqrt(weights)[:, None]
         return cls(count, first + gap, rows.T @ rows)
 
     @classmethod
     def merged(cls, parts: Iterable[Moments]) -> Moments:
-        """The moments of all rows behind the parts. Raises ScoreError for no parts."""
+        """The moments of the rows of all parts. Raises ScoreError for no parts."""
         parts = tuple(parts)
         if not parts:
             raise ScoreError("no sentences to fit on")

@@ -77,12 +77,12 @@ class MultiScale(Bijection):
         return torch.cat([*final, x], dim=1), log_det
 
 
-# Scales are learned as exp(3 s), in actnorm and behind a conditioner (Glow's released
+# Scales are learned as exp(3 s), in actnorm and after a conditioner (Glow's released
 # code).
 SCALE_FACTOR = 3.0
-INITIAL_STD = (
-    0.05  # of a conditioner's weights; the actnorm behind them takes it out again
-)
+# The standard deviation of a conditioner's initial weights; the actnorm after them
+# divides it out.
+INITIAL_STD = 0.05
 
 
 def zeros(*shape: int) -> nn.Parameter:
@@ -134,7 +134,7 @@ class Actnorm(Norm, Bijection):
 
 
 class LinearNorm(Norm):
-    """y = (x W + shift) exp(3 s): actnorm behind a linear map."""
+    """y = (x W + shift) exp(3 s): actnorm after a linear map."""
 
     def forward(
         self, x: Float64[Tensor, "n d"], weight: Float64[Tensor, "d k"]

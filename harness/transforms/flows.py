@@ -25,9 +25,8 @@ from harness.core.errors import ScoreError, UsageError
 from harness.transforms import flow_layers as layers
 
 CHECKED_ROWS = 4096  # rows that are checked at a time
-MAPPED_ROWS = (
-    256  # rows that are mapped at a time: what a layer makes of more leaves the caches
-)
+# Rows that are mapped at a time, so that the output of a layer stays in the cache.
+MAPPED_ROWS = 256
 
 # As a share of the widest range. The widest coordinates themselves move by up to half
 # as much when an encoding is computed by another processor or in other batches
@@ -180,7 +179,7 @@ class FittedFlow:
         finite = np.isfinite(z).all(axis=1)
         if not finite.all():
             raise ScoreError(
-                f"row {finite.argmin()} of the vectors is not finite behind the map"
+                f"row {finite.argmin()} of the vectors is not finite after the map"
             )
         return z
 

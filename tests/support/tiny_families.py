@@ -66,7 +66,7 @@ FAMILIES = {
     "mpnet": Family("mpnet", CLS_FIRST, "", {"pad_token_id": 1}),
     "xlm": bert("without language embeddings"),
     "flaubert": bert(),
-    "xlnet": Family("xlnet", LAST, "its CLS stands last"),
+    "xlnet": Family("xlnet", LAST, "its CLS is the last token"),
     "deberta": bert(),
     "deberta-v2": bert("also DeBERTa-v3"),
     "big_bird": bert("with full attention, whatever the length", attention_type="block_sparse"),
@@ -172,7 +172,7 @@ vector by more than 1e-5 of the largest coordinate (`tests/encoders/test_familie
 {compared}
 
 `equal lengths`: padding would show in the vectors, so only sentences of one length share a pass.
-Of a model with a decoder beside its encoder the encoder is run, and it has no summary token. A
+Of an encoder-decoder the encoder is run, and it has no summary token. A
 decoder's `cls` is its last real token; `native` adds a model's own prompts and pooling.
 
 ## Refused

@@ -331,7 +331,7 @@ def test_a_row_whose_image_is_not_finite_is_named():
     fitted = FLOW.fit(x, rng())
     x[7, 1] = np.nan
     with pytest.raises(
-        ScoreError, match="row 7 of the vectors is not finite behind the map"
+        ScoreError, match="row 7 of the vectors is not finite after the map"
     ):
         fitted(x)
 

@@ -1,5 +1,5 @@
-"""Downloads, and nothing else downloads: models and files from their hub or publisher.
+"""Downloads of models and files from their hub or publisher; no other module downloads.
 
 It imports `core` and the rest of `assets`. It never keeps a file whose digest differs
-from a known one, and never leaves half a file behind.
+from a known one, and never puts half a file into its place.
 """

@@ -13,7 +13,11 @@ from harness.core.types import Pairs
 def roc_auc(
     x: Float64[np.ndarray, " P"], positive: Float64[np.ndarray, " P"]
 ) -> float | None:
-    """Area under the ROC curve of x for gold 1 against 0, x100 (Mann-Whitney, ties count half)."""
+    """The area under the ROC curve of x for gold 1 against 0, x100.
+
+    It is the statistic of Mann and Whitney, in which ties count half; None where gold
+    has one class.
+    """
     from scipy.stats import rankdata
 
     chosen = positive == 1
@@ -24,7 +28,7 @@ def roc_auc(
 
 
 def area(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
-    """The area of the values. Raises ScoreError for gold other than 0 and 1."""
+    """The area under the ROC curve of the values. Raises ScoreError for other gold than 0 and 1."""
     other = ~np.isin(pairs.gold, (0, 1))
     if other.any():
         pair = int(other.argmax())

@@ -1,11 +1,11 @@
 """Correlation of similarity and graded gold: Spearman's and Pearson's, under every aggregation.
 
-The similarity by which a cell is known is the cosine. Dot product, Euclidean and
-Manhattan distance have their correlations as well, without those of single groups.
+The main score is that of the cosine. Correlations of dot product, Euclidean and
+Manhattan distance are computed, too, but not for single groups.
 
-`all` correlates the concatenated subsets of a year (SBERT, SimCSE), `mean` averages the
-subsets' correlations, `wmean` weighs them by their number of pairs (BERT-flow,
-BERT-whitening).
+The aggregation `all` is the correlation over all pairs of a year's subsets (SBERT,
+SimCSE), `mean` is the mean of the subsets' correlations, and `wmean` their mean
+weighted by the numbers of pairs (BERT-flow, BERT-whitening).
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def aggregations(
     column: GoldColumn,
     rows_of_subsets: Mapping[str, Bool[np.ndarray, " P"]],
 ) -> dict[str, Any]:
-    """`all`, `mean`, `wmean` and every group of one correlation.
+    """A correlation under `all`, `mean` and `wmean`, and in every group.
 
-    A mean over groups exists only if each group's score does.
+    The means are None where the correlation in a group is.
     """
     groups = {
         name: correlation(values[rows], column.of_subsets[name])
@@ -127,7 +127,10 @@ def pearson(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float
 
 
 def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
-    """Values less their mean, scaled by a power of two (exact) so that squares cannot overflow."""
+    """The values less their mean, scaled so that squares cannot overflow.
+
+    The scale is a power of two, so that no digit changes.
+    """
     x = x - x.mean()
     return np.ldexp(x, -np.frexp(np.abs(x).max())[1])
 
@@ -140,8 +143,9 @@ def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, A
 def correlations_with(values: Float64[np.ndarray, " P"], gold: Gold) -> dict[str, Any]:
     """Both correlations of similarities and gold, under every aggregation.
 
-    Ranks are those of similarities rounded to ten decimals, so that equal pairs tie.
-    Pearson's takes them as they are: of nearly equal ones, rounding would move it.
+    Similarities are rounded to ten decimals before they are ranked, so that equal pairs
+    tie. They are not rounded for Pearson's correlation, since that would change it
+    where all similarities are nearly equal.
     """
     ranked = np.round(values, TIE_DECIMALS)
     rows = gold.rows_of_subsets

@@ -10,15 +10,17 @@ from harness.core.metrics import Metric
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs
 
-NEAR_EDITS = 4  # edits: the paper makes its point on pairs at most this far apart
+NEAR_EDITS = 4  # edits of a near pair at most, as in the paper
 
 
 def edit_distance(
     cosines: Float64[np.ndarray, " P"], pairs: Pairs
 ) -> dict[str, float | None]:
-    """Spearman of similarity with un-normalised Levenshtein distance over whitespace tokens, x100.
+    """Spearman of similarity and Levenshtein distance, x100.
 
-    The gold row needs no model; `near` keeps the pairs at distance 4 or less.
+    The distance is over whitespace tokens and not normalised. Scores that end with
+    `near` are over pairs at distance 4 or less, and those that begin with `gold` need
+    no model, but for `gold_similarity`.
     """
     distance = token_distances(pairs)
     near = distance <= NEAR_EDITS

@@ -1,4 +1,4 @@
-"""Alignment and uniformity on the unit sphere (Wang & Isola 2020), of the vectors of a task."""
+"""Alignment and uniformity of a task's vectors on the unit sphere (Wang and Isola 2020)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ def alignment_uniformity(
 ) -> dict[str, float | None]:
     """Alignment and uniformity on the unit sphere, as SimCSE uses them.
 
-    `vectors` are the distinct sentences', `a` and `b` each pair's rows in them.
-    Alignment is the mean squared distance of the positive pairs, uniformity the log of
-    the mean of exp(-2 d^2) over all pairs of sentences, repetitions included. Lower is
-    better. None where undefined.
+    Alignment is the mean squared distance of the positive pairs. Uniformity is the log
+    of the mean of exp(-2 d^2) over all pairs of sentences, repetitions included. Lower
+    is better. None where undefined.
+
+    Args:
+        vectors: The vectors of the distinct sentences.
+        a: The row of each pair's first sentence.
+        b: The row of each pair's second sentence.
+        positive: Whether each pair is positive.
     """
     vectors = vectors.astype(np.float64, copy=False)
     norms = np.sqrt(np.einsum("nk,nk->n", vectors, vectors))[:, None]
@@ -42,13 +47,16 @@ def alignment_uniformity(
 def _uniformity(
     unit: Float32[np.ndarray, "N K"], repeats: Float64[np.ndarray, " N"]
 ) -> float | None:
-    """log E exp(-2 |f(x) - f(y)|^2) over unordered pairs of sentences, each `repeats` times."""
+    """log E exp(-2 |f(x) - f(y)|^2) over unordered pairs of sentences.
+
+    `repeats` is the number of times that each sentence occurs.
+    """
     total, count = 0.0, repeats.sum()
     weights = repeats.astype(np.float32)
     for start in range(0, len(unit), PRODUCT_ROWS):
         rows = unit[start : start + PRODUCT_ROWS]
-        # exp(-2 |u - v|^2) = exp(4 u.v) / exp(4) on the sphere; later blocks only,
-        # since the matrix is symmetric.
+        # On the sphere exp(-2 |u - v|^2) = exp(4 u.v) / exp(4). The matrix is
+        # symmetric, so that only its later blocks are computed.
         kernel = (4 * rows) @ unit[start:].T
         np.exp(kernel, out=kernel)
         row_weights = weights[start : start + PRODUCT_ROWS]

@@ -1,10 +1,9 @@
-"""Relatedness as a supervised regression, as SentEval scores STS-B and SICK-R by default.
+"""Relatedness as a supervised regression, SentEval's default for STS-B and SICK-R.
 
-None of the papers of the matrix uses it (they take the raw cosine), but numbers made
-with it are compared with theirs. SentEval trains a small network on [|u - v|, u * v];
-here a ridge regression on the same features, its penalty chosen on the development
-split, makes the point without randomness: labels were seen, so the score is another
-thing than a cosine's.
+None of the reproduced papers uses it (they take the cosine), but such numbers are
+sometimes compared with theirs. SentEval trains a small network on [|u - v|, u * v].
+Here it is a ridge regression on the same features, whose penalty is chosen on the dev
+split: it has no randomness, and also shows what a score gains by training on labels.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from harness.core.metrics.correlation import pearson
 
 RIDGE_PENALTIES = tuple(10.0**power for power in range(-1, 6))
 
-# Features whose spread is below this share of the largest hold rounding noise of
-# float32 alone.
+# A feature is left out if its standard deviation is below this share of the largest one,
+# since it then holds only rounding errors of float32.
 LEAST_SPREAD = 1e-6
 
 
@@ -38,14 +37,14 @@ def predicted_gold(
     """
     if len(labelled) != 2:
         raise ScoreError(
-            "regression: wanted a train and a dev split beside the scored one"
+            "regression: wanted a train and a dev split in addition to the scored one"
         )
     train, dev, test = (
         _features(vectors[pairs.a], vectors[pairs.b]) for pairs in (*labelled, scored)
     )
     train_gold, dev_gold = (pairs.gold for pairs in labelled)
     mean, spread = train.mean(axis=0), train.std(axis=0)
-    spread[spread <= LEAST_SPREAD * spread.max()] = np.inf  # a constant says nothing
+    spread[spread <= LEAST_SPREAD * spread.max()] = np.inf  # becomes 0 when scaled
     scaled = (train - mean) / spread
     gram, moment = scaled.T @ scaled, scaled.T @ (train_gold - train_gold.mean())
     best: tuple[float, float, Float64[np.ndarray, " F"]] | None = None

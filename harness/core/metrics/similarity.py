@@ -1,9 +1,9 @@
 """Similarity functions other than the cosine: dot product, negative distances.
 
-A record holds the correlations of gold with each of them, under mteb's names
-(`dot_spearman`, `euclidean_pearson`); correlations of cosines are `spearman` and
-`pearson` alone. Distances are negative, as in SentEval and mteb, so that a higher value
-means more similar.
+A record has the correlation of gold with each of them, under mteb's names
+(`dot_spearman`, `euclidean_pearson`); correlations of cosines are called `spearman` and
+`pearson`. Distances are negative, as in SentEval and mteb, so that a higher value means
+more similar.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from harness.core.arrays import Float, Float64
 COSINE = "cosine"
 CORRELATIONS = ("spearman", "pearson")
 
-PAIRS_AT_A_TIME = (
-    512  # pairs at a time: the differences of all of them may not fit in memory
-)
+# The differences of all pairs at once may not fit in memory.
+PAIRS_AT_A_TIME = 512
 
 Vectors = Float[np.ndarray, "P K"]
 Similarity = Callable[[Vectors, Vectors], Float64[np.ndarray, " P"]]
@@ -54,28 +53,27 @@ SIMILARITIES: Mapping[str, Similarity] = {
 
 
 def score_name(similarity: str, correlation: str) -> str:
-    """The name of a correlation in a record: `spearman` of cosines, else `euclidean_spearman`."""
+    """The name of a correlation in a record: `spearman` for cosines, `euclidean_spearman`."""
     return correlation if similarity == COSINE else f"{similarity}_{correlation}"
 
 
-# Every correlation of a record by its name: its similarity function and its
-# correlation.
+# The similarity function and the correlation of each score of a record, by its name.
 CORRELATION_SCORES: Mapping[str, tuple[str, str]] = {
     score_name(similarity, correlation): (similarity, correlation)
     for similarity in (COSINE, *SIMILARITIES)
     for correlation in CORRELATIONS
 }
-# Those of other similarity functions than the cosine; the first records lack them.
+# The scores of other similarity functions than the cosine, which old records do not have.
 OTHER_SCORES = tuple(CORRELATION_SCORES)[len(CORRELATIONS) :]
 
 
 def scaled_similarities(
     name: str, a: Float[np.ndarray, "P K"], b: Float[np.ndarray, "P K"]
 ) -> Float64[np.ndarray, " P"]:
-    """The similarity of each pair in float64, over the power of two that brings it into [-1, 1].
+    """The similarity of each pair in float64, divided by a power of two, in [-1, 1].
 
-    No correlation changes by that. It makes rounding to decimals, by which equal pairs
-    tie, relative to the largest value.
+    The division changes no correlation. Rounding to decimals, which makes equal pairs
+    tie, is then relative to the largest value.
     """
     function = SIMILARITIES[name]
     starts = range(0, len(a), PAIRS_AT_A_TIME)
