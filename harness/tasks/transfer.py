@@ -29,46 +29,46 @@ HEADER = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 
 
 @dataclass(frozen=True)
-class Row:
+class LabelledTokens:
     """The tokens of a sentence, or of each of two, and the class."""
 
     sentences: tuple[list[str], ...]
     label: int
 
 
-def parse_classes(positive: Path, negative: Path) -> Iterator[Row]:
+def parse_classes(positive: Path, negative: Path) -> Iterator[LabelledTokens]:
     """A sentence a line, in a file for each class; SentEval reads class 1 first."""
     for label, path in ((1, positive), (0, negative)):
         for _, line in lines(path):
-            yield Row((line.split(),), label)
+            yield LabelledTokens((line.split(),), label)
 
 
-def parse_sst(path: Path) -> Iterator[Row]:
+def parse_sst(path: Path) -> Iterator[LabelledTokens]:
     """A sentence and 0 or 1, separated by a tab."""
     for place, line in lines(path):
         sentence, label = fields(place, line, 2)
-        yield Row((sentence.split(),), class_of(place, label, CLASSES))
+        yield LabelledTokens((sentence.split(),), class_of(place, label, CLASSES))
 
 
-def parse_trec(path: Path) -> Iterator[Row]:
+def parse_trec(path: Path) -> Iterator[LabelledTokens]:
     """`COARSE:fine question`, in Latin-1."""
     for place, line in lines(path, "latin-1"):
         label, colon, rest = line.partition(":")
         _, blank, question = rest.partition(" ")
         if not colon or not blank:
             raise DataError(f"{place}: wanted COARSE:fine question, found {line!r}")
-        yield Row((question.split(),), class_of(place, label, QUESTIONS))
+        yield LabelledTokens((question.split(),), class_of(place, label, QUESTIONS))
 
 
-def parse_mrpc(path: Path) -> Iterator[Row]:
+def parse_mrpc(path: Path) -> Iterator[LabelledTokens]:
     """A header, then 0 or 1, two numbers, two sentences."""
     for place, line in body(path, HEADER):
         label, _, _, a, b = fields(place, line, 5)
-        yield Row((a.split(), b.split()), class_of(place, label, CLASSES))
+        yield LabelledTokens((a.split(), b.split()), class_of(place, label, CLASSES))
 
 
 def read_in_order(
-    parse: Callable[..., Iterator[Row]], name: str, *paths: Path
+    parse: Callable[..., Iterator[LabelledTokens]], name: str, *paths: Path
 ) -> Pairs:
     """The rows of files in SentEval's order: by the numbers of tokens, then by class."""
     rows = sorted(parse(*paths), key=_position)
@@ -80,7 +80,7 @@ def read_in_order(
     )
 
 
-def _position(row: Row) -> tuple[int, ...]:
+def _position(row: LabelledTokens) -> tuple[int, ...]:
     lengths = [len(tokens) for tokens in row.sentences]
     return (*lengths, row.label)
 
@@ -89,7 +89,7 @@ def transfer(
     name: str,
     cite: str,
     note: str,
-    parse: Callable[..., Iterator[Row]],
+    parse: Callable[..., Iterator[LabelledTokens]],
     files: Mapping[str, tuple[str, ...]],
     licence: str = "none stated by its authors; for research",
 ) -> Task:

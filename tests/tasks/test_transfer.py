@@ -34,9 +34,9 @@ def test_tokens_stand_between_single_blanks(tmp_path):
     positive = write(tmp_path / "x.pos", b" a  fine film . \n\n")
     rows = list(transfer.parse_classes(positive, write(tmp_path / "x.neg", b"dull\n")))
     assert rows == [
-        transfer.Row((["a", "fine", "film", "."],), 1),
-        transfer.Row(([],), 1),
-        transfer.Row((["dull"],), 0),
+        transfer.LabelledTokens((["a", "fine", "film", "."],), 1),
+        transfer.LabelledTokens(([],), 1),
+        transfer.LabelledTokens((["dull"],), 0),
     ]
 
 
@@ -46,8 +46,10 @@ def test_trec_is_latin_1_under_its_coarse_classes(tmp_path):
         b"LOC:city What sister\xf0city : Rome ?\nABBR:exp What ?\n",
     )
     (first, second) = transfer.parse_trec(path)
-    assert first == transfer.Row((["What", "sister\u00f0city", ":", "Rome", "?"],), 4)
-    assert second == transfer.Row((["What", "?"],), 0)
+    assert first == transfer.LabelledTokens(
+        (["What", "sister\u00f0city", ":", "Rome", "?"],), 4
+    )
+    assert second == transfer.LabelledTokens((["What", "?"],), 0)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_mrpc_is_read_past_its_mark_and_quotes_are_ordinary(tmp_path):
     rows = f'{header}\r\n1\t7\t8\tHe said " no\tHe  said so\r\n'
     path = write(tmp_path / "x.txt", rows.encode())
     pair = (["He", "said", '"', "no"], ["He", "said", "so"])
-    assert list(transfer.parse_mrpc(path)) == [transfer.Row(pair, 1)]
+    assert list(transfer.parse_mrpc(path)) == [transfer.LabelledTokens(pair, 1)]
 
 
 @pytest.mark.parametrize("label", ["2", "", "0.5"])
@@ -76,11 +78,16 @@ def test_another_label_than_0_and_1_is_refused(tmp_path, label):
 
 def test_rows_are_in_order_of_lengths_then_of_class_then_of_the_file():
     texts = (("b b", 1), ("a", 1), ("d d", 0), ("c", 0), ("e", 0))
-    sentences = [transfer.Row((text.split(),), label) for text, label in texts]
+    sentences = [
+        transfer.LabelledTokens((text.split(),), label) for text, label in texts
+    ]
     found = transfer.read_in_order(lambda: iter(sentences), "cr")
     assert (found.a, found.b) == (("c", "e", "a", "d d", "b b"), ())
     assert found.gold.tolist() == [0, 0, 1, 0, 1]
-    pairs = [transfer.Row((["a"], ["x", "y"]), 0), transfer.Row((["b"], ["z"]), 1)]
+    pairs = [
+        transfer.LabelledTokens((["a"], ["x", "y"]), 0),
+        transfer.LabelledTokens((["b"], ["z"]), 1),
+    ]
     found = transfer.read_in_order(lambda: iter(pairs), "mrpc")
     assert (found.a, found.b) == (("b", "a"), ("z", "x y"))
 

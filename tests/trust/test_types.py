@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
-from harness.core.json_text import LAST_KEY, SEAL_KEY, sealed
+from harness.core.json_text import SEAL_START, SEAL_KEY, sealed
 from harness.core.toml import read_rows
 from harness.gate.failures import read_failures
 from harness.gate.rules import read_rules
@@ -248,7 +248,7 @@ def test_a_file_of_random_bytes_is_accepted_or_refused(attacked, tmp_path):
             for _ in range(dice.randint(1, 5)):
                 text[dice.randrange(len(text))] = dice.randrange(256)
             if name in SEALED:
-                body = bytes(text).decode(errors="replace").rpartition(LAST_KEY)[0]
+                body = bytes(text).decode(errors="replace").rpartition(SEAL_START)[0]
                 text = sealed(path.name, f"{body}}}").encode()
             path.write_bytes(text)
             read_or_refuse(attacked, parser, path)
