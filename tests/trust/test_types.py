@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
-from harness.core.json_text import SEAL_START, SEAL_KEY, sealed
+from harness.core.json_text import SEAL_KEY, SEAL_START, sealed
 from harness.core.toml import read_rows
 from harness.gate.failures import read_failures
 from harness.gate.rules import read_rules
