@@ -285,7 +285,7 @@ class SentenceEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if isinstance(setup.pooling, Cls) and summary is None:
-            raise UsageError(f"{tokenizer.name}: {setup.pooling.lacking}")
+            raise UsageError(f"{tokenizer.name}: {setup.pooling.refusal}")
         self.transformer = transformer
         self.tokenizer, self.reader = tokenizer, reader
         self.setup = setup
