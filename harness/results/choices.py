@@ -135,7 +135,7 @@ def nearest_rows(wanted: Protocol, measured: Scores) -> Scores:
     rows_by_encoder = Counter(row.encoder for row in measured)
 
     def order(row: Protocol) -> tuple[Distance, bool, int]:
-        """Nearest first; of equally near rows, the wanted encoder's, then an often measured one's."""
+        """Nearest first; of equals the wanted encoder's, then the most measured one's."""
         is_other_encoder = row.encoder != wanted.encoder
         return distance(row, wanted), is_other_encoder, -rows_by_encoder[row.encoder]
 
