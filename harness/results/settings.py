@@ -18,6 +18,11 @@ from harness.results.published import PublishedCell, Table
 from harness.results.published_tables import published_cell
 
 
+# The name of a choice that every row has: its kinds of post-processing, `flow` or
+# `sn+whitening`, whether a method here reproduces it or not.
+CALIBRATION = "calibration"
+
+
 @dataclass(frozen=True)
 class Setting:
     """Everything that a published number depends on, by the names of a protocol's choices.
@@ -30,8 +35,8 @@ class Setting:
         start: The checkpoint that the encoder is, or was trained from.
         training: What it was trained on.
         tasks: The tasks, without text form and split; several of an average.
-        choices: The choices by the names that `Protocol` has; one that is not known is
-            empty.
+        choices: The choices by the names that `Protocol` has, and the kinds of
+            post-processing under `calibration`. One that is not known is empty.
     """
 
     encoder: str
@@ -43,23 +48,27 @@ class Setting:
     @classmethod
     def from_cell(cls, cell: PublishedCell, registry: Registry) -> Setting:
         """The setting of a published number."""
-        protocols = protocols_of(cell, registry)
         similarity, correlation = CORRELATION_SCORES.get(
             cell.metric, (COSINE, cell.metric)
         )
         choices = {"metric": correlation, "aggregation": _aggregation(cell)}
         if similarity != COSINE:
             choices["scored_by"] = similarity
+        encoder = ""
+        protocols = protocols_of(cell, registry)
         if protocols:
+            # The protocols of an average differ in their task alone, and sometimes in
+            # text form and split.
+            encoder = protocols[0].encoder
             for name in ("pooling", "post", "fit_on", "max_length", "scored_by"):
                 choices[name] = getattr(protocols[0], name) or "none"
             for name in ("text", "split"):
                 choices[name] = _common(protocols, name)
         elif cell.row.fit != "none":
             choices["fit_on"] = cell.row.fit
-        choices["calibration"] = _calibration(cell, registry)
+        choices[CALIBRATION] = _calibration(cell, registry)
         return cls(
-            encoder=protocols[0].encoder if protocols else "",
+            encoder=encoder,
             start=_start(cell),
             training=f"{cell.row.supervision}, {cell.row.trained_on or ''}",
             tasks=tuple(task.partition(".")[0] for task in cell.tasks),
@@ -68,17 +77,16 @@ class Setting:
 
     def differences(self, other: Setting) -> dict[str, str]:
         """The other setting's choices that differ from these, where both are known."""
-        different = {}
+        differences = {}
         for name, choice in other.choices.items():
             own_choice = self.choices.get(name)
             if own_choice and choice and choice != own_choice:
-                different[name] = choice
-        # Another kind of post-processing is one difference: that in `post`, where it is
-        # known.
-        calibration = different.pop("calibration", None)
+                differences[name] = choice
+        # Other kinds of post-processing are one difference, under the name `post`.
+        calibration = differences.pop(CALIBRATION, None)
         if calibration is not None:
-            different.setdefault("post", calibration)
-        return different
+            differences.setdefault("post", calibration)
+        return differences
 
 
 def _calibration(cell: PublishedCell, registry: Registry) -> str:
