@@ -17,7 +17,6 @@ from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell, Table
 from harness.results.published_tables import published_cell
 
-
 # The name of a choice that every row has: its kinds of post-processing, `flow` or
 # `sn+whitening`, whether a method here reproduces it or not.
 CALIBRATION = "calibration"
