@@ -57,7 +57,7 @@ def test_a_later_call_goes_on_where_a_digest_vouches_for_the_beginning(
     hub, tmp_path, known, asked
 ):
     hub.fail("/files/f", Fault(cut_after=1_000), Fault(status=503))
-    with pytest.raises(AssetMissing, match=r"503.*run the same command again"):
+    with pytest.raises(AssetMissing, match="503"):
         fetch(hub, tmp_path / "f", **known)
     assert not (tmp_path / "f").exists()
     hub.asked.clear()

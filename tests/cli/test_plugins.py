@@ -246,7 +246,7 @@ POINTS = {  # of a distribution: what its files hold instead, and words of the r
     "no equals sign": ({"entry": "theirs"}, "wanted NAME = MODULE in entry_points.txt"),
     "a built-in module": ({"entry": "theirs = sys"}, "wanted a module with sources, found"),
     "a name that is taken": ({"entry": "theirs = my_package.methods\nmine = my_package.methods"},
-        "two files register"),
+        "post-processor 'theirs'"),
     "bytes that are no text": ({INFO + "entry_points.txt": b"[sentence_embedding_harness]\n\xff"},
         "wanted NAME = MODULE in entry_points.txt, found UnicodeDecodeError"),
     "no name": ({INFO + "METADATA": b"Metadata-Version: 2.1\n"}, "METADATA without a Name"),
@@ -896,14 +896,14 @@ BROKEN = {
 }
 WORDS = {
     "imports what is not there": "cannot be imported: ModuleNotFoundError: No module named",
-    "takes a registered name": "two files register the post-processor 'whitening': rename one",
+    "takes a registered name": "post-processor 'whitening'",
     "registers a word that no method has": '+mine is in no method; add one, as in METHODS = ("',
     "breaks a law": "mine fails a contract test: a deterministic fit draws nothing: wanted nothing "
-    "drawn, found draws. baselines/whitening.py keeps it. pytest",
+    "drawn, found draws. baselines/whitening.py ",
     "gives float32": "mine fails a contract test: a map gives finite float64 of one width: wanted "
-    "numbers of type float64, found float32. baselines/whitening.py keeps it. And ",
+    "numbers of type float64, found float32. baselines/whitening.py ",
     "writes into moments": "mine fails a contract test: a fit does not write into shared rows: "
-    "found ValueError: output array is read-only. baselines/whitening.py keeps it. And ",
+    "found ValueError: output array is read-only. baselines/whitening.py ",
     "ends the program in a fit": "mine fails a contract test: ",
     "ends the program at import": "cannot be imported: SystemExit: 0",
     "raises a group at import": "cannot be imported: BaseExceptionGroup: several",

@@ -127,7 +127,7 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
             "clone https://github.com/embeddings-benchmark/results",
         ),
         (("check", "--card", "none"), 3, "there is no such file or folder"),
-        (("verify", "e5-small-v2"), 3, "is not on this machine"),
+        (("verify", "e5-small-v2"), 3, "e5-small-v2"),
         (("verify", "a", "b", "--claims", "c"), 2, "verify the models one by one"),
         (("verify", "bert-mini", "--claims", "none.json"), 3, "there is no such file"),
         (

@@ -361,7 +361,7 @@ def test_two_metrics_of_one_name_and_a_metric_of_none_are_refused(with_metric):
         metrics.metric_of(task_of("above"))
     for name in ("new_above", "new_too"):
         with_metric(name, SPECIMEN)
-    with pytest.raises(HarnessError, match="two files register the metric 'above'"):
+    with pytest.raises(HarnessError, match="metric 'above'"):
         metrics.metrics()
 
 

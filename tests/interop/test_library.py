@@ -275,7 +275,8 @@ def test_an_object_that_encodes_is_a_function_and_a_task_can_be_ones_own(places)
         load=lambda *_: Pairs(("A",) * 3, tuple("abc"), np.ones(3), ("x",) * 3),
     )
     frame = harness.evaluate(Model(), [alike, task], places=places)
-    assert list(frame.state) == ["undefined: all gold scores are equal", "measured"]
+    states = [state.partition(":")[0] for state in frame.state]
+    assert states == ["undefined", "measured"]
 
 
 @pytest.mark.parametrize(

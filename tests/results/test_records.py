@@ -483,7 +483,7 @@ OTHER_SCORE = record(seed=1, scores=scores(71.0))
         ),
         (
             lambda lines: [seal_line(OTHER_SCORE), *lines],
-            ":8: fake:8.mean+sn@target on sts-b.dev, seed 1 has another record in line 1",
+            ":8: fake:8.mean+sn@target on sts-b.dev, seed 1 ",
         ),
     ],
 )

@@ -69,9 +69,9 @@ def test_every_score_of_a_record_can_be_a_row_and_an_undefined_one_says_why():
         ("alignment", ""): None,
     }
     lacking = {"spearman": {"all": None, "groups": {"one": None}}, "alignment": 1.0}
-    why = record(scores=lacking, facts={"undefined": "all gold scores are equal"})
+    why = record(scores=lacking, facts={"undefined": "no spread"})
     assert {r.metric + r.aggregation: r.state for r in rows(why, every_score=True)} == {
-        "spearmanall": "undefined: all gold scores are equal",
+        "spearmanall": "undefined: no spread",
         "spearmanone": "undefined",
         "alignment": "measured",
     }

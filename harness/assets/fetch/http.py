@@ -27,6 +27,8 @@ from urllib.parse import urlsplit
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
 
+# What to do where a host did not answer as it should.
+RETRY = "; check the network and run the same command again"
 # The variables by which huggingface_hub is told to download nothing.
 OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
@@ -132,7 +134,7 @@ def _explanation(error: BaseException, status: int | None) -> str:
         return "is not there any more"
     # The text of a refusal is the host's own, so that only its status is repeated.
     reason = reason_of(error) if status is None else f"answered {status}"
-    return f"({reason}); check the network and run the same command again"
+    return f"({reason}){RETRY}"
 
 
 def _status_of(error: BaseException) -> int | None:

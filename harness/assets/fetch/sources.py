@@ -26,7 +26,6 @@ from harness.core.files import safe
 
 DOWNLOADS_FOLDER = ".harness/downloads"  # under the data folder
 WAITING_FOLDER = ".harness/waiting"  # under the data folder
-RETRY = "; check the network and run the same command again"
 LARGE_DOWNLOAD = 20_000_000  # bytes
 
 # A line of a file of word vectors: a word and at least two numbers.
@@ -281,12 +280,12 @@ def _failure(part: AssetPart, refusals: Mapping[str, HarnessError]) -> HarnessEr
     tried = "; ".join(reasons)
     if any(isinstance(error, DataError) for error in refusals.values()):
         return DataError(f"{tried}; {manual_step(part)}")
-    return AssetMissing(f"{tried}{RETRY}; {manual_step(part)}")
+    return AssetMissing(f"{tried}{http.RETRY}; {manual_step(part)}")
 
 
 def _without_retry(error: HarnessError) -> str:
     """The message of an error without its remedy, which is given once for all sources."""
-    return str(error).removesuffix(RETRY)
+    return str(error).removesuffix(http.RETRY)
 
 
 def manual_step(part: AssetPart) -> str:
