@@ -1,10 +1,10 @@
-"""Sentence embeddings, reproducibly: published numbers beside measured ones.
+"""A reproducibility benchmark of sentence embeddings: published numbers and measured ones.
 
 This module is the public API. A program imports its names from here, as in `from
-harness import Places, fit_method, load_registry`, never from its subpackages, which may
-move. The imports below are the list of its names. Type checkers read it; at run time
-each name is imported when it is first used (PEP 562), so that `import harness` alone
-costs nothing.
+harness import Places, fit_method, load_registry`, and never from its subpackages, which
+may move. The imports below are the list of its names. Type checkers read them; at run
+time each name is imported when it is first used (PEP 562), so that `import harness`
+alone takes no time.
 """
 
 from __future__ import annotations
@@ -64,17 +64,24 @@ if TYPE_CHECKING:
 
 @cache
 def _modules() -> dict[str, str]:
-    """The module of each public name, by the imports above."""
+    """The module of each public name, read from the imports above."""
     import ast
     from pathlib import Path
 
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    [names] = (node.body for node in tree.body if isinstance(node, ast.If))
-    lines = (node for node in names if isinstance(node, ast.ImportFrom))
-    return {alias.name: str(node.module) for node in lines for alias in node.names}
+    [type_checking] = [node for node in tree.body if isinstance(node, ast.If)]
+    modules = {}
+    for node in type_checking.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                modules[alias.name] = str(node.module)
+    return modules
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    from importlib import import_module
+
     if name == "__version__":
         from importlib.metadata import version
 
@@ -83,8 +90,6 @@ def __getattr__(name: str) -> Any:
         return sorted([*_modules(), "__version__"])
     if name not in _modules():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(_modules()[name]), name)
 
 

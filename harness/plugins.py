@@ -1,9 +1,12 @@
 """Plug-ins: methods, tasks, encoders and their parts from a file, a folder or a distribution.
 
 A plug-in ends with tuples as a file of `baselines` does: METHODS (or their ids),
-ENCODERS, POOLINGS, TASKS, CORPORA, METRICS and ASSETS, and the mapping POSTS. Nothing
-is imported that the user did not name or install, and what only reads results imports
-none.
+ENCODERS, POOLINGS, TASKS, CORPORA, METRICS and ASSETS, and the mapping POSTS.
+
+`plugins_in_use` finds the plug-ins of a command and takes their digests;
+`import_plugins` imports them, from the bytes that were digested. Nothing is imported
+that the user did not name or install, and commands that only read results import no
+plug-in.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -41,6 +44,8 @@ from harness.core.provenance import FILE_PLUGINS, PLUGINS, Plugin
 from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points
+PLUGINS_SETTING = "HARNESS_PLUGINS"  # a variable of the environment
+# What a plug-in may end with.
 PLUGIN_LISTS = (
     "METHODS",
     "ENCODERS",
@@ -52,131 +57,159 @@ PLUGIN_LISTS = (
     "ASSETS",
 )
 PYPROJECT_TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
-BYTECODE = "__pycache__"
+BYTECODE = "__pycache__"  # a folder that Python makes by itself
+
+# The plug-ins of a command
 
 
 def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
     """The plug-ins of a command that measures; none of them is imported yet.
 
-    Those are the files named, those of HARNESS_PLUGINS and of the pyproject.toml of the
-    current folder, and the installed ones. Raises UsageError for a file that is not
-    there.
+    They are the files that are named, the files of HARNESS_PLUGINS and of the
+    pyproject.toml of the current folder, and installed distributions. Raises UsageError
+    for a file that is not there.
     """
-    files = [
-        *named,
-        *filter(None, os.environ.get("HARNESS_PLUGINS", "").split(os.pathsep)),
-    ]
+    in_environment = os.environ.get(PLUGINS_SETTING, "").split(os.pathsep)
+    files = [*named, *[path for path in in_environment if path], *_files_of_project()]
+    plugins = [*[plugin_of_file(file) for file in files], *_installed()]
+    return list(dict.fromkeys(plugins))
+
+
+def _files_of_project() -> list[str]:
+    """The files that the pyproject.toml of the current folder names; none without one."""
     project = Path("pyproject.toml")
-    if project.is_file():
-        try:
-            tool = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
-        except (OSError, ValueError) as error:
-            raise UsageError(f"pyproject.toml: wanted TOML, found: {error}") from None
-        chosen = tool.get(PYPROJECT_TABLE, {}).get("plugins", [])
-        if not (
-            isinstance(chosen, list) and all(isinstance(path, str) for path in chosen)
-        ):
-            raise UsageError(
-                f"pyproject.toml, tool.{PYPROJECT_TABLE}: plugins: wanted a list of files"
-            )
-        files += chosen
-    return [*dict.fromkeys((*map(plugin_of_file, files), *_installed()))]
+    if not project.is_file():
+        return []
+    try:
+        tool = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
+    except (OSError, ValueError) as error:
+        raise UsageError(f"pyproject.toml: wanted TOML, found: {error}") from None
+    paths = tool.get(PYPROJECT_TABLE, {}).get("plugins", [])
+    is_list = isinstance(paths, list)
+    if not is_list or not all(isinstance(path, str) for path in paths):
+        raise UsageError(
+            f"pyproject.toml, tool.{PYPROJECT_TABLE}: plugins: wanted a list of files"
+        )
+    files: list[str] = paths
+    return files
 
 
 def plugin_of_file(path: str | Path) -> Plugin:
-    """A file, or a folder, as a plug-in. Raises UsageError unless it is Python's."""
+    """A Python file, or a folder with an __init__.py, as a plug-in. Raises UsageError."""
     place = Path(path).expanduser().absolute()
-    is_folder = (place / "__init__.py").is_file()
-    if not (
-        (is_folder or (place.is_file() and place.suffix == ".py")) and _word(place)
-    ):
+    is_package = (place / "__init__.py").is_file()
+    is_module = place.is_file() and place.suffix == ".py"
+    name = place.name if place.is_dir() else place.stem
+    if not name.isidentifier() or not (is_package or is_module):
         raise UsageError(
             f"--plugin {path}: wanted a Python file, as in my_method.py, or a folder with an "
             "__init__.py, as in my_methods"
         )
-    module = f"{FILE_PLUGINS}.{_word(place)}"
+    module = f"{FILE_PLUGINS}.{name}"
     return Plugin(
-        _word(place), str(place), "", _Content.from_place(module, place).digest, module
+        name=name,
+        origin=str(place),
+        version="",
+        sha256=_Content.from_place(module, place).digest,
+        module=module,
     )
 
 
-def _word(place: Path) -> str:
-    """The name of a file's or a folder's module; empty where it can be none."""
-    word = place.name if place.is_dir() else place.stem
-    return word if word.isidentifier() else ""
-
-
 def _installed() -> Iterator[Plugin]:
-    """What installed distributions declare, of each name the first on the path.
+    """The plug-ins of installed distributions; of two with one name the first on the path.
 
-    Raises UsageError, which names the distribution, where it cannot be read.
+    Raises UsageError, which names the distribution, if it cannot be read.
     """
-    seen = set()
+    names = set()
     for distribution in distributions():
         try:
             declared = distribution.read_text("entry_points.txt") or ""
             if GROUP not in declared:
                 continue
-            names = distribution.metadata.get_all("Name") or ()
-            name = next(iter(names), None)
-            if not name:
-                raise ValueError("METADATA without a Name")
-            if name not in seen:
-                seen.add(name)
-                yield from map(
-                    _of_entry_point, distribution.entry_points.select(group=GROUP)
-                )
+            name = _distribution_name(distribution)
+            if name not in names:
+                names.add(name)
+                for point in distribution.entry_points.select(group=GROUP):
+                    yield _plugin_of_entry_point(point)
         except UsageError:
             raise
         except Exception as error:
-            line = next(iter(str(error).splitlines()), "")
             where = getattr(distribution, "_path", "a distribution")
-            why = f"wanted NAME = MODULE in entry_points.txt, found {type(error).__name__}: {line}"
             raise UsageError(
-                f"{where}: {why}; install it again, or remove it"
+                f"{where}: wanted NAME = MODULE in entry_points.txt, found "
+                f"{_in_one_line(error)}; install it again, or remove it"
             ) from error
 
 
-def _of_entry_point(point: EntryPoint) -> Plugin:
-    """What a distribution registers; nothing is imported but the package's own place.
+def _distribution_name(distribution: Distribution) -> str:
+    """The name of a distribution. Raises ValueError if its METADATA has none."""
+    names = distribution.metadata.get_all("Name")
+    if not names or not names[0]:
+        raise ValueError("METADATA without a Name")
+    return str(names[0])
 
-    Raises UsageError, which names distribution and entry point, where there is no such
+
+def _plugin_of_entry_point(point: EntryPoint) -> Plugin:
+    """The plug-in that an entry point names. Its package is looked for, and not imported.
+
+    Raises UsageError, which names distribution and entry point, if there is no such
     module.
     """
-    place = f"{point.dist.name if point.dist else 'a distribution'}, entry point {point.name}"
-    words = point.value.partition(":")[0].strip()
-    if not all(word.isidentifier() for word in words.split(".")):
+    distribution = point.dist.name if point.dist else "a distribution"
+    where = f"{distribution}, entry point {point.name}"
+    module = point.value.partition(":")[0].strip()
+    if not all(word.isidentifier() for word in module.split(".")):
         raise UsageError(
-            f"{place}: wanted a module, as in my_package.methods, found {words!r}"
+            f"{where}: wanted a module, as in my_package.methods, found {module!r}"
         )
     try:
         content = _Content.installed(point.module)
         if not content.files:
-            top = point.module.partition(".")[0]
-            is_absent = find_spec(top) is None
+            package = point.module.partition(".")[0]
+            is_absent = find_spec(package) is None
             raise ImportError(
-                f"No module named {top!r}" if is_absent else "no source file"
+                f"No module named {package!r}" if is_absent else "no source file"
             )
     except Exception as error:
-        line = next(iter(str(error).splitlines()), "")
-        why = f"wanted a module with sources, found {type(error).__name__}: {line}"
-        raise UsageError(f"{place}: {why}; install it again, or remove it") from error
-    name, version = point.value, ""
+        raise UsageError(
+            f"{where}: wanted a module with sources, found {_in_one_line(error)}; "
+            "install it again, or remove it"
+        ) from error
+    origin, version = point.value, ""
     if point.dist:
-        name, version = point.dist.name, point.dist.version or ""
-    sha256 = content.digest
+        version = point.dist.version or ""
+        origin = f"{point.dist.name} {version}".strip()
     return Plugin(
-        point.name, f"{name} {version}".strip(), version, sha256, point.module
+        name=point.name,
+        origin=origin,
+        version=version,
+        sha256=content.digest,
+        module=point.module,
     )
+
+
+def _in_one_line(error: BaseException) -> str:
+    """The type of an error, and the first line of its message."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+# The files of a plug-in, and their import
 
 
 @dataclass(frozen=True, eq=False)
 class _Content(MetaPathFinder):
-    """All files of a plug-in by their paths below its place, and the importer of their code.
+    """All files of a plug-in, and the importer of their code.
 
-    What is imported is compiled from the bytes that were digested: never from a file
-    that changed since, nor from bytecode that Python keeps, which it tells by size and
-    whole seconds alone.
+    Code is compiled from the bytes that were digested: never from a file that changed
+    since, nor from bytecode that Python keeps, since Python compares only size and
+    whole seconds to see whether that is up to date.
+
+    Attributes:
+        module: The name of the plug-in's module or package.
+        place: Its file or folder.
+        files: The content of its files, by their paths in the folder; the path of a
+            single file is empty.
     """
 
     module: str
@@ -187,53 +220,69 @@ class _Content(MetaPathFinder):
     def from_place(cls, module: str, place: Path) -> _Content:
         """The files of a module at a place: one file, or all in a folder but Python's bytecode."""
         if place.is_file():
-            return cls(module, place, {"": place.read_bytes()})
-        found = (file for file in sorted(place.rglob("*")) if file.is_file())
-        files = {file.relative_to(place): file for file in found}
-        kept = {
-            path: file for path, file in files.items() if BYTECODE not in path.parts
-        }
-        return cls(
-            module, place, {path.as_posix(): f.read_bytes() for path, f in kept.items()}
-        )
+            return cls(module=module, place=place, files={"": place.read_bytes()})
+        files = {}
+        for file in sorted(place.rglob("*")):
+            path = file.relative_to(place)
+            if file.is_file() and BYTECODE not in path.parts:
+                files[path.as_posix()] = file.read_bytes()
+        return cls(module=module, place=place, files=files)
 
     @classmethod
     def installed(cls, module: str) -> _Content:
-        """The files of an installed package or module; none where it is not there."""
-        top = module.partition(".")[0]
-        finders = (finder for finder in sys.meta_path if not isinstance(finder, cls))
-        specs = (finder.find_spec(top, None) for finder in finders)
-        spec = next(filter(None, specs), None)
-        folders = [*((spec and spec.submodule_search_locations) or ())]
-        file = spec.origin if spec and spec.has_location else None
-        place = folders[0] if folders else file
-        return cls.from_place(top, Path(place)) if place else cls(top, Path(), {})
+        """The files of the package that holds an installed module; none if it is not there."""
+        package = module.partition(".")[0]
+        spec = _spec_without_plugins(package)
+        if spec is None:
+            return cls(module=package, place=Path(), files={})
+        folders = list(spec.submodule_search_locations or ())
+        if folders:
+            return cls.from_place(package, Path(folders[0]))
+        if spec.has_location and spec.origin:
+            return cls.from_place(package, Path(spec.origin))
+        return cls(module=package, place=Path(), files={})
 
     @property
     def digest(self) -> str:
-        """The sha256 of a file, as others take it; of a folder, over the paths of its files too."""
+        """The sha256 of the file, if it is a single one; else of the paths and digests of all."""
         digests = {
-            path: hashlib.sha256(data).hexdigest() for path, data in self.files.items()
+            path: hashlib.sha256(content).hexdigest()
+            for path, content in self.files.items()
         }
-        return digests.get("") or digest_of(digests)
+        if "" in digests:
+            return digests[""]
+        return digest_of(digests)
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         """How a module of the plug-in is imported; None for any other, or without source."""
         if not f"{fullname}.".startswith(f"{self.module}."):
             return None
-        inside = "/".join(fullname.removeprefix(self.module).split(".")[1:])
-        package = f"{inside}/__init__.py".removeprefix("/")
-        for path in (
-            ("", package) if fullname == self.module else (package, f"{inside}.py")
-        ):
-            if path in self.files:
-                file = self.place / path if path else self.place
-                loader = _Compiled(fullname, str(file), self.files[path])
-                folders = [str(file.parent)] if path == package else None
-                return spec_from_file_location(
-                    fullname, file, loader=loader, submodule_search_locations=folders
-                )
+        names_inside = fullname.removeprefix(self.module).split(".")[1:]
+        package_file = "/".join([*names_inside, "__init__.py"])
+        module_file = f"{'/'.join(names_inside)}.py" if names_inside else ""
+        if package_file in self.files:
+            file = self.place / package_file
+            return spec_from_file_location(
+                fullname,
+                file,
+                loader=_Compiled(fullname, str(file), self.files[package_file]),
+                submodule_search_locations=[str(file.parent)],
+            )
+        if module_file in self.files:
+            file = self.place / module_file if module_file else self.place
+            loader = _Compiled(fullname, str(file), self.files[module_file])
+            return spec_from_file_location(fullname, file, loader=loader)
         return None
+
+
+def _spec_without_plugins(package: str) -> ModuleSpec | None:
+    """Where Python finds a package by itself, without the importers of loaded plug-ins."""
+    for finder in sys.meta_path:
+        if not isinstance(finder, _Content):
+            spec = finder.find_spec(package, None)
+            if spec is not None:
+                return spec
+    return None
 
 
 class _Compiled(SourceFileLoader):
@@ -247,6 +296,9 @@ class _Compiled(SourceFileLoader):
         return self.source_to_code(self.source, self.path)
 
 
+# Loaded plug-ins are what was digested
+
+
 def _content_now(plugin: Plugin) -> _Content:
     """The files of a plug-in as they are now."""
     if plugin.module.startswith(f"{FILE_PLUGINS}."):
@@ -255,6 +307,7 @@ def _content_now(plugin: Plugin) -> _Content:
 
 
 def _require_same(plugin: Plugin, content: _Content) -> None:
+    """Raise HarnessError unless these files have the digest of the plug-in."""
     if content.digest != plugin.sha256:
         raise HarnessError(
             f"the plug-in changed since the command began: wanted sha256 {plugin.sha256[:12]}, "
@@ -263,7 +316,7 @@ def _require_same(plugin: Plugin, content: _Content) -> None:
 
 
 def require_plugins(plugins: Iterable[Plugin]) -> None:
-    """Raise HarnessError for a plug-in of which a file is not what it was when it was loaded."""
+    """Raise HarnessError for a plug-in one of whose files changed since it was loaded."""
     for plugin in plugins:
         try:
             _require_same(plugin, _content_now(plugin))
@@ -274,36 +327,39 @@ def require_plugins(plugins: Iterable[Plugin]) -> None:
 def require_digested_code(plugins: Iterable[Plugin]) -> None:
     """Raise HarnessError if other code ran than what the digests of these plug-ins hold.
 
-    That is a folder that changed (the code of a single file is in memory already), a
-    further file, and code that any loaded plug-in put in the place of the harness's
-    own.
+    Other code is in a folder that changed, or in a file that the digest does not hold,
+    or a loaded plug-in has put it in the place of the harness's own.
     """
     require_own_code()
     for plugin in plugins:
         require_digested(plugin)
-        if not Path(plugin.origin).is_file():
+        is_single_file = Path(plugin.origin).is_file()
+        if not is_single_file:  # the code of a single file is in memory already
             require_plugins([plugin])
+
+
+# Loading
 
 
 def import_plugins(plugins: Iterable[Plugin]) -> None:
     """Import plug-ins, and register what they hold: `load_registry` has it from now on.
 
-    Raises UsageError, which names the plug-in, where it cannot be imported or registers
-    a name that is taken.
+    Raises UsageError, which names the plug-in, if it cannot be imported or registers a
+    name that is taken.
     """
     for plugin in plugins:
-        if PLUGINS.get(plugin.name) == plugin:
+        namesake = PLUGINS.get(plugin.name)
+        if namesake == plugin:
             continue
-        if (other := PLUGINS.get(plugin.name, plugin)) != plugin:
+        if namesake is not None:
             raise UsageError(
-                f"{plugin.origin}: another plug-in is called {plugin.name!r}: {other.origin}; "
-                "rename one of them"
+                f"{plugin.origin}: another plug-in is called {plugin.name!r}: "
+                f"{namesake.origin}; rename one of them"
             )
         try:
             module = _imported(plugin)
-            places.PLUGIN_ASSETS |= {
-                asset.name: asset for asset in getattr(module, "ASSETS", ())
-            }
+            for asset in getattr(module, "ASSETS", ()):
+                places.PLUGIN_ASSETS[asset.name] = asset
             for metric in getattr(module, "METRICS", ()):
                 add_metric(metric)
             collected((*PLUGINS.values(), plugin))
@@ -312,51 +368,56 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
         except BaseException as error:
             if is_interruption(error):
                 raise
-            line = next(iter(str(error).splitlines()), "")
-            why = f"cannot be imported: {type(error).__name__}: {line}"
-            raise UsageError(f"{plugin.origin}: {why}") from error
+            raise UsageError(
+                f"{plugin.origin}: cannot be imported: {_in_one_line(error)}"
+            ) from error
         PLUGINS[plugin.name] = plugin
 
 
 def registered(plugin: Plugin) -> dict[str, list[str]]:
     """The names that a loaded plug-in registers, by the tuple that holds them."""
-
-    def name(thing: Any) -> str:
-        return (
-            thing
-            if isinstance(thing, str)
-            else getattr(thing, "id", None) or thing.name
-        )
-
     module = sys.modules[plugin.module]
-    return {kind: [*map(name, getattr(module, kind, ()))] for kind in PLUGIN_LISTS}
+    names_by_tuple = {}
+    for tuple_name in PLUGIN_LISTS:
+        things = getattr(module, tuple_name, ())
+        names_by_tuple[tuple_name] = [_registered_name(thing) for thing in things]
+    return names_by_tuple
+
+
+def _registered_name(thing: Any) -> str:
+    """The id of a method, or the name of anything else; POSTS and METHODS hold strings, too."""
+    if isinstance(thing, str):
+        return thing
+    name: str = thing.id if hasattr(thing, "id") else thing.name
+    return name
 
 
 def _imported(plugin: Plugin) -> ModuleType:
-    """The module of a plug-in, made of the text that it was digested from.
+    """The module of a plug-in, compiled from the text that its digest was taken of.
 
     Raises HarnessError for another text, for code of a file that its digest does not
-    hold, and where it puts code in the place of other code.
+    hold, and if it puts code in the place of other code.
     """
     if plugin.module in sys.modules:
         return sys.modules[plugin.module]
     content = _content_now(plugin)
     _require_same(plugin, content)
-    if of_file := plugin.module.startswith(f"{FILE_PLUGINS}."):
+    if plugin.module.startswith(f"{FILE_PLUGINS}."):
+        # The package of these plug-ins is on no disk. Each of its modules is found by
+        # the content of a plug-in, which is put into sys.meta_path below.
         package = sys.modules.setdefault(FILE_PLUGINS, ModuleType(FILE_PLUGINS))
-        package.__path__ = []  # it is on no disk: each finder below has a module of it
-    if of_file:
+        package.__path__ = []
         watch(plugin.module, content.place)
-    modules, code = {*sys.modules}, harness_code()
+    modules_before, code_before = set(sys.modules), harness_code()
     sys.meta_path.insert(0, content)
     try:
         module = import_module(plugin.module)
         require_digested(plugin)
-        require_nothing_replaced(plugin, code)
+        require_nothing_replaced(plugin, code_before)
         require_in_place(plugin, (*HARNESS_PACKAGES, *PACKAGES))
     except BaseException:
         sys.meta_path.remove(content)
-        for name in {*sys.modules} - modules:
+        for name in set(sys.modules) - modules_before:
             if f"{name}.".startswith(f"{content.module}."):
                 del sys.modules[name]
         raise

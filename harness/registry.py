@@ -1,8 +1,9 @@
 """The registry: encoders, poolings, post-processors, methods, tasks and corpora by name.
 
-The registry walks the folders `baselines` and `harness.tasks` and collects the tuples
-that their files end with. This is the only module that names the package of baselines,
-and no module of the engine names a method.
+`load_registry` imports the files of `baselines` and `harness.tasks` and collects the
+tuples that they end with, and the tuples of plug-ins that are loaded. A `Registry`
+finds things by name, and reads the ids of methods. This is the only module that names the
+package of baselines, and no module of the engine names a method.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from harness.tasks.loader import OWN_TEXTS, TARGETS
 from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
 BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
-FIT_WORDS = (*TARGETS, OWN_TEXTS)  # what `@` may name that is no corpus
+FIT_WORDS = (*TARGETS, OWN_TEXTS)  # what an id may name after `@` that is no corpus
+NAMES_OFFERED = 12  # at most, of all that are known, in the message on an unknown one
 
 Registered = TypeVar("Registered")
 
@@ -69,7 +71,7 @@ class Registry:
     corpora: Mapping[str, Corpus]
 
     def with_encoders(self, extra: Iterable[EncoderConfig]) -> Registry:
-        """Another registry, which knows these encoders too, but for those of a registered name.
+        """Another registry, which has these encoders too. A registered name keeps its encoder.
 
         Examples:
             >>> from harness import TransformerConfig, load_registry
@@ -77,21 +79,27 @@ class Registry:
             >>> load_registry().with_encoders([mine]).parse("mine.mean").encoder == mine
             True
         """
-        return replace(self, encoders={**{e.name: e for e in extra}, **self.encoders})
+        encoders = {encoder.name: encoder for encoder in extra}
+        encoders.update(self.encoders)
+        return replace(self, encoders=encoders)
 
     @property
     def by_hand(self) -> Mapping[str, EncoderConfig]:
-        """The encoders that were added to those that come with the harness, by name."""
+        """The encoders that were added by `with_encoders`, by name."""
         registered = load_registry().encoders
-        return {name: e for name, e in self.encoders.items() if name not in registered}
+        return {
+            name: encoder
+            for name, encoder in self.encoders.items()
+            if name not in registered
+        }
 
     @property
     def tasks_by_name(self) -> Mapping[str, Task]:
-        """Tasks by their own names, and by the aliases that other programs know them by."""
-        aliased = (
-            (alias, task) for task in self.tasks.values() for alias in task.aliases
-        )
-        return _unique("task", (*self.tasks.items(), *aliased))
+        """Tasks by their own names, and by the names that other programs have for them."""
+        named_tasks = list(self.tasks.items())
+        for task in self.tasks.values():
+            named_tasks += [(alias, task) for alias in task.aliases]
+        return _unique("task", named_tasks)
 
     def parse(self, identifier: str) -> Method:
         """Read a method id, registered or composed of registered parts.
@@ -128,29 +136,33 @@ class Registry:
         encoder = self._encoder(parts.encoder)
         posts = self.parse_posts("+".join(parts.post))
         if parts.fit_on is not None and parts.fit_on not in FIT_WORDS:
-            look_up(
-                "fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora}
-            )
+            fit_corpora = {**dict.fromkeys(TARGETS), **self.corpora}
+            look_up("fit corpus", parts.fit_on, fit_corpora)
         word, _, prompt = parts.pooling.partition(":")
         pooling = look_up("pooling", word, self.poolings)
-        if pooling == NATIVE and isinstance(encoder, FunctionConfig) and not prompt:
-            pass  # it has no other modules
-        elif pooling == NATIVE:
-            encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
-        elif prompt:
+        if prompt and pooling != NATIVE:
             raise UsageError(
                 f".{parts.pooling}: {word} takes no argument, as in {METHOD_GRAMMAR}"
             )
+        # A function has no modules but itself.
+        is_function = isinstance(encoder, FunctionConfig) and not prompt
+        if pooling == NATIVE and not is_function:
+            encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         return Method(encoder, pooling, posts, parts.fit_on)
 
     def _encoder(self, text: str) -> EncoderConfig:
+        """The encoder of an id, `bert-base-bfloat16:64`, with its precision and length."""
         name, _, length = text.partition(":")
-        base, dtype = (name, FLOAT32) if name in self.encoders else precision_of(name)
-        remedy = f" If it is your own, give --encoder {base}=PATH"
-        encoder = look_up("encoder", base, self.encoders, remedy)
+        dtype = FLOAT32
+        if name not in self.encoders:
+            name, dtype = precision_of(name)
+        remedy = f" If it is your own, give --encoder {name}=PATH"
+        encoder = look_up("encoder", name, self.encoders, remedy)
         if dtype != FLOAT32:
             encoder = encoder.on(Hardware(dtype=dtype))
-        return encoder.with_max_length(int(length)) if length else encoder
+        if length:
+            encoder = encoder.with_max_length(int(length))
+        return encoder
 
     def parse_posts(self, text: str) -> tuple[PostProcessor, ...]:
         """Read post-processors as written in an id, `sn+natsv:6`, or none of an empty text.
@@ -163,14 +175,19 @@ class Registry:
             >>> [post.name for post in load_registry().parse_posts("sn+natsv:6")]
             ['sn', 'natsv:6']
         """
-        return tuple(map(self._post, text.split("+"))) if text else ()
+        if not text:
+            return ()
+        return tuple(self._post(word) for word in text.split("+"))
 
     def _post(self, text: str) -> PostProcessor:
+        """The post-processor of an id, `natsv:6`, made with its argument."""
         name, _, argument = text.partition(":")
         make = look_up("post-processor", name, self.posts)
-        arguments = (
-            [int(argument) if argument.isdecimal() else argument] if argument else []
-        )
+        arguments: list[int | str] = []
+        if argument.isdecimal():
+            arguments.append(int(argument))
+        elif argument:
+            arguments.append(argument)
         signature = _signature(make)
         try:
             signature.bind(*arguments)
@@ -179,8 +196,9 @@ class Registry:
             raise UsageError(
                 f"+{text}: {name} takes {count} argument, as in {METHOD_GRAMMAR}"
             ) from None
-        wanted = next((p.annotation for p in signature.parameters.values()), None)
-        if wanted in (int, int | None) and argument and not argument.isdecimal():
+        types = [parameter.annotation for parameter in signature.parameters.values()]
+        takes_number = bool(types) and types[0] in (int, int | None)
+        if takes_number and argument and not argument.isdecimal():
             raise UsageError(
                 f"+{text}: {name} takes a whole number, as in {METHOD_GRAMMAR}"
             )
@@ -201,8 +219,12 @@ class Registry:
             >>> [method.id for method in selected][:3]
             ['minilm.mean', 'glove-mini.mean', 'glove-mini.mean+sn@target']
         """
-        none = "-m {!r} matches no registered method: harness list"
-        return _selected(patterns, self.methods, self.parse, none)
+        return _selected(
+            patterns,
+            self.methods,
+            self.parse,
+            no_match="-m {!r} matches no registered method: harness list",
+        )
 
     def select_tasks(self, patterns: Iterable[str]) -> tuple[Task, ...]:
         """Select tasks by globs, and by names: a task's own or mteb's, each in its own spelling.
@@ -220,30 +242,41 @@ class Registry:
             >>> [task.name for task in load_registry().select_tasks(["SICK-R", "STS12"])]
             ['sick-r.all', 'sts12.senteval']
         """
-        none = "-t {!r} matches no task: harness list tasks"
-        names = self.tasks_by_name
-        return _selected(patterns, names, partial(look_up, "task", things=names), none)
+        tasks = self.tasks_by_name
+        return _selected(
+            patterns,
+            tasks,
+            partial(look_up, "task", things=tasks),
+            no_match="-t {!r} matches no task: harness list tasks",
+        )
 
 
 def _selected(
     patterns: Iterable[str],
     things: Mapping[str, Registered],
-    named: Callable[[str], Registered],
-    none: str,
+    find: Callable[[str], Registered],
+    no_match: str,
 ) -> tuple[Registered, ...]:
-    """The things that globs match and names name, in their order, without repetitions."""
-    chosen: list[Registered] = []
+    """The things that patterns select, in the order of the patterns, without repetitions.
+
+    Args:
+        patterns: Globs and names.
+        things: The things by name, among which a glob selects.
+        find: Finds the thing of a name that is no glob. It raises UsageError.
+        no_match: The message on a glob that matches nothing.
+    """
+    selected: list[Registered] = []
     for pattern in patterns:
-        if is_glob(pattern):
-            hits = [
-                thing for name, thing in things.items() if fnmatchcase(name, pattern)
-            ]
-            if not hits:
-                raise UsageError(none.format(pattern))
-        else:
-            hits = [named(pattern)]
-        chosen += hits
-    return tuple(dict.fromkeys(chosen))
+        if not is_glob(pattern):
+            selected.append(find(pattern))
+            continue
+        matching = [
+            thing for name, thing in things.items() if fnmatchcase(name, pattern)
+        ]
+        if not matching:
+            raise UsageError(no_match.format(pattern))
+        selected += matching
+    return tuple(dict.fromkeys(selected))
 
 
 @cache  # a report reads hundreds of ids
@@ -263,18 +296,26 @@ def look_up(
     """The thing of that name. Raises UsageError, which offers the nearest ones and the remedy."""
     if name in things:
         return things[name]
-    some = ", ".join([*things][:12]) + (", …" if len(things) > 12 else "")
-    offered = nearest(name, things) or f"known are {some}"
+    offered = nearest(name, things)
+    if not offered:
+        known_names = list(things)[:NAMES_OFFERED]
+        if len(things) > NAMES_OFFERED:
+            known_names.append("…")
+        offered = f"known are {', '.join(known_names)}"
     raise UsageError(f"unknown {kind} {name!r}: {offered}{remedy}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """A question that offers the most similar names, ignoring case; empty without a similar one."""
-    spelled = {other.lower(): other for other in names}
-    near = difflib.get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
-    return (
-        f"did you mean {' or '.join(spelled[lower] for lower in near)}?" if near else ""
-    )
+    name_by_lower = {other.lower(): other for other in names}
+    similar = difflib.get_close_matches(name.lower(), name_by_lower, n=3, cutoff=0.5)
+    if not similar:
+        return ""
+    offered = [name_by_lower[lower] for lower in similar]
+    return f"did you mean {' or '.join(offered)}?"
+
+
+# What is registered
 
 
 def load_registry() -> Registry:
@@ -297,31 +338,32 @@ def load_registry() -> Registry:
 @cache
 def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     """What comes with the harness, and what imported plug-ins register."""
-    added = [sys.modules[plugin.module] for plugin in plugins]
-    baselines = (*_modules(BASELINES_PACKAGE), *added)
-    tasks = (*_modules("harness.tasks"), *added)
-    poolings = (*POOLINGS, NATIVE, *_collected(added, "POOLINGS"))
-    posts = (
-        post for module in baselines for post in getattr(module, "POSTS", {}).items()
-    )
+    plugin_modules = [sys.modules[plugin.module] for plugin in plugins]
+    baselines = [*_modules(BASELINES_PACKAGE), *plugin_modules]
+    task_modules = [*_modules("harness.tasks"), *plugin_modules]
+    posts: list[tuple[str, Callable[..., PostProcessor]]] = []
+    for module in baselines:
+        posts += getattr(module, "POSTS", {}).items()
     parts = Registry(
-        encoders=_unique(
-            "encoder", ((e.name, e) for e in _collected(baselines, "ENCODERS"))
+        encoders=_by_name("encoder", _listed(baselines, "ENCODERS")),
+        poolings=_by_name(
+            "pooling", [*POOLINGS, NATIVE, *_listed(plugin_modules, "POOLINGS")]
         ),
-        poolings=_unique("pooling", ((p.name, p) for p in poolings)),
         posts=_unique("post-processor", posts),
         methods={},
-        tasks=_unique("task", ((t.name, t) for t in _collected(tasks, "TASKS"))),
-        corpora=_unique("corpus", ((c.name, c) for c in _collected(tasks, "CORPORA"))),
+        tasks=_by_name("task", _listed(task_modules, "TASKS")),
+        corpora=_by_name("corpus", _listed(task_modules, "CORPORA")),
     )
     for name in parts.corpora:
         if name in FIT_WORDS:
             raise HarnessError(
                 f"the corpus {name!r}: @{name} has a meaning of its own: rename it"
             )
-    rows = _collected(baselines, "METHODS")
-    methods = (parts.parse(row) if isinstance(row, str) else row for row in rows)
-    return replace(parts, methods=_unique("method", ((x.id, x) for x in methods)))
+    methods: list[tuple[str, Method]] = []
+    for row in _listed(baselines, "METHODS"):
+        method = parts.parse(row) if isinstance(row, str) else row
+        methods.append((method.id, method))
+    return replace(parts, methods=_unique("method", methods))
 
 
 def _modules(package: str) -> Iterable[Any]:
@@ -330,15 +372,25 @@ def _modules(package: str) -> Iterable[Any]:
         yield importlib.import_module(f"{package}.{module.name}")
 
 
-def _collected(modules: Iterable[Any], name: str) -> Iterable[Any]:
-    return (thing for module in modules for thing in getattr(module, name, ()))
+def _listed(modules: Iterable[Any], tuple_name: str) -> list[Any]:
+    """What modules have in the tuple of this name, in one list."""
+    things: list[Any] = []
+    for module in modules:
+        things += getattr(module, tuple_name, ())
+    return things
+
+
+def _by_name(kind: str, things: Iterable[Any]) -> dict[str, Any]:
+    """Things by their `name`. Raises HarnessError for two of one name."""
+    return _unique(kind, [(thing.name, thing) for thing in things])
 
 
 def _unique(
-    kind: str, named: Iterable[tuple[str, Registered]]
+    kind: str, named_things: Iterable[tuple[str, Registered]]
 ) -> dict[str, Registered]:
+    """Things by the names that they are given with. Raises HarnessError for two of one name."""
     things: dict[str, Registered] = {}
-    for name, thing in named:
+    for name, thing in named_things:
         if name in things:
             raise HarnessError(
                 f"two files register the {kind} {name!r}: rename one of them"

@@ -1,9 +1,9 @@
-"""Resolve: which methods, tasks and encoders a word of a command line or of a program means.
+"""Which methods, tasks and encoders are meant by what a user types.
 
-A method is called by its id or a glob, or by its model alone: an encoder's name, a
+A method is named by its id or a glob, or by its model alone: an encoder's name, a
 repository of the hub, a folder or a file of vectors, which then means the model's own
-pooling. An encoder is added by `NAME=PATH` or `NAME=REPO`. A task is called by its
-name, mteb's name of it, or a glob.
+pooling. An encoder is added by `NAME=PATH` or `NAME=REPO`. A task is named by its name,
+mteb's name of it, or a glob.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ from harness.registry import Registry, is_glob, load_registry, nearest
 from harness.transforms.pooling import NATIVE, Native
 
 VECTOR_SUFFIXES = (".txt", ".vec", ".npz", ".safetensors", ".gz")
+UNSTATED = "not stated"  # what an encoder of a user was trained on
 
 
 @dataclass
 class Resolver:
-    """Resolves words one after the other; each model that is new is added to its registry.
+    """Finds what words mean, one after the other, and adds models that are new to its registry.
 
-    `notes` say what each word stands for, where that is not the word itself, and
-    `assumptions` of which models no file says what their pooling is.
+    Attributes:
+        registry: What is registered, and the encoders that were added.
+        places: Where files are, with the paths of the encoders that were added.
+        notes: What each word means, for words that are not ids or names themselves.
+        assumptions: A line for each model whose own pooling no file states.
     """
 
     registry: Registry
@@ -48,10 +52,10 @@ class Resolver:
 
     @classmethod
     def from_options(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
-        """A resolver that knows the encoders of the places and of `--encoder`'s arguments."""
+        """A resolver that has the encoders of the places and of `--encoder`'s arguments."""
         resolver = cls(load_registry(), replace(places, encoders={}))
-        placed = (f"{name}={path}" for name, path in places.encoders.items())
-        for text in (*placed, *encoders):
+        in_places = [f"{name}={path}" for name, path in places.encoders.items()]
+        for text in (*in_places, *encoders):
             name, _, source = text.partition("=")
             if not source or not is_encoder_name(name):
                 raise UsageError(
@@ -62,124 +66,157 @@ class Resolver:
         return resolver
 
     def _add(self, name: str, source: str) -> None:
-        """Add an encoder of a path or a repository; a registered name only gets a path."""
-        path = Path(source).expanduser().resolve() if _exists(source) else None
-        registered = name in self.registry.encoders
-        if path is None and (registered or not is_repository(source)):
+        """Add the encoder of a path or a repository; a registered encoder only gets the path."""
+        path = _existing_path(source)
+        is_registered = name in self.registry.encoders
+        if path is None and (is_registered or not is_repository(source)):
             raise UsageError(
                 f"--encoder {name}={source}: there is no such file or folder"
             )
-        if not registered:
-            self.registry = self.registry.with_encoders(
-                [self._config(name, source, path)]
-            )
+        if not is_registered:
+            config = self._config(name, source, path)
+            self.registry = self.registry.with_encoders([config])
         if path is not None:
-            self.places = replace(
-                self.places, encoders={**self.places.encoders, name: path}
-            )
+            encoders = {**self.places.encoders, name: path}
+            self.places = replace(self.places, encoders=encoders)
 
     def _config(self, name: str, source: str, path: Path | None) -> EncoderConfig:
-        """The configuration for a source, of a repository by the files that were fetched of it."""
+        """The configuration of an encoder that is added.
+
+        If a repository was fetched before, its files say what kind of encoder it is.
+        """
         config = config_for(name, source, path)
-        here = path is None and self.places.has_encoder(config)
-        if here and isinstance(config, TransformerConfig):
-            return _of_folder(config, self.places.encoder(config))
+        is_fetched = path is None and self.places.has_encoder(config)
+        if is_fetched and isinstance(config, TransformerConfig):
+            return _for_folder(config, self.places.encoder(config))
         return config
 
     def method(self, word: str | Path) -> Method:
-        """The method that a word means."""
+        """The method that a word means. Raises UsageError."""
         [identifier] = self.patterns([str(word)])
         return self.registry.parse(identifier)
 
     def patterns(self, words: Iterable[str]) -> list[str]:
-        """The words, with the id of a method in the place of each model; globs as they are."""
-        return [word if is_glob(word) else self._identifier(word) for word in words]
+        """The words, each model replaced by the id of its method. Globs stay as they are."""
+        patterns = []
+        for word in words:
+            identifier = word if is_glob(word) else self._identifier(word)
+            patterns.append(identifier)
+        return patterns
 
     def task_patterns(self, words: Iterable[str]) -> list[str]:
-        """The words, with the task's own name in the place of mteb's; what is unknown stays."""
+        """The words, mteb's names of tasks replaced by the harness's. Others stay."""
         tasks = self.registry.tasks_by_name
-        return [
-            self._note(word, tasks[word].name if word in tasks else word)
-            for word in words
-        ]
+        patterns = []
+        for word in words:
+            if word in tasks:
+                self._note(word, tasks[word].name)
+                patterns.append(tasks[word].name)
+            else:
+                patterns.append(word)
+        return patterns
 
-    def _note(self, word: str, meaning: str) -> str:
+    def _note(self, word: str, meaning: str) -> None:
+        """Note what a word means, if that is not the word itself."""
         if meaning != word:
             self.notes[word] = meaning
-        return meaning
 
     def _identifier(self, word: str) -> str:
-        poolings = "|".join(map(re.escape, self.registry.poolings))
-        form = rf"(?P<model>.+?)(?P<length>:[0-9]+)?(?P<rest>\.(?:{poolings})(?:[:+@].*)?)?"
-        match = None if _exists(word) else re.fullmatch(form, word)
-        model, length, rest = match.groups() if match else (word, None, None)
+        """The id of the method that a word means: the word itself, or its model's method.
+
+        A model is followed by what an id has after an encoder, or by nothing: `org/name`,
+        `org/name:64`, `org/name.mean`, `./folder.mean+sn@target`.
+        """
+        model, length, suffix = word, "", ""
+        if _existing_path(word) is None:
+            poolings = "|".join(
+                re.escape(pooling) for pooling in self.registry.poolings
+            )
+            form = rf"(.+?)(:[0-9]+)?(\.(?:{poolings})(?:[:+@].*)?)?"
+            match = re.fullmatch(form, word)
+            if match is not None:
+                model, length, suffix = match.groups(default="")
         name = self._encoder_name(model)
         if name is not None:
-            return self._note(
-                word, name + (length or "") + (rest or f".{self._own_pooling(name)}")
-            )
+            if not suffix:
+                suffix = f".{self._own_pooling(name)}"
+            identifier = f"{name}{length}{suffix}"
+            self._note(word, identifier)
+            return identifier
         if MethodId.parse(word) is not None:
             return word
         if "/" in word:
             raise UsageError(f"{word}: there is no such file or folder")
         names = (*self.registry.encoders, *self._repositories(), *self.registry.methods)
-        near = nearest(word, names) or f"the form is {METHOD_GRAMMAR}"
-        raise UsageError(f"{word!r} is no method or model: {near}")
+        offered = nearest(word, names) or f"the form is {METHOD_GRAMMAR}"
+        raise UsageError(f"{word!r} is no method or model: {offered}")
 
     def _encoder_name(self, model: str) -> str | None:
-        """The name of the encoder that a model is, which is added if it is new; or None."""
+        """The name of a model's encoder, which is added if it is new; None if it is no model."""
         if model in self.registry.encoders:
             return model
         repositories = self._repositories()
-        if not _exists(model) and (model in repositories or not is_repository(model)):
-            return repositories.get(model)
-        path = Path(model).expanduser().resolve() if _exists(model) else None
-        last = path.name if path else model.partition("@")[0].rpartition("/")[2]
-        name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
-        other, place = self.registry.encoders.get(name), self.places.encoders.get(name)
-        same = other is not None and (other, place) == (
-            self._config(name, model, path),
-            path,
-        )
+        path = _existing_path(model)
+        if path is None and model in repositories:
+            return repositories[model]
+        if path is None and not is_repository(model):
+            return None
+        repository_name = model.partition("@")[0].rpartition("/")[2]
+        title = repository_name if path is None else path.name
+        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
         if not name:
             raise UsageError(
                 f"-m {model}: wanted a name with a letter from a to z or a digit, found "
-                f"{last!r}; name this one: --encoder NAME={model} -m NAME"
+                f"{title!r}; name this one: --encoder NAME={model} -m NAME"
             )
-        if other is not None and not same:
+        if name not in self.registry.encoders:
+            self._add(name, model)
+            return name
+        is_same_encoder = (
+            self.registry.encoders[name] == self._config(name, model, path)
+            and self.places.encoders.get(name) == path
+        )
+        if not is_same_encoder:
             raise UsageError(
                 f"-m {model}: another encoder is called {name!r}; name this one: "
                 f"--encoder NAME={model} -m NAME"
             )
-        if other is None:
-            self._add(name, model)
         return name
 
     def _repositories(self) -> dict[str, str]:
-        """The encoders by their repositories on the hub, with and without an owner."""
-        hubs = {
-            encoder.source.repo: name
-            for name, encoder in self.registry.encoders.items()
-            if isinstance(encoder.source, Hub)
-        }
-        return {repo.rpartition("/")[2]: name for repo, name in hubs.items()} | hubs
+        """The names of encoders by their repositories on the hub, with and without an owner."""
+        names: dict[str, str] = {}
+        names_without_owner: dict[str, str] = {}
+        for name, encoder in self.registry.encoders.items():
+            if isinstance(encoder.source, Hub):
+                repository = encoder.source.repo
+                names[repository] = name
+                names_without_owner[repository.rpartition("/")[2]] = name
+        return {**names_without_owner, **names}
 
     def _own_pooling(self, name: str) -> str:
-        """The word of an encoder's own pooling, with the prompt of its only registered row."""
-        if isinstance(self.registry.encoders[name], FunctionConfig):
+        """The word of an encoder's own pooling in ids.
+
+        If the encoder has one registered pooling alone, and this is the model's own
+        modules, perhaps with a prompt, it is that one. Else the encoder's files say it.
+        """
+        encoder = self.registry.encoders[name]
+        if isinstance(encoder, FunctionConfig):
             return NATIVE.name
-        rows = {
-            m.pooling for m in self.registry.methods.values() if m.encoder.name == name
+        registered_poolings = {
+            method.pooling
+            for method in self.registry.methods.values()
+            if method.encoder.name == name
         }
-        if len(rows) == 1 and isinstance(row := rows.pop(), Native):
-            return row.name
-        member = self.registry.encoders[name].member(0)
+        if len(registered_poolings) == 1:
+            [pooling] = registered_poolings
+            if isinstance(pooling, Native):
+                return pooling.name
+        member = encoder.member(0)
         place = self.places.encoders.get(name) or self.places.encoder(member)
         word = default_pooling(place)
-        if (
-            isinstance(member, TransformerConfig)
-            and not (place / MODULES_FILE).is_file()
-        ):
+        is_stated = (place / MODULES_FILE).is_file()
+        if isinstance(member, TransformerConfig) and not is_stated:
             self.assumptions.append(
                 f"{name}: its folder has no {MODULES_FILE}, which says what a model's own pooling "
                 f"is: {name} is {name}.{word} here"
@@ -190,6 +227,9 @@ class Resolver:
                 f"{name}.mean"
             )
         return word
+
+
+# Notes
 
 
 def bypass_notes(
@@ -203,25 +243,30 @@ def bypass_notes(
                 yield note
 
 
+# What a source is
+
+
 def is_encoder_name(name: str) -> bool:
     """Whether an id can begin with it: lower-case letters, digits and hyphens."""
     return name.replace("-", "").isalnum() and name == name.lower()
 
 
 def is_repository(source: str) -> bool:
-    """Whether this can be `owner/name[@revision]` on the hub, and is no missing file or folder."""
-    is_path = source.startswith((".", "~", "/")) or source.endswith(
-        ("/", *VECTOR_SUFFIXES)
-    )
-    return source.count("/") == 1 and not is_path
+    """Whether this can be `owner/name[@revision]` on the hub, and does not look like a path."""
+    begins_as_path = source.startswith((".", "~", "/"))
+    ends_as_path = source.endswith(("/", *VECTOR_SUFFIXES))
+    return source.count("/") == 1 and not begins_as_path and not ends_as_path
 
 
 def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
-    """The configuration for a source: a file of vectors, a folder, or a hub repository.
+    """The configuration of an encoder that no file registers.
 
-    A repository is a transformer's as long as its files are not here.
+    Args:
+        name: Its name.
+        source: A file of vectors, a folder, or a hub repository.
+        path: The file or folder; None for a repository, which is taken to hold a
+            transformer.
     """
-    unstated = "not stated"
     if path is None:
         repo, _, revision = source.partition("@")
         return TransformerConfig(
@@ -229,7 +274,7 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             repo=repo,
             revision=revision or None,
             asset=source,
-            trained_on=unstated,
+            trained_on=UNSTATED,
         )
     if path.is_file():
         if path.suffix not in VECTOR_SUFFIXES:
@@ -237,19 +282,18 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
                 f"--encoder {name}={source}: wanted a model folder or a vector file "
                 f"({', '.join(VECTOR_SUFFIXES)})"
             )
-        return StaticConfig(name=name, file=path.name, trained_on=unstated)
+        return StaticConfig(name=name, file=path.name, trained_on=UNSTATED)
     if not any((path / file).exists() for file in ("config.json", MODULES_FILE)):
         require_nothing_unapplied(path)  # an adapter alone
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES_FILE}"
         )
-    return _of_folder(
-        TransformerConfig(name=name, repo=path.name, trained_on=unstated), path
-    )
+    config = TransformerConfig(name=name, repo=path.name, trained_on=UNSTATED)
+    return _for_folder(config, path)
 
 
-def _of_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
-    """The configuration, as one of Model2Vec where the folder is."""
+def _for_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
+    """The configuration; another one if the folder holds a Model2Vec encoder."""
     if not is_subword_folder(folder):
         return config
     return SubwordConfig(
@@ -260,8 +304,10 @@ def _of_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
     )
 
 
-def _exists(word: str) -> bool:
-    """Whether a path exists; what is too long for a name does not."""
-    with suppress(OSError):
-        return Path(word).expanduser().exists()
-    return False
+def _existing_path(word: str) -> Path | None:
+    """The absolute path of a file or folder; None if there is none of this name."""
+    with suppress(OSError):  # the word may be too long for a name
+        path = Path(word).expanduser()
+        if path.exists():
+            return path.resolve()
+    return None

@@ -1,6 +1,7 @@
-"""Every registered thing with every contract of its kind.
+"""The cases of contract tests: every registered thing with every contract of its kind.
 
-A thing that is registered is held to all contracts of its kind as soon as it is there.
+`cases` lists them for a registry, so a thing has all contracts of its kind as soon as
+it is registered. `Case.run` tests one.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from harness.core.types import Corpus, Method, Task
 from harness.encoders.function import FunctionConfig
 from harness.registry import Registry
 
-Contract = Callable[..., None]  # raises AssertionError where it is broken
+# A function over a registered thing, which raises AssertionError if the thing breaks it.
+Contract = Callable[..., None]
 
-# Files that keep the contracts, as examples for who breaks one.
+# Files that keep the contracts, as examples for messages.
 ENCODER_FILE = "baselines/minilm.py"
 METRIC_FILE = "harness/core/metrics/auc.py"
 POOLING_FILE = "harness/transforms/pooling.py"
@@ -30,7 +32,7 @@ TASK_FILE = "harness/tasks/sts.py"
 
 
 class BrokenContract(AssertionError):
-    """A contract that is broken, in one line: what it wants, what was found, what keeps it."""
+    """A broken contract in one line: what it wants, what was found, and a file that keeps it."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ class Case:
 
     Attributes:
         name: The name of the thing.
-        contract: What the thing is held to.
-        example: A file that keeps the contract.
-        arguments: The thing, and what else the contract is called with.
+        contract: The contract.
+        example: A file that keeps it.
+        arguments: The thing, and what else the contract takes, such as the registry.
     """
 
     name: str
@@ -60,19 +62,14 @@ class Case:
         return self.contract.__name__.removeprefix("check_").replace("_", " ")
 
     def run(self) -> None:
-        """Hold the thing to the contract.
-
-        Raises BrokenContract: what the contract wants, what was found, and a file that
-        keeps it.
-        """
+        """Test the contract on the thing. Raises BrokenContract."""
         try:
             self.contract(*self.arguments)
         except BaseException as error:
             if is_interruption(error):
                 raise
-            if isinstance(
-                error, DataError
-            ):  # the fault is in the data, whatever the contract is
+            if isinstance(error, DataError):
+                # The fault is in the data, whatever the contract is.
                 raise BrokenContract(f"{self.name}: {error}") from error
             raise BrokenContract(
                 f"{self.name} fails a contract test: {self.words}: {found_in(error)}. "
@@ -82,14 +79,14 @@ class Case:
 
 def cases(registry: Registry) -> Iterator[Case]:
     """Every contract of everything in a registry."""
-    yield from _of_configuration(registry)
-    yield from _of_transforms(registry)
-    yield from _of_encoders(registry)
-    yield from _of_data(registry)
+    yield from _configuration_cases(registry)
+    yield from _transform_cases(registry)
+    yield from _encoder_cases(registry)
+    yield from _data_cases(registry)
 
 
-def _of_configuration(registry: Registry) -> Iterator[Case]:
-    """The contracts of frozen values, and of methods."""
+def _configuration_cases(registry: Registry) -> Iterator[Case]:
+    """The contracts of configuration, and of methods."""
     values = {**_post_processors(registry), **registry.poolings}
     frozen = {
         **registry.encoders,
@@ -97,91 +94,105 @@ def _of_configuration(registry: Registry) -> Iterator[Case]:
         **registry.tasks,
         **registry.corpora,
     }
-    yield from _held_to(methods.VALUE_CONTRACTS, values, POST_FILE)
-    yield from _held_to(methods.FROZEN_CONTRACTS, frozen, POST_FILE)
-    yield from _held_to(methods.METHOD_CONTRACTS, registry.methods, POST_FILE, registry)
+    yield from _paired(methods.VALUE_CONTRACTS, values, POST_FILE)
+    yield from _paired(methods.FROZEN_CONTRACTS, frozen, POST_FILE)
+    yield from _paired(methods.METHOD_CONTRACTS, registry.methods, POST_FILE, registry)
 
 
-def _of_transforms(registry: Registry) -> Iterator[Case]:
+def _transform_cases(registry: Registry) -> Iterator[Case]:
     """The contracts of poolings, post-processors and the chains that methods make of them."""
     posts = _post_processors(registry)
     moment_posts = {name: post for name, post in posts.items() if post.from_moments}
-    chains = _chains(registry)
+    chains = _methods_by_chain(registry)
     moment_chains = {
         name: method
         for name, method in chains.items()
         if all(post.from_moments for post in method.post)
     }
-    yield from _held_to(transforms.POOLING_CONTRACTS, registry.poolings, POOLING_FILE)
-    yield from _held_to(transforms.POST_CONTRACTS, posts, POST_FILE)
-    yield from _held_to(transforms.MOMENT_CONTRACTS, moment_posts, POST_FILE)
-    yield from _held_to(transforms.CHAIN_CONTRACTS, chains, POST_FILE)
-    yield from _held_to(transforms.MOMENT_CHAIN_CONTRACTS, moment_chains, POST_FILE)
+    yield from _paired(transforms.POOLING_CONTRACTS, registry.poolings, POOLING_FILE)
+    yield from _paired(transforms.POST_CONTRACTS, posts, POST_FILE)
+    yield from _paired(transforms.MOMENT_CONTRACTS, moment_posts, POST_FILE)
+    yield from _paired(transforms.CHAIN_CONTRACTS, chains, POST_FILE)
+    yield from _paired(transforms.MOMENT_CHAIN_CONTRACTS, moment_chains, POST_FILE)
 
 
-def _of_encoders(registry: Registry) -> Iterator[Case]:
+def _encoder_cases(registry: Registry) -> Iterator[Case]:
     """The contracts of encoders: of functions, and of models with weights."""
-    encoders = registry.encoders
-    functions = {
-        name: x for name, x in encoders.items() if isinstance(x, FunctionConfig)
-    }
-    models = {name: x for name, x in encoders.items() if name not in functions}
-    yield from _held_to(methods.ENCODER_CONTRACTS, encoders, ENCODER_FILE)
-    yield from _held_to(methods.FUNCTION_CONTRACTS, functions, ENCODER_FILE)
-    yield from _held_to(methods.MODEL_CONTRACTS, models, ENCODER_FILE)
+    functions, models = {}, {}
+    for name, encoder in registry.encoders.items():
+        if isinstance(encoder, FunctionConfig):
+            functions[name] = encoder
+        else:
+            models[name] = encoder
+    yield from _paired(methods.ENCODER_CONTRACTS, registry.encoders, ENCODER_FILE)
+    yield from _paired(methods.FUNCTION_CONTRACTS, functions, ENCODER_FILE)
+    yield from _paired(methods.MODEL_CONTRACTS, models, ENCODER_FILE)
 
 
-def _of_data(registry: Registry) -> Iterator[Case]:
-    """The contracts of metrics, and of tasks and corpora, which read files or come along."""
+def _data_cases(registry: Registry) -> Iterator[Case]:
+    """The contracts of metrics, and of tasks and corpora, some of which come with the harness."""
     data: dict[str, Task | Corpus] = {**registry.tasks, **registry.corpora}
-    embedded = {name: x for name, x in data.items() if asset_named(x.asset).embedded}
-    files = {name: x for name, x in data.items() if name not in embedded}
-    yield from _held_to(tasks.METRIC_CONTRACTS, metrics(), METRIC_FILE)
-    yield from _held_to(tasks.TASK_CONTRACTS, registry.tasks, TASK_FILE)
-    yield from _held_to(tasks.ASSET_CONTRACTS, data, TASK_FILE)
-    yield from _held_to(tasks.FILE_CONTRACTS, files, TASK_FILE)
-    yield from _held_to(tasks.EMBEDDED_CONTRACTS, embedded, TASK_FILE)
+    embedded, in_files = {}, {}
+    for name, thing in data.items():
+        if asset_named(thing.asset).embedded:
+            embedded[name] = thing
+        else:
+            in_files[name] = thing
+    yield from _paired(tasks.METRIC_CONTRACTS, metrics(), METRIC_FILE)
+    yield from _paired(tasks.TASK_CONTRACTS, registry.tasks, TASK_FILE)
+    yield from _paired(tasks.ASSET_CONTRACTS, data, TASK_FILE)
+    yield from _paired(tasks.FILE_CONTRACTS, in_files, TASK_FILE)
+    yield from _paired(tasks.EMBEDDED_CONTRACTS, embedded, TASK_FILE)
 
 
-def _held_to(
+def _paired(
     contracts: Iterable[Contract],
     things: Mapping[str, Any],
     example: str,
-    *further: Any,
+    *further_arguments: Any,
 ) -> Iterator[Case]:
-    """Each of these contracts, which take `further` arguments, for each of these things."""
+    """A case for each of these contracts and things; contracts take the further arguments, too."""
     for name, thing in things.items():
         for contract in contracts:
-            yield Case(name, contract, example, arguments=(thing, *further))
+            yield Case(
+                name=name,
+                contract=contract,
+                example=example,
+                arguments=(thing, *further_arguments),
+            )
 
 
-def _chains(registry: Registry) -> dict[str, Method]:
-    """A method for each chain of post-processors, by the chain as it is written in its id."""
-    with_posts = (method for method in registry.methods.values() if method.post)
-    by_chain = {method.post: method for method in with_posts}
-    return {
-        "".join(f"+{post.name}" for post in chain): m for chain, m in by_chain.items()
-    }
+def _methods_by_chain(registry: Registry) -> dict[str, Method]:
+    """A method for each chain of post-processors, by the chain as an id has it: `+sn+natsv:6`."""
+    method_by_chain = {}
+    for method in registry.methods.values():
+        if method.post:
+            chain = "".join(f"+{post.name}" for post in method.post)
+            method_by_chain[chain] = method
+    return method_by_chain
 
 
 def _post_processors(registry: Registry) -> dict[str, PostProcessor]:
     """The post-processors of all methods, by name.
 
-    Of those whose names differ in a count alone, the ones with the least and the
-    greatest count.
+    If many differ by a count alone, as `natsv:1` to `natsv:15` do, those with the
+    smallest and the largest count are taken.
     """
-    named = {post.name: post for m in registry.methods.values() for post in m.post}
+    post_by_name: dict[str, PostProcessor] = {}
+    for method in registry.methods.values():
+        for post in method.post:
+            post_by_name[post.name] = post
     counts: dict[str, list[int]] = {}
-    for name in named:
+    for name in post_by_name:
         word, _, argument = name.partition(":")
         if argument.isdigit():
             counts.setdefault(word, []).append(int(argument))
-    kept = {}
-    for name, post in named.items():
+    chosen = {}
+    for name, post in post_by_name.items():
         word, _, argument = name.partition(":")
-        if not argument.isdigit() or int(argument) in (
-            min(counts[word]),
-            max(counts[word]),
-        ):
-            kept[name] = post
-    return kept
+        if argument.isdigit():
+            extremes = (min(counts[word]), max(counts[word]))
+            if int(argument) not in extremes:
+                continue
+        chosen[name] = post
+    return chosen

@@ -1,4 +1,8 @@
-"""The contracts of configuration, of methods and of encoders."""
+"""The contracts of configuration, of methods and of encoders.
+
+Configuration is every part of a method, and tasks and corpora: frozen dataclasses,
+whose equality decides what is computed once.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,14 @@ from harness.encoders.function import FunctionConfig
 from harness.registry import Registry
 from harness.tasks.loader import TARGETS
 
-# --- configuration -------------------------------------------------------------------------------
+# Configuration
 
 
 def check_configuration_is_frozen(thing: Any) -> None:
     """A configuration is a frozen dataclass, and equal settings hash to the same number."""
     require(is_dataclass(type(thing)), "a frozen dataclass", type(thing).__name__)
-    require(
-        hash(thing) == hash(replace(thing)), "equal hashes of equal settings", "others"
-    )
+    is_same_hash = hash(thing) == hash(replace(thing))
+    require(is_same_hash, "equal hashes of equal settings", "others")
     for field in fields(thing):
         with suppress(AttributeError):
             setattr(thing, field.name, getattr(thing, field.name))
@@ -39,8 +42,8 @@ def check_configuration_is_frozen(thing: Any) -> None:
 
 def check_its_repr_is_it(value: Any) -> None:
     """The `repr` of a value is the expression that makes it."""
-    kind = type(value)
-    made = eval(repr(value), {kind.__name__: kind})  # noqa: S307 - its own repr
+    cls = type(value)
+    made = eval(repr(value), {cls.__name__: cls})  # noqa: S307 - its own repr
     require_equal(made, value, "its repr to make")
 
 
@@ -48,7 +51,7 @@ FROZEN_CONTRACTS = (check_configuration_is_frozen,)
 VALUE_CONTRACTS = (check_configuration_is_frozen, check_its_repr_is_it)
 
 
-# --- methods -------------------------------------------------------------------------------------
+# Methods
 
 
 def check_its_id_parses_to_it(method: Method, registry: Registry) -> None:
@@ -68,16 +71,15 @@ def check_its_id_is_made_of_registered_parts(
 def check_its_corpus_is_known(method: Method, registry: Registry) -> None:
     """The corpus that a method is fitted on is registered, or is the sentences of the task."""
     known = [*TARGETS, *registry.corpora]
-    require(
-        method.fit_on in {None, *known}, f"one of {', '.join(known)}", method.fit_on
-    )
+    is_known = method.fit_on is None or method.fit_on in known
+    require(is_known, f"one of {', '.join(known)}", method.fit_on)
 
 
 def check_it_is_meant_for_some_task(method: Method, registry: Registry) -> None:
     """The globs of tasks that a method is meant for each match a registered task."""
     for pattern in method.tasks:
-        some = any(fnmatchcase(task, pattern) for task in registry.tasks)
-        require(some, "globs that match a task", pattern)
+        matches = any(fnmatchcase(task, pattern) for task in registry.tasks)
+        require(matches, "globs that match a task", pattern)
 
 
 METHOD_CONTRACTS = (
@@ -88,7 +90,9 @@ METHOD_CONTRACTS = (
 )
 
 
-# --- encoders ------------------------------------------------------------------------------------
+# Encoders
+
+ENCODER_FIELDS = ("name", "trained_on", "cite", "licence", "source", "identify", "load")
 
 
 def check_it_says_what_its_weights_are(encoder: EncoderConfig) -> None:
@@ -96,15 +100,9 @@ def check_it_says_what_its_weights_are(encoder: EncoderConfig) -> None:
     lacking = [name for name in ENCODER_FIELDS if not hasattr(encoder, name)]
     wanted = f"the attributes {', '.join(ENCODER_FIELDS)}"
     require(not lacking, wanted, f"no {', '.join(lacking)}")
-    require(
-        bool(encoder.trained_on),
-        "trained_on: the texts that its weights have seen",
-        "none",
-    )
+    wanted = "trained_on: the texts that its weights have seen"
+    require(bool(encoder.trained_on), wanted, "none")
     require(bool(encoder.licence), "the licence of its weights", "none")
-
-
-ENCODER_FIELDS = ("name", "trained_on", "cite", "licence", "source", "identify", "load")
 
 
 def check_missing_weights_are_named_in_one_line(encoder: EncoderConfig) -> None:
@@ -113,7 +111,7 @@ def check_missing_weights_are_named_in_one_line(encoder: EncoderConfig) -> None:
         encoder.identify(MISSING_FOLDER)
 
 
-def check_a_text_has_one_vector_whatever_stands_beside_it(
+def check_the_vector_of_a_text_does_not_depend_on_other_texts(
     encoder: FunctionConfig,
 ) -> None:
     """The vector of a text does not depend on the texts that are encoded with it."""
@@ -137,6 +135,6 @@ def check_an_encoder_does_not_write_into_what_it_gave(encoder: FunctionConfig) -
 ENCODER_CONTRACTS = (check_it_says_what_its_weights_are,)
 MODEL_CONTRACTS = (check_missing_weights_are_named_in_one_line,)
 FUNCTION_CONTRACTS = (
-    check_a_text_has_one_vector_whatever_stands_beside_it,
+    check_the_vector_of_a_text_does_not_depend_on_other_texts,
     check_an_encoder_does_not_write_into_what_it_gave,
 )

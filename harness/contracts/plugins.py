@@ -1,4 +1,4 @@
-"""Plug-ins that are loaded once they keep the contracts of what they register."""
+"""Plug-ins are loaded: imported, registered, and tested by the contracts of what they register."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
 
     Examples:
         >>> import harness
-        >>> registry = harness.load_plugins()  # those of this folder, and the installed ones
+        >>> registry = harness.load_plugins()  # of this folder, and the installed ones
         >>> "whitening" in registry.posts
         True
     """
@@ -43,48 +43,54 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
     for plugin in plugins:
         if PLUGINS.get(plugin.name) == plugin:
             continue
-        registry = load_registry()
+        registry_before = load_registry()
         import_plugins([plugin])
         _require_posts_in_methods(plugin)
-        broken = [*_broken(plugin, registry)]
+        broken = list(_broken(plugin, registry_before))
         if broken:
-            more = f" And {len(broken) - 1} more." if len(broken) > 1 else ""
+            message = broken[0]
+            if len(broken) > 1:
+                message += f" And {len(broken) - 1} more."
             raise UsageError(
-                f"{plugin.origin}: {broken[0]}{more} pytest --harness-contracts --tb=short "
+                f"{plugin.origin}: {message} pytest --harness-contracts --tb=short "
                 f"--plugin {plugin.origin} shows where"
             )
 
 
-def new_cases(registry: Registry) -> list[Case]:
-    """The contracts of what plug-ins have added since this was the registry."""
-    known = {case.id for case in cases(registry)}
-    return [case for case in cases(load_registry()) if case.id not in known]
+def new_cases(registry_before: Registry) -> list[Case]:
+    """The cases of what was registered since `registry_before` was the registry."""
+    ids_before = {case.id for case in cases(registry_before)}
+    return [case for case in cases(load_registry()) if case.id not in ids_before]
 
 
 def _require_posts_in_methods(plugin: Plugin) -> None:
     """Raise UsageError for a post-processor in no method: no contract would be tested on it."""
     registry = load_registry()
-    used = {
-        post.name.partition(":")[0]
-        for m in registry.methods.values()
-        for post in m.post
-    }
-    if unused := sorted(registry.posts.keys() - used):
+    used_words = set()
+    for method in registry.methods.values():
+        for post in method.post:
+            used_words.add(post.name.partition(":")[0])
+    unused_words = sorted(registry.posts.keys() - used_words)
+    if unused_words:
+        word = unused_words[0]
         raise UsageError(
-            f"{plugin.origin}: +{unused[0]} is in no method; add one, as in METHODS = "
-            f'("bert-mini.mean+{unused[0]}@target",)'
+            f"{plugin.origin}: +{word} is in no method; add one, as in METHODS = "
+            f'("bert-mini.mean+{word}@target",)'
         )
 
 
-def _broken(plugin: Plugin, registry: Registry) -> Iterator[str]:
-    """A line for each contract that a plug-in breaks; `registry` is that before it was imported."""
+def _broken(plugin: Plugin, registry_before: Registry) -> Iterator[str]:
+    """A line for each contract that a plug-in breaks, of those that it has added cases of."""
     try:
-        added = new_cases(registry)
+        added_cases = new_cases(registry_before)
     except Exception as error:
-        line = next(iter(str(error).splitlines()), "")
-        why = f"what it registers cannot be tested: {type(error).__name__}: {line}"
-        raise UsageError(f"{plugin.origin}: {why}") from error
-    for case in added:
+        lines = str(error).splitlines()
+        line = lines[0] if lines else ""
+        raise UsageError(
+            f"{plugin.origin}: what it registers cannot be tested: "
+            f"{type(error).__name__}: {line}"
+        ) from error
+    for case in added_cases:
         try:
             case.run()
         except BrokenContract as error:

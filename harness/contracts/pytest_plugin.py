@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, `--plugin` as in `harness run`."""
+    """Add the options; `--plugin` is the same as in `harness run`."""
     group = parser.getgroup("harness-contracts", "contract tests of plug-ins")
     group.addoption(
         "--harness-contracts",
@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add a test for each contract of each thing that plug-ins register; without any, of all."""
+    """Add the tests: of what plug-ins register, or without plug-ins of everything."""
     if not config.getoption("--harness-contracts"):
         return
     from harness.contracts.cases import cases
@@ -45,13 +45,14 @@ def pytest_collection_modifyitems(
     from harness.plugins import import_plugins, plugins_in_use
     from harness.registry import load_registry
 
-    registry = load_registry()
+    registry_before = load_registry()
     try:
         plugins = plugins_in_use(config.getoption("--plugin"))
         import_plugins(plugins)
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
-    for case in new_cases(registry) if plugins else cases(registry):
+    tested_cases = new_cases(registry_before) if plugins else cases(registry_before)
+    for case in tested_cases:
         nodeid = f"harness-contracts::{case.id}"
         items.append(
             ContractItem.from_parent(session, name=case.id, nodeid=nodeid, case=case)
@@ -61,8 +62,8 @@ def pytest_collection_modifyitems(
 class ContractItem(pytest.Item):
     """The test of one contract of one thing."""
 
-    def __init__(self, *, case: Case, **of_pytest: Any) -> None:
-        super().__init__(**of_pytest)
+    def __init__(self, *, case: Case, **item_arguments: Any) -> None:
+        super().__init__(**item_arguments)
         self.case = case
 
     def runtest(self) -> None:
@@ -70,10 +71,9 @@ class ContractItem(pytest.Item):
         self.case.run()
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """One line: what the contract wants and what was found; the traceback by `--tb`."""
-        if self.config.option.tbstyle == "auto" and isinstance(
-            excinfo.value, AssertionError
-        ):
+        """One line: what the contract wants and what was found. With `--tb`, a traceback."""
+        wants_traceback = self.config.option.tbstyle != "auto"
+        if isinstance(excinfo.value, AssertionError) and not wants_traceback:
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

@@ -1,4 +1,8 @@
-"""What a contract requires: each function raises AssertionError in one line of wanted and found."""
+"""What contracts require of numbers, errors and arrays.
+
+Each function raises AssertionError, in one line that says what was wanted and what was
+found.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,16 @@ FOUND_CHARACTERS = 200  # of what was found, in a message
 
 
 def require(holds: bool, wanted: str, found: object) -> None:
-    """Raise AssertionError, in one line, unless what a contract wants holds."""
+    """Raise AssertionError unless a condition holds; the message says `wanted` and `found`."""
     if not holds:
-        told = " ".join(str(found).split())[:FOUND_CHARACTERS]
-        raise AssertionError(f"wanted {wanted}, found {told}")
+        found_in_one_line = " ".join(str(found).split())
+        raise AssertionError(
+            f"wanted {wanted}, found {found_in_one_line[:FOUND_CHARACTERS]}"
+        )
 
 
 def require_equal(found: object, wanted: object, what: str) -> None:
-    """Raise AssertionError unless two values are equal."""
+    """Raise AssertionError unless two values are equal; `what` names them in the message."""
     require(found == wanted, f"{what} {wanted}", found)
 
 
@@ -32,23 +38,26 @@ def require_close(
     rtol: float = 0.0,
     atol: float = 0.0,
 ) -> None:
-    """Raise AssertionError unless the numbers of two arrays agree; without a tolerance, exactly."""
+    """Raise AssertionError unless the numbers of two arrays agree; without a tolerance, exactly.
+
+    `what` names the numbers in the message.
+    """
     require(found.shape == wanted.shape, f"{what} of shape {wanted.shape}", found.shape)
     found, wanted = found.astype(np.float64), wanted.astype(np.float64)
-    gap = np.abs(found - wanted)
-    apart = ~(gap <= atol + rtol * np.abs(wanted))  # a NaN is apart from everything
-    if apart.any():
-        row = np.unravel_index(int(apart.argmax()), apart.shape)[0]
+    difference = np.abs(found - wanted)
+    is_close = difference <= atol + rtol * np.abs(wanted)  # never true of a NaN
+    if not is_close.all():
+        row = np.unravel_index(int(is_close.argmin()), is_close.shape)[0]
         raise AssertionError(
-            f"wanted {what}, found {gap.max():.3g} between them, first in row {row}"
+            f"wanted {what}, found {difference.max():.3g} between them, first in row {row}"
         )
 
 
 def require_finite(x: np.ndarray, what: str) -> None:
     """Raise AssertionError unless all numbers of an array are finite."""
-    finite = np.isfinite(x)
-    if not finite.all():
-        row = np.unravel_index(int(finite.argmin()), finite.shape)[0]
+    is_finite = np.isfinite(x)
+    if not is_finite.all():
+        row = np.unravel_index(int(is_finite.argmin()), is_finite.shape)[0]
         raise AssertionError(
             f"wanted {what} that are finite, found another in row {row}"
         )
@@ -56,10 +65,10 @@ def require_finite(x: np.ndarray, what: str) -> None:
 
 @contextmanager
 def refused(kind: type[HarnessError], *words: str) -> Iterator[None]:
-    """Context that must raise such an error: one line to act on, with these words."""
-    wanted = f"{kind.__name__}, in one line" + (
-        f" with {' and '.join(words)}" if words else ""
-    )
+    """Context in which an error of this kind must be raised: in one line, with these words."""
+    wanted = f"{kind.__name__}, in one line"
+    if words:
+        wanted += f" with {' and '.join(words)}"
     try:
         yield
     except kind as refusal:
@@ -80,12 +89,11 @@ def require_one_line(error: Exception, *words: str) -> None:
 
 @contextmanager
 def untouched(*shared: np.ndarray) -> Iterator[None]:
-    """Context in which nobody may write into these arrays, since cells share arrays like them."""
-    copies = [x.copy() for x in map(read_only, shared)]
+    """Context in which nothing may be written into these arrays, since cells share such arrays."""
+    copies = [read_only(x).copy() for x in shared]
     yield
-    for x, copy in zip(
-        shared, copies, strict=True
-    ):  # other libraries write in spite of the flag
+    # Some libraries write into arrays that are read-only.
+    for x, copy in zip(shared, copies, strict=True):
         require(
             np.array_equal(x, copy), "a shared array as it was", "other numbers in it"
         )
@@ -93,7 +101,10 @@ def untouched(*shared: np.ndarray) -> Iterator[None]:
 
 def found_in(error: BaseException) -> str:
     """The first line of an error, with its type unless a contract or the harness raised it."""
-    line = next(iter(str(error).splitlines()), "")
+    lines = str(error).splitlines()
+    line = lines[0] if lines else ""
     if isinstance(error, HarnessError) or (isinstance(error, AssertionError) and line):
         return line
-    return f"found {type(error).__name__}" + (f": {line}" if line else "")
+    if not line:
+        return f"found {type(error).__name__}"
+    return f"found {type(error).__name__}: {line}"

@@ -1,4 +1,8 @@
-"""The contracts of metrics, tasks and corpora."""
+"""The contracts of metrics, of tasks and of corpora.
+
+Tasks and corpora whose files come with the harness are read; of others, only their
+description is tested, and what they say if their files are missing.
+"""
 
 from __future__ import annotations
 
@@ -15,46 +19,55 @@ from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.metrics import Metric, PairRows
 from harness.core.types import Pairs, Task, pairs_digest
 
-# --- metrics -------------------------------------------------------------------------------------
+# Metrics
 
 
 def check_a_metric_does_not_write_into_shared_pairs(metric: Metric) -> None:
     """A metric writes into neither the vectors, the pairs, their gold nor its own values."""
     x = rows(120, 8)
-    splits = np.split(np.arange(len(x)), 3 if metric.learns else 1)
-    for classes in (False, True):
-        gold = [
-            np.arange(len(split) // 2) % 2 / (1 if classes else 7) for split in splits
+    split_count = 3 if metric.learns else 1  # the scored split, and two to learn from
+    for largest_gold in (1.0, 1 / 7):  # classes 0 and 1, and graded scores
+        splits = [
+            _pair_rows(row_numbers, largest_gold)
+            for row_numbers in np.split(np.arange(len(x)), split_count)
         ]
-        scored, *labelled = (
-            PairRows(split[0::2], split[1::2], of_split)
-            for split, of_split in zip(splits, gold, strict=True)
+        scored, labelled = splits[0], splits[1:]
+        pairs = Pairs(
+            a=tuple(f"sentence {row}" for row in scored.a),
+            b=tuple(f"sentence {row}" for row in scored.b),
+            gold=scored.gold,
+            group=("all",) * len(scored.gold),
         )
-        texts = tuple(f"sentence {row}" for row in splits[0])
-        pairs = Pairs(texts[0::2], texts[1::2], gold[0], ("all",) * len(gold[0]))
-        shared = (x, scored.a, scored.b, pairs.gold, *gold)
-        with (
-            untouched(*shared),
-            suppress(HarnessError),
-        ):  # another kind of gold than it scores
+        golds = [split.gold for split in splits]
+        shared = (x, scored.a, scored.b, pairs.gold, *golds)
+        # A metric may refuse one of the two kinds of gold.
+        with untouched(*shared), suppress(HarnessError):
             values, _ = metric.compare(x, scored, labelled)
             with untouched(values):
                 metric.score(values, pairs)
 
 
+def _pair_rows(row_numbers: np.ndarray, largest_gold: float) -> PairRows:
+    """Each two rows that follow each other as a pair, with the gold 0 and the largest in turn."""
+    a, b = row_numbers[0::2], row_numbers[1::2]
+    gold = np.arange(len(a)) % 2 * largest_gold
+    return PairRows(a=a, b=b, gold=gold)
+
+
 METRIC_CONTRACTS = (check_a_metric_does_not_write_into_shared_pairs,)
 
 
-# --- tasks and corpora ---------------------------------------------------------------------------
+# Tasks and corpora
 
 
 def check_its_splits_hold_what_is_scored_and_trained_on(task: Task) -> None:
     """The splits that a task scores and trains on are among its splits."""
-    used = {*task.scored, *([task.train] if task.train else [])}
+    used_splits = set(task.scored)
+    if task.train:
+        used_splits.add(task.train)
     require(bool(task.scored), "a split that is scored", "none")
-    require(
-        used <= set(task.splits), f"some of the splits {', '.join(task.splits)}", used
-    )
+    wanted = f"some of the splits {', '.join(task.splits)}"
+    require(used_splits <= set(task.splits), wanted, used_splits)
 
 
 def check_another_split_is_wrong_usage(task: Task) -> None:
@@ -65,17 +78,18 @@ def check_another_split_is_wrong_usage(task: Task) -> None:
 
 def check_only_graded_scores_have_a_scale(task: Task) -> None:
     """A task states the scale of its gold scores if its metric compares graded ones."""
-    ungraded = ("auc", "classification", "word-frequency")
-    needs_none = task.metric in ungraded
-    wanted = f"{'no scale' if needs_none else 'a scale'} for the metric {task.metric}"
-    require((task.graded is None) == needs_none, wanted, task.graded)
+    is_graded = task.metric not in ("auc", "classification", "word-frequency")
+    has_scale = task.graded is not None
+    wanted = "a scale" if is_graded else "no scale"
+    require(
+        has_scale == is_graded, f"{wanted} for the metric {task.metric}", task.graded
+    )
 
 
 def check_geometry_goes_with_correlation(task: Task) -> None:
     """Alignment and uniformity are computed only where the metric is correlation."""
-    require(
-        not task.geometry or task.metric == "correlation", "correlation", task.metric
-    )
+    if task.geometry:
+        require_equal(task.metric, "correlation", "the metric")
 
 
 def check_it_names_its_licence(task: Task) -> None:
@@ -109,14 +123,14 @@ def check_missing_files_are_named_in_one_line(thing: Any) -> None:
 def check_it_needs_no_folder_and_is_the_same_again(thing: Any) -> None:
     """Embedded data are read without a folder of data, and are the same each time."""
     if isinstance(thing, Task):
-        digest = pairs_digest(thing.pairs(MISSING_FOLDER))
-        require_equal(
-            pairs_digest(thing.pairs(MISSING_FOLDER)), digest, "pairs with the digest"
-        )
+        first = pairs_digest(thing.pairs(MISSING_FOLDER))
+        second = pairs_digest(thing.pairs(MISSING_FOLDER))
+        require_equal(second, first, "pairs with the digest")
     else:
-        sentences = list(islice(thing.sentences(MISSING_FOLDER), 50))
-        repeated = list(islice(thing.sentences(MISSING_FOLDER), 50))
-        require(repeated == sentences, "the same first 50 sentences", "others")
+        first_sentences = list(islice(thing.sentences(MISSING_FOLDER), 50))
+        second_sentences = list(islice(thing.sentences(MISSING_FOLDER), 50))
+        is_same = second_sentences == first_sentences
+        require(is_same, "the same first 50 sentences", "others")
 
 
 def check_a_task_does_not_write_into_what_it_gave(thing: Any) -> None:

@@ -1092,4 +1092,4 @@ def test_rows_of_a_function_that_looks_at_its_neighbours_are_refused(call, made)
     file.write_text(text)
     answer = call("run", "--plugin", str(file), "-m", "mine.native", "-t", "mini-sts")
     assert answer.status == 2
-    assert "a text has one vector whatever stands beside it" in answer.complaint
+    assert "the vector of a text does not depend on other texts" in answer.complaint

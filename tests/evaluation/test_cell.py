@@ -10,7 +10,7 @@ from baselines.minilm import MINILM
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.contracts.samples import rows, view_of
+from harness.contracts.samples import pooled_pairs, rows
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.cell import fit, measure
@@ -57,7 +57,7 @@ def reordered(pairs, order):
 
 @pytest.mark.parametrize("posts", [(), (SN(), Natsv(2)), (Whitening(3),)])
 def test_neither_the_order_of_pairs_nor_that_of_the_columns_moves_a_score(posts):
-    view, pairs = view_of(rows(60, 6))
+    view, pairs = pooled_pairs(rows(60, 6))
     shuffled = reordered(pairs, np.random.default_rng(1).permutation(len(pairs)))
     swapped = replace(pairs, a=pairs.b, b=pairs.a)
     first = numbers(measured(view, pairs, *posts).scores)
@@ -69,7 +69,7 @@ def test_neither_the_order_of_pairs_nor_that_of_the_columns_moves_a_score(posts)
 def test_zero_vectors_are_counted_and_score_zero():
     x = rows(20, 4)
     x[0] = x[3] = 0
-    found = measured(*view_of(x))
+    found = measured(*pooled_pairs(x))
     assert found.facts["zero_vector_pairs"] == 2
     assert found.values[:2].tolist() == [0, 0]
     assert found.scores["uniformity"] is None
@@ -77,7 +77,7 @@ def test_zero_vectors_are_counted_and_score_zero():
 
 def test_the_positive_pairs_of_alignment_have_gold_above_four():
     x = rows(20, 4)
-    view, pairs = view_of(x)
+    view, pairs = pooled_pairs(x)
     found = measured(view, replace(pairs, gold=np.repeat([4.0, 4.5], 5)))
     unit = x[10:] / np.linalg.norm(x[10:], axis=1, keepdims=True)
     distances = ((unit[0::2] - unit[1::2]) ** 2).sum(axis=1)
@@ -88,9 +88,9 @@ def test_vectors_that_are_not_finite_are_never_scored():
     x = rows(20, 4)
     x[7, 2] = np.nan
     with pytest.raises(ScoreError, match=r"^pair 4:"):
-        measured(*view_of(x))
+        measured(*pooled_pairs(x))
     with pytest.raises(ScoreError, match="not finite"):
-        measured(*view_of(x), SN())
+        measured(*pooled_pairs(x), SN())
 
 
 class Bent(Centre):
@@ -102,7 +102,7 @@ class Bent(Centre):
 
 def test_what_is_fitted_from_moments_must_be_affine():
     """Else what comes after it would be fitted on the moments before it."""
-    view, pairs = view_of(rows(20, 4))
+    view, pairs = pooled_pairs(rows(20, 4))
     moments, _ = view.moments("target", pairs.sentences)
     method = Method(MINILM, MEAN, (Bent(), SN()), "target")
     with pytest.raises(UsageError, match="must give an affine map"):

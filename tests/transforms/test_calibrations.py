@@ -13,7 +13,7 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.assets.places import Places
-from harness.contracts.samples import rows, view_of, with_constants
+from harness.contracts.samples import pooled_pairs, rows, with_constants
 from harness.core.errors import ScoreError
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
@@ -105,7 +105,7 @@ CHAINS = [
 @pytest.mark.parametrize(("posts", "plain"), CHAINS)
 @pytest.mark.parametrize("streamed", [True, False], ids=["moments", "rows"])
 def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streamed):
-    view, pairs = view_of(rows(30, 6))
+    view, pairs = pooled_pairs(rows(30, 6))
     moments, _ = view.moments("target", pairs.sentences)
     data = FitCorpusVectors(
         moments if streamed else view.matrix[view.rows(pairs.sentences)]
