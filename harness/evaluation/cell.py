@@ -1,7 +1,8 @@
-"""One cell, from texts to a record: vectors, fitted maps, similarities, scores.
+"""One cell, from vectors to a record: post-processors are fitted, and mapped vectors scored.
 
-A method is fitted the same way for a cell, for its export, and as a function of a
-program.
+`measure` scores fitted maps on a task; its `Measurement` makes the record. `fit` fits a
+chain of post-processors: for a cell of a run, for `fit_cell` (which an export calls),
+and for the functions that a program calls.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from harness.evaluation.fit_vectors import (
 from harness.evaluation.identity import plugins_of_cell
 from harness.evaluation.select import PlannedCell
 from harness.results.records import SCHEMA
-from harness.tasks.loader import TaskLoader
+from harness.tasks.loader import FitCorpus, TaskLoader
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
@@ -59,8 +60,8 @@ class EncoderFacts:
         identity: The digests of its files.
         revision: The hub snapshot that they came from; None for other files.
         cost: What encoding the sentences of the cell's task took, whenever that was.
-        coverage: The share of their tokens that have a vector; None but for word
-            vectors.
+        coverage: The share of the sentences' tokens that have a vector; None for an
+            encoder that has a vector for each.
     """
 
     identity: Identity
@@ -74,11 +75,11 @@ class Measurement:
     """The measurement of one cell.
 
     Attributes:
-        scores: In points.
-        values: One a pair, by which it is scored: cosines, or the predictions of a
+        scores: The scores in points, as the record has them.
+        values: The number of each pair that is scored: a cosine, or the prediction of a
             metric that learns.
-        timings: Seconds, by what took them.
-        facts: What else was seen: dimensions, ranks, zero vectors.
+        timings: The seconds that each step took.
+        facts: Other facts: dimensions, the rank of the map, zero vectors.
     """
 
     scores: Mapping[str, Any]
@@ -94,25 +95,33 @@ class Measurement:
         fit_seconds: float,
         workers: int,
     ) -> Record:
-        """The record of the cell that was measured; `workers` processes ran at the same time."""
-        cost = encoder.cost
+        """The record of the cell that was measured.
+
+        Args:
+            cell: The cell.
+            identity: The identity of the cell.
+            encoder: The facts on its encoder.
+            fit_seconds: What fitting its post-processors took.
+            workers: How many processes ran at the same time.
+        """
+        cost, coverage = encoder.cost, encoder.coverage
         timings = {"encode": cost.seconds, "fit": fit_seconds, **self.timings}
-        digests = {name: value for name, value in identity.items() if name != "method"}
+        digests = {**identity, **encoder.identity.digests}
+        digests.pop("method", None)  # the record holds it as `identity`
+        devices = [
+            str(settings.get("device", "cpu")) for settings in cost.encoder_facts
+        ]
+        device = ", ".join(dict.fromkeys(devices)) or "cpu"
         plugins = {
             plugin.name: plugin.version for plugin in plugins_of_cell(cell).values()
         }
-        devices = dict.fromkeys(
-            str(facts.get("device", "cpu")) for facts in cost.encoder_facts
-        )
         facts = {
             **self.facts,
             "distinct_sentences": cost.sentences,
             "sentences_per_second": cost.rate,
             "peak_memory_mb": _peak_memory_mb(),
             "workers": workers if workers > 1 else None,
-            "coverage": None
-            if encoder.coverage is None
-            else round(encoder.coverage, 4),
+            "coverage": round(coverage, 4) if coverage is not None else None,
             "plugins": plugins or None,
             "revision": encoder.revision,
             "max_length": encoder.identity.max_length,
@@ -129,26 +138,27 @@ class Measurement:
             scores=self.scores,
             pairs=len(self.values),
             timings={step: round(seconds, 4) for step, seconds in timings.items()},
-            digests={**digests, **encoder.identity.digests},
-            environment={**environment(), "device": ", ".join(devices) or "cpu"},
+            digests=digests,
+            environment={**environment(), "device": device},
             facts={name: fact for name, fact in facts.items() if fact is not None},
         )
 
 
 def _other_versions(cost: EncodingCost) -> dict[str, Sequence[str]]:
-    """The versions that encoded the sentences, of libraries that are installed in another."""
-    installed = {library: [str(version)] for library, version in packages().items()}
+    """The versions of libraries that encoded the sentences, where another one is installed now."""
+    installed = packages()
     return {
         library: versions
         for library, versions in cost.versions.items()
-        if versions != installed.get(library)
+        if versions != [str(installed.get(library))]
     }
 
 
 def _peak_memory_mb() -> int:
-    """The process's high-water mark; Linux counts in KiB, macOS in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 2**20
+    """The most memory that this process has used, in MiB."""
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return largest * unit // 2**20
 
 
 def measure(
@@ -159,10 +169,18 @@ def measure(
     clock: Clock,
     labelled: Sequence[Pairs] = (),
 ) -> Measurement:
-    """Measure fitted transforms on one task's pairs, whose sentences are among the pooled ones.
+    """Measure fitted transforms on the pairs of a task.
 
-    `labelled` are the pairs of the splits that the task's metric learns from. Raises
-    ScoreError where a number would be meaningless.
+    Args:
+        task: The task.
+        pairs: Its scored pairs.
+        pooled: The vectors of sentences, including all sentences of the pairs.
+        transforms: The fitted maps, in order.
+        clock: Tells seconds.
+        labelled: The pairs of the splits that the task's metric learns from.
+
+    Raises:
+        ScoreError: A number would be meaningless.
     """
     metric = metric_of(task)
     if len(labelled) != len(labelled_splits(task)):
@@ -171,16 +189,18 @@ def measure(
             f"from, found {len(labelled)}"
         )
     start = clock()
-    texts = [text for split in (pairs, *labelled) for text in split.sentences]
+    texts: list[str] = []
+    for split in (pairs, *labelled):
+        texts += split.sentences
     rows = np.unique(pooled.rows(texts))
     vectors = read_only(pooled.matrix[rows])
     for transform in transforms:
         vectors = applied(transform, vectors)
-    mapped = clock()
+    time_mapped = clock()
     scored = _pair_rows(pairs, pooled, rows)
     learned_from = [_pair_rows(split, pooled, rows) for split in labelled]
-    values, found = metric.compare(vectors, scored, learned_from)
-    facts = {"dimensions": int(vectors.shape[1]), **found}
+    values, metric_facts = metric.compare(vectors, scored, learned_from)
+    facts = {"dimensions": int(vectors.shape[1]), **metric_facts}
     scores = score(task, values, pairs)
     for name in metric.further_scores:
         scores[name] = facts.pop(name)
@@ -192,13 +212,13 @@ def measure(
     if task.geometry:
         positive = scored.gold > POSITIVE_ABOVE
         scores |= alignment_uniformity(vectors, scored.a, scored.b, positive)
-    finished = clock()
+    time_scored = clock()
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
     return Measurement(
         scores=scores,
         values=values,
-        timings={"apply": mapped - start, "score": finished - mapped},
+        timings={"apply": time_mapped - start, "score": time_scored - time_mapped},
         facts=facts,
     )
 
@@ -206,7 +226,7 @@ def measure(
 def _pair_rows(
     pairs: Pairs, pooled: PooledEmbeddings, rows: Int[np.ndarray, " n"]
 ) -> PairRows:
-    """Pairs by where their sentences are among the chosen rows, which ascend."""
+    """Pairs by the positions of their sentences among the chosen rows, which ascend."""
     a = np.searchsorted(rows, pooled.rows(pairs.a))
     b = np.searchsorted(rows, pooled.rows(pairs.b))
     return PairRows(a=a, b=b, gold=pairs.gold)
@@ -218,10 +238,10 @@ def _pair_rows(
 def fit(
     method: Method, fit_vectors: FitCorpusVectors, rng: np.random.Generator
 ) -> tuple[Transform, ...]:
-    """Fit the post-processors in the written order, each on what the ones before it give.
+    """Fit a method's post-processors in their order, each on what those before it give.
 
-    A chain of affine maps is fitted from moments alone and never looks at the vectors
-    again.
+    From moments, a chain of affine maps is fitted without the vectors: a map gives the
+    moments of the mapped vectors.
     """
     vectors: Any = fit_vectors.vectors
     transforms: list[Transform] = []
@@ -245,14 +265,14 @@ def _fit_one(
 ) -> Transform:
     """Fit one post-processor on vectors or moments.
 
-    One that needs rows, and is given a share of a corpus, is told how large the share
-    is.
+    One that needs rows, and gets the rows of a share of a corpus, is told how large the
+    share is.
     """
-    may_exceed_memory = fit_vectors.scratch is not None and not isinstance(
-        vectors, Moments
-    )
-    if post.from_moments and may_exceed_memory:
-        return post.fit(Moments.merged(map(Moments.of, row_chunks(vectors))), rng)
+    are_rows = not isinstance(vectors, Moments)
+    may_exceed_memory = fit_vectors.scratch is not None
+    if post.from_moments and are_rows and may_exceed_memory:
+        moments = Moments.merged(Moments.of(chunk) for chunk in row_chunks(vectors))
+        return post.fit(moments, rng)
     if post.from_moments or fit_vectors.share == 1:
         return post.fit(vectors, rng)
     fit_share: Any = post.fit
@@ -261,7 +281,7 @@ def _fit_one(
 
 
 def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:
-    """The moments or the rows of mapped vectors."""
+    """The moments or the rows of mapped vectors; rows go into `scratch` if it is given."""
     if isinstance(vectors, Moments):
         return vectors.after(cast(Affine, transform))
     if scratch is None:
@@ -274,10 +294,10 @@ class FittedTransforms:
     """The maps of a cell as they were fitted.
 
     Attributes:
-        identity: That of the cell's encoder.
+        identity: The identity of the cell's encoder.
         transforms: The maps, in order.
-        fitted_on: The sha256 of the sentences that they are fitted on; None where there
-            are none.
+        fitted_on: The sha256 of the sentences that they were fitted on; None without
+            any.
     """
 
     identity: Identity
@@ -291,30 +311,41 @@ def fit_cell(
     progress: Progress,
     encoder: CachedEncoder | None = None,
 ) -> FittedTransforms:
-    """Fit the maps of a cell as a run does, through its cache; `encoder` is its own, if open."""
+    """Fit the maps of a cell as a run does, with the same cache.
+
+    Args:
+        cell: The cell.
+        loader: Reads the sentences that it is fitted on.
+        progress: Counts the sentences that are encoded.
+        encoder: The encoder of the cell, if it is open already.
+    """
     if encoder is None:
         encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
-    method, fit_corpus = (
-        cell.method,
-        loader.texts(cell.task, cell.method.fit_on).fit_corpus,
-    )
+    fit_corpus = loader.texts(cell.task, cell.method.fit_on).fit_corpus
     if fit_corpus is None:
         return FittedTransforms(encoder.identity)
     corpus_pass = fit_corpus_passes(encoder, {cell: fit_corpus}, progress).get(cell)
     if corpus_pass is not None:
-        vectors = corpus_pass.vectors(method)
+        fit_vectors = corpus_pass.vectors(cell.method)
     else:
-        sentences = tuple(fit_corpus.sentences())
-        distinct = sorted(set(sentences))
-        missing = encoder.cache.missing(distinct)
-        if missing:
-            progress.phase(f"{cell.encoder.name}: encoding", len(missing))
-            encoder.ensure(missing, progress)
-        pooled = encoder.pooled(method.pooling, distinct)
-        vectors = FitCorpusVectors.from_embeddings(
-            method, pooled, fit_corpus.digest, sentences
-        )
+        fit_vectors = _encoded_fit_corpus(cell, fit_corpus, encoder, progress)
     with one_blas_thread():
-        transforms = fit(method, vectors, np.random.default_rng(cell.seed))
+        transforms = fit(cell.method, fit_vectors, np.random.default_rng(cell.seed))
     digest = FitCorpusSample.for_cell(cell, fit_corpus).digest
     return FittedTransforms(encoder.identity, transforms, digest)
+
+
+def _encoded_fit_corpus(
+    cell: PlannedCell, fit_corpus: FitCorpus, encoder: CachedEncoder, progress: Progress
+) -> FitCorpusVectors:
+    """The vectors of a task's sentences that a cell is fitted on, from the cache."""
+    sentences = tuple(fit_corpus.sentences())
+    distinct_sentences = sorted(set(sentences))
+    missing = encoder.cache.missing(distinct_sentences)
+    if missing:
+        progress.phase(f"{cell.encoder.name}: encoding", len(missing))
+        encoder.ensure(missing, progress)
+    pooled = encoder.pooled(cell.method.pooling, distinct_sentences)
+    return FitCorpusVectors.from_embeddings(
+        cell.method, pooled, fit_corpus.digest, sentences
+    )

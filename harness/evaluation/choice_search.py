@@ -53,8 +53,8 @@ class ScoreChoice:
     """Which score of the same vectors is read.
 
     Attributes:
-        similarity: The similarity function; empty is that of the claim.
-        correlation: The correlation; empty is that of the claim.
+        similarity: The similarity function; empty is the claim's own.
+        correlation: The correlation; empty is the claim's own.
         aggregation: The aggregation over subsets; a claim is of all pairs.
     """
 
@@ -116,7 +116,7 @@ class ChoiceTrial:
     Attributes:
         task: The pairs.
         choice: How their sentences are encoded.
-        is_other: Whether these are other pairs than those of the claim.
+        is_other: Whether the claim is about other pairs than these.
     """
 
     task: Task
@@ -211,11 +211,11 @@ class ChoiceSearch:
         doubles = list(self.double_trials() if depth > 1 else ())
         self._announce([*singles, *doubles])
         for trials in (singles, doubles):
-            found = self._first_that_gives(trials, run)
-            if found is None:
-                found = self._other_score_of(trials, run)
-            if found is not None:
-                return found
+            explanations = self._first_that_gives(trials, run)
+            if explanations is None:
+                explanations = self._other_score_of(trials, run)
+            if explanations is not None:
+                return explanations
         reason = "nothing that was tried gives it"
         if self._exceeds_bound([*singles, *doubles]):
             reason = (
@@ -341,9 +341,9 @@ class ChoiceSearch:
             scores = self._scores(trial)
             if scores is None:
                 continue
-            found = self._all_given(trial, AS_CLAIMED, scores, run)
-            if found is not None:
-                return found
+            explanations = self._all_given(trial, AS_CLAIMED, scores, run)
+            if explanations is not None:
+                return explanations
         return None
 
     def _other_score_of(
@@ -359,9 +359,9 @@ class ChoiceSearch:
             for choice in TRIED_SCORE_CHOICES:
                 if choice == AS_CLAIMED:
                     continue
-                found = self._all_given(trial, choice, scores, run)
-                if found is not None:
-                    return found
+                explanations = self._all_given(trial, choice, scores, run)
+                if explanations is not None:
+                    return explanations
         return None
 
     def _scores(self, trial: ChoiceTrial) -> Mapping[str, Any] | None:
@@ -419,7 +419,7 @@ class ChoiceSearch:
     def _is_chance(self, claims: Sequence[CardClaim], tolerance: float) -> bool:
         """Whether one of the scores that were tried is expected to have the digits by chance.
 
-        The expected number is that of the tried scores within a point of the claim,
+        The expected number is the number of tried scores within a point of the claim,
         times the share of these two points in which a score has the digits. Several
         claims of one run are hardly met by chance.
         """

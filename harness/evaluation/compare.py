@@ -92,6 +92,7 @@ def _group_of_finding(finding: Finding, registry: Registry) -> MethodGroup | Non
 
 def _interval(finding: Finding, comparison: PairedComparison) -> Interval:
     """The interval of a finding's difference."""
+    # Both means are defined: a finding with an undefined one needs no interval.
     first, second = (side.value.mean or 0.0 for side in finding.sides)
     is_seeded = any(side.seeded for side in finding.sides)
     return Interval(
@@ -266,6 +267,7 @@ class SharedTask:
     def without_test(self) -> PairedTest:
         """Both scores and their difference."""
         path = metric_of(self.task).main_score
+        # Both scores are defined: other tasks are not compared.
         first, second = (
             score_at(record.scores, path) or 0.0 for record in self.records
         )

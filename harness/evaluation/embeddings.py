@@ -1,4 +1,8 @@
-"""An encoder with its cache, and the matrix of pooled sentences that cells share."""
+"""An encoder with its cache, and the matrix of pooled sentences that cells share.
+
+`CachedEncoder.ensure` encodes what the cache lacks, in portions whose sizes are a rule
+of lengths and layers; `CachedEncoder.pooled` reads one pooling of cached sentences.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,14 @@ from harness.encoders.kernels.choose import multiplications
 from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments
 
+SHARD = 2048  # sentences that are encoded at a time, at most
+# Multiplications that are done at a time: two ordinary cores take about two seconds for
+# them. So an interruption loses no more than two seconds of encoding.
+CPU_MULTIPLICATIONS = 1e11
+GPU_MULTIPLICATIONS = 1e13  # a GPU idles in small batches; an estimate, not measured
+PROBE_TEXT = "one sentence"
+CHARACTERS_PER_TOKEN = 5  # about, with the space that follows a word
+
 
 @dataclass
 class PooledEmbeddings:
@@ -38,8 +50,8 @@ class PooledEmbeddings:
         row: The row of each sentence in the matrix.
         matrix: One row a sentence, read-only.
         clock: Tells seconds.
-        computed_moments: Those of texts that were asked for, by name, each with its
-            seconds.
+        computed_moments: The moments of texts, by the name that they were asked for
+            with, and the seconds that each took.
     """
 
     row: Mapping[str, int]
@@ -56,7 +68,10 @@ class PooledEmbeddings:
         return np.array([self.row[text] for text in texts], dtype=np.int64)
 
     def moments(self, name: str, texts: Sequence[str]) -> tuple[Moments, float]:
-        """Moments over texts with their repetitions, and the seconds that they took once."""
+        """The moments of texts, repetitions included, and the seconds that they took.
+
+        They are computed once for all texts that are asked for with the same name.
+        """
         if name not in self.computed_moments:
             start = self.clock()
             rows, repeats = np.unique(self.rows(texts), return_counts=True)
@@ -66,7 +81,7 @@ class PooledEmbeddings:
 
 
 def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
-    """An encoder's encoding of texts, which it cannot put into another order.
+    """An encoder's encoding of texts. The encoder cannot change the order of the texts.
 
     Raises ScoreError for another number of rows than texts.
     """
@@ -80,14 +95,17 @@ def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
 
 
 def pooled_rows(pooling: Pooling, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-    """One row a sentence under a pooling. Raises ScoreError for anything else."""
+    """One row a sentence under a pooling. Raises ScoreError if the pooling gives others."""
     rows = pooling(encoding)
     require_rows(f"pooling .{pooling.name}", rows, len(encoding))
     return rows
 
 
 def require_rows(what: str, rows: Any, count: int) -> None:
-    """Raise ScoreError unless these are so many rows of real numbers."""
+    """Raise ScoreError unless `rows` is a matrix of `count` rows of real numbers.
+
+    `what` names in the message what made them.
+    """
     if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
         kind = rows.dtype if isinstance(rows, np.ndarray) else type(rows).__name__
         raise ScoreError(f"{what}: wanted a matrix of real numbers, found {kind}")
@@ -97,20 +115,12 @@ def require_rows(what: str, rows: Any, count: int) -> None:
         )
 
 
-SHARD = 2048  # sentences that are encoded at a time, at most
-# Multiplications that are done at a time: two ordinary cores take about two seconds for
-# them. So an interruption loses no more than two seconds of encoding.
-CPU_MULTIPLICATIONS = 1e11
-GPU_MULTIPLICATIONS = 1e13  # a GPU idles in small batches; an estimate, not measured
-PROBE_TEXT = "one sentence"
-CHARACTERS_PER_TOKEN = 5  # about, with the space behind it
-
-
 def with_dropout(encoder: Encoder, seed: int) -> Any:
-    """The encoder with dropout drawn from this seed on: equal calls in order are equal.
+    """The encoder with dropout, whose draws start from a seed.
 
-    Its `pass_over` draws what encoding some texts would draw. Raises UsageError for an
-    encoder that has no dropout.
+    The same calls in the same order give the same encodings; `pass_over` draws what the
+    encoding of some texts would draw. Raises UsageError for an encoder that has no
+    dropout.
     """
     if not hasattr(encoder, "with_dropout"):
         raise UsageError(
@@ -129,9 +139,10 @@ class CachedEncoder:
         cache: The encodings of its sentences.
         load: Reads its files.
         clock: Tells seconds.
-        folder: Holds the encodings, and the moments and rows of corpora.
-        revision: That of the hub snapshot that the weights came from; None for other
-            files.
+        folder: The cache folder, which holds the encodings, and the moments and rows of
+            corpora.
+        revision: The revision of the hub snapshot that the weights came from; None for
+            other files.
         encoder: The encoder itself, once it is loaded.
     """
 
@@ -152,10 +163,10 @@ class CachedEncoder:
         clock: Clock,
         identity: Identity | None = None,
     ) -> CachedEncoder:
-        """The encoder of a configuration. Raises AssetMissing where its files are not here.
+        """Open the encoder of a configuration. Raises AssetMissing if its files are not here.
 
-        `identity` is given where the run has read the files before: files with another
-        one are refused when they are loaded.
+        `identity` is given if the run has read the files before. They are not read
+        again for it, and files with another identity are refused when they are loaded.
         """
         path = places.encoder(config)
         if identity is None:
@@ -171,10 +182,10 @@ class CachedEncoder:
         )
 
     def loaded(self) -> Encoder:
-        """The encoder itself, past its cache.
+        """The encoder itself, loaded when it is first asked for.
 
-        Raises DataError for one that has another key than the folder of its cache. It
-        is not kept, so that whoever asks again is refused again.
+        Raises DataError if its key is not the key of its cache, each time that it is
+        asked for.
         """
         if self.encoder is None:
             encoder = self.load()
@@ -193,80 +204,83 @@ class CachedEncoder:
         return encoded(self.loaded(), [PROBE_TEXT])
 
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
-        """Encode and store the distinct texts that are not cached yet, a shard at a time.
+        """Encode and store the distinct texts that are not cached yet, a portion at a time.
 
         Similar lengths go together, since a batch costs what its longest sentence
-        costs. A shard takes about two seconds, and is written while the next one is
-        encoded; memory holds two shards and no more.
+        costs. A portion takes about two seconds, and is written while the next one is
+        encoded; memory holds two portions and no more.
         """
         missing = sorted(self.cache.missing(texts), key=len)
-        written: Future[None] | None = None
-        with ThreadPoolExecutor(
-            1, "cache"
-        ) as writer:  # leaving it waits for what is being written
-            for batch in self.portions(missing):
+        writing: Future[None] | None = None
+        # Leaving this context waits for what is being written.
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="cache") as writer:
+            for portion in self.portions(missing):
                 encoder = self.loaded()
-                began = self.clock()
-                encoding = encoded(encoder, batch)
-                seconds = self.clock() - began
+                start = self.clock()
+                encoding = encoded(encoder, portion)
+                seconds = self.clock() - start
                 require_digested_code(plugins_of(self.config).values())
-                if written is not None:
-                    written.result()  # raises what went wrong in writing
-                written = writer.submit(
-                    self.cache.add, batch, encoding, seconds, encoder.facts
+                if writing is not None:
+                    writing.result()  # raises an error of writing
+                writing = writer.submit(
+                    self.cache.add, portion, encoding, seconds, encoder.facts
                 )
-                progress.step(len(batch))
-            if written is not None:
-                written.result()
+                progress.step(len(portion))
+            if writing is not None:
+                writing.result()
 
     def portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Texts in their order, so many at a time as take about two seconds, SHARD at most.
+        """The texts in their order, in portions that take about two seconds, SHARD texts at most.
 
-        A rule of layers and lengths, never of a measured time: a run that goes on after
-        a kill forms the same batches, and so the same bits, as one that was left alone.
+        The size of a portion follows from layers and lengths, never from a measured
+        time: a run that goes on after a kill encodes the same portions as one that was
+        not killed, and so gives the same bits.
         """
-        limit = (
-            math.inf
-        )  # of characters in a batch; the encoder is loaded for it, if need be
+        most_characters: float | None = None  # in a portion
         longest = (self.identity.max_length or math.inf) * CHARACTERS_PER_TOKEN
-        batch: list[str] = []
+        portion: list[str] = []
         characters = 0.0
         for text in texts:
-            if math.isinf(limit):
-                limit = characters_at_once(self.loaded(), self.probe)
+            if most_characters is None:  # the encoder is loaded only if there is a text
+                most_characters = characters_at_once(self.loaded(), self.probe)
             length = min(len(text), longest) + CHARACTERS_PER_TOKEN
-            if batch and (characters + length > limit or len(batch) == SHARD):
-                yield batch
-                batch, characters = [], 0.0
-            batch.append(text)
+            is_full = len(portion) == SHARD or characters + length > most_characters
+            if portion and is_full:
+                yield portion
+                portion, characters = [], 0.0
+            portion.append(text)
             characters += length
-        if batch:
-            yield batch
+        if portion:
+            yield portion
 
     def pooled(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
-        """One pooling of cached texts; reads only the layers that it needs."""
+        """Cached texts under a pooling. Only the layers that the pooling needs are read."""
         layers = pooling.hidden_states(self.cache.depth)
-        # A pooling without layers reads the summary token or the pooler.
-        encoding = self.cache.read(texts, layers, () if layers else SENTENCE_VECTORS)
+        # A pooling without layers reads a vector of the whole sentence, [CLS] or the
+        # pooler.
+        sentence_vectors = () if layers else SENTENCE_VECTORS
+        encoding = self.cache.read(texts, layers, sentence_vectors)
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooled_rows(pooling, encoding), self.clock)
 
 
+# Sizes of portions
+
+
 def characters_at_once(encoder: Encoder, probe: Encoding) -> float:
     """Characters that are encoded in about two seconds; `probe` is one sentence's encoding."""
-    on_cpu = encoder.facts.get("device", "cpu") == "cpu"
-    multiplications = CPU_MULTIPLICATIONS if on_cpu else GPU_MULTIPLICATIONS
-    return (
-        CHARACTERS_PER_TOKEN * multiplications / _token_multiplications(encoder, probe)
-    )
+    is_on_cpu = encoder.facts.get("device", "cpu") == "cpu"
+    multiplications_at_once = CPU_MULTIPLICATIONS if is_on_cpu else GPU_MULTIPLICATIONS
+    per_token = _token_multiplications(encoder, probe)
+    return CHARACTERS_PER_TOKEN * multiplications_at_once / per_token
 
 
 def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
-    """Sentences that are encoded with dropout at a time: SHARD, or fewer by a large encoder.
+    """Sentences that are encoded with dropout at a time: SHARD, or fewer for a large encoder.
 
-    A power of two, so that a block of a pass holds whole batches; the same on every
-    device, since it is part of the draws. The plain forward pass takes about four
-    seconds for them.
+    It is a power of two, so that a block of a pass holds whole batches, and the same on
+    every device, since it is part of the draws. An encoder without dropout takes about
+    four seconds for them.
     """
     tokens = 2 * CPU_MULTIPLICATIONS / _token_multiplications(encoder, probe)
     sentences = CHARACTERS_PER_TOKEN * tokens / SENTENCE_CHARACTERS
@@ -274,6 +288,6 @@ def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
 
 
 def _token_multiplications(encoder: Encoder, probe: Encoding) -> int:
-    """Multiplications that a token takes, roughly; an encoder states it if its layers do not."""
+    """Multiplications that a token takes, roughly: stated by the encoder, or by its layers."""
     stated: int | None = getattr(encoder, "multiplications", None)
     return stated or multiplications(probe.depth, probe.mean.shape[2])

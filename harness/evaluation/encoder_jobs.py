@@ -187,7 +187,7 @@ class EncoderWork:
     def _sentence_jobs(
         self, worker: WorkerContext, part: Part, after: Sequence[Job]
     ) -> list[EncodingJob]:
-        """The jobs that encode the part's sentences, those of similar length together."""
+        """The jobs that encode the part's sentences, in groups of similar length."""
         sentences = sorted(part.texts(self.sentences), key=len)
         jobs = []
         for start in range(0, len(sentences), SHARD):

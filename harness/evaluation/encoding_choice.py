@@ -33,8 +33,8 @@ class EncodingChoice:
         dtype: The precision of weights and states.
         unit_length: Whether vectors are divided by their length; None as the modules
             say.
-        dimensions: How many of the first coordinates are kept; None keeps those of the
-            modules.
+        dimensions: How many of the first coordinates are kept; None keeps as many as
+            the modules do.
         lower_case: Whether texts are put into lower case before all else.
     """
 

@@ -46,8 +46,8 @@ ONE_THREAD = {
     "NUMEXPR_NUM_THREADS": "1",
 }
 
-# For PYTHONWARNINGS: Python's tracker of semaphores removes those of a command that was
-# stopped, and need not warn of it.
+# For PYTHONWARNINGS: if a command is stopped, Python's tracker removes its semaphores, and
+# need not warn of it.
 QUIET_TRACKER = "ignore:resource_tracker"
 
 # Held while plug-ins are imported: a worker of Dask may have several threads.

@@ -318,7 +318,7 @@ class Embedder:
             texts: N texts; each distinct one is encoded once.
 
         Returns:
-            A matrix of N rows in the order of the texts: float64 behind a
+            A matrix of N rows in the order of the texts: float64 after a
             post-processor, else as the encoder gives them.
 
         Raises:

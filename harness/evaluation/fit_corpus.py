@@ -54,7 +54,7 @@ DIGEST_DIGITS = 16  # in the name of a file
 
 
 def needs_pass(method: Method, fit_corpus: FitCorpus) -> bool:
-    """Whether sentences are encoded for the fit alone: those of a corpus, or with dropout."""
+    """Whether sentences are encoded for the fit alone: from a corpus, or with dropout."""
     return fit_corpus.streams or needs_dropout(method)
 
 
@@ -130,7 +130,7 @@ class FitCorpusSample:
 
     @property
     def digest(self) -> str:
-        """The digest of the sample: that of the corpus, if all of it is fitted on."""
+        """The digest of the sample, which is the corpus's own if all of it is fitted on."""
         if self.seed is None:
             return self.corpus_digest
         draw = f"{self.size} of {self.corpus_size}, drawn by seed {self.seed}"
@@ -151,7 +151,7 @@ class FitCorpusSample:
         """The sentences of the sample among all of the corpus, in their order."""
         if self.seed is None:
             return sentences
-        # The second number makes this another stream than that of the fit, whose
+        # With the second number, the draws differ from the draws of the fit, whose
         # generator has the seed alone.
         rng = np.random.default_rng([self.seed, 1])
         is_drawn = np.zeros(self.corpus_size, bool)
@@ -161,7 +161,7 @@ class FitCorpusSample:
     def file(self, cache: Path, key: str, method: Method) -> Path:
         """The file of the moments or rows that a method is fitted on.
 
-        `key` is that of the encoder that makes them. The file may not exist yet.
+        `key` is the key of the encoder that makes them. The file may not exist yet.
         """
         kind = "moments" if needs_moments_alone(method) else "rows"
         words = [self.corpus, self.digest[:DIGEST_DIGITS]]

@@ -1,4 +1,7 @@
-"""What makes two cells the same cell: what a stored result must agree in to count as done."""
+"""What makes two cells the same cell: the facts that a stored record must agree in to be done.
+
+docs/identity.md says which changes make a cell another one.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,15 @@ from harness.tasks.loader import CellTexts
 def identity_of(
     cell: PlannedCell, texts: CellTexts, encoder_key: str
 ) -> dict[str, str]:
-    """Method, data, encoding and code of a cell, and the sentences that it is fitted on.
+    """The identity of a cell: its method, data, encoding, code, and the sentences of its fit.
 
-    A corpus is read once for the digest of its sentences. `encoder_key` is that of the
-    encoder's identity.
+    Args:
+        cell: The cell.
+        texts: Its texts. A corpus is read once for the digest of its sentences.
+        encoder_key: The key in the identity of the cell's encoder.
+
+    Returns:
+        A text or a digest for each of these, by its name in the record.
     """
     identity = identity_without_fit(cell, texts, encoder_key)
     if texts.fit_corpus is not None:
@@ -33,16 +41,17 @@ def identity_without_fit(
         "encoding": encoder_key,
         "code": code_digest(),
     }
-    identity |= code_of(*_parts_of(cell))
-    return {**identity, **texts.digests}
+    identity |= code_of(*_computing_parts(cell))
+    identity |= texts.digests
+    return identity
 
 
 def plugins_of_cell(cell: PlannedCell) -> dict[str, Plugin]:
-    """The plug-ins whose code has a part in a cell's score, by name."""
-    return plugins_of(*_parts_of(cell))
+    """The plug-ins whose code computes a cell's score, by name."""
+    return plugins_of(*_computing_parts(cell))
 
 
-def _parts_of(cell: PlannedCell) -> tuple[object, ...]:
-    """All whose code has a part in a cell's score."""
+def _computing_parts(cell: PlannedCell) -> tuple[object, ...]:
+    """The parts of a cell whose code computes its score."""
     method, metric = cell.method, metric_of(cell.task)
     return (method.encoder, method.pooling, *method.post, metric, cell.task.load)

@@ -2,7 +2,7 @@
 
 `MeasuredModel` keeps the scores of each choice on each task, and lists the choices that
 are worth trying. A choice costs one encoding of the task's sentences, which is kept in
-the cache of encodings as those of a run are; many choices cost less.
+the cache of encodings, as in a run; many choices cost less.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from harness.transforms.pooling import NATIVE, POOLINGS
 # The values that are tried
 
 E5_PROMPTS = ("query: ", "passage: ")  # which most models with prompts have
-# Prompts that other public models ask for: BGE's, and those of models with a prompt a
-# task.
+# Prompts that other public models ask for: BGE's, and the prompts of models that have
+# one for each task.
 KNOWN_PROMPTS = (
     "Represent this sentence for searching relevant passages: ",
     "search_query: ",
@@ -131,7 +131,7 @@ class MeasuredModel:
     def own_prompt(self, task: Task) -> str | None:
         """The prompt that mteb takes for a task, among the model's.
 
-        The prompt of the task's name in mteb comes before that of all tasks of its
+        A prompt for the task's name in mteb comes before a prompt for all tasks of its
         kind. None if there is neither: then the model's default prompt is used.
         """
         modules = self.modules
@@ -154,12 +154,16 @@ class MeasuredModel:
             return ""
         return modules.prompt(config.prompt)
 
-    def _prompt(self, choice: EncodingChoice, task: Task) -> str:
-        """The text before each sentence of a task under a choice; empty for none."""
+    def _chosen_prompt(self, choice: EncodingChoice, task: Task) -> str | None:
+        """The prompt of a choice, else the one that mteb takes; None leaves it to the modules."""
         if choice.prompt is not None:
             return choice.prompt
-        own_prompt = self.own_prompt(task)
-        return self._default_prompt() if own_prompt is None else own_prompt
+        return self.own_prompt(task)
+
+    def _prompt(self, choice: EncodingChoice, task: Task) -> str:
+        """The text before each sentence of a task under a choice; empty for none."""
+        prompt = self._chosen_prompt(choice, task)
+        return self._default_prompt() if prompt is None else prompt
 
     # Scores under a choice
 
@@ -263,7 +267,7 @@ class MeasuredModel:
             pooling = self.method.pooling
             if choice.pooling:
                 pooling = _pooling_named(choice.token_mode or choice.pooling)
-            prompt = self.own_prompt(task) if choice.prompt is None else choice.prompt
+            prompt = self._chosen_prompt(choice, task)
             reading = Reading(encoder=config, pooling=pooling, prefix=prompt or "")
         encoder = reading.encoder
         if choice.max_length is not None:
@@ -289,7 +293,7 @@ class MeasuredModel:
                 pooling=_pooling_named(hidden_pooling),
                 prefix=self._prompt(choice, task),
             )
-        prompt = self.own_prompt(task) if choice.prompt is None else choice.prompt
+        prompt = self._chosen_prompt(choice, task)
         if prompt is None:
             encoder = _native(transformer, config.prompt, choice.token_mode)
         else:

@@ -144,7 +144,7 @@ def select_cells(
     Args:
         registry: The methods and tasks.
         methods: Ids and globs of methods; by default all that are registered.
-        tasks: Names and globs of tasks; by default those of `default_tasks`.
+        tasks: Names and globs of tasks; by default `default_tasks`.
         seeds: How many seeds a method with randomness has.
 
     Returns:

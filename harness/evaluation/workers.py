@@ -3,7 +3,7 @@
 A worker is a process of this machine or of a cluster. Each call brings it a
 `WorkerContext`, which describes the run, and most bring the identity that the files of
 the encoder must have: a worker refuses other code, other libraries and other files than
-those of its run.
+its run has.
 
 Calls that follow each other mostly need the same texts and the same encoder. So a
 worker keeps the texts that it has read for its last run, and the encoder that it opened
