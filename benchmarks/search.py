@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.assets.places import Places
-from harness.cli.train import recipe_from, train_here
+from harness.cli.train import recipe_from, run_training
 from harness.core.errors import DataError
 from harness.core.json_text import parse_json, write_sealed
 from harness.results.questions import (
@@ -116,7 +116,7 @@ def _train(command: str, seed: int, places: Places, threads: int | None) -> Tria
             cache=places.cache,
             data_dir=places.data_dir,
         )
-        train_here(recipe)
+        run_training(recipe)
         training = (out / "training.json").read_text(encoding="utf-8")
     return trial_of(parse_json(training))
 

@@ -32,8 +32,8 @@ from harness.evaluation.select import PlannedCell
 from harness.gate.failures import note_outcomes
 
 
-def for_devices(execution: opt.Execution, device: str) -> opt.Execution:
-    """With one process on a GPU, since each process would load the weights.
+def limit_processes(execution: opt.Execution, device: str) -> opt.Execution:
+    """The options, with one process on a GPU, where each process would load the weights.
 
     A number of processes or a scheduler that options name is kept.
     """
@@ -68,7 +68,7 @@ def execute_and_print(
         )
     make_folder(store.folder, "--output")
     make_folder(loader.places.cache, CACHE_SETTING)
-    trainings = on_the_spot(cells, loader.places)
+    trainings = missing_trainings(cells, loader.places)
     bar = nullcontext(Progress()) if printer.quiet else progress_on(sys.stderr)
     outcomes: list[Outcome] = []
     try:
@@ -105,7 +105,9 @@ def _note_failures(outcomes: Iterable[Outcome], planned: bool) -> None:
         opt.note(f"harness: {message} ({count} {noun})")
 
 
-def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[TrainingJob]:
+def missing_trainings(
+    planned: Iterable[PlannedCell], places: Places
+) -> list[TrainingJob]:
     """The trainings of encoders that these cells need and that are missing.
 
     Only families are trained that say so: from files that come with the harness, in

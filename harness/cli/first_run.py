@@ -38,7 +38,7 @@ DATA_DIR = Path("data")  # unless an option or the environment names another
 FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
 
-def with_small_data(
+def fetch_small_data(
     folders: opt.Folders, registry: Registry, offline: bool
 ) -> opt.Folders:
     """Fetch the small public data sets that are missing.
@@ -109,9 +109,7 @@ def _fetch(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -
             return
 
 
-def reproduced_numbers(
-    measured: ResultsFolder, records: Collection[Record]
-) -> list[str]:
+def lines_of_methods(measured: ResultsFolder, records: Collection[Record]) -> list[str]:
     """A table for each method of its published numbers, and how many are reproduced.
 
     Args:

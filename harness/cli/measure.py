@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.execution import execute_and_print, exit_status_of, for_devices
+from harness.cli.execution import execute_and_print, exit_status_of, limit_processes
 from harness.cli.plan_text import plan_text
 from harness.cli.printing import Printer
 from harness.cli.selection import Selected, note_bypasses, records_folder, select
@@ -64,7 +64,7 @@ def plan_command(
     print_plan(chosen, runs, as_json)
 
 
-def plan_of(chosen: Selected, measured: Store | None) -> Plan:
+def plan_cells(chosen: Selected, measured: Store | None) -> Plan:
     """The plan of cells; a cell with a record in the store is done."""
     with progress_on(sys.stderr, delay=1.0) as progress:
         return make_plan(chosen.cells, chosen.loader, measured, progress)
@@ -72,10 +72,11 @@ def plan_of(chosen: Selected, measured: Store | None) -> Plan:
 
 def print_plan(chosen: Selected, measured: Store | None, as_json: bool = False) -> None:
     """Print the whole plan of cells, for people or for a program."""
-    plan = plan_of(chosen, measured)
-    opt.say(
-        json.dumps(asdict(plan)) if as_json else plan_text(plan, opt.terminal_width())
-    )
+    plan = plan_cells(chosen, measured)
+    if as_json:
+        opt.say(json.dumps(asdict(plan)))
+    else:
+        opt.say(plan_text(plan, opt.terminal_width()))
 
 
 def profile_cells(
@@ -158,7 +159,7 @@ def run_command(
         quiet=execution.quiet,
     )
     outcomes = execute_and_print(
-        chosen, printer, for_devices(execution, selection.device)
+        chosen, printer, limit_processes(execution, selection.device)
     )
     if printer.records and not as_json:
         opt.say(f"\n{printer.table()}\nrecords: {results}")

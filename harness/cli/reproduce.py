@@ -16,13 +16,13 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.execution import execute_and_print, exit_status_of, for_devices
-from harness.cli.first_run import next_step, reproduced_numbers, with_small_data
-from harness.cli.measure import Profile, plan_of, profile_cells
+from harness.cli.execution import execute_and_print, exit_status_of, limit_processes
+from harness.cli.first_run import fetch_small_data, lines_of_methods, next_step
+from harness.cli.measure import Profile, plan_cells, profile_cells
 from harness.cli.plan_text import short_plan_text
 from harness.cli.printing import Printer
 from harness.cli.selection import Selected, records_folder, select
-from harness.cli.summary import claims_tested, run_summary
+from harness.cli.summary import lines_of_claims, run_summary
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.progress import progress_on
 from harness.core.types import Record
@@ -67,10 +67,10 @@ def reproduce_command(
         raise UsageError(
             "--limit and --update exclude each other: what is limited is no baseline"
         )
-    execution = for_devices(execution, selection.device)
+    execution = limit_processes(execution, selection.device)
     cells_of_profile = profile_cells(profile_name, selection, baseline)
     if profile_name == "first":
-        folders = with_small_data(folders, load_registry(), offline)
+        folders = fetch_small_data(folders, load_registry(), offline)
     chosen = select(selection, folders, limit, cells_of_profile, execution.quiet)
     committed = ResultsFolder(baseline, chosen.registry)
     output = records_folder(execution.output, limit)
@@ -78,7 +78,7 @@ def reproduce_command(
 
     if not execution.quiet:
         measured = None if execution.overwrite else runs.store
-        opt.say(short_plan_text(plan_of(chosen, measured), opt.terminal_width()))
+        opt.say(short_plan_text(plan_cells(chosen, measured), opt.terminal_width()))
     printer = Printer(
         store=runs.store,
         registry=chosen.registry,
@@ -99,11 +99,11 @@ def reproduce_command(
     compared = committed.reopen(baseline) if update else committed
 
     is_first_run = profile_name == "first"
-    lines = [] if is_first_run else claims_tested(measured_runs, compared)
+    lines = [] if is_first_run else lines_of_claims(measured_runs, compared)
     lines += run_summary(outcomes, checks, measured_runs, compared)
     lines += _written_pages(outcomes, measured_runs, compared, promoted)
     if is_first_run:
-        lines += reproduced_numbers(measured_runs, records)
+        lines += lines_of_methods(measured_runs, records)
         lines += next_step(measured_runs, compared, folders.places(), chosen.registry)
     for line in lines:
         opt.say(line)

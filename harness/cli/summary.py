@@ -29,7 +29,7 @@ STATES_BY_GROUP = {
 }
 
 
-def claims_tested(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
+def lines_of_claims(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
     """What came of the claims, by the run's records if they test any, else by committed ones."""
     for folder in (measured, committed):
         tested = [
@@ -59,13 +59,13 @@ def run_summary(
     return [
         "",
         f"cells: {cells}",
-        *against_papers(outcomes, runs),
-        *against_committed(checks, committed),
-        *not_run(outcomes),
+        *lines_of_numbers(outcomes, runs),
+        *lines_of_moves(checks, committed),
+        *lines_of_failures(outcomes),
     ]
 
 
-def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list[str]:
+def lines_of_numbers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list[str]:
     """How many published numbers the run's records reproduce, and which of them differ."""
     cells_without_asset: set[tuple[str | None, str | None]] = set()
     for outcome in outcomes:
@@ -113,7 +113,7 @@ def _differing(measured: ResultsFolder) -> list[str]:
     return _shortened(lines, more=f"{measured.path}/tables/papers")
 
 
-def against_committed(checks: Sequence[Checked], committed: ResultsFolder) -> list[str]:
+def lines_of_moves(checks: Sequence[Checked], committed: ResultsFolder) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
     compared = [check for check in checks if check.state is not State.NO_BASELINE]
     moved = [check for check in checks if check.moved]
@@ -131,7 +131,7 @@ def against_committed(checks: Sequence[Checked], committed: ResultsFolder) -> li
     return lines + [f"  moved: {check.name}: {check.why}" for check in moved]
 
 
-def not_run(outcomes: Iterable[Outcome]) -> list[str]:
+def lines_of_failures(outcomes: Iterable[Outcome]) -> list[str]:
     """Lines about cells that did not run: how to get a missing asset, or the failure's message."""
     reasons = Counter(
         (outcome.status, outcome.get or outcome.message)

@@ -2,7 +2,7 @@
 
 A recipe is a dataclass. Its fields are the options of a command, and its method
 `prepare` opens data and checkpoint and makes a training of harness.training of them.
-`train_here` runs the training. The command `family` trains the members of a registered
+`run_training` runs the training. The command `family` trains the members of a registered
 family of encoders, each from the recipe that the family states.
 
 torch is imported inside functions: `harness train --help` needs none of it.
@@ -454,7 +454,7 @@ def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
     return app
 
 
-def train_here(recipe: Recipe) -> None:
+def run_training(recipe: Recipe) -> None:
     """Train, write the checkpoint, and print its steps and best score."""
     _ = recipe.start_folder  # an unknown one is refused before torch is imported
     if recipe.bypass_note:
@@ -578,8 +578,8 @@ def train_member(
     opt.say(f"{name}: {source}")
     folders = {"cache": places.cache, "data_dir": places.data_dir}
     options = {"seed": source.seed, "threads": threads, **folders}
-    train_here(recipe_from(source.recipe, places.trained(source), **options))
+    run_training(recipe_from(source.recipe, places.trained(source), **options))
 
 
-trainings = commands(train_here)
+trainings = commands(run_training)
 trainings.command()(flattened(family))

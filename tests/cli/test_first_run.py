@@ -10,9 +10,9 @@ from harness.assets.places import Places, asset_named
 from harness.cli import first_run
 from harness.cli.first_run import (
     DATA_DIR,
+    fetch_small_data,
+    lines_of_methods,
     next_step,
-    reproduced_numbers,
-    with_small_data,
 )
 from harness.cli.options import Folders
 from harness.core.errors import AssetMissing, DataError
@@ -46,12 +46,12 @@ def asked(monkeypatch, tmp_path):
 
 
 def test_a_run_without_a_data_folder_brings_the_small_data_sets_into_one(asked, capsys):
-    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
     assert asked[0] == list(FIRST_ASSETS)
     assert folders.data_dir == DATA_DIR
     said = capsys.readouterr().err
     assert all(name in said for name in FIRST_ASSETS)
-    with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
     assert asked[0] == list(FIRST_ASSETS), "what is there was asked for again"
 
 
@@ -59,7 +59,9 @@ def test_a_run_without_a_data_folder_brings_the_small_data_sets_into_one(asked, 
 def test_an_offline_run_asks_for_nothing(asked, monkeypatch, capsys, by_option):
     if not by_option:
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=by_option)
+    folders = fetch_small_data(
+        Folders(cache=Path("cache")), REGISTRY, offline=by_option
+    )
     assert (asked[0], folders.data_dir) == ([], None)
     assert "sts-raw" in capsys.readouterr().err
     assert not DATA_DIR.exists()
@@ -67,7 +69,7 @@ def test_an_offline_run_asks_for_nothing(asked, monkeypatch, capsys, by_option):
 
 def test_the_first_asset_without_a_reachable_source_ends_the_downloads(asked, capsys):
     asked[1][FIRST_ASSETS[0]] = AssetMissing("no source of it was reached")
-    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
     assert (asked[0], folders.data_dir) == ([FIRST_ASSETS[0]], None)
     assert not DATA_DIR.exists()
     said = " ".join(capsys.readouterr().err.split())
@@ -79,7 +81,7 @@ def test_the_first_asset_without_a_reachable_source_ends_the_downloads(asked, ca
 
 def test_wrong_data_of_one_asset_do_not_keep_the_others_away(asked):
     asked[1][FIRST_ASSETS[0]] = DataError("other rows")
-    folders = with_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
     assert asked[0] == list(FIRST_ASSETS)
     assert folders.data_dir == DATA_DIR
 
@@ -107,12 +109,12 @@ def test_the_end_shows_each_published_number_of_the_run_with_its_verdict(tmp_pat
     measured = results_folder(
         tmp_path, REGISTRY, Results({("fake.mean", "toy"): [record]}), table
     )
-    lines = reproduced_numbers(measured, [record])
+    lines = lines_of_methods(measured, [record])
     assert lines[-1] == "1 of 1 published numbers reproduced exactly"
     assert lines[1] == "fake.mean:"
     [row] = [line for line in lines[2].splitlines() if line.startswith("toy")]
     assert row.split() == ["toy", "spearman", "all", "50.00", "50.00", "exact", "toys"]
-    _, without_data = reproduced_numbers(measured, [])
+    _, without_data = lines_of_methods(measured, [])
     assert "harness fetch sts-raw sick-raw sts-senteval --data-dir data" in without_data
 
 

@@ -20,10 +20,10 @@ from fakes import (
 
 from harness.cli.summary import (
     LINES_SHOWN,
-    against_committed,
-    against_papers,
-    claims_tested,
-    not_run,
+    lines_of_claims,
+    lines_of_failures,
+    lines_of_moves,
+    lines_of_numbers,
 )
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
@@ -97,7 +97,7 @@ def test_published_numbers_are_counted_by_what_became_of_them(
 ):
     runs, table = tmp_path / "runs", published(ran, off)
     measured = results_folder(runs, FOUND, Results.read(Store(runs)), table)
-    lines = against_papers(ran, measured)
+    lines = lines_of_numbers(ran, measured)
     assert lines[:6] == [
         "7 published numbers:",
         "  2 reproduced (1 exact, 1 match)",
@@ -115,7 +115,7 @@ def test_published_numbers_are_counted_by_what_became_of_them(
 
 
 def test_what_did_not_run_is_counted_by_what_would_get_it(ran):
-    head, *lines = not_run(ran)
+    head, *lines = lines_of_failures(ran)
     assert head == "5 cells did not run:"
     assert lines[0] == "  2 asset missing: harness fetch sick-raw"
     assert lines[1].startswith("  2 failed: ")
@@ -132,7 +132,7 @@ def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
         for i in range(LINES_SHOWN + 3)
         for j in range(i + 1)
     ]
-    head, first, *_, last = not_run(many)
+    head, first, *_, last = lines_of_failures(many)
     assert head == f"{len(many):,} cells did not run:"
     assert (
         first == f"  {LINES_SHOWN + 3} asset missing: harness fetch {LINES_SHOWN + 2}"
@@ -145,7 +145,7 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
     moved = Checked(name="b", state=State.UNKNOWN, why="0.5000 points")
     new = Checked(name="c", state=State.NO_BASELINE, why="")
     committed = ResultsFolder(tmp_path, FOUND)
-    lines = against_committed([agrees, moved, new], committed)
+    lines = lines_of_moves([agrees, moved, new], committed)
     assert lines == [
         f"1 of 2 agree with {tmp_path}/records",
         "1 have no committed record to agree with (--update makes them)",
@@ -157,15 +157,15 @@ def test_tested_claims_are_counted_by_the_size_of_the_encoder_and_own_records_fi
     tmp_path,
 ):
     empty, packaged = ResultsFolder(tmp_path), ResultsFolder(ROOT / "results")
-    lines = claims_tested(empty, packaged)  # nothing was measured there
+    lines = lines_of_claims(empty, packaged)  # nothing was measured there
     assert lines[0] == f"claims of papers, tested by {ROOT}/results/records:"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for size, line in zip(EncoderSize, lines[1:-1], strict=True):
         title, _, outcomes = line.strip().partition(": ")
         assert title == size.heading
         assert re.search(rf"claims of papers tested on {size}.*: {outcomes}\n", readme)
-    assert claims_tested(packaged, packaged) == lines
-    assert claims_tested(empty, empty) == []
+    assert lines_of_claims(packaged, packaged) == lines
+    assert lines_of_claims(empty, empty) == []
 
 
 def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(

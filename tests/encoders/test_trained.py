@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from baselines.sbert import NLI
 from harness.assets.places import Places
 from harness.cli import app
-from harness.cli.execution import on_the_spot
+from harness.cli.execution import missing_trainings
 from harness.cli.plan_text import plan_text
 from harness.cli.train import RECIPES, Recipe, command_line
 from harness.core import hardware
@@ -179,7 +179,10 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
     assert plan.runnable == 2
     assert [entry.to_train for entry in plan.encoders] == [True, True, False]
     assert "to be trained" in plan_text(plan)
-    assert [work.call() for work in on_the_spot(planned, texts.places)] == [None, None]
+    assert [work.call() for work in missing_trainings(planned, texts.places)] == [
+        None,
+        None,
+    ]
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)
     assert capsys.readouterr().out.count("harness train simcse-sup") == 2
@@ -194,7 +197,7 @@ def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place):
     (place / "triplets.csv").unlink()
     texts = library(place)
     planned = planned_cells([Method(spot, MEAN), method("mean")], [TOY], 1)
-    works = on_the_spot(planned, texts.places)
+    works = missing_trainings(planned, texts.places)
     for engine in (InProcess(), Processes(2)):
         store = Store(place / f"runs-{engine.workers}")
         made = list(
