@@ -13,28 +13,22 @@ from harness.training.datasets import read_triplets
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, Schedule, _Run, seeded
 
-BATCH, LENGTH, RATE = (
-    64,
-    32,
-    1e-6,
-)  # SimCSE's, at a rate that leaves the weights where they are
-BATCHES = 8  # as many as are taken in turn
-SMALL = 4  # sentences a batch, where benchmarks are off
-WANTED = 1.5
+BATCH, LENGTH = 64, 32  # those of SimCSE
+RATE = 1e-6  # a learning rate that leaves the weights almost unchanged
+BATCHES = 8  # different batches, which are repeated in turn
+SMALL = 4  # sentences in a batch if benchmarks are off
+WANTED = 1.5  # how many times as fast a step has to be
 
 
 @pytest.fixture(scope="module")
 def wikipedia(data_dir):
-    """What the method is trained on: sentences of Wikipedia, a third of them longer
-    than a batch takes."""
-    return tuple(
-        islice(
-            load_registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES
-        )
-    )
+    """Sentences of Wikipedia. A third of them is longer than LENGTH, and cut."""
+    corpus = load_registry().corpora["enwiki-10k"]
+    return tuple(islice(corpus.sentences(data_dir), BATCH * BATCHES))
 
 
 def our_steps(name, folder, cache, columns, size, precision, device="cpu"):
+    """Train by the harness; yields the loss of each step."""
     setup = Setup(head="none", max_length=LENGTH, precision=precision, device=device)
     settings = Contrastive(setup, size)
     encoder = open_encoder(name, folder, cache, settings.setup, seed=0)
@@ -47,8 +41,11 @@ def our_steps(name, folder, cache, columns, size, precision, device="cpu"):
 
 
 def their_steps(folder, columns, size, precision, device="cpu"):
-    """What their trainer does in a step, without its book-keeping: the columns are
-    encoded one after the other, the optimiser is the trainer's default."""
+    """Train as the trainer of sentence-transformers does; yields the loss of each step.
+
+    The columns are encoded one after the other, and the optimiser is the trainer's
+    default. Its book-keeping is left out.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.losses import (
         MultipleNegativesRankingLoss,
@@ -68,10 +65,9 @@ def their_steps(folder, columns, size, precision, device="cpu"):
         with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
             features = [dict(model.preprocess(column)) for column in texts]
             for column in features:
-                tensors = {
-                    n: x.to(device) for n, x in column.items() if torch.is_tensor(x)
-                }
-                column.update(tensors)
+                for name, value in column.items():
+                    if torch.is_tensor(value):
+                        column[name] = value.to(device)
             loss = loss_of(features, None)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -81,15 +77,17 @@ def their_steps(folder, columns, size, precision, device="cpu"):
 
 
 def padding(folder, columns, size):
-    """How many tokens a padded batch has for one that is none of padding."""
-    read = transformers.AutoTokenizer.from_pretrained(folder)
-    padded, real = 0, 0
+    """The tokens of padded batches, for each token of a text."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    padded_tokens = 0
+    text_tokens = 0
     for column in columns:
-        ids = read(list(column), truncation=True, max_length=LENGTH)["input_ids"]
+        ids = tokenizer(list(column), truncation=True, max_length=LENGTH)["input_ids"]
         for start in range(0, len(ids), size):
             lengths = [len(row) for row in ids[start : start + size]]
-            padded, real = padded + max(lengths) * len(lengths), real + sum(lengths)
-    return padded / real
+            padded_tokens += max(lengths) * len(lengths)
+            text_tokens += sum(lengths)
+    return padded_tokens / text_tokens
 
 
 def compare(
