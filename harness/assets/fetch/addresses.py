@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -119,22 +119,23 @@ def _ask(url: str) -> Answer:
 
 
 def parts_without_source(
-    checked_addresses: Iterable[CheckedAddress],
+    checked_addresses: Sequence[CheckedAddress],
 ) -> list[tuple[str, str]]:
     """The parts that no source has all files of, each as the names of asset and part."""
-    parts: dict[tuple[str, str], None] = {}  # in order, each once
-    sources: set[tuple[str, str, str]] = set()
-    incomplete_sources: set[tuple[str, str, str]] = set()
+    incomplete_sources = {
+        (checked.address.asset, checked.address.part, checked.address.source)
+        for checked in checked_addresses
+        if not checked.answer.alive
+    }
+    parts: list[tuple[str, str]] = []
+    parts_with_source: set[tuple[str, str]] = set()
     for checked in checked_addresses:
         address = checked.address
-        source = (address.asset, address.part, address.source)
-        parts[address.asset, address.part] = None
-        sources.add(source)
-        if not checked.answer.alive:
-            incomplete_sources.add(source)
-    parts_with_source = {
-        (asset, part) for asset, part, _ in sources - incomplete_sources
-    }
+        part = (address.asset, address.part)
+        if part not in parts:
+            parts.append(part)
+        if (*part, address.source) not in incomplete_sources:
+            parts_with_source.add(part)
     return [part for part in parts if part not in parts_with_source]
 
 

@@ -528,7 +528,7 @@ class Transfer:
             desc=self.name[-40:],
             disable=None,
         )
-        # The rate is that since `rate_start`, which moves on every STALL_SECONDS.
+        # The rate is measured anew every STALL_SECONDS, from `rate_start` on.
         rate_start, rate_bytes = time.monotonic(), 0
         with bar:
             try:
@@ -553,8 +553,8 @@ class Transfer:
     def _unpack(self) -> None:
         """Replace a transfer that is packed by gzip by the file that was packed.
 
-        Some hosts send a .gz file and call its own packing that of the transfer: such a
-        file stays as it is.
+        Some hosts send a .gz file and declare its packing to be that of the transfer.
+        Such a file stays as it is.
         """
         self.file.seek(0)
         packed = self.file.read()

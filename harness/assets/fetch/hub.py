@@ -277,7 +277,7 @@ def _listing(
             sha256 = entry.lfs.sha256 if entry.lfs else None
             files.append(HubFile(path, entry.size, sha256, git_sha1=entry.blob_id))
     except (LookupError, TypeError, ValueError) as error:
-        # A ValueError is that of HubFile; the others come of an answer in another form.
+        # HubFile raises ValueError; an answer of another form raises the others.
         found = str(error) if type(error) is ValueError else "no files"
         raise DataError(
             f"{name}: wanted the files of a model from {page}, found {found}; nothing was "

@@ -42,7 +42,7 @@ FolderCheck = Callable[[Path], None]
 class DownloadedFile:
     """A download as it came, before anything is taken from it.
 
-    `commit` is that of the hub's repository, where no commit is pinned.
+    `commit` is the commit of the hub's repository, if the catalogue pins none.
     """
 
     path: Path
@@ -87,8 +87,8 @@ class DownloadSession:
         """Bring a file into the folder of downloads, unless it is there already.
 
         With `by_rows` it is checked later by its rows, and may have another size and
-        digest than the published file. `commit` is that of the hub's repository at an
-        earlier download, for a file that the catalogue does not pin. Raises
+        digest than the published file. `commit` is the commit of the hub's repository
+        at an earlier download, for a file that the catalogue does not pin. Raises
         AssetMissing and DataError.
         """
         sha256 = _known_sha256(wanted)
@@ -230,7 +230,7 @@ def bring_part(
     """Bring a part of an asset into its place from the first source that has it.
 
     Where no source has a known version of the data, the first with another version is
-    taken. `commit` is that of the hub's repository at an earlier download.
+    taken. `commit` is the commit of the hub's repository at an earlier download.
 
     Raises:
         DataError: A source had something else, and no source had the part.
