@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -189,16 +189,16 @@ def measure(
             f"from, found {len(labelled)}"
         )
     start = clock()
+    splits = (pairs, *labelled)
     texts: list[str] = []
-    for split in (pairs, *labelled):
+    for split in splits:
         texts += split.sentences
-    rows = np.unique(pooled.rows(texts))
+    rows, row_of_text = np.unique(pooled.rows(texts), return_inverse=True)
     vectors = read_only(pooled.matrix[rows])
     for transform in transforms:
         vectors = applied(transform, vectors)
     time_mapped = clock()
-    scored = _pair_rows(pairs, pooled, rows)
-    learned_from = [_pair_rows(split, pooled, rows) for split in labelled]
+    scored, *learned_from = _pair_rows(splits, row_of_text)
     values, metric_facts = metric.compare(vectors, scored, learned_from)
     facts = {"dimensions": int(vectors.shape[1]), **metric_facts}
     scores = score(task, values, pairs)
@@ -224,12 +224,16 @@ def measure(
 
 
 def _pair_rows(
-    pairs: Pairs, pooled: PooledEmbeddings, rows: Int[np.ndarray, " n"]
-) -> PairRows:
-    """Pairs by the positions of their sentences among the chosen rows, which ascend."""
-    a = np.searchsorted(rows, pooled.rows(pairs.a))
-    b = np.searchsorted(rows, pooled.rows(pairs.b))
-    return PairRows(a=a, b=b, gold=pairs.gold)
+    splits: Sequence[Pairs], row_of_text: Int[np.ndarray, " T"]
+) -> Iterator[PairRows]:
+    """The pairs of each split as rows; `row_of_text` is that of each sentence, in their order."""
+    start = 0
+    for split in splits:
+        middle = start + len(split.a)
+        end = middle + len(split.b)
+        a, b = row_of_text[start:middle], row_of_text[middle:end]
+        yield PairRows(a=a, b=b, gold=split.gold)
+        start = end
 
 
 # Fit
