@@ -87,15 +87,15 @@ def compare_golden_vectors(machine: Machine, values: dict[str, Any]) -> None:
     from harness.assets.places import Places
     from harness.core.hardware import Hardware
     from harness.core.metrics import directions
-    from harness.gate.golden_vectors import encode_encoder
+    from harness.gate.golden_vectors import encode_golden_sentences
     from harness.registry import load_registry
 
     places = Places(machine.scratch / "cache")
     config = load_registry().encoders[GOLDEN_ENCODER]
-    on_cpu = encode_encoder(GOLDEN_ENCODER, config, places)
+    on_cpu = encode_golden_sentences(GOLDEN_ENCODER, config, places)
     for precision, limit in GOLDEN_LIMITS.items():
         on_device = config.on(Hardware(machine.device, precision))
-        measured = encode_encoder(GOLDEN_ENCODER, on_device, places)
+        measured = encode_golden_sentences(GOLDEN_ENCODER, on_device, places)
         differences = directions(on_cpu.vectors) - directions(measured.vectors)
         largest = float(np.abs(differences).max())
         values[precision] = {"largest_difference": largest, "limit": limit}

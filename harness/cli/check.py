@@ -22,7 +22,7 @@ from harness.core.terminal import wrapped
 from harness.gate.card import check_card, claims_to_compare
 from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoders
-from harness.gate.outcome import Checked, Report, State
+from harness.gate.outcome import CheckResult, Report, State
 from harness.plugins import plugins_in_use
 from harness.results.cards import claim_files, claims_of_files
 
@@ -141,7 +141,7 @@ def rendered_report(
 
 
 def _add_counts(
-    counts: dict[State, list[str]], checks: Sequence[Checked], noun: str
+    counts: dict[State, list[str]], checks: Sequence[CheckResult], noun: str
 ) -> None:
     """Add how many of the checks are in each state, as in `2 cells`."""
     for state, number in Counter(check.state for check in checks).items():

@@ -25,7 +25,7 @@ from harness.core.errors import UsageError
 from harness.core.progress import progress_on
 from harness.evaluation.plan import Plan, make_plan
 from harness.evaluation.select import PROFILES, PlannedCell, profile
-from harness.gate.quick_set import encode_golden, promote_gate, quick_set
+from harness.gate.quick_set import make_golden_vectors, promote_run, quick_set
 from harness.registry import Registry, look_up
 from harness.results.layout import papers_of, require_own
 from harness.results.published_tables import load_tables
@@ -166,8 +166,8 @@ def run_command(
         for line in printer.same_encoders():
             opt.note(line)
     if gate:
-        encode_golden(chosen.cells, chosen.loader.places, results)
+        make_golden_vectors(chosen.cells, chosen.loader.places, results)
     if update:
-        changed = promote_gate(outcomes, results, baseline)
+        changed = promote_run(outcomes, results, baseline)
         opt.say(f"promoted: {changed} records and vectors of {baseline}")
     raise typer.Exit(exit_status_of(outcomes))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
 from harness.evaluation.run import Outcome
-from harness.gate.outcome import Checked, State
+from harness.gate.outcome import CheckResult, State
 from harness.report.replication import CLAIMS_PAGE, claims_by_size, outcomes_in_words
 from harness.results.claim_tests import ClaimOutcome
 from harness.results.folder import ResultsFolder
@@ -49,7 +49,7 @@ def lines_of_claims(measured: ResultsFolder, committed: ResultsFolder) -> list[s
 
 def run_summary(
     outcomes: Sequence[Outcome],
-    checks: Sequence[Checked],
+    checks: Sequence[CheckResult],
     runs: ResultsFolder,
     committed: ResultsFolder,
 ) -> list[str]:
@@ -113,7 +113,9 @@ def _differing(measured: ResultsFolder) -> list[str]:
     return _shortened(lines, more=f"{measured.path}/tables/papers")
 
 
-def lines_of_moves(checks: Sequence[Checked], committed: ResultsFolder) -> list[str]:
+def lines_of_moves(
+    checks: Sequence[CheckResult], committed: ResultsFolder
+) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
     compared = [check for check in checks if check.state is not State.NO_BASELINE]
     moved = [check for check in checks if check.moved]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from harness.core.errors import AssetMissing, UsageError
 from harness.gate.check import Gate
 from harness.gate.drift import with_margin
-from harness.gate.outcome import MEASURE_AGAIN, Checked, Report, State
+from harness.gate.outcome import MEASURE_AGAIN, CheckResult, Report, State
 from harness.results.cards import CardClaim
 from harness.results.checked_claims import checked_claim, score_of
 from harness.results.records import Cell
@@ -28,20 +28,20 @@ def check_card(
 
     Args:
         gate: The run.
-        claims: The claims that are of tasks here; of each task, one method of the run
-            is compared.
+        claims: The claims on tasks here. For each task, one method of the run is
+            compared.
         cells: The cells of the run that are compared.
-        margin: With a margin, in points, a number may move as it likes, but for a fall
-            beyond it.
+        margin: A margin in points: a number fails only if it fell by more. None: it
+            fails wherever the claim does not hold.
 
     Raises:
         UsageError: The cells of a task are of several methods.
         AssetMissing: No number is compared: all differ, and may be of other pairs than
             those here.
     """
-    checks = [
-        check for claim in claims for check in _checks(gate, claim, cells, margin)
-    ]
+    checks: list[CheckResult] = []
+    for claim in claims:
+        checks += _checks(gate, claim, cells, margin)
     if claims and not checks:
         raise AssetMissing(
             f"wanted numbers that a run can be compared with, found {len(claims)} that differ and "
@@ -52,41 +52,48 @@ def check_card(
 
 def _checks(
     gate: Gate, claim: CardClaim, cells: Sequence[Cell], margin: float | None
-) -> Iterator[Checked]:
-    """The check of a claim against each seed of its task; of doubtful pairs only if it holds."""
-    found = [cell for cell in cells if cell.task == claim.task]
-    methods = {cell.method: None for cell in found}
+) -> Iterator[CheckResult]:
+    """The check of a claim against each seed of its task.
+
+    A claim that may be of other pairs than those here is left out where it differs.
+    """
+    task_cells = [cell for cell in cells if cell.task == claim.task]
+    methods = dict.fromkeys(cell.method for cell in task_cells)
     if len(methods) > 1:
         raise UsageError(
             f"{claim.task}: wanted one method to compare with the card, found "
             f"{', '.join(methods)}; name one: -m METHOD"
         )
-    if not found:
+    if not task_cells:
         name = f"{claim.task} {claim.statement.metric}"
         why = f"{gate.runs.path} holds no record of it; harness run -t {claim.task} measures"
-        yield Checked(name=name, state=State.COULD_NOT_RUN, why=why)
-    for cell in found:
+        yield CheckResult(name=name, state=State.COULD_NOT_RUN, why=why)
+    for cell in task_cells:
         check = _check(gate, claim, cell)
-        if check is not None:
-            has_margin = margin is not None and check.before is not None
-            yield with_margin(check, margin or 0.0) if has_margin else check
+        if check is None:
+            continue
+        if margin is not None and check.before is not None:
+            check = with_margin(check, margin)
+        yield check
 
 
-def _check(gate: Gate, claim: CardClaim, cell: Cell) -> Checked | None:
+def _check(gate: Gate, claim: CardClaim, cell: Cell) -> CheckResult | None:
+    """The check of a claim against one cell; None where their pairs may differ."""
     name = f"{cell}, {claim.statement.metric}"
-    if change := gate.change_since(cell):
-        return Checked(name=name, state=State.NOT_MEASURED_AGAIN, why=change)
+    change = gate.change_since(cell)
+    if change:
+        return CheckResult(name=name, state=State.NOT_MEASURED_AGAIN, why=change)
     points = score_of(claim, gate.records[cell].scores)
     if points is None:
         why = f"its record has no {claim.score}; {MEASURE_AGAIN}"
-        return Checked(name=name, state=State.COULD_NOT_RUN, why=why)
+        return CheckResult(name=name, state=State.COULD_NOT_RUN, why=why)
     checked = checked_claim(claim, points)
     if checked.verdict is None:
         return None
     difference = checked.verdict.difference or 0.0
     state = State.AGREES if checked.holds else State.UNKNOWN
     why = f"the card has {checked.reading}, measured {points:.4f} ({difference:+.4f})"
-    return Checked(
+    return CheckResult(
         name=name,
         state=state,
         why=why,
@@ -98,8 +105,8 @@ def _check(gate: Gate, claim: CardClaim, cell: Cell) -> Checked | None:
 
 def claims_to_compare(claims: Sequence[CardClaim]) -> tuple[CardClaim, ...]:
     """The claims on tasks that are here; of equal ones from several sources, the first."""
-    named = {
-        (claim.task, claim.score, claim.readings): claim for claim in reversed(claims)
-    }
-    kept = {id(claim) for claim in named.values()}
-    return tuple(claim for claim in claims if not claim.why_not and id(claim) in kept)
+    first_claims: dict[tuple[object, ...], CardClaim] = {}
+    for claim in claims:
+        number = (claim.task, claim.score, claim.readings)
+        first_claims.setdefault(number, claim)
+    return tuple(claim for claim in first_claims.values() if not claim.why_not)

@@ -1,7 +1,9 @@
 """Whether a run agrees with the committed results, and if not, which part moved.
 
-The part is the input, the encoder (then its golden vectors moved), or what comes after
-the encoder.
+`Gate.wanted` says which cells are compared, and `Gate.check` compares them: first the
+golden vectors of their encoders, then the cells themselves. The part that moved is the
+input, the encoder (then its golden vectors moved), or the scorer, which is everything
+after the encoder.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +23,20 @@ from harness.core.arrays import Float
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.provenance import code_digest
 from harness.core.types import Record
-from harness.gate.current_encoders import CurrentEncoders
+from harness.gate.current_encoders import CurrentEncoder, CurrentEncoders
 from harness.gate.drift import compare_record, most_moved, moved_part, with_margin
 from harness.gate.failures import golden_failure, read_failures
 from harness.gate.golden_vectors import (
-    Golden,
+    GoldenVectors,
     check_encoder,
+    golden_name,
     golden_path,
-    read_golden,
-    subject,
+    read_golden_vectors,
 )
 from harness.gate.outcome import (
     MEASURE_AGAIN,
     PROMOTE,
-    Checked,
+    CheckResult,
     PairMove,
     Report,
     State,
@@ -52,8 +55,8 @@ class Gate:
     """A run, and the committed results that it is compared with; each file is read once.
 
     Attributes:
-        runs: The results folder of the run, alone.
-        committed: The results folder with the committed records, alone.
+        runs: The results folder of the run, without packaged records.
+        committed: The results folder with the committed records, without packaged ones.
         encoders: The encoders of cells as their files are now; None: files are not
             compared.
         plugins: The digests of plug-ins as they are now, by name.
@@ -95,12 +98,11 @@ class Gate:
     @cached_property
     def records(self) -> Mapping[Cell, Record]:
         """The records of the run."""
-        by_cell = self.runs.records.by_cell
-        return {
-            cell_of(record): record
-            for records in by_cell.values()
-            for record in records
-        }
+        records_by_cell: dict[Cell, Record] = {}
+        for records in self.runs.records.by_cell.values():
+            for record in records:
+                records_by_cell[cell_of(record)] = record
+        return records_by_cell
 
     @cached_property
     def failures(self) -> Mapping[str, str]:
@@ -110,45 +112,53 @@ class Gate:
     def wanted(
         self, methods: Sequence[str] = (), tasks: Sequence[str] = ()
     ) -> tuple[Cell, ...]:
-        """The quick set and whatever the run holds, or what patterns select of it.
+        """The cells of the quick set and of the run that patterns select.
 
-        A method and a task given by their ids are wanted even where there is no record
-        of them.
+        Without patterns all are selected. A method and a task given by their ids are
+        wanted even where there is no record of them.
+
+        Args:
+            methods: Ids or patterns of methods.
+            tasks: Names or patterns of tasks.
+
+        Raises:
+            UsageError: No cell is selected, or a task is not known.
         """
         cells = list(dict.fromkeys((*self.rules.quick_cells, *self.records)))
-        self._require_tasks([task for task in tasks if not is_glob(task)], cells)
-        names = {(cell.method, cell.task) for cell in cells}
-        for method in (method for method in methods if not is_glob(method)):
-            for task in (task for task in tasks if not is_glob(task)):
-                if (method, task) not in names:
-                    cells.append(Cell(method, task))
-        chosen = [
+        named_methods = [method for method in methods if not is_glob(method)]
+        named_tasks = [task for task in tasks if not is_glob(task)]
+        self._require_tasks(named_tasks, cells)
+        known_cells = {(cell.method, cell.task) for cell in cells}
+        for method, task in product(named_methods, named_tasks):
+            if (method, task) not in known_cells:
+                cells.append(Cell(method, task))
+        selected_cells = [
             cell
             for cell in cells
-            if any(fnmatchcase(cell.method, pattern) for pattern in methods or ("*",))
-            and any(fnmatchcase(cell.task, pattern) for pattern in tasks or ("*",))
+            if _matches(cell.method, methods) and _matches(cell.task, tasks)
         ]
-        if not chosen:
+        if not selected_cells:
             raise UsageError(
                 f"nothing to check: {self.runs.path} holds no record of it and "
                 f"{self.committed.path / GATE} names none; harness run --gate measures"
             )
-        return tuple(chosen)
+        return tuple(selected_cells)
 
     def _require_tasks(self, tasks: Sequence[str], cells: Sequence[Cell]) -> None:
         """Raise UsageError for a task that is neither registered nor one of a cell."""
-        recorded = {cell.task: None for cell in cells}
-        known = {**self.committed.registry.tasks_by_name, **recorded}
+        known_tasks: dict[str, object] = dict(self.committed.registry.tasks_by_name)
+        known_tasks.update(dict.fromkeys(cell.task for cell in cells))
         for task in tasks:
-            look_up("task", task, known)
+            look_up("task", task, known_tasks)
 
     def check(self, cells: Sequence[Cell], margin: float | None = None) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
 
         Args:
-            cells: What is checked.
-            margin: With a margin, in points, a cell may move as it likes, but for a
-                fall beyond it or beyond its own tolerance.
+            cells: The cells that are checked.
+            margin: A margin in points: a cell fails only if its main score fell by more,
+                or by more than its own tolerance, if it has one. None: it fails if any
+                score moved by more than the tolerance.
 
         Returns:
             A check of each encoder and of each cell. Pairs that moved have their
@@ -161,19 +171,20 @@ class Gate:
         if margin is not None and not 0 <= margin < math.inf:
             raise UsageError(f"--fail-below {margin}: wanted 0 points or more, as 0.5")
         self._require_overrides_of_records()
-        cells_by_subject: dict[str, list[Cell]] = {}
+        cells_by_encoder: dict[str, list[Cell]] = {}
         for cell in cells:
-            cells_by_subject.setdefault(subject(cell.method), []).append(cell)
-        encoders = {
-            name: self._check_encoder(name, encoded, margin)
-            for name, encoded in cells_by_subject.items()
+            cells_by_encoder.setdefault(golden_name(cell.method), []).append(cell)
+        encoder_checks = {
+            name: self._check_encoder(name, encoder_cells, margin)
+            for name, encoder_cells in cells_by_encoder.items()
         }
-        checks = [
-            self._check_cell(cell, encoders[subject(cell.method)], margin)
+        cell_checks = [
+            self._check_cell(cell, encoder_checks[golden_name(cell.method)], margin)
             for cell in cells
         ]
         return Report(
-            encoders=tuple(filter(None, encoders.values())), cells=tuple(checks)
+            encoders=tuple(check for check in encoder_checks.values() if check),
+            cells=tuple(cell_checks),
         )
 
     def _require_overrides_of_records(self) -> None:
@@ -189,64 +200,86 @@ class Gate:
 
     def _check_encoder(
         self, name: str, cells: Sequence[Cell], margin: float | None
-    ) -> Checked | None:
-        """The check of an encoder's golden vectors; None where there are none on either side."""
-        recorded = [self.records[cell] for cell in cells if cell in self.records]
-        keys = {record.digests.get("encoding") for record in recorded}
-        check = self._check_golden(name, keys)
+    ) -> CheckResult | None:
+        """The check of an encoder's golden vectors; None where there are none on either side.
+
+        Args:
+            name: The name of the golden vectors.
+            cells: The cells that the encoder encoded sentences for.
+            margin: The margin of the check; with one, moved vectors are no failure.
+        """
+        records = [self.records[cell] for cell in cells if cell in self.records]
+        keys = {record.digests.get("encoding") for record in records}
+        check = self._check_golden_vectors(name, keys)
         if check is None:
             return None
-        if keys and self.encoders is not None:
-            current = filter(None, map(self.encoders.of_cell, cells))
-            changed = [encoder for encoder in current if encoder.key not in keys]
-            if changed:
-                again = f"harness run --gate {changed[-1].options}measures again"
-                return Checked(
-                    name=name,
-                    state=State.NOT_MEASURED_AGAIN,
-                    why=f"its files have changed since the run; {again}",
-                )
+        changed_encoder = self._changed_encoder(cells, keys)
+        if changed_encoder is not None:
+            command = f"harness run --gate {changed_encoder.options}measures again"
+            return CheckResult(
+                name=name,
+                state=State.NOT_MEASURED_AGAIN,
+                why=f"its files have changed since the run; {command}",
+            )
         if check.moved and margin is not None:
             return replace(check, counts=False)
         return check
 
-    def _check_golden(self, name: str, keys: Collection[str | None]) -> Checked | None:
+    def _changed_encoder(
+        self, cells: Sequence[Cell], keys: Collection[str | None]
+    ) -> CurrentEncoder | None:
+        """The encoder of a cell whose files have changed since the run; None where none did.
+
+        `keys` are the keys of the encodings of the run, none if nothing was measured.
+        """
+        changed_encoder = None
+        if keys and self.encoders is not None:
+            for cell in cells:
+                encoder = self.encoders.of_cell(cell)
+                if encoder is not None and encoder.key not in keys:
+                    changed_encoder = encoder
+        return changed_encoder
+
+    def _check_golden_vectors(
+        self, name: str, keys: Collection[str | None]
+    ) -> CheckResult | None:
         """The golden vectors of a run against the committed ones.
 
         `keys` are the keys of the encodings that the cells of the run were measured
         with.
         """
-        committed = read_golden(self.committed.path, name)
-        measured = read_golden(self.runs.path, name)
+        committed = read_golden_vectors(self.committed.path, name)
+        measured = read_golden_vectors(self.runs.path, name)
         failure = self.failures.get(golden_failure(name), "")
         path = golden_path(self.runs.path, name)
         if committed is None and measured is None and not failure:
             return None
         if committed is None:
-            missing = f"{golden_path(self.committed.path, name)} is missing; {PROMOTE}"
-            return Checked(name=name, state=State.NO_BASELINE, why=missing)
+            why = f"{golden_path(self.committed.path, name)} is missing; {PROMOTE}"
+            return CheckResult(name=name, state=State.NO_BASELINE, why=why)
         if measured is None:
             why = failure or f"{path} is missing; {MEASURE_AGAIN}"
-            return Checked(name=name, state=State.COULD_NOT_RUN, why=why)
+            return CheckResult(name=name, state=State.COULD_NOT_RUN, why=why)
         if not _is_current(measured, keys):
             state = State.COULD_NOT_RUN if failure else State.NOT_MEASURED_AGAIN
             why = failure or f"{path} is of an earlier run; {MEASURE_AGAIN}"
-            return Checked(name=name, state=state, why=why)
+            return CheckResult(name=name, state=state, why=why)
         return check_encoder(committed, measured)
 
     # Cells
 
     def _check_cell(
-        self, cell: Cell, encoder: Checked | None, margin: float | None
-    ) -> Checked:
+        self, cell: Cell, encoder: CheckResult | None, margin: float | None
+    ) -> CheckResult:
         """The check of a cell, given the check of its encoder."""
-        missing = "" if cell in self.records else f"{self.runs.path} holds no record"
-        failure = self.failures.get(str(cell), missing)
+        failure = self.failures.get(str(cell), "")
+        if not failure and cell not in self.records:
+            failure = f"{self.runs.path} holds no record"
         if failure:
-            return self._without_answer(cell, State.COULD_NOT_RUN, failure)
+            return self._unmeasured(cell, State.COULD_NOT_RUN, failure)
         change = self.change_since(cell)
         if change:
-            return self._without_answer(cell, State.NOT_MEASURED_AGAIN, change)
+            return self._unmeasured(cell, State.NOT_MEASURED_AGAIN, change)
 
         record = self.records[cell]
         check = compare_record(record, self.committed.records, self.rules)
@@ -255,38 +288,41 @@ class Gate:
         else:
             override = self.rules.override_of_cell.get((cell.method, cell.task))
             check = with_margin(check, override.tolerance if override else margin)
-        similarities = self.runs.similarities(cell)  # DataError where they were changed
+        # This raises DataError where the similarities were changed, in any state.
+        similarities = self.runs.similarities(cell)
         if check.state is State.AGREES or similarities is None:
             return check
         return replace(check, pairs=self._moved_pairs(record, similarities))
 
-    def _without_answer(self, cell: Cell, state: State, why: str) -> Checked:
-        """The check of a cell that the run has no answer for; without a baseline, that is said."""
+    def _unmeasured(self, cell: Cell, state: State, why: str) -> CheckResult:
+        """The check of a cell that the run did not measure; a missing baseline comes first."""
         if self.committed.records.records(cell.method, cell.task):
-            return Checked(name=str(cell), state=state, why=why)
-        missing = f"there is no committed record; {PROMOTE}; here, {why}"
-        return Checked(name=str(cell), state=State.NO_BASELINE, why=missing)
+            return CheckResult(name=str(cell), state=state, why=why)
+        no_baseline = f"there is no committed record; {PROMOTE}; here, {why}"
+        return CheckResult(name=str(cell), state=State.NO_BASELINE, why=no_baseline)
 
     def change_since(self, cell: Cell) -> str:
-        """Why the record is of other code, another plug-in or another encoder; empty if it is not.
+        """What has changed since a cell was measured: code, a plug-in, or its encoder's files.
 
-        What was measured before a change is no answer to whether the change moved it.
+        It is empty if nothing has. A record from before a change does not tell whether
+        the change moved a score.
         """
         record = self.records[cell]
         encoder = None if self.encoders is None else self.encoders.of_cell(cell)
         options = encoder.options if encoder else ""
-        again = f"-m {cell.method} -t {cell.task} measures again"
+        arguments = f"-m {cell.method} -t {cell.task} measures again"
         sidecar = self.runs.store.path(cell).with_suffix(".safetensors")
-        measured = sidecar_metadata(sidecar)
-        if measured.get("code", code_digest()) != code_digest():
-            run = f"harness run --gate {options}measures again"
-            return f"its record is of an earlier run, by other code; {run}"
+        metadata = sidecar_metadata(sidecar)
+        if metadata.get("code", code_digest()) != code_digest():
+            command = f"harness run --gate {options}measures again"
+            return f"its record is of an earlier run, by other code; {command}"
         for name, sha256 in self.plugins.items():
             if record.digests.get(f"plugin {name}", sha256) != sha256:
-                return f"its plug-in {name} has changed since its record; harness run {again}"
+                command = f"harness run {arguments}"
+                return f"its plug-in {name} has changed since its record; {command}"
         if encoder is not None and encoder.key != record.digests.get("encoding"):
-            why = "its encoder's files have changed since its record"
-            return f"{why}; harness run {options}{again}"
+            command = f"harness run {options}{arguments}"
+            return f"its encoder's files have changed since its record; {command}"
         return ""
 
     # Pairs
@@ -300,7 +336,7 @@ class Gate:
     ) -> tuple[PairMove, ...]:
         """The pairs whose rank moved most, where similarities of the same pairs are committed.
 
-        With their sentences, if these are at hand and the very ones that were scored.
+        They have their sentences, if these are at hand and are those that were scored.
         """
         committed = committed_similarities(self.committed.store, cell_of(record))
         if committed is None or len(committed) != len(similarities):
@@ -316,15 +352,26 @@ class Gate:
         if inputs.digests["data"] != record.digests.get("data"):
             return moves
         first, second = inputs.pairs.a, inputs.pairs.b
-        return tuple(
-            replace(move, texts=(first[move.pair - 1], second[move.pair - 1]))
-            for move in moves
-        )
+        moves_with_texts = []
+        for move in moves:
+            row = move.pair - 1  # pairs are numbered from 1
+            texts = (first[row], second[row])
+            moves_with_texts.append(replace(move, texts=texts))
+        return tuple(moves_with_texts)
 
 
-def _is_current(golden: Golden, keys: Collection[str | None]) -> bool:
-    """Whether golden vectors are by this code and of the encodings of the run's records.
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name matches one of the patterns; without patterns every name does."""
+    if not patterns:
+        return True
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
-    Older files do not say by which code they were made.
+
+def _is_current(golden: GoldenVectors, keys: Collection[str | None]) -> bool:
+    """Whether golden vectors were made by this code, with an encoder of the run's records.
+
+    Older files do not say by which code they were made. `keys` are the keys of the
+    encodings of the records; without records any encoder will do.
     """
-    return golden.code in ("", code_digest()) and (not keys or golden.key in keys)
+    is_by_this_code = golden.code in ("", code_digest())
+    return is_by_this_code and (not keys or golden.key in keys)

@@ -1,6 +1,7 @@
 """The encoders of recorded cells as their files are now.
 
-A record of an encoder whose files have changed since is no answer to what a check asks.
+A check compares them with records: if the files of an encoder have changed since a record
+was measured, the record has to be measured again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from harness.transforms.pooling import MEAN, NATIVE
 
 @dataclass(frozen=True)
 class CurrentEncoder:
-    """The key that an encoder's files give now, and the options of a run that names these files."""
+    """An encoder as its files are now.
+
+    Attributes:
+        key: The key that the files give.
+        options: The options of `harness run` that name the files; empty for a registered
+            encoder.
+    """
 
     key: str
     options: str = ""
@@ -34,14 +41,14 @@ class CurrentEncoder:
 class CurrentEncoders:
     """The encoders of cells as their files are now, as far as these are on this machine.
 
-    Nothing is written, and of large files the digests that runs have noted are
-    believed.
+    Nothing is written. The digests of large files that runs have noted are used, and
+    each encoder is identified once.
 
     Attributes:
         registry: The encoders by name.
-        places: The places of the command line; an encoder given by hand to the run
-            alone is where it was in that run.
-        runs: The folder of the run.
+        places: The places of the command line. An encoder that was given by hand to the
+            run alone is looked for where it was in that run.
+        runs: The results folder of the run.
     """
 
     registry: Registry
@@ -58,35 +65,55 @@ class CurrentEncoders:
 
     def of_cell(self, cell: Cell) -> CurrentEncoder | None:
         """The encoder of a cell; None where its files are not here."""
-        parts = MethodId.parse(cell.method)
-        if parts is None:
+        method_id = MethodId.parse(cell.method)
+        if method_id is None:
             return None
-        # Any other pooling reads the same files, and may be of a plug-in that is not
-        # loaded.
-        has_modules = parts.pooling.partition(":")[0] == NATIVE.name
-        pooling = parts.pooling if has_modules else MEAN.name
-        method = f"{parts.encoder}.{pooling}"
+        # Every pooling reads the same files, so that `mean` does for all: another one may
+        # be of a plug-in that is not loaded. Only a model's own modules are files, too.
+        pooling = MEAN.name
+        if method_id.pooling.partition(":")[0] == NATIVE.name:
+            pooling = method_id.pooling
+        method = f"{method_id.encoder}.{pooling}"
         if (method, cell.seed) not in self._identified:
             self._identified[method, cell.seed] = self._identify(method, cell.seed)
         return self._identified[method, cell.seed]
 
     def _identify(self, method: str, seed: int) -> CurrentEncoder | None:
+        """The encoder of a method and seed; None where it is not known what its files are."""
         name = base_name(method.partition(".")[0])
         path = self.paths_by_name.get(name)
-        if path is not None and not path.exists():
+        if path is None:
+            return self._identify_registered(method, seed)
+        if not path.exists():
             return None
-        options = "" if path is None else f"--encoder {shlex.quote(f'{name}={path}')} "
+        options = f"--encoder {shlex.quote(f'{name}={path}')} "
         try:
             key = self._key(method, seed, name, path)
         except AssetMissing:
             return None
         except HarnessError as error:
-            # A registered encoder that is unknown here is one of a plug-in.
-            return None if path is None else CurrentEncoder(f"none: {error}", options)
+            # The files are there and are no encoder any more: no record has this key.
+            return CurrentEncoder(f"none: {error}", options)
         return None if key is None else CurrentEncoder(key, options)
 
+    def _identify_registered(self, method: str, seed: int) -> CurrentEncoder | None:
+        """An encoder that was not given by hand; None for one of a plug-in that is not loaded."""
+        name = base_name(method.partition(".")[0])
+        try:
+            key = self._key(method, seed, name, path=None)
+        except HarnessError:
+            return None
+        return None if key is None else CurrentEncoder(key)
+
     def _key(self, method: str, seed: int, name: str, path: Path | None) -> str | None:
-        """The key of the encoder's files; None for a function, which has none."""
+        """The key of an encoder's files; None for a function, which has no files.
+
+        Args:
+            method: The encoder with a pooling.
+            seed: The seed, which chooses the member of a family.
+            name: The name of the encoder, without length and precision.
+            path: Its files, if it was given by hand.
+        """
         registry = self.registry
         if path is not None and name not in registry.encoders:
             registry = registry.with_encoders([config_for(name, str(path), path)])

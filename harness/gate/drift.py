@@ -1,7 +1,11 @@
-"""A cell against its committed record: how far its scores moved, and which part moved them.
+"""A cell against its committed records: how far its scores moved, and which part moved them.
 
-With a margin (`harness check --fail-below`) a cell fails if its score is lower than the
-committed one by more, whatever made it so. Other data fail all the same: their scores
+A record is compared with the committed record of its seed, score by score. If a score
+moved by more than the tolerance and there are other committed seeds, its main score is
+compared with their mean instead: it may be as far from it as one more run would be.
+
+With a margin (`harness check --fail-below`) a cell fails only if its main score fell by
+more than the margin, for whatever reason. Other data fail all the same: their scores
 cannot be compared.
 """
 
@@ -16,22 +20,22 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.types import Record
-from harness.gate.outcome import PROMOTE, Checked, PairMove, State
+from harness.gate.outcome import PROMOTE, CheckResult, PairMove, State
 from harness.gate.rules import Override, Rules
 from harness.results.index import Results, main_score, value
 from harness.results.records import SAME_PLATFORM, cell_of, largest_move_of_scores
 from harness.results.verdict import prediction_half_width
 
-# In points. Another processor or another build of the libraries sums in another order.
+# In points: another processor or another build of the libraries sums in another order.
 TOLERANCE_ACROSS_PLATFORMS = 0.05
 
-# Two environments that agree in these are one platform.
+# Two environments that agree in these facts are one platform.
 PLATFORM_FACTS = ("system", "machine", "processor", "threads", "packages", "device")
 
-# The digests of a record that are of no input of its cell.
+# The digests of a record that are not digests of inputs.
 DIGESTS_OF_PROGRAM = {"code", "encoding"}
 
-PAIRS_SHOWN = 10  # of those whose rank moved
+PAIRS_SHOWN = 10  # whose rank moved most
 
 
 def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,15 +43,17 @@ def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {name: environment.get(name) for name in PLATFORM_FACTS}
 
 
-# A record against committed ones
+# A record against committed records
 
 
 @dataclass(frozen=True)
 class Move:
-    """How far a record is from the committed ones and how far it may be, both in points.
+    """How far a record is from the committed records, and how far it may be.
 
-    `points` are infinite where a score is on one side only or undefined; `note` says
-    why the tolerance is not that of the platform.
+    Attributes:
+        points: How far, in points; infinite where one side has no score.
+        tolerance: How far it may be, in points.
+        note: Why the tolerance is not that of the platform; empty where it is.
     """
 
     points: float
@@ -56,7 +62,7 @@ class Move:
 
     @property
     def is_lost(self) -> bool:
-        """Whether there is no number to compare."""
+        """Whether a score that one side has is missing or undefined on the other."""
         return math.isinf(self.points)
 
     @property
@@ -71,43 +77,40 @@ class Move:
         return f"{self.points:.4f} points, tolerance {self.tolerance:.4g}{note}"
 
 
-def compare_record(record: Record, committed: Results, rules: Rules) -> Checked:
-    """One record against the committed ones of its method and task, one a seed.
+def compare_record(record: Record, committed: Results, rules: Rules) -> CheckResult:
+    """One record against the committed records of its method and task, one a seed.
 
-    Against its own seed in every score; where that has moved and there are others, its
-    main score (one number, so that 95 % means 95 %) against the interval for one more
-    run.
+    Every score is compared with that of the same seed. Where one moved and there are
+    other seeds, the main score is compared with the interval for one more run: it is one
+    number, so that 95 % of the runs are within a 95 % interval.
     """
     name = str(cell_of(record))
     seeds = committed.records(record.method, record.task)
-    same_seed = next((other for other in seeds if other.seed == record.seed), None)
+    same_seed = _record_of_seed(seeds, record.seed)
     if same_seed is None and len(seeds) < 2:
-        return Checked(
+        return CheckResult(
             name=name,
             state=State.NO_BASELINE,
             why=f"there is no committed record; {PROMOTE}",
         )
     override = rules.override_of_cell.get((record.method, record.task))
+    move = _move_from_seed(record, same_seed, _tolerance(record, seeds, override))
+    if override is not None:
+        move = replace(move, note=override.reason)
     inputs = other_inputs(seeds, record)
-    move = _move_from_seed(record, same_seed, same_seed or seeds[0], override)
-    is_final = same_seed is not None and (
-        inputs
-        or move.is_lost
-        or move.is_allowed
-        or override is not None
-        or len(seeds) == 1
-    )
-    if not inputs and not is_final:
+    if not inputs and _needs_other_seeds(move, same_seed, seeds, override):
         move = _move_from_seeds(record, seeds, move.tolerance)
 
+    before = _main_score_before(seeds, same_seed)
+    after = _main_score(record)
+    state = State.AGREES if move.is_allowed else State.UNKNOWN
+    why = str(move)
     if inputs:
-        state, why = State.OTHER_INPUT, f"other {', '.join(inputs)}"
-    else:
-        state, why = State.AGREES if move.is_allowed else State.UNKNOWN, str(move)
-    before, after = _main_score_before(seeds, same_seed), main_score(record.scores)[1]
+        state = State.OTHER_INPUT
+        why = f"other {', '.join(inputs)}"
     if state is not State.AGREES:
         why += f"; {before_and_after(before, after)}"
-    return Checked(
+    return CheckResult(
         name=name,
         state=state,
         why=why,
@@ -120,33 +123,68 @@ def compare_record(record: Record, committed: Results, rules: Rules) -> Checked:
     )
 
 
-def _move_from_seed(
-    record: Record,
-    same_seed: Record | None,
-    committed: Record,
-    override: Override | None,
-) -> Move:
-    """The largest move of a score from the committed record of the same seed."""
-    points = (
-        math.inf if same_seed is None else largest_move_of_scores(same_seed, record)
-    )
+def _record_of_seed(seeds: Sequence[Record], seed: int) -> Record | None:
+    for record in seeds:
+        if record.seed == seed:
+            return record
+    return None
+
+
+def _tolerance(
+    record: Record, seeds: Sequence[Record], override: Override | None
+) -> float:
+    """How far a record may be from the committed ones, in points."""
     if override is not None:
-        return Move(points, override.tolerance, note=override.reason)
-    same_platform = platform(committed.environment) == platform(record.environment)
-    return Move(points, SAME_PLATFORM if same_platform else TOLERANCE_ACROSS_PLATFORMS)
+        return override.tolerance
+    committed = _record_of_seed(seeds, record.seed) or seeds[0]
+    if platform(committed.environment) == platform(record.environment):
+        return SAME_PLATFORM
+    return TOLERANCE_ACROSS_PLATFORMS
+
+
+def _move_from_seed(record: Record, same_seed: Record | None, tolerance: float) -> Move:
+    """The largest move of a score from the committed record of the same seed."""
+    points = math.inf
+    if same_seed is not None:
+        points = largest_move_of_scores(same_seed, record)
+    return Move(points, tolerance)
+
+
+def _needs_other_seeds(
+    move: Move,
+    same_seed: Record | None,
+    seeds: Sequence[Record],
+    override: Override | None,
+) -> bool:
+    """Whether a record is to be compared with the mean over seeds.
+
+    That is so where its own seed is not committed, or its scores moved too far from that
+    seed, no override says how far they may, and there are other seeds.
+    """
+    if same_seed is None:
+        return True
+    moved_too_far = not move.is_lost and not move.is_allowed
+    return moved_too_far and override is None and len(seeds) > 1
 
 
 def _move_from_seeds(record: Record, seeds: Sequence[Record], tolerance: float) -> Move:
-    """The move of the main score from the mean over seeds; within the interval for one more run."""
-    score = main_score(record.scores)[1]
-    committed = value([main_score(other.scores)[1] for other in seeds])
+    """The move of the main score from the mean over seeds.
+
+    It may be as far as the prediction interval for one more run, or the tolerance.
+    """
+    score = _main_score(record)
+    committed = value([_main_score(seed) for seed in seeds])
     if score is None or committed.mean is None or committed.sd is None:
         return Move(math.inf, tolerance)
     half_width = prediction_half_width(committed.sd, committed.seeds)
     note = f"from the mean of {committed.seeds} committed seeds"
     if half_width >= tolerance:
         note += "; their interval for one more run"
-    return Move(abs(score - committed.mean), max(tolerance, half_width), note)
+    return Move(
+        points=abs(score - committed.mean),
+        tolerance=max(tolerance, half_width),
+        note=note,
+    )
 
 
 def _main_score_before(
@@ -154,62 +192,81 @@ def _main_score_before(
 ) -> float | None:
     """The committed main score of the same seed, or else the mean over the seeds."""
     if same_seed is not None:
-        return main_score(same_seed.scores)[1]
-    return value([main_score(record.scores)[1] for record in seeds]).mean
+        return _main_score(same_seed)
+    return value([_main_score(record) for record in seeds]).mean
+
+
+def _main_score(record: Record) -> float | None:
+    """The main score of a record, in points; None where it is undefined."""
+    _, score = main_score(record.scores)
+    return score
 
 
 def before_and_after(before: float | None, after: float | None) -> str:
     """The main score before and after, in words."""
-    return " -> ".join(
-        "undefined" if s is None else f"{s:.4f}" for s in (before, after)
-    )
+    scores = [
+        "undefined" if score is None else f"{score:.4f}" for score in (before, after)
+    ]
+    return " -> ".join(scores)
 
 
 def within(points: float, tolerance: float) -> bool:
-    """Rounded, so that tolerances are decimal numbers; what is no number is never within."""
+    """Whether a move is within a tolerance; NaN never is.
+
+    It is rounded, so that a move of exactly a decimal tolerance is within it.
+    """
     return round(points, 9) <= tolerance
 
 
 def other_inputs(seeds: Sequence[Record], record: Record) -> tuple[str, ...]:
     """The inputs that are not the committed ones: data, weights, tokenizer, configuration.
 
-    What differs between committed seeds is what training made of each, and no input.
+    A digest that differs between committed seeds is of something that training made, and
+    not of an input.
     """
-    names = {*record.digests}.union(
-        *(other.digests for other in seeds)
-    ) - DIGESTS_OF_PROGRAM
-    changed = []
-    for name in sorted(names):
-        committed = {other.digests.get(name) for other in seeds}
-        if len(committed) == 1 and committed != {record.digests.get(name)}:
-            changed.append(name)
-    return tuple(changed)
+    names = set(record.digests)
+    for seed in seeds:
+        names |= seed.digests.keys()
+    changed_names = []
+    for name in sorted(names - DIGESTS_OF_PROGRAM):
+        committed_digests = {seed.digests.get(name) for seed in seeds}
+        if (
+            len(committed_digests) == 1
+            and record.digests.get(name) not in committed_digests
+        ):
+            changed_names.append(name)
+    return tuple(changed_names)
 
 
 # Which part moved
 
 
-def moved_part(cell: Checked, encoder: Checked | None) -> State:
-    """Which part moved a cell, if it moved: its input, else the encoder, else what comes after.
+def moved_part(cell: CheckResult, encoder: CheckResult | None) -> State:
+    """The state of a cell with the part that moved it, if it moved.
 
-    Other weights, tokenizer or modules are the encoder's own where its golden vectors
-    moved, too.
+    The part is an input, else the encoder, else the scorer. Other weights, another
+    tokenizer or other modules count as the encoder if its golden vectors moved, too.
+
+    Args:
+        cell: The check of the cell.
+        encoder: The check of its encoder's golden vectors; None where there are none.
     """
-    encoder_state = encoder.state if encoder else State.UNKNOWN
-    if (
-        cell.state is State.OTHER_INPUT
-        and encoder_state is State.ENCODER
-        and cell.comparable
-    ):
+    encoder_moved = encoder is not None and encoder.state is State.ENCODER
+    encoder_agrees = encoder is not None and encoder.state is State.AGREES
+    if cell.state is State.OTHER_INPUT and encoder_moved and cell.comparable:
         return State.ENCODER
-    if cell.state is State.UNKNOWN:
-        parts = {State.ENCODER: State.ENCODER, State.AGREES: State.SCORER}
-        return parts.get(encoder_state, State.UNKNOWN)
+    if cell.state is State.UNKNOWN and encoder_moved:
+        return State.ENCODER
+    if cell.state is State.UNKNOWN and encoder_agrees:
+        return State.SCORER
     return cell.state
 
 
-def with_margin(cell: Checked, margin: float) -> Checked:
-    """The check of a cell that may move as it likes, but for a fall beyond its margin."""
+def with_margin(cell: CheckResult, margin: float) -> CheckResult:
+    """The check of a cell that fails only if its main score fell by more than a margin.
+
+    The margin is in points. A cell without a baseline stays as it is.
+    """
     if cell.state is State.NO_BASELINE:
         return cell
     fall = math.inf
@@ -230,20 +287,28 @@ def most_moved(
     measured: Float[np.ndarray, " P"],
     count: int = PAIRS_SHOWN,
 ) -> tuple[PairMove, ...]:
-    """The pairs whose rank moved, at most `count`, most moved first."""
+    """The pairs whose rank moved, at most `count`, most moved first.
+
+    Args:
+        committed: The committed similarity of each pair.
+        measured: The measured similarity of each pair.
+        count: How many pairs at most.
+    """
     from scipy.stats import rankdata
 
-    committed_ranks, measured_ranks = rankdata(committed), rankdata(measured)
-    moves = np.abs(measured_ranks - committed_ranks)
-    order = np.argsort(-moves, kind="stable")[:count]
-    return tuple(
-        PairMove(
-            pair=int(row) + 1,
-            committed=float(committed[row]),
-            measured=float(measured[row]),
-            committed_rank=float(committed_ranks[row]),
-            measured_rank=float(measured_ranks[row]),
-        )
-        for row in order
-        if moves[row] > 0
-    )
+    committed_ranks = rankdata(committed)
+    measured_ranks = rankdata(measured)
+    rank_moves = np.abs(measured_ranks - committed_ranks)
+    most_moved_rows = np.argsort(-rank_moves, kind="stable")[:count]
+    pair_moves = []
+    for row in most_moved_rows:
+        if rank_moves[row] > 0:
+            move = PairMove(
+                pair=int(row) + 1,
+                committed=float(committed[row]),
+                measured=float(measured[row]),
+                committed_rank=float(committed_ranks[row]),
+                measured_rank=float(measured_ranks[row]),
+            )
+            pair_moves.append(move)
+    return tuple(pair_moves)

@@ -1,4 +1,7 @@
-"""What did not run, noted in a run's folder: an older record of it is no answer of that run."""
+"""The reasons why cells and golden vectors did not run, in a file of the run's folder.
+
+A check reads them: an older record of a cell that did not run says nothing about the run.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ def note_outcomes(
 ) -> None:
     """Note which cells did not run, with those that an interrupted run never reached.
 
-    A cell that ran loses the note of an earlier run. Wrong usage asked for nothing, and
-    leaves nothing.
+    The note of an earlier run on a cell that now ran is removed. Wrong usage leaves no
+    note.
     """
     reasons = {
         str(outcome.cell): outcome.message
@@ -34,30 +37,38 @@ def note_outcomes(
 
 
 def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
-    """Note a reason for each name; an empty one says that it ran, and removes an older reason."""
+    """Note a reason for each name; an empty one says that it ran, and removes an older reason.
 
-    def merged() -> dict[str, str]:
-        noted = {**read_failures(results), **reasons}
-        return {name: reason for name, reason in noted.items() if reason}
+    Other processes may note reasons at the same time: the file is read again while it is
+    locked, so that theirs stay.
+    """
+    if _merged(results, reasons) == read_failures(results):
+        return
 
-    def content() -> (
-        bytes
-    ):  # merged again while no other process writes: its notes stay
-        return f"{json.dumps(merged(), indent=1)}\n".encode()
+    def content() -> bytes:
+        return f"{json.dumps(_merged(results, reasons), indent=1)}\n".encode()
 
-    if merged() != read_failures(results):
-        rewrite(results / FAILURES_FILE, content)
+    rewrite(results / FAILURES_FILE, content)
+
+
+def _merged(results: Path, reasons: Mapping[str, str]) -> dict[str, str]:
+    """The reasons that are noted, with these in place of older ones; without empty ones."""
+    noted = {**read_failures(results), **reasons}
+    return {name: reason for name, reason in noted.items() if reason}
 
 
 def read_failures(results: Path) -> dict[str, str]:
-    """The reason of everything that did not run in its last run, as far as it was noted."""
+    """The reason for each name that did not run in its last run.
+
+    Raises:
+        DataError: The file is damaged.
+    """
     path = results / FAILURES_FILE
     if not path.exists():
         return {}
     try:
-        return {
-            name: str(reason) for name, reason in parse_json(path.read_bytes()).items()
-        }
+        reasons = parse_json(path.read_bytes())
+        return {name: str(reason) for name, reason in reasons.items()}
     except (ValueError, AttributeError) as error:
         raise DataError(f"{path} is no list of reasons ({error}); delete it") from None
 

@@ -1,15 +1,17 @@
-"""Golden vectors: what an encoder makes of 32 fixed sentences, to tell it from everything after it.
+"""Golden vectors: the vectors of 32 fixed sentences, by which a moved encoder is recognised.
 
-They are the token means of the last layer, or what the model's own modules make of it
-(of `minilm.native`), always encoded afresh and never from the cache. Their file is
-`<results>/records/golden/<encoder>.safetensors`, with the encoder's key and the
-platform.
+If a score moved and the golden vectors of its encoder did not, then what comes after the
+encoder moved. They are the token means of the last layer, or for `minilm.native` the
+output of the model's own modules. They are encoded anew each time and never taken from
+the cache. Their file is `<results>/records/golden/<encoder>.safetensors`, with the
+encoder's key and the platform.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -28,7 +30,7 @@ from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import text_digest
 from harness.core.types import MethodId
 from harness.gate.drift import platform
-from harness.gate.outcome import PROMOTE, Checked, State
+from harness.gate.outcome import PROMOTE, CheckResult, State
 from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE
 
@@ -40,11 +42,11 @@ GOLDEN_ACROSS_PLATFORMS = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Golden:
+class GoldenVectors:
     """The vectors of the golden sentences, and what made them.
 
     Attributes:
-        encoder: Whose vectors they are: the `subject` of a method.
+        encoder: The encoder, as `golden_name` has it.
         key: The key of the encoder's files.
         platform: The platform, as JSON.
         sentences: The digest of the golden sentences.
@@ -61,35 +63,45 @@ class Golden:
 
 
 @cache
-def sentences() -> tuple[str, ...]:
-    """The golden sentences."""
+def golden_sentences() -> tuple[str, ...]:
+    """The golden sentences, from `golden_vectors.toml`."""
     text = Path(__file__).with_name("golden_vectors.toml").read_text(encoding="utf-8")
     return tuple(tomllib.loads(text)["sentences"])
 
 
-def subject(method: str) -> str:
-    """The subject of a method's golden vectors: its encoder, or another reading of its files."""
-    parts = MethodId.parse(method)
-    if parts is not None and parts.pooling.partition(":")[0] == NATIVE.name:
-        return f"{parts.encoder}.{parts.pooling}"
+def golden_name(method: str) -> str:
+    """The name of a method's golden vectors: its encoder, or `minilm.native` for own modules."""
+    method_id = MethodId.parse(method)
+    if method_id is not None and method_id.pooling.partition(":")[0] == NATIVE.name:
+        return f"{method_id.encoder}.{method_id.pooling}"
     return method.partition(".")[0]
 
 
-def encode_encoder(name: str, config: EncoderConfig, places: Places) -> Golden:
-    """Load an encoder and pass the golden sentences through it. Raises AssetMissing without it."""
+def encode_golden_sentences(
+    name: str, config: EncoderConfig, places: Places
+) -> GoldenVectors:
+    """Load an encoder and encode the golden sentences.
+
+    Args:
+        name: The name of the golden vectors.
+        config: The encoder.
+        places: Where its files are.
+
+    Raises:
+        AssetMissing: The files of the encoder are not here.
+    """
     encoder = config.load(places.encoder(config), places.cache)
-    encoding = encoder.encode(sentences())
+    encoding = encoder.encode(golden_sentences())
     vectors = encoding.native
     if vectors is None:
         vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
     device = encoder.facts.get("device", "cpu")
-    return Golden(
+    platform_facts = platform(environment() | {"device": device})
+    return GoldenVectors(
         encoder=name,
         key=with_code(encoder.key, config),
-        platform=json.dumps(
-            platform(environment() | {"device": device}), sort_keys=True
-        ),
-        sentences=text_digest(sentences()),
+        platform=json.dumps(platform_facts, sort_keys=True),
+        sentences=text_digest(golden_sentences()),
         vectors=np.ascontiguousarray(vectors),
         code=code_digest(),
     )
@@ -100,30 +112,25 @@ def golden_path(results: Path, encoder: str) -> Path:
     return results / RECORDS / GOLDEN / f"{file_name(encoder)}.safetensors"
 
 
-def write_golden(results: Path, golden: Golden) -> None:
+def write_golden_vectors(results: Path, golden: GoldenVectors) -> None:
     """Store golden vectors, whole or not at all."""
     metadata = asdict(golden)
     vectors = metadata.pop("vectors")
     write_tensors(golden_path(results, golden.encoder), {"vectors": vectors}, metadata)
 
 
-def read_golden(results: Path, encoder: str) -> Golden | None:
+def read_golden_vectors(results: Path, encoder: str) -> GoldenVectors | None:
     """An encoder's golden vectors, or None. Raises DataError for a file that holds none."""
     path = golden_path(results, encoder)
     if not path.exists():
         return None
     file = TensorFile.parse(path)
     vectors = file.read("vectors") if file else None
-    names = {field.name for field in fields(Golden)} - {"vectors"}
-    if (
-        file is None
-        or vectors is None
-        or not names - {"code"} <= file.metadata.keys() <= names
-    ):
+    if file is None or vectors is None or not _is_metadata(file.metadata):
         raise DataError(
             f"{path} holds no golden vectors (it was cut or changed); delete it"
         )
-    golden = Golden(**file.metadata, vectors=vectors)
+    golden = GoldenVectors(**file.metadata, vectors=vectors)
     if golden.encoder != encoder:
         raise DataError(
             f"{path}: wanted the vectors of {encoder}, found {golden.encoder}'s; delete it"
@@ -131,15 +138,28 @@ def read_golden(results: Path, encoder: str) -> Golden | None:
     return golden
 
 
-def check_encoder(committed: Golden, measured: Golden) -> Checked:
-    """How far the encoder has moved: the largest move of a normalised coordinate."""
+def _is_metadata(metadata: Mapping[str, str]) -> bool:
+    """Whether a file's metadata has every field of golden vectors, and no others."""
+    names = {field.name for field in fields(GoldenVectors)} - {"vectors"}
+    required_names = names - {"code"}  # older files have no digest of the code
+    return required_names <= metadata.keys() <= names
+
+
+def check_encoder(committed: GoldenVectors, measured: GoldenVectors) -> CheckResult:
+    """The check of an encoder: how far its golden vectors have moved.
+
+    The distance is the largest difference of a coordinate after each vector was
+    normalised.
+    """
     name = measured.encoder
     if committed.sentences != measured.sentences:
         why = f"the committed vectors are of other golden sentences; {PROMOTE}"
-        return Checked(name=name, state=State.NO_BASELINE, why=why)
+        return CheckResult(name=name, state=State.NO_BASELINE, why=why)
     if committed.vectors.shape != measured.vectors.shape:
-        widths = f"{measured.vectors.shape[1]} dimensions, committed {committed.vectors.shape[1]}"
-        return Checked(name=name, state=State.ENCODER, why=widths)
+        committed_width = committed.vectors.shape[1]
+        measured_width = measured.vectors.shape[1]
+        why = f"{measured_width} dimensions, committed {committed_width}"
+        return CheckResult(name=name, state=State.ENCODER, why=why)
     same_platform = committed.platform == measured.platform
     tolerance = GOLDEN_SAME_PLATFORM if same_platform else GOLDEN_ACROSS_PLATFORMS
     moves = np.abs(directions(committed.vectors) - directions(measured.vectors))
@@ -147,10 +167,8 @@ def check_encoder(committed: Golden, measured: Golden) -> Checked:
     state = State.AGREES if distance <= tolerance else State.ENCODER
     why = f"{distance:.1e}, tolerance {tolerance:g}"
     if committed.key != measured.key:
-        state, why = (
-            State.ENCODER,
-            f"other weights, tokenizer, modules or settings; {why}",
-        )
-    return Checked(
+        state = State.ENCODER
+        why = f"other weights, tokenizer, modules or settings; {why}"
+    return CheckResult(
         name=name, state=state, why=why, distance=distance, tolerance=tolerance
     )

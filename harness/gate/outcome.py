@@ -1,15 +1,15 @@
-"""What a check says: the state of a cell or of an encoder, and why."""
+"""The result of a check: a state for each cell and encoder, the reason, and an exit status."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Inputs without which scores cannot be compared: texts and gold scores, labels, what is
-# fitted on.
+# The inputs that have to be the same for scores to be compared: texts with gold scores,
+# labels, and the fit corpus.
 TEXT_INPUTS = {"data", "labels", "fit"}
 
-# How to come by what a check lacks.
+# The ends of messages: the command that makes what is missing.
 MEASURE_AGAIN = "harness run --gate measures again"
 PROMOTE = "harness run --gate --update makes it"
 
@@ -19,31 +19,40 @@ class State(StrEnum):
 
     AGREES = "agrees"
     OTHER_INPUT = "other input"
-    FELL = "fell"  # further than its margin
+    FELL = "fell"  # by more than its margin
     ENCODER = "encoder moved"
     SCORER = "scorer moved"
-    UNKNOWN = "moved"  # which part is unknown, for lack of golden vectors
+    UNKNOWN = "moved"  # without golden vectors it is not known which part
     NO_BASELINE = "no baseline"
     COULD_NOT_RUN = "could not run"
-    NOT_MEASURED_AGAIN = (
-        "not measured again"  # since its encoder, its plug-in or the code changed
-    )
+    # Its encoder, its plug-in or the code changed after it was measured.
+    NOT_MEASURED_AGAIN = "not measured again"
 
     @property
     def exit_status(self) -> int:
-        """0 fine, 1 moved, 3 not measured (again) or nothing to compare with."""
-        others = {
+        """0: it agrees; 1: it moved; 3: it was not measured, or there is no baseline."""
+        statuses = {
             State.AGREES: 0,
             State.NO_BASELINE: 3,
             State.COULD_NOT_RUN: 3,
             State.NOT_MEASURED_AGAIN: 3,
         }
-        return others.get(self, 1)
+        return statuses.get(self, 1)
 
 
 @dataclass(frozen=True)
 class PairMove:
-    """One pair, counted from 1: its similarity and its rank (mid-ranks for ties), then and now."""
+    """A pair whose rank moved.
+
+    Attributes:
+        pair: Its number in the data set, from 1.
+        committed: Its committed similarity.
+        measured: Its similarity in the run.
+        committed_rank: Its rank by committed similarity; 1 is the least similar, and ties
+            have their mean rank.
+        measured_rank: Its rank in the run.
+        texts: Its sentences, where they are at hand.
+    """
 
     pair: int
     committed: float
@@ -53,15 +62,18 @@ class PairMove:
     texts: tuple[str, str] | None = None
 
     def __str__(self) -> str:
-        texts = "" if self.texts is None else f"  {self.texts[0]!r} | {self.texts[1]!r}"
-        return (
+        text = (
             f"pair {self.pair}: similarity {self.committed:.4f} -> {self.measured:.4f}, "
-            f"rank {self.committed_rank:g} -> {self.measured_rank:g}{texts}"
+            f"rank {self.committed_rank:g} -> {self.measured_rank:g}"
         )
+        if self.texts is not None:
+            first, second = self.texts
+            text += f"  {first!r} | {second!r}"
+        return text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class CheckResult:
     """The check of one cell, or of one encoder's golden vectors.
 
     Attributes:
@@ -75,9 +87,9 @@ class Checked:
         before: The committed main score of the same seed, or else the mean over seeds;
             None where it is undefined.
         after: A cell's main score in the run.
-        notable: Whether the tolerance is one that needs a reason.
+        notable: Whether the tolerance is not that of the platform, which is reported.
         pairs: The pairs whose rank moved most.
-        counts: False for what is told but is no failure.
+        counts: Whether the exit status of the report depends on it.
     """
 
     name: str
@@ -94,9 +106,8 @@ class Checked:
 
     def __str__(self) -> str:
         why = self.why if self.counts else f"{self.why} (no failure)"
-        return "\n    ".join(
-            [f"{self.state}: {self.name}: {why}", *map(str, self.pairs)]
-        )
+        lines = [f"{self.state}: {self.name}: {why}", *map(str, self.pairs)]
+        return "\n    ".join(lines)
 
     @property
     def moved(self) -> bool:
@@ -105,23 +116,27 @@ class Checked:
 
     @property
     def comparable(self) -> bool:
-        """Whether it is of the committed texts and gold."""
+        """Whether its texts, gold scores and fit corpus are the committed ones."""
         return not TEXT_INPUTS.intersection(self.inputs)
 
 
 @dataclass(frozen=True)
 class Report:
-    """The checks of encoders and of cells. Its exit status is 1 if anything moved, else 3 or 0."""
+    """The checks of encoders and of cells."""
 
-    encoders: tuple[Checked, ...]
-    cells: tuple[Checked, ...]
+    encoders: tuple[CheckResult, ...]
+    cells: tuple[CheckResult, ...]
 
     @property
     def exit_status(self) -> int:
-        """The worst of those checks that count."""
+        """1 if something moved, else 3 if something was not measured, else 0.
+
+        Checks that do not count are left out.
+        """
         statuses = [
             check.state.exit_status
             for check in (*self.encoders, *self.cells)
             if check.counts
         ]
-        return min(filter(None, statuses), default=0)
+        failing_statuses = [status for status in statuses if status != 0]
+        return min(failing_statuses, default=0)

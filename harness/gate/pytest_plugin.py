@@ -1,9 +1,9 @@
 """The gate as tests of another project: `pytest --harness-gate`.
 
-The quick set of a results folder is measured, and each of its cells and encoders has a
-test, which fails where a cell moved, has no baseline or could not run, in the words of
-`harness check`. pytest imports this module wherever the harness is installed, so
-everything else is imported later.
+The first test measures the quick set of a results folder and checks it. There is a test
+for each cell and each encoder: it fails with the message of `harness check` if the cell
+moved, has no baseline or could not run. pytest imports this module wherever the harness
+is installed, so everything else is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TEST_FOLDER = "harness-gate"  # of the test ids
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, each a word of `harness run --gate`."""
+    """The options; each is an option of `harness run --gate` or `harness check`."""
     group = parser.getgroup("harness", "regression gate of sentence embeddings")
     group.addoption(
         "--harness-gate",
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(
     if results is None:
         return
     from harness.core.errors import HarnessError
-    from harness.gate.golden_vectors import subject
+    from harness.gate.golden_vectors import golden_name
     from harness.gate.rules import read_rules
     from harness.results.layout import GATE
 
@@ -78,19 +78,19 @@ def pytest_collection_modifyitems(
         raise pytest.UsageError(
             f"--harness-gate: {Path(results) / GATE} names no quick set"
         )
-    names = (*dict.fromkeys(subject(cell.method) for cell in cells), *map(str, cells))
-    gate = GateRun(config)
-    items += [
-        GateItem.from_parent(
-            session, name=name, nodeid=f"{TEST_FOLDER}::{name}", gate=gate
+    encoder_names = dict.fromkeys(golden_name(cell.method) for cell in cells)
+    cell_names = [str(cell) for cell in cells]
+    gate_run = GateRun(config)
+    for name in [*encoder_names, *cell_names]:
+        item = GateItem.from_parent(
+            session, name=name, nodeid=f"{TEST_FOLDER}::{name}", gate_run=gate_run
         )
-        for name in names
-    ]
+        items.append(item)
 
 
 @dataclass(frozen=True)
 class GateRun:
-    """The quick set of a results folder, measured by the first test."""
+    """A run of the quick set; it is measured once, when the first test asks for the report."""
 
     config: pytest.Config
 
@@ -103,48 +103,53 @@ class GateRun:
         from harness.evaluation.select import on_hardware
         from harness.gate.check import Gate
         from harness.gate.failures import note_outcomes
-        from harness.gate.quick_set import encode_golden, quick_set
+        from harness.gate.quick_set import make_golden_vectors, quick_set
         from harness.plugins import plugins_in_use
         from harness.resolve import Resolver
         from harness.results.records import Store
         from harness.tasks.loader import TaskLoader
 
         option = self.config.getoption
-        results, runs = Path(option("--harness-gate")), Path(option("--harness-runs"))
-        margin = option("--harness-fail-below")
+        results = Path(option("--harness-gate"))
+        runs = Path(option("--harness-runs"))
         open_plugins(plugins_in_use(option("--plugin", default=[])))
         resolver = Resolver.from_options(
             Places.from_environment(os.environ), option("--harness-encoder")
         )
-        registry, places = resolver.registry, resolver.places
+        registry = resolver.registry
+        places = resolver.places
+
         loader = TaskLoader(places, registry.corpora)
         cells = quick_set(registry, results)
-        planned = on_hardware(cells, option("--harness-device"), None, None)
-        outcomes = execute(planned, RunContext(loader, Store(runs)))
+        planned_cells = on_hardware(cells, option("--harness-device"), None, None)
+        outcomes = execute(planned_cells, RunContext(loader, Store(runs)))
         note_outcomes(runs, outcomes)
-        encode_golden(planned, places, runs)
-        addresses = [cell.address for cell in planned]
+        make_golden_vectors(planned_cells, places, runs)
+
         gate = Gate.open(runs, results, registry=registry, data_dir=places.data_dir)
-        return gate.check(addresses, margin)
+        addresses = [cell.address for cell in planned_cells]
+        return gate.check(addresses, margin=option("--harness-fail-below"))
 
 
 class GateItem(pytest.Item):
     """The test of a cell, or of an encoder's golden vectors."""
 
-    def __init__(self, *, gate: GateRun, **of_pytest: Any) -> None:
-        super().__init__(**of_pytest)
-        self.gate = gate
+    def __init__(self, *, gate_run: GateRun, **item_arguments: Any) -> None:
+        super().__init__(**item_arguments)
+        self.gate_run = gate_run
 
     def runtest(self) -> None:
         """Fail unless the cell agrees with its committed record."""
         from harness.core.errors import HarnessError
 
         try:
-            report = self.gate.report
+            report = self.gate_run.report
         except HarnessError as error:
             pytest.fail(str(error), pytrace=False)
-        checks = [c for c in (*report.encoders, *report.cells) if c.name == self.name]
-        if not checks and " on " not in self.name:
+        all_checks = [*report.encoders, *report.cells]
+        checks = [check for check in all_checks if check.name == self.name]
+        is_encoder = " on " not in self.name
+        if not checks and is_encoder:
             pytest.skip(
                 "each member of a family is trained anew: it has no golden vectors"
             )

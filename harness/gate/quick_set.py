@@ -1,4 +1,8 @@
-"""The quick set: what is measured for a check, and promoted to the committed results."""
+"""The quick set: the cells that are measured for a check, and promoted to committed results.
+
+Three things of a run are promoted: records, similarities of pairs, and the golden vectors
+of encoders.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,11 @@ from harness.evaluation.select import PlannedCell, by_encoder
 from harness.gate.failures import golden_failure, note_failures
 from harness.gate.golden_vectors import (
     check_encoder,
-    encode_encoder,
+    encode_golden_sentences,
+    golden_name,
     golden_path,
-    read_golden,
-    subject,
-    write_golden,
+    read_golden_vectors,
+    write_golden_vectors,
 )
 from harness.gate.outcome import State
 from harness.gate.rules import read_rules
@@ -29,8 +33,8 @@ from harness.registry import Registry, look_up
 from harness.results.layout import GATE
 from harness.results.records import Cell, Store, read_similarities, sidecar_metadata
 
-# Similarities that agree to here are the same: encoders repeat their coordinates to
-# 4e-7, and a calibration may stretch that.
+# Two similarities that differ by at most this are the same: encoders repeat their
+# coordinates to 4e-7, and post-processors may enlarge that difference.
 SAME_SIMILARITY = 1e-5
 
 
@@ -41,7 +45,7 @@ def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
         raise UsageError(
             f"{committed / GATE} names no quick set; name one, or give -m METHOD and -t TASK"
         )
-    planned = [
+    planned_cells = [
         PlannedCell(
             method=registry.parse(cell.method),
             task=look_up("task", cell.task, registry.tasks),
@@ -49,83 +53,105 @@ def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
         )
         for cell in cells
     ]
-    return tuple(sorted(planned, key=by_encoder))
+    return tuple(sorted(planned_cells, key=by_encoder))
 
 
-def encode_golden(
+def make_golden_vectors(
     planned: Sequence[PlannedCell], places: Places, results: Path
 ) -> None:
     """Write the golden vectors of every encoder of these cells, or note why there are none.
 
-    An encoder that cannot be asked keeps no vectors of an earlier run. A family has
-    none: its members are trained anew, and differ.
+    Where an encoder fails, the vectors of an earlier run are removed. A family has no
+    golden vectors: each member is trained anew, and they differ.
+
+    Args:
+        planned: The cells of the run.
+        places: Where the files of encoders are.
+        results: The results folder of the run.
     """
     encoders = {
-        subject(cell.method.id): cell.method.encoder
+        golden_name(cell.method.id): cell.method.encoder
         for cell in planned
         if not isinstance(cell.method.encoder.source, Trained)
     }
     for name, config in encoders.items():
         failure = ""
         try:
-            write_golden(results, encode_encoder(name, config, places))
+            golden_vectors = encode_golden_sentences(name, config, places)
+            write_golden_vectors(results, golden_vectors)
         except HarnessError as error:
             golden_path(results, name).unlink(missing_ok=True)
             failure = str(error)
         note_failures(results, {golden_failure(name): failure})
 
 
-def promote_gate(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
-    """Commit records, similarities and golden vectors of a quick run; how many of them changed.
+def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
+    """Copy records, similarities and golden vectors of a run to the committed results.
 
-    Whatever agrees with what was measured stays as it is.
+    A committed file that agrees with what was measured stays as it is.
+
+    Args:
+        outcomes: The outcomes of the run's cells.
+        runs: The results folder of the run.
+        committed: The folder of the committed results.
+
+    Returns:
+        How many records and files changed.
     """
     records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
     changed = Store(committed).promote(records.values())
-    changed += sum(promote_similarities(cell, runs, committed) for cell in records)
-    encoders = sorted({subject(cell.method) for cell in records})
-    return changed + sum(
-        _promote_golden(encoder, runs, committed) for encoder in encoders
-    )
+    for cell in records:
+        changed += promote_similarities(cell, runs, committed)
+    for encoder in sorted({golden_name(cell.method) for cell in records}):
+        changed += _promote_golden_vectors(encoder, runs, committed)
+    return changed
 
 
-def _promote_golden(encoder: str, runs: Path, committed: Path) -> bool:
-    """Copy an encoder's golden vectors from a run; those that agree stay as they are."""
-    measured, kept = read_golden(runs, encoder), read_golden(committed, encoder)
+def _promote_golden_vectors(encoder: str, runs: Path, committed: Path) -> bool:
+    """Copy an encoder's golden vectors from a run, if they do not agree; whether it was done."""
+    measured = read_golden_vectors(runs, encoder)
     if measured is None:
         return False
-    if kept is not None and check_encoder(kept, measured).state is State.AGREES:
-        return False
-    write_golden(committed, measured)
+    committed_vectors = read_golden_vectors(committed, encoder)
+    if committed_vectors is not None:
+        check = check_encoder(committed_vectors, measured)
+        if check.state is State.AGREES:
+            return False
+    write_golden_vectors(committed, measured)
     return True
 
 
 def promote_similarities(cell: Cell, runs: Path, committed: Path) -> bool:
-    """Copy a cell's similarities from a run; those that agree stay as they are."""
+    """Copy a cell's similarities from a run, if they do not agree; whether it was done."""
     source = Store(runs).path(cell).with_suffix(".safetensors")
     target = Store(committed).quick_path(cell)
     measured = Store(runs).cosines(cell)
-    kept = committed_similarities(Store(committed), cell)
     if measured is None:
         return False
-    if (
-        kept is not None
-        and kept.shape == measured.shape
-        and _identity_but_code(source) == _identity_but_code(target)
-        and np.abs(kept - measured).max(initial=0.0) <= SAME_SIMILARITY
-    ):
+    committed_cosines = committed_similarities(Store(committed), cell)
+    are_same = _are_same(committed_cosines, measured)
+    if are_same and _metadata_of_inputs(source) == _metadata_of_inputs(target):
         return False
     write_atomically(target, source.read_bytes())
     return True
 
 
-def _identity_but_code(sidecar: Path) -> dict[str, str]:
-    """What similarities were measured on; other code that measures the same is no difference."""
+def _are_same(
+    committed: Float[np.ndarray, " P"] | None, measured: Float[np.ndarray, " P"]
+) -> bool:
+    if committed is None or committed.shape != measured.shape:
+        return False
+    largest_difference = np.abs(committed - measured).max(initial=0.0)
+    return bool(largest_difference <= SAME_SIMILARITY)
+
+
+def _metadata_of_inputs(sidecar: Path) -> dict[str, str]:
+    """The metadata of similarities without the digest of the code that measured them."""
     return {**sidecar_metadata(sidecar), "code": ""}
 
 
 def committed_similarities(store: Store, cell: Cell) -> Float[np.ndarray, " P"] | None:
-    """The committed similarities of a cell, or None where there are no whole ones of it."""
+    """The committed similarities of a cell; None where there are none, or the file is damaged."""
     try:
         return read_similarities(store.quick_path(cell), cell)
     except DataError:

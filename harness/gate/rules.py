@@ -1,4 +1,4 @@
-"""`gate.toml` of a results folder: the quick set, and tolerances that single cells have."""
+"""`gate.toml` of a results folder: the cells of the quick set, and tolerances of single cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ class QuickCell:
 
 @dataclass(frozen=True)
 class Override:
-    """A cell's own tolerance, in points and on every platform, and why it has one."""
+    """A tolerance of one cell that replaces those of the platform.
+
+    Attributes:
+        method: The method of the cell.
+        task: Its task.
+        tolerance: How far its scores may move on any platform, in points.
+        reason: Why it has a tolerance of its own.
+    """
 
     method: str
     task: str
@@ -45,13 +52,19 @@ class Override:
 
 @dataclass(frozen=True)
 class Rules:
-    """The content of `gate.toml`: the quick set, and overrides, as results/gate.toml shows them."""
+    """The content of `gate.toml`; results/gate.toml is an example.
+
+    Attributes:
+        quick: The quick set.
+        overrides: The tolerances of single cells.
+    """
 
     quick: tuple[QuickCell, ...] = ()
     overrides: tuple[Override, ...] = ()
 
     def __post_init__(self) -> None:
-        if len({(row.method, row.task) for row in self.quick}) < len(self.quick):
+        quick_names = {(cell.method, cell.task) for cell in self.quick}
+        if len(quick_names) < len(self.quick):
             raise ValueError("the set quick names a cell twice")
         if len(self.override_of_cell) < len(self.overrides):
             raise ValueError("a method on a task has two overrides")
@@ -59,16 +72,18 @@ class Rules:
     @property
     def quick_cells(self) -> tuple[Cell, ...]:
         """The cells of the quick set, one a seed; none where it is not named."""
-        return tuple(
-            Cell(row.method, row.task, seed)
-            for row in self.quick
-            for seed in range(row.seeds)
-        )
+        cells: list[Cell] = []
+        for quick_cell in self.quick:
+            for seed in range(quick_cell.seeds):
+                cells.append(Cell(quick_cell.method, quick_cell.task, seed))
+        return tuple(cells)
 
     @property
     def override_of_cell(self) -> dict[tuple[str, str], Override]:
         """The overrides by method and task."""
-        return {(row.method, row.task): row for row in self.overrides}
+        return {
+            (override.method, override.task): override for override in self.overrides
+        }
 
 
 def read_rules(results: Path) -> Rules:

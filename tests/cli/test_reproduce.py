@@ -27,7 +27,7 @@ from harness.cli.summary import (
 )
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.gate.outcome import Checked, State
+from harness.gate.outcome import CheckResult, State
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
@@ -141,9 +141,9 @@ def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
 
 
 def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
-    agrees = Checked(name="a", state=State.AGREES, why="")
-    moved = Checked(name="b", state=State.UNKNOWN, why="0.5000 points")
-    new = Checked(name="c", state=State.NO_BASELINE, why="")
+    agrees = CheckResult(name="a", state=State.AGREES, why="")
+    moved = CheckResult(name="b", state=State.UNKNOWN, why="0.5000 points")
+    new = CheckResult(name="c", state=State.NO_BASELINE, why="")
     committed = ResultsFolder(tmp_path, FOUND)
     lines = lines_of_moves([agrees, moved, new], committed)
     assert lines == [

@@ -28,7 +28,7 @@ from harness.evaluation.parallel import execute_on
 from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells
-from harness.gate.quick_set import encode_golden
+from harness.gate.quick_set import make_golden_vectors
 from harness.registry import load_registry
 from harness.results.records import Store
 from harness.transforms.pooling import MEAN
@@ -89,7 +89,7 @@ def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
     assert len({record.scores["spearman"]["all"] for record in records}) == 3
     sentences = set(TOY.pairs(tmp_path).sentences)
     assert len(config.log) == 3 * len(sentences)  # one pass a seed, for both poolings
-    encode_golden(planned, texts.places, tmp_path / "golden")
+    make_golden_vectors(planned, texts.places, tmp_path / "golden")
     assert not (tmp_path / "golden").exists()  # of what is trained anew none are taken
 
 

@@ -38,18 +38,18 @@ from harness.gate.failures import FAILURES_FILE, note_outcomes, read_failures
 from harness.gate.golden_vectors import (
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
-    Golden,
+    GoldenVectors,
     check_encoder,
     golden_path,
-    read_golden,
-    write_golden,
+    read_golden_vectors,
+    write_golden_vectors,
 )
 from harness.gate.outcome import State
 from harness.gate.quick_set import (
     SAME_SIMILARITY,
     committed_similarities,
-    encode_golden,
-    promote_gate,
+    make_golden_vectors,
+    promote_run,
     promote_similarities,
     quick_set,
 )
@@ -100,14 +100,14 @@ def measure(folder, results, weights="one", cells=CELLS, places=None):
     runs = folder / results
     outcomes = list(execute(planned, RunContext(texts, Store(runs), clock=ticks())))
     note_outcomes(runs, outcomes)
-    encode_golden(planned, texts.places, runs)
+    make_golden_vectors(planned, texts.places, runs)
     return outcomes
 
 
 @pytest.fixture(scope="module")
 def promoted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("promoted")
-    promote_gate(measure(folder, "runs"), folder / "runs", folder / "results")
+    promote_run(measure(folder, "runs"), folder / "runs", folder / "results")
     (folder / "results" / "gate.toml").write_text(SETS)
     return folder
 
@@ -193,11 +193,13 @@ class Run:
 
     def change_golden(self, results=None, **change):
         folder = results or self.runs
-        write_golden(folder, replace(read_golden(folder, "fake"), **change))
+        write_golden_vectors(
+            folder, replace(read_golden_vectors(folder, "fake"), **change)
+        )
 
     def move_golden(self, distance):
         """Move one coordinate of a golden vector, as it is compared: of length 1."""
-        vectors = read_golden(self.runs, "fake").vectors.astype(np.float64)
+        vectors = read_golden_vectors(self.runs, "fake").vectors.astype(np.float64)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors[3, 1] += distance
         self.change_golden(vectors=vectors.astype(np.float32))
@@ -417,7 +419,7 @@ def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(
 
 
 def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
-    kept = read_golden(tmp_path / "runs", "fake")
+    kept = read_golden_vectors(tmp_path / "runs", "fake")
     measure(tmp_path, "other", weights="two")
     report = report_of(tmp_path, "other")
     assert set(states(report).values()) == {ENCODER}
@@ -428,7 +430,7 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     [encoder] = report.encoders
     assert encoder.state is ENCODER
     assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
-    write_golden(tmp_path / "other", kept)  # left by another run than the cells
+    write_golden_vectors(tmp_path / "other", kept)  # left by another run than the cells
     [encoder] = report_of(tmp_path, "other").encoders
     assert (encoder.state, "of an earlier run" in encoder.why) == (NOT_AGAIN, True)
 
@@ -454,7 +456,7 @@ def test_what_moved_is_shown_before_and_after(committed, tmp_path):
 def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, share):
     """A unit vector's other coordinate, and a length that counts for nothing."""
     vectors = np.eye(32, 40, dtype=np.float32)
-    old = Golden("e", "key", "here", "s", vectors)
+    old = GoldenVectors("e", "key", "here", "s", vectors)
     moved = vectors.copy()
     moved[5, 30] = share * tolerance
     check = check_encoder(old, replace(old, vectors=3 * moved, platform=processor))
@@ -476,14 +478,16 @@ def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     planned = [
         PlannedCell(found.parse(n), found.tasks["mini-lexical"], 0) for n in names
     ]
-    encode_golden(planned, places, tmp_path / "before")
+    make_golden_vectors(planned, places, tmp_path / "before")
     pooling = folder / "1_Pooling" / "config.json"
     held = json.loads(pooling.read_text())
     cls, mean = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
     pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
-    encode_golden(planned, places, tmp_path / "after")
+    make_golden_vectors(planned, places, tmp_path / "after")
     for name, state in (("mine.native", ENCODER), ("mine", AGREES)):
-        vectors = (read_golden(tmp_path / when, name) for when in ("before", "after"))
+        vectors = (
+            read_golden_vectors(tmp_path / when, name) for when in ("before", "after")
+        )
         assert check_encoder(*vectors).state is state
 
 
@@ -498,14 +502,14 @@ def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
     with pytest.raises(
         DataError, match=r"fake\.safetensors holds no golden vectors .*; delete it"
     ):
-        read_golden(committed, "fake")
+        read_golden_vectors(committed, "fake")
 
 
 def test_golden_vectors_of_another_encoder_are_refused_by_name(committed):
     golden_path(committed, "fake").rename(golden_path(committed, "other"))
     words = r"other\.safetensors: wanted the vectors of other, found fake's"
     with pytest.raises(DataError, match=words):
-        read_golden(committed, "other")
+        read_golden_vectors(committed, "other")
 
 
 def test_similarities_of_another_cell_are_not_compared_and_are_replaced(
@@ -524,10 +528,12 @@ def test_similarities_of_another_cell_are_not_compared_and_are_replaced(
 
 def test_promoting_again_changes_nothing(committed, tmp_path):
     before = snapshot(committed)
-    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
+    assert promote_run(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
     assert snapshot(committed) == before
-    write_golden(committed, replace(read_golden(committed, "fake"), sentences="others"))
-    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
+    write_golden_vectors(
+        committed, replace(read_golden_vectors(committed, "fake"), sentences="others")
+    )
+    assert promote_run(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
 
 
 def test_other_code_that_measures_the_same_changes_no_committed_similarity(
@@ -606,8 +612,8 @@ def test_a_check_knows_where_the_encoder_of_the_run_is(
     ]
     context = RunContext(TaskLoader(places, {}), Store(Path("runs")))
     [outcome] = execute(planned, context)
-    encode_golden(planned, places, Path("runs"))
-    promote_gate([outcome], Path("runs"), Path("results"))
+    make_golden_vectors(planned, places, Path("runs"))
+    promote_run([outcome], Path("runs"), Path("results"))
     [cell] = [c.address for c in planned]
 
     def checked():
