@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from nltk import edit_distance
 from scipy.stats import pearsonr, spearmanr
 
-from harness.contracts.samples import rows, view_of
+from harness.contracts.samples import pooled_pairs, rows
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.metrics import PairRows, cosine, geometry, score
@@ -332,7 +332,7 @@ def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_pa
     with_metric("new_above", SPECIMEN)
     task = task_of("above")
     assert metrics.labelled_splits(task) == ("dev",)
-    view, pairs = view_of(rows(20, 4))
+    view, pairs = pooled_pairs(rows(20, 4))
     cell = task, pairs, view, (), lambda: 0.0
     measurement = measure(*cell, labelled=(pairs,))
     assert measurement.scores == {"above": 50.0}
