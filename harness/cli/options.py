@@ -1,7 +1,7 @@
 """Options that several commands share, and how commands print.
 
 Modules of this package import it as `opt`. A type such as `opt.Methods` annotates one
-parameter of a command. A dataclass such as `opt.Selection` stands for several options,
+parameter of a command. A dataclass such as `opt.Selection` holds several options,
 which `harness.cli.parsing.flattened` makes of its fields. Every command prints its
 answer by `say`, and what is no part of the answer by `note`.
 """

@@ -31,7 +31,7 @@ from harness.results.scorings import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.verdict import CellState
 
 # The headings of chapters of the leaderboard.
-PUBLISHED_HEADING = "Published beside measured"
+PUBLISHED_HEADING = "Published and measured"
 SOME_TASKS_HEADING = "On some tasks only"
 UNMEASURED_HEADING = "Published tables without a measured number"
 # The headings of the sections apart from the seven tasks; `texts.toml` has introductions

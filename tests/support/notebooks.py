@@ -33,11 +33,15 @@ def _outputs(source, names, number):
     outputs = []
     if printed.getvalue():
         text = printed.getvalue().splitlines(keepends=True)
-        outputs.append({"output_type": "stream", "name": "stdout", "text": text})
+        outputs.append({"name": "stdout", "output_type": "stream", "text": text})
     if value is not None:
-        data = {"text/plain": repr(value).splitlines(keepends=True)}
-        result = {"output_type": "execute_result", "execution_count": number}
-        outputs.append({**result, "data": data, "metadata": {}})
+        result = {
+            "data": {"text/plain": repr(value).splitlines(keepends=True)},
+            "execution_count": number,
+            "metadata": {},
+            "output_type": "execute_result",
+        }  # in the order of keys that `ruff format` writes
+        outputs.append(result)
     return outputs
 
 
