@@ -50,7 +50,7 @@ DIGESTS_FILE = "tables/sha256.txt"
 
 
 @dataclass(frozen=True)
-class Slow:
+class SlowFile:
     """A file that takes long to make.
 
     Attributes:
@@ -62,7 +62,7 @@ class Slow:
     make: Callable[[], str]
 
 
-Pages = Mapping[Path, "str | Slow"]
+Pages = Mapping[Path, "str | SlowFile"]
 
 
 def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
@@ -84,7 +84,7 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     A page without its file of questions, or without references, is not made.
     """
     tables = folder.path / "tables"
-    made = {
+    pages = {
         folder.path / "LEADERBOARD.md": leaderboard(
             folder.records,
             folder.registry,
@@ -94,7 +94,7 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
         )
     }
     for table in folder.tables:
-        made[tables / "papers" / f"{table.id}.md"] = paper_page(
+        pages[tables / "papers" / f"{table.id}.md"] = paper_page(
             table,
             folder.reproductions(table),
             folder.registry,
@@ -104,11 +104,11 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
         page = encoder_page(
             folder.records, folder.registry, encoder, methods, folder.encoder_sizes
         )
-        made[tables / f"{file_name(encoder)}.md"] = page
+        pages[tables / f"{file_name(encoder)}.md"] = page
     if folder.traps:
-        made[tables / TRAPS_PAGE] = traps_page(folder.records, folder.traps)
+        pages[tables / TRAPS_PAGE] = traps_page(folder.records, folder.traps)
     if folder.claims:
-        made[tables / CLAIMS_PAGE] = claims_page(
+        pages[tables / CLAIMS_PAGE] = claims_page(
             folder.claims,
             folder.claim_results,
             folder.records,
@@ -116,12 +116,12 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
             folder.searches,
         )
     if folder.compared_references:
-        made[tables / CONFORMANCE_PAGE] = conformance_page(
+        pages[tables / CONFORMANCE_PAGE] = conformance_page(
             folder.compared_references, folder.records
         )
     if folder.threads:
-        made[tables / THREADS_PAGE] = threads_page(folder)
-    texts = {path: page.text for path, page in made.items()}
+        pages[tables / THREADS_PAGE] = threads_page(folder)
+    texts = {path: page.text for path, page in pages.items()}
     texts[tables / "papers" / CONTENTS_FILE] = contents(folder.tables)
     for questions, (name, page_of) in MEASURED_PAGES.items():
         path = folder.path / QUESTIONS / questions
@@ -130,17 +130,20 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     return texts
 
 
-def _slow_pages(folder: ResultsFolder) -> dict[Path, Slow]:
+def _slow_pages(folder: ResultsFolder) -> dict[Path, SlowFile]:
     """What takes long to make: pictures, and the page of results."""
-    made = {}
-    drawn = pictures(folder)
-    for name, picture in drawn.items():
-        made[folder.path / name] = Slow(
+    slow_files = {}
+    pictures_by_name = pictures(folder)
+    for name, picture in pictures_by_name.items():
+        slow_files[folder.path / name] = SlowFile(
             picture.made_from, partial(getattr, picture, "svg")
         )
-    site = Slow(made_from(folder, drawn), partial(site_page, folder, drawn))
-    made[folder.path / SITE_PAGE] = site
-    return made
+    site = SlowFile(
+        made_from(folder, pictures_by_name),
+        partial(site_page, folder, pictures_by_name),
+    )
+    slow_files[folder.path / SITE_PAGE] = site
+    return slow_files
 
 
 def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path, str]:
@@ -148,42 +151,44 @@ def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path
     if readme is None or not readme.exists():
         return {}
     text = readme.read_text(encoding="utf-8")
-    made = {readme: between_markers(text, "leaderboard", first_screen(folder))}
+    documents = {readme: between_markers(text, "leaderboard", first_screen(folder))}
     guide = readme.parent / GUIDE
     examples = readme.parent / EXAMPLE_RECORDS
     if guide.exists() and examples.is_dir():
         part = examples_part(Store(examples), folder.registry)
-        made[guide] = between_markers(
+        documents[guide] = between_markers(
             guide.read_text(encoding="utf-8"), "examples", part
         )
     flows = readme.parent / FLOWS
     if flows.exists():
-        made[flows] = flows_page(
+        documents[flows] = flows_page(
             flows.read_text(encoding="utf-8"), folder.path / RECORDS
         )
-    return made
+    return documents
 
 
-def _strays(folder: ResultsFolder, made: Pages) -> list[Path]:
+def _strays(folder: ResultsFolder, pages: Pages) -> list[Path]:
     """The files among the tables that nothing calls for any more."""
     tables = folder.path / "tables"
-    wanted = {*made, folder.path / DIGESTS_FILE}
-    return [path for path in sorted(tables.rglob("*.*")) if path not in wanted]
+    expected = {*pages, folder.path / DIGESTS_FILE}
+    return [path for path in sorted(tables.rglob("*.*")) if path not in expected]
 
 
 def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     """Files that writing would change, and table files that no record calls for any more."""
-    made = generated(folder, readme)
+    pages = generated(folder, readme)
     digests = read_digests(folder.path)
     changed = [
         path
-        for path, content in made.items()
+        for path, content in pages.items()
         if not _is_written(path, content, digests)
     ]
-    return changed + _strays(folder, made)
+    return changed + _strays(folder, pages)
 
 
-def _is_written(path: Path, content: str | Slow, digests: Mapping[Path, str]) -> bool:
+def _is_written(
+    path: Path, content: str | SlowFile, digests: Mapping[Path, str]
+) -> bool:
     """Whether a file has this content; a slow one, whether it is as it was when it was made."""
     if not path.exists():
         return False
@@ -196,22 +201,22 @@ def _is_written(path: Path, content: str | Slow, digests: Mapping[Path, str]) ->
 
 def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     """Bring every generated file up to date, slow ones too; returns those that changed."""
-    made = generated(folder, readme)
+    pages = generated(folder, readme)
     texts: dict[Path, str] = {}
-    slow: list[Path] = []
-    for path, content in made.items():
+    slow_files: list[Path] = []
+    for path, content in pages.items():
         if isinstance(content, str):
             texts[path] = content
         else:
             texts[path] = content.make()
-            slow.append(path)
+            slow_files.append(path)
     changed = [path for path, text in texts.items() if not _is_written(path, text, {})]
     for path in changed:
         write_atomically(path, texts[path].encode())
-    strays = _strays(folder, made)
+    strays = _strays(folder, pages)
     for path in strays:
         path.unlink()
-    if note_digests(folder.path, slow):
+    if note_digests(folder.path, slow_files):
         changed.append(folder.path / DIGESTS_FILE)
     return changed + strays
 

@@ -11,7 +11,7 @@ from committed import TABLES, committed_results
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from test_hostile_text import table_of
 
-from harness.report.build import Slow, generated
+from harness.report.build import SlowFile, generated
 from harness.report.figures import pictures
 from harness.report.site.page import DATA_TABLES, SITE_PAGE, in_script, made_from
 from harness.results.folder import ResultsFolder
@@ -52,7 +52,9 @@ def test_committed_pictures_and_page_are_what_the_records_make():
     """`report --check` compares their digests and what they are made from; this draws them."""
     due = generated(ResultsFolder(RESULTS), None).items()
     slow = {
-        path: made.make() for path, made in due if isinstance(made, Slow) and made.make
+        path: made.make()
+        for path, made in due
+        if isinstance(made, SlowFile) and made.make
     }
     assert len(slow) == len(pictures(ResultsFolder(RESULTS))) + 1 == 3
     # Names alone: a page is a megabyte, and so would its difference be.
