@@ -86,12 +86,12 @@ class Snapshot:
 
     def check(self) -> None:
         """Read all files, and raise DataError for one that is not what was fetched."""
-        for name, wanted in self.files.items():
-            found = sha256_of(self.folder / name)
-            if found != wanted:
+        for name, fetched_digest in self.files.items():
+            digest = sha256_of(self.folder / name)
+            if digest != fetched_digest:
                 raise DataError(
-                    f"{self.folder / name} is not what was fetched: wanted {wanted}, found "
-                    f"{found}; fetch it again"
+                    f"{self.folder / name} is not what was fetched: "
+                    f"wanted {fetched_digest}, found {digest}; fetch it again"
                 )
 
     def open(self) -> None:

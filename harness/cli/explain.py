@@ -134,7 +134,7 @@ def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
 
 
 def _protocol_facts(explanation: Explanation) -> dict[str, Any]:
-    """What is explained about a published number, for a program."""
+    """The explanation of a published number as JSON holds it, without a diagnosis."""
     reproduction = explanation.reproduction
     confirmed_by = None
     if explanation.confirmed_by is not None:

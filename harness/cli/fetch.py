@@ -131,20 +131,22 @@ def fetched_things(
     Most names fetch one thing; a bundle fetches the assets of one download.
     """
     assets = {asset.name: asset for asset in every_asset()}
-    known: dict[str, tuple[Fetchable, ...]] = {}
-    for name, asset in assets.items():
-        known[name] = (asset,)
-    for name, members in BUNDLES.items():
-        known[name] = tuple(asset for asset in assets.values() if asset.name in members)
-    for name, config in registry.encoders.items():
-        known[name] = assets_of(config) or (config,)
     things_by_name: dict[str, tuple[Fetchable, ...]] = {}
+    for name, asset in assets.items():
+        things_by_name[name] = (asset,)
+    for name, members in BUNDLES.items():
+        things_by_name[name] = tuple(
+            asset for asset in assets.values() if asset.name in members
+        )
+    for name, config in registry.encoders.items():
+        things_by_name[name] = assets_of(config) or (config,)
+    requested_things: dict[str, tuple[Fetchable, ...]] = {}
     for name in dict.fromkeys(names):
-        if "/" in name and name not in known:  # a repository of the hub
-            things_by_name[name] = (config_for(name, name, None),)
+        if "/" in name and name not in things_by_name:  # a repository of the hub
+            requested_things[name] = (config_for(name, name, None),)
         else:
-            things_by_name[name] = look_up("asset", name, known)
-    return things_by_name
+            requested_things[name] = look_up("asset", name, things_by_name)
+    return requested_things
 
 
 def _distinct(things_by_name: Mapping[str, Sequence[Fetchable]]) -> list[Fetchable]:

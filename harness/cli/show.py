@@ -89,14 +89,14 @@ def show_command(
 
 def _column_names(columns: str | None, is_table: bool) -> list[str]:
     """The columns that are asked for, or those of the format. Raises UsageError."""
-    known = {field.name: field for field in fields(ScoreRow)}
+    fields_by_name = {field.name: field for field in fields(ScoreRow)}
     if columns == "all" or (not columns and not is_table):
-        return [*known]
+        return [*fields_by_name]
     if not columns:
         return [*TABLE_COLUMNS]
     names = [name.strip() for name in columns.split(",")]
     for name in names:
-        look_up("column", name, known)
+        look_up("column", name, fields_by_name)
     return names
 
 

@@ -264,14 +264,17 @@ class Recipe(ABC):
             mlm_head = open_mlm_head(
                 self.start_name, self.start_folder, self.places.cache, encoder
             )
-        return ContrastiveTraining(settings, encoder, columns, self.seed, mlm_head)
+        return ContrastiveTraining(
+            settings, encoder, columns, seed=self.seed, masked=mlm_head
+        )
 
     def siamese(self, defaults: Any, examples: Any) -> Any:
         """A training of SBERT on pairs or triplets; `defaults` are the paper's settings."""
         from harness.training.siamese import SiameseTraining
 
         settings = self.settings(defaults)
-        return SiameseTraining(settings, self.open(settings), examples, self.seed)
+        encoder = self.open(settings)
+        return SiameseTraining(settings, encoder, examples, seed=self.seed)
 
 
 PoolingName = Annotated[

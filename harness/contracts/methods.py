@@ -70,9 +70,9 @@ def check_its_id_is_made_of_registered_parts(
 
 def check_its_corpus_is_known(method: Method, registry: Registry) -> None:
     """The corpus that a method is fitted on is registered, or is the sentences of the task."""
-    known = [*TARGETS, *registry.corpora]
-    is_known = method.fit_on is None or method.fit_on in known
-    require(is_known, f"one of {', '.join(known)}", method.fit_on)
+    corpora = [*TARGETS, *registry.corpora]
+    is_known = method.fit_on is None or method.fit_on in corpora
+    require(is_known, f"one of {', '.join(corpora)}", method.fit_on)
 
 
 def check_it_is_meant_for_some_task(method: Method, registry: Registry) -> None:

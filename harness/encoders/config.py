@@ -89,13 +89,13 @@ class DerivedConfig:
     source = property(attrgetter("of.source"))
 
     def member(self: Derived, seed: int) -> Derived:
-        """The same reading of the encoder that a seed means."""
+        """This reading, of the member of a trained family that belongs to a seed."""
         return replace(self, of=self.of.member(seed))
 
     def with_max_length(self: Derived, max_length: int) -> Derived:
-        """The same reading of the encoder cut at another length."""
+        """This reading, with texts cut at `max_length` tokens."""
         return replace(self, of=self.of.with_max_length(max_length))
 
     def on(self: Derived, hardware: Hardware) -> Derived:
-        """The same reading of the encoder in a precision."""
+        """This reading, on the device and in the precision of `hardware`."""
         return replace(self, of=self.of.on(hardware))

@@ -249,7 +249,7 @@ class Modules:
 
     @property
     def steps_in_words(self) -> str:
-        """What is done to texts and tokens besides the transformer, for a message."""
+        """The modules after the transformer, lower-casing and the prompt, in words."""
         steps = [module.kind for module in self.chain[1:]]
         if self.lower_cases:
             steps.append("lower case")

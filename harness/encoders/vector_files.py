@@ -237,7 +237,7 @@ def _require_plain_words(path: Path, words: Sequence[str]) -> None:
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """What is between the single blanks of a line."""
+    """The fields of a line, which are separated by single blanks."""
     return line.rstrip(b" \r\n").split(b" ")
 
 

@@ -306,9 +306,9 @@ def _require_content(
     if sha256 is None and name in KNOWN_FILES:
         sha256 = KNOWN_FILES[name].sha256
     if sha256 is not None:
-        found = sha256_of(path)
-        if found != sha256:
-            raise DataError(f"{name}: wanted sha256 {sha256}, found {found}{remedy}")
+        digest = sha256_of(path)
+        if digest != sha256:
+            raise DataError(f"{name}: wanted sha256 {sha256}, found {digest}{remedy}")
     elif path.is_file():
         require_plausible(path, name)
 

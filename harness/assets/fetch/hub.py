@@ -278,9 +278,9 @@ def _listing(
             files.append(HubFile(path, entry.size, sha256, git_sha1=entry.blob_id))
     except (LookupError, TypeError, ValueError) as error:
         # HubFile raises ValueError; an answer of another form raises the others.
-        found = str(error) if type(error) is ValueError else "no files"
+        fault = str(error) if type(error) is ValueError else "no files"
         raise DataError(
-            f"{name}: wanted the files of a model from {page}, found {found}; nothing was "
+            f"{name}: wanted the files of a model from {page}, found {fault}; nothing was "
             "downloaded: check HF_ENDPOINT"
         ) from None
     if not any(_matches(file.path, MODEL_FILES) for file in files):

@@ -248,7 +248,7 @@ class EncoderCache:
             sentences=sum(counts.values()),
             seconds=seconds,
             encoder_facts=tuple(parse_json(text) for text in sorted(facts_texts)),
-            versions={library: sorted(found) for library, found in versions.items()},
+            versions={name: sorted(numbers) for name, numbers in versions.items()},
         )
 
     @property

@@ -66,7 +66,7 @@ class CacheEntry:
 
     @property
     def description(self) -> str:
-        """What it is, and of which encoders."""
+        """The kind of the entry and the names of its encoders."""
         names = ", ".join(self.names) or "unknown encoder"
         return f"converted weights of {names}" if self.kind == "converted" else names
 
@@ -94,7 +94,7 @@ def cached_entries(root: Path) -> list[CacheEntry]:
 
 
 def _encoder_entry(root: Path, key: str) -> CacheEntry:
-    """What is stored of the encoder with a key."""
+    """The entry of one encoder's vectors, moments and rows; `key` is its identity's."""
     folder = root / ENCODINGS / key
     label = read_label(folder)
     shards = []
