@@ -24,7 +24,8 @@ from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoders
 from harness.gate.outcome import CheckResult, Report, State
 from harness.plugins import plugins_in_use
-from harness.results.cards import claim_files, claims_of_files
+from harness.results.card_statements import claim_files
+from harness.results.cards import claims_of_files
 
 
 def check_command(

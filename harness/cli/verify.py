@@ -37,13 +37,12 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
+from harness.results.card_statements import CARD_FILE, Statement
 from harness.results.cards import (
-    CARD_FILE,
     CardClaim,
-    Statement,
     claims_of_model,
+    mark_other_models,
     parse_points,
-    set_other_models_apart,
 )
 from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
@@ -159,7 +158,7 @@ def _verify_model(
         return Verification(name, name, faults=(str(error),))
     claims, faults = claims_of_model(folder, resolver.registry, claim_files)
     repository = getattr(method.encoder.source, "repo", "")
-    claims = set_other_models_apart(claims, (name, folder.name, repository))
+    claims = mark_other_models(claims, (name, folder.name, repository))
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
         model = MeasuredModel(method, loader, bar)

@@ -24,7 +24,8 @@ from huggingface_hub import (
 from harness.core.files import write_atomically
 from harness.core.scores import score_at
 from harness.core.types import Record, Task
-from harness.results.cards import CARD_FILE, EVAL_RESULTS_FOLDER, DataSet, data_sets
+from harness.results.card_statements import CARD_FILE, EVAL_RESULTS_FOLDER
+from harness.results.cards import DataSet, data_sets
 
 EVAL_RESULTS_FILE = "sentence-embedding-harness.yaml"
 REPORTED_SCORE = ("spearman", "all")

@@ -13,7 +13,7 @@ from typing import Any
 from harness.core.terminal import text_table
 from harness.report.markdown import escape, table
 from harness.report.sentences import number_of
-from harness.results.cards import CARD_FILE, MTEB_RESULTS
+from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
 from harness.results.checked_claims import CheckedClaim, FoundChoices, Verification
 
 VERIFICATION_HEAD = ("task", "metric", "claimed", "measured", "difference", "verdict")

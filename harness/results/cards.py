@@ -1,18 +1,15 @@
-"""The claims of a model: numbers that its card and its result files state for tasks.
+"""The claims of a model: what the numbers of its card and its result files say of tasks here.
 
-Three forms are read: `model-index` in the front matter of a card (README.md), the hub's
-`.eval_results/*.yaml`, and result files of mteb. A file is first read into `Statement`s:
-each is a number and its names, as the file has them. Each statement is then interpreted
-as a `CardClaim`: a score of a task that is known here. `card_data_sets.toml` has the
-names of data sets. A claim that nothing here can measure keeps the reason.
-
-Numbers keep their printed digits throughout, since a verdict depends on them.
+`harness.results.card_statements` reads the numbers with the names that the files give
+them. Each statement is interpreted here as a `CardClaim`: a score of a task that the
+registry knows. `card_data_sets.toml` has the names that cards give to data sets. A
+claim that nothing here can measure keeps the reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -20,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import AssetMissing, DataError
-from harness.core.json_text import parse_json
 from harness.core.metrics.similarity import (
     CORRELATIONS,
     COSINE,
@@ -29,18 +25,13 @@ from harness.core.metrics.similarity import (
 )
 from harness.core.toml import read_rows
 from harness.registry import Registry
-
-CARD_FILE = "README.md"
-EVAL_RESULTS_FOLDER = ".eval_results"
-# Where repositories of models keep mteb's result files.
-RESULT_FOLDERS = ("results", "mteb_results", "mteb", "evaluation/mteb")
-# Files of mteb in these folders that hold no scores.
-FILES_WITHOUT_SCORES = ("model_meta.json", "run_settings.json")
-MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
-
-# Of a card or a result file; the largest on the hub have a few megabytes.
-MAX_BYTES = 50_000_000
-MAX_CLAIMS = 50_000  # of one file
+from harness.results.card_statements import (
+    PrintedNumber,
+    Statement,
+    claim_files,
+    claim_files_of_model,
+    statements_of_file,
+)
 
 # The similarity function of sentence-transformers' `spearman_max`: the best of four.
 BEST_SIMILARITY = "best"
@@ -55,8 +46,8 @@ class DataSet:
         tasks: For each split, the task here that holds its pairs.
         id: The data set's repository on the hub.
         revisions: The commits of this repository that hold the pairs of the tasks here.
-        is_guess: Whether the name may as well mean other pairs: a claim on it can be
-            confirmed and never differs.
+        is_guess: Whether the name may also mean other pairs. Then a claim on it can be
+            confirmed, but a difference does not refute it.
     """
 
     name: str
@@ -75,38 +66,6 @@ def data_sets() -> tuple[DataSet, ...]:
 
 
 @dataclass(frozen=True)
-class Statement:
-    """A number as its source states it; nothing is interpreted yet.
-
-    A field that the source does not have is empty. A result that does not have the form
-    of its file is a statement without a metric, whose `source` says what is wrong.
-
-    Attributes:
-        value: The number, or the text in its place.
-        metric: The name of its metric.
-        data_set: The name of the data set.
-        data_set_id: The repository of the data set on the hub.
-        config: The subset of the data set.
-        split: The split of the data set.
-        revision: The commit of the data set.
-        task_type: The kind of task, as the hub names it: STS, Classification.
-        model: The model whose number it is, as a card names it.
-        source: The file that states it.
-    """
-
-    value: Any
-    metric: str
-    data_set: str = ""
-    data_set_id: str = ""
-    config: str = ""
-    split: str = ""
-    revision: str = ""
-    task_type: str = ""
-    model: str = ""
-    source: str = ""
-
-
-@dataclass(frozen=True)
 class CardClaim:
     """A number that a model's card or result file states.
 
@@ -120,8 +79,8 @@ class CardClaim:
             number between -1 and 1 the fraction first, then the percentage.
         why_not: Why nothing here measures it, or compares it; empty where it is
             measured.
-        doubt: Why a difference would not refute it: its pairs may be others than those
-            here. Empty where its pairs are known.
+        doubt: Why its pairs may differ from the pairs here, so that another score does
+            not refute it. Empty where its pairs are known.
     """
 
     statement: Statement
@@ -139,13 +98,13 @@ class CardClaim:
 
 
 class ReadClaims(NamedTuple):
-    """The claims of some files, and for each file that could not be read a line that says why."""
+    """The claims of some files, and a line for each file that could not be read."""
 
     claims: tuple[CardClaim, ...]
     faults: tuple[str, ...]
 
 
-# Finding files
+# Claims of files
 
 
 def claims_of_model(
@@ -157,11 +116,10 @@ def claims_of_model(
         folder: The folder of the model: its card, `.eval_results` and result files are
             looked for.
         registry: The tasks.
-        further_paths: Cards, result files and folders of these that belong to the model,
-            too.
+        further_paths: More cards and result files of the model, and folders of them.
 
     Raises:
-        AssetMissing: One of the further files does not exist.
+        AssetMissing: One of `further_paths` does not exist.
     """
     for path in further_paths:
         if not path.exists():
@@ -178,281 +136,18 @@ def claims_of_files(files: Iterable[Path], registry: Registry) -> ReadClaims:
     faults: list[str] = []
     for path in files:
         try:
-            statements_of_file = [*_statements(path)]
+            read_statements = [*statements_of_file(path)]
         except DataError as error:
             faults.append(str(error))
         else:
-            statements |= dict.fromkeys(statements_of_file)
+            statements |= dict.fromkeys(read_statements)
     claims = tuple(interpret(statement, registry) for statement in statements)
     return ReadClaims(claims=claims, faults=tuple(faults))
 
 
-def claim_files_of_model(folder: Path) -> Iterator[Path]:
-    """The files of a model's folder that may state numbers."""
-    if not folder.is_dir():
-        return
-    if (folder / CARD_FILE).is_file():
-        yield folder / CARD_FILE
-    yield from sorted((folder / EVAL_RESULTS_FOLDER).glob("*.y*ml"))
-    for name in RESULT_FOLDERS:
-        yield from _result_files(folder / name)
-
-
-def claim_files(path: Path) -> Iterator[Path]:
-    """A file itself, or the files of a folder that may state numbers.
-
-    A folder is a model's folder, or it holds result files at any depth.
-    """
-    if path.is_file():
-        yield path
-        return
-    files_of_model = [*claim_files_of_model(path)]
-    if files_of_model:
-        yield from files_of_model
-    else:
-        yield from _result_files(path)
-
-
-def _result_files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*.json")):
-        if path.name not in FILES_WITHOUT_SCORES:
-            yield path
-
-
-# Reading statements
-
-
-def _statements(path: Path) -> Iterator[Statement]:
-    """The numbers of one file. Raises DataError for a file that does not have its form."""
-    size = path.stat().st_size
-    if size > MAX_BYTES:
-        raise DataError(
-            f"{path}: wanted a file of at most {MAX_BYTES:,} bytes, found {size:,}"
-        )
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: wanted a text in UTF-8, found {error}") from None
-    if path.suffix == ".json":
-        yield from _statements_of_result_file(path, text)
-    elif path.suffix in (".yaml", ".yml"):
-        yield from _statements_of_eval_results(path, text)
-    else:
-        yield from _statements_of_card(path, text)
-
-
-# What the hub's readers raise for a result that does not have its form.
-MALFORMED_RESULT = (KeyError, TypeError, AttributeError, ValueError)
-
-
-def _statements_of_card(path: Path, text: str) -> Iterator[Statement]:
-    """The numbers of `model-index` in the front matter of a card."""
-    count = 0
-    for model_number, model in enumerate(_model_index(path, text), start=1):
-        results = model.get("results") if isinstance(model, dict) else None
-        if not isinstance(results, list):
-            raise DataError(
-                f"{path}: model-index, model {model_number}: wanted a list of results"
-            )
-        name = str(model.get("name") or "")
-        for result_number, result in enumerate(results, start=1):
-            count += _metrics_in(result)
-            if count > MAX_CLAIMS:
-                raise DataError(
-                    f"{path}: wanted at most {MAX_CLAIMS:,} numbers, found more"
-                )
-            try:
-                yield from _statements_of_result(result, model=name, source=path.name)
-            except MALFORMED_RESULT as error:
-                place = f"{path.name}, result {result_number}"
-                yield _malformed(place, error)
-
-
-def _model_index(path: Path, text: str) -> list[Any]:
-    """The list of models in a card's front matter; empty for a card without one."""
-    from huggingface_hub.repocard import REGEX_YAML_BLOCK
-
-    block = REGEX_YAML_BLOCK.search(text)
-    front_matter = None if block is None else _parse_yaml(path, block.group(2))
-    if front_matter is None:
-        return []
-    if not isinstance(front_matter, dict):
-        raise DataError(
-            f"{path}: wanted front matter of keys, found a {type(front_matter).__name__}"
-        )
-    index = front_matter.get("model-index")
-    if not index:
-        return []
-    if not isinstance(index, list):
-        raise DataError(
-            f"{path}: model-index: wanted a list, found a {type(index).__name__}"
-        )
-    return index
-
-
-def _metrics_in(result: Any) -> int:
-    """How many metrics a result of `model-index` lists; 1 where it is malformed."""
-    metrics = result.get("metrics") if isinstance(result, dict) else None
-    return len(metrics) if isinstance(metrics, list) else 1
-
-
-def _statements_of_result(result: Any, *, model: str, source: str) -> list[Statement]:
-    """The numbers of one result of `model-index`, each of a metric."""
-    from huggingface_hub.repocard_data import model_index_to_eval_results
-
-    _, entries = model_index_to_eval_results([{"name": model, "results": [result]}])
-    return [
-        Statement(
-            value=_number_or_text(entry.metric_value),
-            metric=str(entry.metric_type),
-            data_set=str(entry.dataset_name),
-            data_set_id=str(entry.dataset_type),
-            config=str(entry.dataset_config or ""),
-            split=str(entry.dataset_split or ""),
-            revision=str(entry.dataset_revision or ""),
-            task_type=str(entry.task_type),
-            model=model,
-            source=source,
-        )
-        for entry in entries
-    ]
-
-
-def _malformed(place: str, error: Exception) -> Statement:
-    """The statement of a result that does not have the hub's form."""
-    reason = f"{place}: {type(error).__name__} {error}"
-    return Statement(value=None, metric="", source=reason)
-
-
-def _statements_of_eval_results(path: Path, text: str) -> Iterator[Statement]:
-    """The numbers of a file of `.eval_results`: each is the main score of a task."""
-    from huggingface_hub import parse_eval_result_entries
-
-    results = _parse_yaml(path, text)
-    if not isinstance(results, list):
-        raise DataError(
-            f"{path}: wanted a list of results, found a {type(results).__name__}"
-        )
-    if len(results) > MAX_CLAIMS:
-        raise DataError(
-            f"{path}: wanted at most {MAX_CLAIMS:,} numbers, found {len(results):,}"
-        )
-    source = f"{EVAL_RESULTS_FOLDER}/{path.name}"
-    for number, result in enumerate(results, start=1):
-        try:
-            [entry] = parse_eval_result_entries([result])
-        except MALFORMED_RESULT as error:
-            yield _malformed(f"{source}, result {number}", error)
-            continue
-        # mteb's id of a task is NAME_CONFIG_SPLIT, as STS12_default_test, or NAME alone.
-        name, _, config_and_split = str(entry.task_id).partition("_")
-        config, _, split = config_and_split.rpartition("_")
-        yield Statement(
-            value=_number_or_text(entry.value),
-            metric="main_score",
-            data_set=name,
-            data_set_id=str(entry.dataset_id),
-            config=config,
-            split=split,
-            revision=str(entry.dataset_revision or ""),
-            source=source,
-        )
-
-
-def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
-    """The numbers of one of mteb's result files, of any of its versions."""
-    try:
-        content = parse_json(text, finite=False, parse_float=PrintedNumber)
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{path}: wanted a result file of mteb, found {error}"
-        ) from None
-    if not isinstance(content, dict):
-        raise DataError(
-            f"{path}: wanted a result file of mteb, found a {type(content).__name__}"
-        )
-    task_name = content.get("task_name") or content.get("mteb_dataset_name")
-    # mteb's first files have the splits among their other keys.
-    scores_by_split = content.get("scores", content)
-    if not task_name or not isinstance(scores_by_split, dict):
-        return
-    for split, subsets in scores_by_split.items():
-        # In mteb's first files a split is one subset.
-        for subset in subsets if isinstance(subsets, list) else [subsets]:
-            if not isinstance(subset, dict):
-                continue
-            for metric, value in _metrics_of_subset(subset):
-                yield Statement(
-                    value=_number_or_text(value),
-                    metric=metric,
-                    data_set=str(task_name),
-                    config=str(subset.get("hf_subset") or ""),
-                    split=split,
-                    revision=str(content.get("dataset_revision") or ""),
-                    source=path.name,
-                )
-
-
-def _metrics_of_subset(subset: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The name and value of every metric of a subset.
-
-    It is `cosine_spearman`, or in mteb's first files `spearman` within `cos_sim`.
-    """
-    for name, value in subset.items():
-        if isinstance(value, dict):
-            for inner_name, inner_value in value.items():
-                yield f"{name}_{inner_name}", inner_value
-        elif isinstance(value, int | float) and "time" not in name:
-            yield name, value
-
-
-class PrintedNumber(float):
-    """A number that knows the digits that it was written with: 75.40."""
-
-    text: str
-
-    def __new__(cls, text: str) -> PrintedNumber:
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
-
-
-def _parse_yaml(path: Path, text: str) -> Any:
-    """A YAML document whose numbers keep their digits. DataError names the line, in one line."""
-    import yaml
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """The safe loader, with the digits of numbers."""
-
-    Loader.add_constructor("tag:yaml.org,2002:float", _construct_number)
-    try:
-        return yaml.load(text, Loader=Loader)  # noqa: S506 - it is the safe one
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f", line {mark.line + 1}"
-        problem = getattr(error, "problem", None) or type(error).__name__
-        raise DataError(
-            f"{path}{line}: wanted YAML, found something else ({problem})"
-        ) from None
-
-
-def _construct_number(loader: Any, node: Any) -> float:
-    """The number of a node of a YAML document."""
-    digits = loader.construct_scalar(node)
-    try:
-        return PrintedNumber(digits)
-    except ValueError:  # YAML's own spellings, such as .inf and 1_000.0
-        return float(loader.construct_yaml_float(node))
-
-
-def _number_or_text(value: Any) -> Any:
-    """A number or None as it is, and anything else as a text, so that a statement has a hash."""
-    return value if isinstance(value, int | float | None) else str(value)
-
-
 # Interpreting statements
 
-# Names of the one subset of a data set, or of its English one.
+# How cards name the subset of a data set that has one subset, or its English subset.
 KNOWN_CONFIGS = ("", "default", "None", "en", "en-en")
 
 
@@ -469,19 +164,19 @@ def interpret(statement: Statement, registry: Registry) -> CardClaim:
     if statement.config not in KNOWN_CONFIGS:
         why_not = f"no task here for the subset {statement.config}"
         return replace(claim, why_not=why_not)
-    task = _task(data_set, statement.split)
+    task = _task_of_split(data_set, statement.split)
     if task is None or task not in registry.tasks:
         why_not = f"no task here for the split {statement.split!r}"
         return replace(claim, why_not=why_not)
-    meaning = parse_metric(statement.metric)
-    if meaning is None:
+    similarity_and_correlation = parse_metric(statement.metric)
+    if similarity_and_correlation is None:
         why_not = f"the metric {statement.metric} is not measured here"
         return replace(claim, why_not=why_not)
     readings = parse_points(statement.value)
     if not readings:
         why_not = f"its value {statement.value!r:.30} is no correlation"
         return replace(claim, why_not=why_not)
-    similarity, correlation = meaning
+    similarity, correlation = similarity_and_correlation
     return replace(
         claim,
         task=task,
@@ -503,18 +198,21 @@ def _data_set(statement: Statement, registry: Registry) -> DataSet | None:
         if data_set.name.lower() == name.lower().replace(" ", "-"):
             return data_set
     if name in registry.tasks:
-        # A card that this project wrote, for a task that only it has a name for.
+        # A card that this project wrote, with the name that only it has for a task.
         scored_split = "+".join(registry.tasks[name].scored)
         return DataSet(name=name, tasks={"": name, scored_split: name})
     return None
 
 
-def _task(data_set: DataSet, split: str) -> str | None:
+def _task_of_split(data_set: DataSet, split: str) -> str | None:
     """The task that holds the pairs of a split; of `test` if a statement names none."""
     if split in data_set.tasks:
         return data_set.tasks[split]
-    other_names = {"": "test", "dev": "validation"}
-    return data_set.tasks.get(other_names.get(split, split))
+    if not split:
+        return data_set.tasks.get("test")
+    if split == "dev":
+        return data_set.tasks.get("validation")
+    return None
 
 
 SIMILARITY_SPELLINGS = {
@@ -528,11 +226,11 @@ CORRELATION_SPELLINGS = {"pearsonr": "pearson", "spearmanr": "spearman"}
 
 
 def parse_metric(metric: str) -> tuple[str, str] | None:
-    """The similarity function and the correlation that a metric's name means; None for others.
+    """The similarity function and correlation that a metric's name means; None for others.
 
     mteb writes `cosine_spearman` and `cos_sim_spearman`, the trainers of
-    sentence-transformers `spearman_cosine`. `spearman` alone is of the model's own
-    similarity, and `main_score` is Spearman's correlation.
+    sentence-transformers `spearman_cosine`. A correlation without a similarity function
+    is taken for the cosine's, and `main_score` for the cosine's Spearman correlation.
     """
     name = metric.lower().replace(".", "_").replace("-", "_").replace(" ", "_")
     if name == "main_score":
@@ -550,9 +248,10 @@ def parse_metric(metric: str) -> tuple[str, str] | None:
 
 
 def parse_points(value: Any) -> tuple[str, ...]:
-    """The readings of a correlation in points, with its digits; empty for what is none.
+    """The readings of a correlation in points, with its digits; none for another value.
 
-    A number from -1 to 1 has two: a fraction, which is the first, and a percentage.
+    A number from -1 to 1 has two readings, first as a fraction, then as a percentage:
+    0.75 is 75 points or 0.75 points.
     """
     if isinstance(value, bool) or value is None:
         return ()
@@ -572,7 +271,7 @@ def parse_points(value: Any) -> tuple[str, ...]:
 
 
 def _doubt(data_set: DataSet, statement: Statement) -> str:
-    """Why the claim's pairs may be others than those here; empty where they are the same."""
+    """Why the claim's pairs may differ from the pairs here; empty where they are the same."""
     if data_set.is_guess:
         return f"{statement.data_set!r} may be another data set"
     tasks = data_set.tasks.values()
@@ -588,28 +287,30 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
 # Cards of several models
 
 
-def set_other_models_apart(
+def mark_other_models(
     claims: Sequence[CardClaim], names: Iterable[str]
 ) -> tuple[CardClaim, ...]:
-    """The claims of a card; a number of another model has a reason not to be compared.
+    """The claims of a card, where the numbers of other models are marked.
 
     A card's `model-index` may name several models. If one of them is this model, the
-    numbers of the others are not its own. If none is, each number may be its own or
-    not, and is doubtful.
+    numbers of the others are not compared: each gets `why_not`. If none of them is, the
+    numbers may be this model's or not: each gets a `doubt`.
 
     Args:
         claims: The claims of a card.
         names: Names of this model, with or without the owner's: `me/model@revision`.
     """
-    names_of_model = {_last_name(name.partition("@")[0]) for name in names if name}
+    names_of_model = {
+        _name_without_owner(name.partition("@")[0]) for name in names if name
+    }
     names_in_card = {_model_name(claim) for claim in claims} - {""}
     if len(names_in_card) < 2:
         return tuple(claims)
-    is_named = not names_in_card.isdisjoint(names_of_model)
+    card_names_model = not names_in_card.isdisjoint(names_of_model)
     marked = []
     for claim in claims:
         model = claim.statement.model
-        if model and not is_named:
+        if model and not card_names_model:
             doubt = f"the card has numbers of {len(names_in_card)} models, none by this name"
             claim = replace(claim, doubt=doubt)
         elif model and _model_name(claim) not in names_of_model:
@@ -619,10 +320,10 @@ def set_other_models_apart(
 
 
 def _model_name(claim: CardClaim) -> str:
-    """The name of the model whose number a claim is, without its owner."""
-    return _last_name(claim.statement.model)
+    """The name of a claim's model, without its owner, in lower case."""
+    return _name_without_owner(claim.statement.model)
 
 
-def _last_name(model: str) -> str:
-    """The name of a model without its owner, to be compared: `me/Model` is `model`."""
+def _name_without_owner(model: str) -> str:
+    """The name of a model without its owner, in lower case: `me/Model` is `model`."""
     return model.rpartition("/")[2].lower()

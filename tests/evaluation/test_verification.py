@@ -20,7 +20,8 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.cards import Statement, interpret
+from harness.results.card_statements import Statement
+from harness.results.cards import interpret
 from harness.results.checked_claims import Verification, checked_claim
 from harness.tasks.loader import TaskLoader, limited
 

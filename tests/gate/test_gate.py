@@ -56,7 +56,8 @@ from harness.gate.quick_set import (
 from harness.gate.rules import Override, Rules, read_rules
 from harness.registry import load_registry
 from harness.resolve import config_for
-from harness.results.cards import CardClaim, Statement
+from harness.results.card_statements import Statement
+from harness.results.cards import CardClaim
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,

@@ -7,12 +7,12 @@ import yaml
 
 from harness.core.errors import AssetMissing
 from harness.registry import load_registry
+from harness.results.card_statements import MAX_CLAIMS
 from harness.results.cards import (
-    MAX_CLAIMS,
     claims_of_model,
+    mark_other_models,
     parse_metric,
     parse_points,
-    set_other_models_apart,
 )
 
 REGISTRY = load_registry()
@@ -237,11 +237,11 @@ def test_numbers_of_another_model_of_the_card_are_not_this_models(tmp_path):
     index = [{"name": f"me/{name}", "results": [result()]} for name in ("one", "two")]
     write_card(tmp_path, text=yaml.safe_dump({"model-index": index}))
     claims, _ = claims_of(tmp_path)
-    assert [claim.why_not for claim in set_other_models_apart(claims, ["two"])] == [
+    assert [claim.why_not for claim in mark_other_models(claims, ["two"])] == [
         "of another model, me/one",
         "",
     ]
-    doubtful = set_other_models_apart(claims, ["other"])
+    doubtful = mark_other_models(claims, ["other"])
     assert [claim.why_not for claim in doubtful] == ["", ""]
     assert all("none by this name" in claim.doubt for claim in doubtful)
 
