@@ -109,7 +109,7 @@ def check_cells(machine: Machine, values: dict[str, Any]) -> None:
     """Measure cells on this device, and compare them with the committed ones by the gate."""
     from harness.cli import main
     from harness.results.index import Results
-    from harness.results.records import Store
+    from harness.results.store import Store
 
     runs, baseline = machine.scratch / "runs", ROOT / "results"
     methods, tasks = machine.load.gate_methods, machine.load.gate_tasks

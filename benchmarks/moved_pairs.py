@@ -30,7 +30,8 @@ from harness.gate.drift import most_moved
 from harness.registry import Registry, load_registry
 from harness.report.measured import MethodChoice, Moved, MovedPair, move_key
 from harness.results.layout import QUESTIONS, measured_for
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[1]

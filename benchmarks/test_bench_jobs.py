@@ -12,7 +12,7 @@ from functools import partial
 import psutil
 import pytest
 
-from harness.results.records import Store
+from harness.results.store import Store
 
 OPTIONS_OF_WAYS = {
     "one process": ("--jobs", "1"),  # with a thread for each core where it encodes

@@ -16,7 +16,7 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.report.measured import LEAST_ROUNDS
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 TASKS = ("sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16")

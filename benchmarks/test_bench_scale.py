@@ -17,7 +17,7 @@ from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
 

@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 ROOT = Path(__file__).resolve().parents[1]
 # Every module with shapes in signatures, but for two that read records by the thousand:
 # checking each call of theirs would double the time of a command.
-UNCHECKED = {"harness.core.types", "harness.results.records"}
+UNCHECKED = {"harness.core.types", "harness.results.store"}
 SHAPED = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in [*ROOT.glob("harness/**/*.py"), *ROOT.glob("baselines/*.py")]

@@ -13,7 +13,8 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import Trained
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import TARGETS, collected, load_registry
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
+from harness.results.store import Store
 
 FOUND = load_registry()
 CUT = sorted(

@@ -15,7 +15,7 @@ from harness.cli import main
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader, limited
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +42,7 @@ FORMS_OF_A_PAIR = {
     "harness/transforms/affine.py:Affine.__call__",
     "harness/core/metrics/__init__.py:cosines",
     "harness/core/metrics/__init__.py:score",
-    "harness/results/records.py:Store.write",
+    "harness/results/store.py:Store.write",
 }
 # The level of detail of a command's walk: functions that cli calls in the rooms that
 # work for it.

@@ -35,7 +35,8 @@ from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published_tables import load_tables
 from harness.results.questions import Rehearsal
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
+from harness.results.store import Store
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from stand_ins import WORD_VECTORS, make_data, make_encoder

@@ -20,7 +20,7 @@ from harness.registry import look_up
 from harness.report.bibtex import HARNESS_KEY, bibtex
 from harness.resolve import Resolver
 from harness.results.index import Results
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
 

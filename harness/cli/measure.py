@@ -29,7 +29,7 @@ from harness.gate.quick_set import make_golden_vectors, promote_run, quick_set
 from harness.registry import Registry, look_up
 from harness.results.layout import papers_of, require_own
 from harness.results.published_tables import load_tables
-from harness.results.records import Store
+from harness.results.store import Store
 
 Profile = Annotated[
     str | None,

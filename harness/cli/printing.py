@@ -24,7 +24,7 @@ from harness.report.coverage import percentage
 from harness.report.paper_tables import printed_number
 from harness.results.index import Results, Value, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
 from harness.results.reproduction import (
     MEASURED_AS,
     Reproduction,
@@ -32,6 +32,7 @@ from harness.results.reproduction import (
     reproduce,
 )
 from harness.results.same_files import add_registered_ids, as_registered
+from harness.results.store import Store
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")

@@ -44,9 +44,9 @@ from harness.resolve import Resolver, bypass_notes, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of
 from harness.results.published_tables import load_tables
-from harness.results.records import Store
 from harness.results.reproduction import MIN_COVERAGE
 from harness.results.score_rows import score_rows, to_frame
+from harness.results.store import Store
 from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.pooling import NATIVE
 

@@ -20,7 +20,7 @@ from harness.encoders.native import bypass_note
 from harness.evaluation.fit_corpus import DIGEST_DIGITS, FitCorpusSample, needs_pass
 from harness.evaluation.identity import identity_without_fit
 from harness.evaluation.select import PlannedCell
-from harness.results.records import Store, sidecar_metadata
+from harness.results.store import Store, sidecar_metadata
 from harness.tasks.loader import CellTexts, FitCorpus, TaskLoader, distinct_sentences
 
 # By so many sentences the mean length of a corpus's sentences is estimated.

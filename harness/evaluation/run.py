@@ -38,8 +38,9 @@ from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.evaluation.identity import identity_of, plugins_of_cell
 from harness.evaluation.select import PlannedCell
 from harness.plugins import require_digested_code
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
 from harness.results.reproduction import MIN_COVERAGE
+from harness.results.store import Store
 from harness.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 
 LOG = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.fit_corpus import FitCorpusPass, fit_corpus_passes
 from harness.evaluation.run import Outcome, RunContext, execute, failures
 from harness.evaluation.select import PlannedCell
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 # What travels to a worker

@@ -46,7 +46,8 @@ from harness.gate.rules import Rules, read_rules
 from harness.registry import Registry, is_glob, load_registry, look_up
 from harness.results.folder import ResultsFolder
 from harness.results.layout import GATE
-from harness.results.records import Cell, cell_of, sidecar_metadata
+from harness.results.records import Cell, cell_of
+from harness.results.store import sidecar_metadata
 from harness.tasks.loader import TaskLoader
 
 

@@ -19,7 +19,8 @@ from harness.core.types import MethodId
 from harness.encoders.function import FunctionConfig
 from harness.registry import Registry
 from harness.resolve import config_for
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
+from harness.results.store import Store
 from harness.transforms.pooling import MEAN, NATIVE
 
 

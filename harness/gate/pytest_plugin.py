@@ -106,7 +106,7 @@ class GateRun:
         from harness.gate.quick_set import make_golden_vectors, quick_set
         from harness.plugins import plugins_in_use
         from harness.resolve import Resolver
-        from harness.results.records import Store
+        from harness.results.store import Store
         from harness.tasks.loader import TaskLoader
 
         option = self.config.getoption

@@ -31,7 +31,8 @@ from harness.gate.outcome import State
 from harness.gate.rules import read_rules
 from harness.registry import Registry, look_up
 from harness.results.layout import GATE
-from harness.results.records import Cell, Store, read_similarities, sidecar_metadata
+from harness.results.records import Cell
+from harness.results.store import Store, read_similarities, sidecar_metadata
 
 # Two similarities that differ by at most this are the same: encoders repeat their
 # coordinates to 4e-7, and post-processors may enlarge that difference.

@@ -30,7 +30,7 @@ from harness.report.threads import THREADS_PAGE, threads_page
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS, RECORDS
-from harness.results.records import Store
+from harness.results.store import Store
 
 # Pages of other measurements, by the file of questions that each answers.
 MEASURED_PAGES = {

@@ -14,8 +14,8 @@ from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceScore
 from harness.results.index import Results, methods_by_encoder
 from harness.results.questions import Trap
-from harness.results.records import Store
 from harness.results.scorings import SCORINGS, SEVEN, TASK_LABELS
+from harness.results.store import Store
 from harness.results.verdict import TOLERANCES
 
 CONFORMANCE_PAGE = "conformance.md"

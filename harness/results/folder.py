@@ -44,7 +44,7 @@ from harness.results.layout import (
 from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap
-from harness.results.records import Cell, Store, read_similarities
+from harness.results.records import Cell
 from harness.results.reproduction import (
     Reproduction,
     compose_method,
@@ -58,6 +58,7 @@ from harness.results.settings import (
     published_numbers,
     reported_numbers,
 )
+from harness.results.store import Store, read_similarities
 from harness.results.threads import Thread
 
 

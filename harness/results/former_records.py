@@ -26,11 +26,11 @@ from harness.results.layout import RECORDS
 from harness.results.records import (
     LINE_SEAL,
     PARSE_ERRORS,
-    Store,
     cell_of,
     read_committed,
     record_of_fields,
 )
+from harness.results.store import Store
 
 SHARED_FIELDS = ("identity", "repr", "digests", "environment", "encoder")
 SHARED_LINE = '{"id": '  # how the line of a shared value begins

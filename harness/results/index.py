@@ -13,7 +13,8 @@ from statistics import fmean
 from harness.core.metrics import metrics
 from harness.core.scores import ScorePath, ScoreTree, score_at
 from harness.core.types import Record, Task
-from harness.results.records import Store, encode
+from harness.results.records import encode
+from harness.results.store import Store
 from harness.results.verdict import CellState
 
 # The state of what is no published cell: a claim, a training, a ratio.

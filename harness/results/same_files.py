@@ -16,8 +16,8 @@ from harness.core.types import MethodId, Record
 from harness.registry import Registry, load_registry
 from harness.results.index import CellName, Results
 from harness.results.layout import COMMITTED
-from harness.results.records import Store
 from harness.results.reproduction import MEASURED_AS, compose_method
+from harness.results.store import Store
 
 # The digests of a record that say which encoder it is of.
 FILE_DIGESTS = ("weights", "tokenizer", "counts")

@@ -15,7 +15,8 @@ from harness import resolve
 from harness.cli import listing
 from harness.core.types import rows_digest
 from harness.registry import load_registry
-from harness.results.records import Store, read_record, seal
+from harness.results.records import read_record, seal
+from harness.results.store import Store
 from harness.tasks.mini import SPLITS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,8 +23,9 @@ from harness.results.comparisons import (
     write_comparisons,
 )
 from harness.results.folder import ResultsFolder
-from harness.results.records import Store, cell_of
+from harness.results.records import cell_of
 from harness.results.reproduction import LOW_COVERAGE
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[2]

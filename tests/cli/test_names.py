@@ -19,8 +19,8 @@ from harness.encoders.module_writer import write_json
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published_tables import load_tables
-from harness.results.records import Store
 from harness.results.reproduction import reproductions
+from harness.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("-t", "mini-sts", "--limit", "12")

@@ -8,7 +8,8 @@ import pytest
 from fakes import made_record
 
 from harness.results.index import Results
-from harness.results.records import Cell, Store, seal
+from harness.results.records import Cell, seal
+from harness.results.store import Store
 
 # As ids are in paths: some begin like others, and go on with what sorts around a
 # separator.

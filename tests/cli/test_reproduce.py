@@ -32,7 +32,8 @@ from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
+from harness.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = registry(FakeConfig())

@@ -11,8 +11,9 @@ from committed import RESULTS
 from scipy.stats import rankdata
 
 from harness.cli.show import say_csv
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
 from harness.results.score_rows import ScoreRow
+from harness.results.store import Store
 
 CELL = ("-m", "minilm.mean", "-t", "sts-b")
 

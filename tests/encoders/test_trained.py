@@ -30,7 +30,7 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells
 from harness.gate.quick_set import make_golden_vectors
 from harness.registry import load_registry
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.transforms.pooling import MEAN
 
 RECIPE = "simcse-sup --from tiny --file triplets.csv --batch 2 --epochs 1 --dev none"

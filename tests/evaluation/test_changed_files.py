@@ -49,7 +49,7 @@ from harness.evaluation.workers import (
     measure_in_worker,
 )
 from harness.registry import load_registry
-from harness.results.records import Store
+from harness.results.store import Store
 
 ONE, TWO = FakeConfig(weights="one"), FakeConfig(weights="two")
 

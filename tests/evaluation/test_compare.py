@@ -39,7 +39,8 @@ from harness.results.intervals import (
     write_intervals,
 )
 from harness.results.published import Column, Row, Table
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
+from harness.results.store import Store
 
 LEXICAL = task("lexical", metric="edit-distance")
 REGISTRY = fake_registry(FakeConfig())

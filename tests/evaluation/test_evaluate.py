@@ -12,7 +12,7 @@ from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, fit_method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
-from harness.results.records import Store
+from harness.results.store import Store
 
 PLAIN = method("first-last")
 CENTRED = method("mean", "centre", on="target")

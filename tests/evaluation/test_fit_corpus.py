@@ -47,7 +47,7 @@ from harness.evaluation.fit_vectors import (
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, Mean
 

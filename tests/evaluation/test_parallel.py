@@ -40,7 +40,7 @@ from harness.evaluation.parallel import WHOLE_PLAN, Part, TrainingJob, execute_o
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.evaluation.workers import WorkerContext
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 METHODS = (

@@ -17,7 +17,7 @@ from harness.evaluation.fit_vectors import write_fit_corpus
 from harness.evaluation.plan import EncoderPlan, MissingAsset, make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import limited_corpus
 from harness.transforms.pooling import CLS, MEAN
 

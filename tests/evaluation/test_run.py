@@ -36,7 +36,8 @@ from harness.evaluation.cell import fit, measure
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import load_registry
-from harness.results.records import Cell, Store, largest_move
+from harness.results.records import Cell, largest_move
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
@@ -338,16 +339,16 @@ def test_what_is_cached_is_measured_where_the_rest_cannot_be_written(
 
 
 def test_a_record_that_cannot_be_written_stops_no_other_cell(tmp_path, monkeypatch):
-    from harness.results import records
+    from harness.results import store
 
-    write = records.write_atomically
+    write = store.write_atomically
 
     def refuse(path, data):
         if "cls" in str(path):
             raise OSError(36, "File name too long", str(path))
         write(path, data)
 
-    monkeypatch.setattr(records, "write_atomically", refuse)
+    monkeypatch.setattr(store, "write_atomically", refuse)
     outcomes = run(tmp_path, planned_cells(METHODS[:3], [TOY], seeds=1))
     assert sorted(statuses(outcomes)) == ["failed", "measured", "measured"]
 

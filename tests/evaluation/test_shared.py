@@ -27,7 +27,7 @@ from harness.core.metrics import Metric, cosines
 from harness.core.types import Method, Pairs
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN, Mean
 

@@ -62,12 +62,11 @@ from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
     Cell,
-    Store,
     encode_committed,
     read_committed,
     seal,
-    sidecar_metadata,
 )
+from harness.results.store import Store, sidecar_metadata
 from harness.results.verdict import prediction_half_width
 from harness.tasks.loader import TaskLoader, limited
 

@@ -36,7 +36,7 @@ from harness.evaluation.select import PlannedCell
 from harness.interop.exported import write_card, write_model
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library

@@ -9,7 +9,8 @@ from own_tables import TABLE
 from harness import read_results
 from harness.core.errors import UsageError
 from harness.results.index import Results
-from harness.results.records import Cell, Store, cell_of
+from harness.results.records import Cell, cell_of
+from harness.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,7 +18,7 @@ from harness.encoders.function import FunctionConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader, limited
 from harness.transforms.pooling import NATIVE
 

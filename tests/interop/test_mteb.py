@@ -24,7 +24,7 @@ from harness.evaluation.select import PlannedCell
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
 from harness.results.index import main_path
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 SENTENCES = numbered(0, 12)

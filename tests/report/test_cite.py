@@ -43,7 +43,8 @@ from harness.report.cite import (
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
-from harness.results.records import Cell, Store, encode, read_record, seal
+from harness.results.records import Cell, encode, read_record, seal
+from harness.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = entries()

@@ -17,7 +17,7 @@ from harness.report.method_table import (
 )
 from harness.report.paper_tables import printed_number
 from harness.results.index import Results
-from harness.results.records import Store
+from harness.results.store import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 REGISTRY = load_registry()

@@ -22,9 +22,9 @@ from harness.report.figures import picture, post_processing
 from harness.report.leaderboard import cost_in_words
 from harness.results.costs import milliseconds
 from harness.results.folder import ResultsFolder
-from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.scorings import SEVEN, SIMCSE, Scoring
+from harness.results.store import Store
 
 PAPERS = RESULTS / "papers"
 COMMITTED = committed_results()

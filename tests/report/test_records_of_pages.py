@@ -14,8 +14,8 @@ from harness.results.claim_tests import ClaimTests
 from harness.results.conformance import compare_reference
 from harness.results.encoder_sizes import sizes_of_encoders
 from harness.results.index import methods_by_encoder
-from harness.results.records import Store
 from harness.results.reproduction import reproductions
+from harness.results.store import Store
 
 REGISTRY = FOLDER.registry
 METHODS = methods_by_encoder(FOLDER.records.methods)

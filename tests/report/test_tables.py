@@ -21,9 +21,10 @@ from harness.results.comparisons import Comparisons, Neighbours
 from harness.results.index import Results
 from harness.results.published_tables import load_table
 from harness.results.questions import Trap
-from harness.results.records import Cell, Store
+from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
 from harness.results.scorings import SEVEN, SIMCSE
+from harness.results.store import Store
 from harness.results.verdict import CellState
 
 GOLDEN = Path(__file__).parent / "golden"

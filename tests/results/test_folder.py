@@ -13,8 +13,9 @@ from harness.core.errors import DataError, UsageError
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import main_path
 from harness.results.layout import COMMITTED, OWN, RECORDS, RUNS, reading_order
-from harness.results.records import GIT_ATTRIBUTES, Cell, Store
+from harness.results.records import Cell
 from harness.results.score_rows import folder_rows, score_rows
+from harness.results.store import GIT_ATTRIBUTES, Store
 
 
 def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_papers(

@@ -10,7 +10,8 @@ import pytest
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.results.former_records import read_former, write_anew
-from harness.results.records import Cell, Store, cell_of
+from harness.results.records import Cell, cell_of
+from harness.results.store import Store
 
 # As that version wrote it.
 FORMER = Path(__file__).parent / "former_records" / "glove-840b-sick-nltk.jsonl"

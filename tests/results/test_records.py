@@ -22,17 +22,16 @@ from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.results.records import (
     FIRST_SCHEMA,
-    GIT_ATTRIBUTES,
     SAME_PLATFORM,
     SCHEMA,
     Cell,
-    Store,
     cell_of,
     encode,
     encode_committed,
     read_record,
     seal,
 )
+from harness.results.store import GIT_ATTRIBUTES, Store
 
 SCORES = {
     "spearman": {"all": 70.0, "wmean": 69.5, "groups": {"a": 60.0}},

@@ -9,10 +9,10 @@ from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.layout import COMMITTED, papers_of
 from harness.results.published_tables import load_tables
-from harness.results.records import Store
 from harness.results.reproduction import reproduce
 from harness.results.same_files import MEASURED_AS, add_registered_ids, as_registered
 from harness.results.score_rows import score_rows
+from harness.results.store import Store
 
 REGISTRY = load_registry()
 ID, TASK = "minilm.mean", "sts-b"

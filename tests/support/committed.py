@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.core.types import Record
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.records import Store
+from harness.results.store import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 FOLDER = ResultsFolder(RESULTS)

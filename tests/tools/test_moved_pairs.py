@@ -7,7 +7,7 @@ from harness import Places, load_registry
 from harness.core.toml import read_rows
 from harness.evaluation.run import RunContext
 from harness.report.measured import MethodChoice, move_key, read_moves
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 STORED = read_moves(CHOICES).moved

@@ -22,7 +22,7 @@ from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.results.records import Store
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 

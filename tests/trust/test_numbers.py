@@ -14,7 +14,8 @@ from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.results.records import Store, largest_move
+from harness.results.records import largest_move
+from harness.results.store import Store
 
 ATTACK = "number"
 DIGITS = 1e-12  # of a correlation between -1 and 1

@@ -1,0 +1,278 @@
+"""The store of a results folder: its records, and the similarities next to them.
+
+A run writes each record to a file of its own, with a sidecar that holds the
+similarities of the pairs. Committed records are in a file for each method.
+`harness.results.records` has both formats.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.arrays import Float
+from harness.core.errors import DataError
+from harness.core.files import file_name, rewrite, write_atomically
+from harness.core.json_text import parse_json
+from harness.core.tensors import TensorFile, write_tensors
+from harness.core.types import Record
+from harness.results.layout import QUICK, RECORDS
+from harness.results.records import (
+    PARSE_ERRORS,
+    Cell,
+    RecordLine,
+    cell_of,
+    committed_lines,
+    encode,
+    encode_committed,
+    read_committed,
+    read_record,
+    same_measurement,
+    seal,
+)
+
+ENCODERS = "encoders.json"  # of a run: where the files of encoders given by hand were
+CELL = "cell"  # the key in a sidecar for the name of its cell
+
+GIT_ATTRIBUTES = ".gitattributes"  # in the folder of the records
+MERGE_RULES = "*.jsonl merge=union\n"  # a merge keeps the lines of both sides
+
+
+@dataclass(frozen=True)
+class Store:
+    """The records of a results folder: the records of runs and the committed records.
+
+    Reading never writes.
+    """
+
+    folder: Path
+
+    def path(self, cell: Cell) -> Path:
+        """The path of a run's record of the cell."""
+        return self.folder.joinpath(RECORDS, *cell.names)
+
+    def quick_path(self, cell: Cell) -> Path:
+        """The path of the committed similarities of a cell of the quick set."""
+        path = self.folder.joinpath(RECORDS, QUICK, *cell.names)
+        return path.with_suffix(".safetensors")
+
+    def committed_path(self, method: str) -> Path:
+        """The path of the committed records of a method."""
+        encoder_folder, method_folder, *_ = Cell(method, "").names
+        return self.folder / RECORDS / encoder_folder / f"{method_folder}.jsonl"
+
+    def read(self, cell: Cell) -> Record | None:
+        """The cell's record; None if there is none. Raises DataError for a damaged file."""
+        path = self.path(cell)
+        if path.exists():
+            return self._record_of_run(path)
+        _require_no_former(self.folder / RECORDS / f"{file_name(cell.encoder)}.jsonl")
+        return read_committed(self.committed_path(cell.method)).get(cell)
+
+    def _record_of_run(self, path: Path) -> Record:
+        """The record in a run's file. DataError for one that the file is not named after."""
+        record = read_record(path)
+        if path != self.path(cell_of(record)):
+            raise DataError(
+                f"{path}: wanted the record of the cell that the file is named after, found the "
+                f"record of {cell_of(record)}; delete it and run again"
+            )
+        return record
+
+    def records(self) -> Iterator[Record]:
+        """Every record, in the order of a run's paths."""
+        for line in self.lines():
+            yield line.record
+
+    def lines(self) -> Iterator[RecordLine]:
+        """Every record with its line, in the order of a run's paths."""
+        folder = self.folder / RECORDS
+        lines: dict[Cell, RecordLine] = {}
+        for path in folder.glob("*.jsonl"):
+            _require_no_former(path)
+        for path in folder.glob("*/*.jsonl"):
+            lines |= committed_lines(path)
+        for path in folder.rglob("seed-*.json"):
+            record = self._record_of_run(path)
+            cell = cell_of(record)
+            if cell in lines:
+                raise DataError(f"{path}: {cell} has another record here; delete one")
+            lines[cell] = RecordLine(record, encode(record))
+        for cell in sorted(lines, key=lambda cell: cell.names):
+            yield lines[cell]
+
+    def write(
+        self,
+        record: Record,
+        cosines: Float[np.ndarray, " P"],
+        identity: Mapping[str, str],
+    ) -> bool:
+        """Store a record and its sidecar; True if the record is new or its scores moved.
+
+        If the stored record has the same scores, its file is left as it is, byte for
+        byte. An exception is the file of a run from before some scores were computed:
+        it is written again with these scores.
+        """
+        cell = cell_of(record)
+        path = self.path(cell)
+        stored = self.read(cell)
+        is_committed = stored is not None and not path.exists()
+        has_moved = stored is None or not same_measurement(stored, record)
+        lacks_scores = (
+            stored is not None and stored.scores.keys() < record.scores.keys()
+        )
+        if is_committed:
+            if has_moved:
+                self.commit([record])
+        elif has_moved or lacks_scores:
+            write_atomically(path, seal(record))
+        sidecar = path.with_suffix(".safetensors")
+        metadata = {**identity, CELL: str(cell)}
+        write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, metadata)
+        return has_moved
+
+    def promote(self, records: Iterable[Record]) -> int:
+        """Commit the records that are new or whose scores moved, and return their number."""
+        stored = {cell_of(record): record for record in self.records()}
+        changed = []
+        for record in records:
+            cell = cell_of(record)
+            if cell not in stored or not same_measurement(stored[cell], record):
+                changed.append(record)
+        self.commit(changed)
+        return len(changed)
+
+    def commit(self, records: Iterable[Record]) -> None:
+        """Write records into the files of their methods, in the place of earlier ones."""
+        by_method: dict[str, dict[Cell, Record]] = {}
+        for record in records:
+            by_method.setdefault(record.method, {})[cell_of(record)] = record
+        for method, new_records in by_method.items():
+            self._commit_method(method, new_records)
+        attributes = self.folder / RECORDS / GIT_ATTRIBUTES
+        if by_method and not attributes.exists():
+            write_atomically(attributes, MERGE_RULES.encode())
+
+    def _commit_method(self, method: str, new_records: Mapping[Cell, Record]) -> None:
+        """Write records into their method's file, and delete the files that runs wrote of them."""
+        path = self.committed_path(method)
+
+        # `rewrite` calls this while it holds the lock of the folder, so that the records
+        # of another process are kept.
+        def content() -> bytes:
+            records = {**read_committed(path), **new_records}
+            return encode_committed(method, records.values())
+
+        rewrite(path, content)
+        for cell in new_records:
+            self.path(cell).unlink(missing_ok=True)
+
+    def is_done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
+        """Whether a run measured the cell with this identity: data, weights, settings, code.
+
+        A cell is not done if its sidecar is damaged or belongs to another record. Raises
+        DataError for a file that holds another cell's record.
+        """
+        path = self.path(cell)
+        if not path.exists():
+            return False
+        record = self._record_of_run(path)
+        sidecar = TensorFile.parse(path.with_suffix(".safetensors"))
+        if sidecar is None or sidecar.metadata != {**identity, CELL: str(cell)}:
+            return False
+        # The sidecar has the identity of the last measurement. The record may be from an
+        # earlier one with the same scores, by other code; its digests have no `method`.
+        inputs = {**identity}
+        inputs.pop("method", None)
+        inputs.pop("code", None)
+        return (
+            inputs.items() <= record.digests.items()
+            and sidecar.read("cosine") is not None
+        )
+
+    def note_encoder(self, name: str, path: Path) -> None:
+        """Note the path of an encoder that was given by hand, for a later check of its files.
+
+        The path is relative to this folder if the encoder is in the same parent folder,
+        so that both can be moved together; otherwise it is absolute.
+        """
+        folder = self.folder.absolute()
+        is_neighbour = path.is_relative_to(folder.parent)
+        noted_path = os.path.relpath(path, folder) if is_neighbour else str(path)
+
+        # `rewrite` calls this while it holds the lock of the folder, so that the paths
+        # that another process notes are kept.
+        def content() -> bytes:
+            paths = {**self._noted_paths(), name: noted_path}
+            text = json.dumps(dict(sorted(paths.items())), indent=1)
+            return f"{text}\n".encode()
+
+        if self._noted_paths().get(name) != noted_path:
+            rewrite(self.folder / ENCODERS, content)
+
+    def encoders(self) -> Mapping[str, Path]:
+        """The path of each encoder that was given by hand, as it was last noted.
+
+        Raises DataError for a file that is no list of paths.
+        """
+        paths = {}
+        for name, noted_path in self._noted_paths().items():
+            paths[name] = Path(os.path.normpath(self.folder / noted_path))
+        return paths
+
+    def _noted_paths(self) -> dict[str, str]:
+        """The paths of encoders as they are noted: absolute, or relative to this folder."""
+        path = self.folder / ENCODERS
+        if not path.exists():
+            return {}
+        try:
+            paths = parse_json(path.read_text())
+            return {name: str(Path(noted)) for name, noted in paths.items()}
+        except PARSE_ERRORS as error:
+            raise DataError(
+                f"{path} is no list of folders ({error}); delete it"
+            ) from None
+
+    def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
+        """The similarities of a cell's pairs, from a run or the quick set; None without any."""
+        sidecar = self.path(cell).with_suffix(".safetensors")
+        for path in (sidecar, self.quick_path(cell)):
+            if path.exists():
+                return read_similarities(path, cell)
+        return None
+
+
+def read_similarities(path: Path, cell: Cell) -> Float[np.ndarray, " P"]:
+    """The similarities in a sidecar. Raises DataError for a damaged one or another cell's."""
+    file = TensorFile.parse(path)
+    cosines = file.read("cosine") if file else None
+    if file is None or cosines is None:
+        raise DataError(f"{path} was changed or cut; delete it and run again")
+    if file.metadata.get(CELL) != str(cell):
+        other_cell = file.metadata.get(CELL, "a cell that it does not name")
+        raise DataError(
+            f"{path}: wanted the similarities of {cell}, found the similarities of {other_cell}; "
+            "delete it and run again"
+        )
+    return cosines
+
+
+def sidecar_metadata(path: Path) -> Mapping[str, str]:
+    """The identity in a sidecar's header; empty if the sidecar is missing or damaged."""
+    file = TensorFile.parse(path)
+    return {} if file is None else file.metadata
+
+
+def _require_no_former(path: Path) -> None:
+    """Raise DataError for a file of version 0.3.0, which holds all records of an encoder."""
+    if path.exists():
+        raise DataError(
+            f"{path}: wanted a file for each method, found the records of an encoder in one file, "
+            "as version 0.3.0 wrote them; to write them anew, run "
+            f"python -m harness.results.former_records {path}"
+        )
