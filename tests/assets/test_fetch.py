@@ -16,12 +16,12 @@ from standin import Fault, at_standin, sha256, standin
 
 from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.batch import ALREADY_HERE, Fetcher
+from harness.assets.fetch.download import download_url
 from harness.assets.fetch.http import (
     CONNECT_SECONDS,
     LEAST_RATE,
     LONGEST_WAIT,
     STALL_SECONDS,
-    download,
 )
 from harness.assets.fetch.hub import model_files, require_commit
 from harness.assets.places import Pins, Places
@@ -239,7 +239,7 @@ def test_a_file_that_is_not_what_was_fetched_any_more_is_fetched_again(
 def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path, after):
     """Before each file, before the pins are compared, and before the last line is written."""
     files = len(READ)
-    steps = ["harness.assets.fetch.hub.download"] * files + [
+    steps = ["harness.assets.fetch.hub.download_url"] * files + [
         "harness.assets.fetch.batch.Fetcher._digests",
         "harness.assets.fetch.hub.FetchedSnapshot.seal",
     ]
@@ -248,7 +248,7 @@ def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path, afte
     def killed(*arguments, **known):
         if len(come) == after or after >= files:
             raise KeyboardInterrupt
-        come.append(download(*arguments, **known))
+        come.append(download_url(*arguments, **known))
 
     places = Places(tmp_path / "cache")
     fetcher = Fetcher(places, (), ())

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from standin import Fault, sha256, standin
 
-from harness.assets.fetch.http import download, offline_switch
+from harness.assets.fetch.download import download_url
+from harness.assets.fetch.http import offline_switch
 from harness.core.errors import AssetMissing, DataError
 
 CONTENT = random.Random(1).randbytes(3_000)
@@ -37,7 +38,7 @@ def hub(server, monkeypatch):
 
 
 def fetch(hub, target, **known):
-    return download(f"{hub.url}/files/f", target, **known)
+    return download_url(f"{hub.url}/files/f", target, **known)
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,7 +1,7 @@
-"""The addresses that a fetch would ask, in order.
+"""The addresses that `harness fetch` would ask, in their order.
 
-`harness fetch --dry-run` lists them, without a network, for somebody with a browser;
-`--check` asks for each by HEAD and says which of them have a file.
+`harness fetch --dry-run` lists them without a network, for somebody with a browser.
+With `--check` it asks each of them by HEAD, and says which of them have a file.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CheckedAddress:
 
 
 def addresses_of(item: Asset | EncoderConfig) -> tuple[Address, ...]:
-    """The addresses that fetching an item may ask, in order; none for what is not public."""
+    """The addresses that fetching an item may ask, in order; none if it is not public."""
     if isinstance(item, Asset):
         return tuple(_addresses_of_asset(item))
     source = item.source
@@ -72,6 +72,7 @@ def addresses_of(item: Asset | EncoderConfig) -> tuple[Address, ...]:
 
 
 def _addresses_of_asset(asset: Asset) -> Iterator[Address]:
+    """The addresses of all parts of an asset at all their sources."""
     for part in asset.every_part:
         for source in part.sources:
             yield from _addresses_at_source(asset, part, source)
@@ -122,28 +123,23 @@ def parts_without_source(
     checked_addresses: Sequence[CheckedAddress],
 ) -> list[tuple[str, str]]:
     """The parts that no source has all files of, each as the names of asset and part."""
-    incomplete_sources = {
-        (checked.address.asset, checked.address.part, checked.address.source)
-        for checked in checked_addresses
-        if not checked.answer.alive
-    }
-    parts: list[tuple[str, str]] = []
-    parts_with_source: set[tuple[str, str]] = set()
+    # Of each part, whether its sources have all files, by the names of the sources.
+    sources_by_part: dict[tuple[str, str], dict[str, bool]] = {}
     for checked in checked_addresses:
         address = checked.address
-        part = (address.asset, address.part)
-        if part not in parts:
-            parts.append(part)
-        if (*part, address.source) not in incomplete_sources:
-            parts_with_source.add(part)
-    return [part for part in parts if part not in parts_with_source]
+        sources = sources_by_part.setdefault((address.asset, address.part), {})
+        has_earlier_files = sources.get(address.source, True)
+        sources[address.source] = has_earlier_files and checked.answer.alive
+    return [
+        part for part, sources in sources_by_part.items() if not any(sources.values())
+    ]
 
 
-# For people
+# The lines of `--dry-run`
 
 
 def listing(item: Asset | EncoderConfig) -> list[str]:
-    """The lines of `--dry-run`: the addresses of an item, and the files that they give."""
+    """The addresses of an item, and the files that are made of the downloads, as lines."""
     if not isinstance(item, Asset):
         addresses = addresses_of(item)
         lines = [f"  1. {address.source}: {address.url}" for address in addresses]
@@ -158,11 +154,11 @@ def listing(item: Asset | EncoderConfig) -> list[str]:
             for address in _addresses_at_source(item, part, source):
                 lines.append(f"       {address.url}{_digest_suffix(address.sha256)}")
         for path in part.paths:
-            known_file = KNOWN_FILES.get(path)
-            sha256 = known_file.sha256 if known_file else None
+            sha256 = KNOWN_FILES[path].sha256 if path in KNOWN_FILES else None
             lines.append(f"    -> {path}{_digest_suffix(sha256)}")
     return lines
 
 
 def _digest_suffix(sha256: str | None) -> str:
+    """What follows an address or a path on its line: the digest, if it is known."""
     return f" sha256 {sha256}" if sha256 else ""

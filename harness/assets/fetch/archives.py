@@ -1,6 +1,7 @@
-"""Archives that others packed, zip and tar.
+"""Archives of publishers, zip and tar, and the members that are taken from them.
 
-No member is written outside the folder, and no archive may fill the disk.
+No member is written outside its folder, and none is unpacked beyond a limit of bytes,
+so that no archive fills the disk.
 """
 
 from __future__ import annotations
@@ -35,12 +36,17 @@ UNPACKING_ERRORS = (
 )
 
 
-def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
+def unpack_archive(archive: Path, download: Download, folder: Path) -> dict[str, str]:
     """Write the wanted members of an archive into a folder, all of them or none.
 
     They are unpacked next to the archive, and moved when it has been read to its end.
-    `wanted.keep` is matched in any case of letters, which some systems change; a path
-    in the folder has the case of the archive.
+
+    Args:
+        archive: The archive.
+        download: Its entry in the catalogue. `keep` is the pattern of the wanted
+            members. It is matched in upper and lower case, since some systems change
+            the case of names; a path in the folder has the case of the archive.
+        folder: The folder.
 
     Returns:
         The sha256 of each member, by its path in the folder.
@@ -48,19 +54,20 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
     Raises:
         DataError: The archive is damaged, too large, or has none of the members.
     """
-    pattern = re.compile(str(wanted.keep), re.IGNORECASE)
-    remaining_bytes = wanted.unpacked
+    pattern = re.compile(str(download.keep), re.IGNORECASE)
+    remaining_bytes = download.unpacked
     digests: dict[str, str] = {}
     unpacked = archive.with_name(f"{archive.name}.members")
     shutil.rmtree(unpacked, ignore_errors=True)  # of a fetch that was killed
     try:
         for name, content in _members(archive, pattern):
-            path = safe(pattern.sub(wanted.into, name))
+            path = safe(pattern.sub(download.into, name))
             digest, size = copy_limited(content, unpacked / path, remaining_bytes)
             remaining_bytes -= size
-            if digests.setdefault(str(path), digest) != digest:
+            first_digest = digests.setdefault(str(path), digest)
+            if digest != first_digest:
                 raise DataError(
-                    f"{wanted.address}: two members are {path}, and they differ"
+                    f"{download.address}: two members are {path}, and they differ"
                 )
         for member in digests:
             (folder / member).parent.mkdir(parents=True, exist_ok=True)
@@ -68,19 +75,22 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
     except UNPACKING_ERRORS as error:
         reason = reason_of(error).rstrip(":")
         raise DataError(
-            f"{wanted.address}: wanted an archive, found otherwise: {reason}"
+            f"{download.address}: wanted an archive, found otherwise: {reason}"
         ) from None
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
     if not digests:
         raise DataError(
-            f"{wanted.address}: wanted {wanted.keep} in the archive, found none"
+            f"{download.address}: wanted {download.keep} in the archive, found none"
         )
     return digests
 
 
 def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any]]:
-    """The files whose whole name matches, each as its name and its open content."""
+    """The files whose name matches the pattern from start to end: the name and open content.
+
+    Raises ValueError for a name that leaves its folder, and for a link or a device.
+    """
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
@@ -105,7 +115,8 @@ def copy_limited(content: Any, target: Path, limit: int) -> tuple[str, int]:
 
     Raises ValueError for more than `limit` bytes.
     """
-    sha, size = hashlib.sha256(), 0
+    sha256 = hashlib.sha256()
+    size = 0
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:
         while chunk := content.read(COPIED_BYTES):
@@ -113,5 +124,5 @@ def copy_limited(content: Any, target: Path, limit: int) -> tuple[str, int]:
             if size > limit:
                 raise ValueError(f"more than the {limit:,} bytes that it may hold")
             file.write(chunk)
-            sha.update(chunk)
-    return sha.hexdigest(), size
+            sha256.update(chunk)
+    return sha256.hexdigest(), size

@@ -1,4 +1,9 @@
-"""What `harness fetch` does: it downloads data and encoders that are missing, and checks all."""
+"""What `harness fetch` does: it downloads missing data and encoders, and checks them all.
+
+`Fetcher.bring` first checks what is on this machine, and downloads what is missing or
+wrong. An encoder is checked by its digests, an asset by its digests or by reading every
+row that a task or a corpus takes of it (`RowCounts`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ from harness.assets.fetch.sources import (
     waiting_folder,
 )
 from harness.assets.fetch.wheels import unpack_wheels
-from harness.assets.places import Places, first_seen, revision_of
+from harness.assets.places import Pin, Places, first_seen, revision_of
 from harness.assets.snapshots import snapshot_at
 from harness.core.digests import sha256_of
 from harness.core.errors import (
@@ -40,12 +45,12 @@ ALREADY_HERE = "already here"  # what `bring` returns begins so if nothing was w
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Downloads what is missing, and checks it by reading all that tasks read of it.
+    """Downloads what is missing, and checks what is here.
 
     Attributes:
         places: Where files go.
-        tasks: What reads the files of data sets.
-        corpora: What reads the files of corpora.
+        tasks: The tasks, whose readers check the files of data sets.
+        corpora: The corpora, whose readers check their files.
         offline_switch: The name of the option or variable that forbids downloads.
         small_first: Whether sources with a large download are asked last.
         sessions: The downloads so far, by data folder.
@@ -59,7 +64,10 @@ class Fetcher:
     sessions: dict[Path, DownloadSession] = field(default_factory=dict, compare=False)
 
     def bring(self, item: Fetchable) -> str:
-        """Download what is missing or wrong; returns its place and what was checked."""
+        """Download what is missing or wrong; returns its place and what was checked.
+
+        Raises AssetMissing and DataError for what cannot be downloaded.
+        """
         can_download = _can_download(item)
         try:
             return f"{ALREADY_HERE}: {self.check(item)}"
@@ -110,7 +118,7 @@ class Fetcher:
         digests = self._digests(config, folder)
         pins.record(pin_name, digests)
         if fetched is not None:
-            fetched.seal()  # at the end, since a sealed snapshot is used
+            fetched.seal()  # after the checks, since runs use a sealed snapshot
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
 
     def _digests(self, config: EncoderConfig, folder: Path) -> dict[str, str]:
@@ -157,10 +165,10 @@ class Fetcher:
                 notes.append(fetched.note)
             pin.update(fetched.pin)
         session.remove_downloads(
-            asset, is_needed=lambda other: self.places.data(other) is None
+            asset, is_needed=lambda other_asset: self.places.data(other_asset) is None
         )
         if failures:
-            raise _joined(asset, failures)
+            raise _joined_failures(asset, failures)
         if not is_pinned:
             pins.record(asset.name, pin)
             if pin:
@@ -168,21 +176,27 @@ class Fetcher:
         return "; ".join((self.check(asset), *notes))
 
     def _checks(self, asset: Asset, part: AssetPart) -> PartChecks:
-        """What a new part must pass; the first digests bind only what nothing else pins."""
-        check_pin = partial(self.places.data_pins.check, asset.name)
+        """What the files of a part must pass before they are moved to their places.
+
+        The digests of the first download are compared only if nothing else pins the
+        asset.
+        """
+        check_pin: Callable[[Pin], None] = _accept_any_pin
+        if asset.pinned == "unpinned":
+            check_pin = partial(self.places.data_pins.check, asset.name)
         return PartChecks(
             content=partial(self._check_part, asset, part),
             other_content=partial(self._check_part, asset, part, accept_other=True),
-            pin=check_pin if asset.pinned == "unpinned" else lambda _: None,
+            pin=check_pin,
         )
 
     def _is_here(self, asset: Asset, part: AssetPart, data_dir: Path) -> bool:
-        """Whether all files of a part are in their places, and are what they should be."""
+        """Whether all files of a part are in their places, and have the right content."""
         if not part.paths:
             return False
         if not all((data_dir / path).is_file() for path in part.paths):
             return False
-        # The part is read alone, in a folder of links, since others may be damaged.
+        # The part is read alone, in a folder of links, since other parts may be damaged.
         with waiting_folder(data_dir, asset, part) as folder:
             for path in part.paths:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -216,10 +230,10 @@ class Fetcher:
         if path is None:
             raise AssetMissing(f"{asset.name} is not here: {asset.get}")
         data_dir = self.places.require_data(asset.name)
-        if (
-            not asset.rows and path == data_dir / asset.probe[0]
-        ):  # where a download goes
-            _require_all(asset, data_dir)
+        # A download goes to the first place; a local copy may be at another one.
+        may_be_downloaded = path == data_dir / asset.probe[0]
+        if may_be_downloaded and not asset.rows:
+            _require_all_files(asset, data_dir)
         if not asset.rows or asset.sha256 is not None:
             name = path.relative_to(data_dir).as_posix()
             _require_content(path, name, asset.sha256, remedy="; get it again")
@@ -255,11 +269,11 @@ class Fetcher:
             with suppress(*skipped_errors):
                 try:
                     counts.pairs += len(load(folder, split))
-                except OtherData as other:
+                except OtherData as error:
                     if not accept_other:
                         raise
-                    counts.pairs += len(cast(Pairs, other.pairs))
-                    counts.other_data.add(str(other))
+                    counts.pairs += len(cast(Pairs, error.pairs))
+                    counts.other_data.add(str(error))
         for corpus in self.corpora:
             if corpus.asset == asset.name:
                 with suppress(*skipped_errors):
@@ -269,7 +283,13 @@ class Fetcher:
 
 @dataclass
 class RowCounts:
-    """What was read of an asset: numbers of rows, and remarks on other versions of the data."""
+    """The rows that were read of an asset.
+
+    Attributes:
+        pairs: The number of pairs, and of labelled sentences.
+        sentences: The number of sentences of corpora.
+        other_data: A remark on each file that holds another version of the data.
+    """
 
     pairs: int = 0
     sentences: int = 0
@@ -277,16 +297,21 @@ class RowCounts:
 
     def in_words(self) -> str:
         """What was checked; `stored` where no task and no corpus reads the asset."""
-        checked = []
+        counts = []
         if self.pairs:
-            checked.append(f"{self.pairs:,} pairs checked")
+            counts.append(f"{self.pairs:,} pairs checked")
         if self.sentences:
-            checked.append(f"{self.sentences:,} sentences checked")
-        return "; ".join([", ".join(checked) or "stored", *sorted(self.other_data)])
+            counts.append(f"{self.sentences:,} sentences checked")
+        if not counts:
+            counts.append("stored")
+        return "; ".join([", ".join(counts), *sorted(self.other_data)])
 
 
 def _can_download(item: Fetchable) -> bool:
-    """Whether the catalogue, or the encoder's configuration, says where to download it."""
+    """Whether it is known where to download an item.
+
+    The catalogue says it of an asset, the configuration of an encoder.
+    """
     if isinstance(item, Asset):
         return bool(item.every_part)
     return isinstance(item.source, Hub)
@@ -295,7 +320,7 @@ def _can_download(item: Fetchable) -> bool:
 def _require_content(
     path: Path, name: str, sha256: str | None = None, remedy: str = ""
 ) -> None:
-    """Raise DataError for a file of another digest; without a known one, if it is implausible.
+    """Raise DataError for a file of another digest, or for an implausible one without a digest.
 
     Args:
         path: The file; a folder without a digest is not checked.
@@ -313,7 +338,11 @@ def _require_content(
         require_plausible(path, name)
 
 
-def _require_all(asset: Asset, data_dir: Path) -> None:
+def _accept_any_pin(pin: Pin) -> None:
+    """The check of digests of an asset that the catalogue pins: it accepts all."""
+
+
+def _require_all_files(asset: Asset, data_dir: Path) -> None:
     """Raise AssetMissing for a file of an asset that is not in its place."""
     for part in asset.every_part:
         for path in part.paths:
@@ -323,8 +352,13 @@ def _require_all(asset: Asset, data_dir: Path) -> None:
                 )
 
 
-def _joined(asset: Asset, failures: Mapping[str, HarnessError]) -> HarnessError:
-    """One error for an asset whose parts did not all arrive, with the errors of the parts."""
+def _joined_failures(
+    asset: Asset, failures: Mapping[str, HarnessError]
+) -> HarnessError:
+    """One error for an asset some of whose parts did not arrive.
+
+    `failures` holds the errors of these parts, by their names.
+    """
     errors = list(failures.values())
     part_count = len(asset.every_part)
     if part_count == 1:

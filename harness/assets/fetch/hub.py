@@ -1,7 +1,7 @@
 """Files of repositories on the hub, each compared with the digest that the hub lists.
 
-The hub is whatever HF_ENDPOINT names. So the names, commits and digests that it sends
-are checked before a path is made of them, and models are not downloaded by
+The hub is any host that HF_ENDPOINT names. So the names, commits and digests that it
+sends are checked before a path is made of them, and models are not downloaded by
 huggingface_hub, which takes names of files from the headers of an answer.
 """
 
@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.assets.catalogue import Download
+from harness.assets.fetch.download import download_url
 from harness.assets.fetch.http import (
     LISTING_SECONDS,
     STALL_SECONDS,
     call_with_limit,
-    download,
     one_line_errors,
 )
 from harness.assets.snapshots import (
@@ -33,7 +33,7 @@ from harness.core.errors import AssetMissing, DataError
 from harness.core.files import safe
 from harness.core.interfaces import Hub
 
-# The weights of the model, and those of its modules, in folders such as `2_Dense`.
+# The weights of the model, and of its modules, which are in folders such as `2_Dense`.
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 MODULE_PATTERNS = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
 VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
@@ -41,8 +41,7 @@ MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
 # The scores that a model claims for itself.
 CLAIM_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")
 
-# The pattern of git's digest of a file, which is over a header and its bytes.
-GIT_SHA1 = COMMIT
+GIT_SHA1 = COMMIT  # git's digest of a file has the form of a commit
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class HubFile:
         path: Its path in the repository.
         size: In bytes.
         sha256: The digest of a large file; None for a small one.
-        git_sha1: Git's digest, which is of the content for a small file alone.
+        git_sha1: Git's digest. Of a large file it is not the digest of its content.
 
     Raises:
         ValueError: The path leaves its folder, or there is no digest of the content.
@@ -78,13 +77,17 @@ class HubFile:
         """The sha256 of the local file, if it is this file by size and digest; else None."""
         if not path.is_file() or path.stat().st_size != self.size:
             return None
-        found_sha256 = sha256_of(path)
+        local_sha256 = sha256_of(path)
         if self.sha256 is not None:
-            return found_sha256 if found_sha256 == self.sha256 else None
-        content = path.read_bytes()
-        header = b"blob %d\0" % len(content)
-        found_git = hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
-        return found_sha256 if found_git == self.git_sha1 else None
+            return local_sha256 if local_sha256 == self.sha256 else None
+        return local_sha256 if _git_sha1(path) == self.git_sha1 else None
+
+
+def _git_sha1(path: Path) -> str:
+    """Git's digest of a file, which is over a header and the content."""
+    content = path.read_bytes()
+    header = b"blob %d\0" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def _is_plain_path(name: str) -> bool:
@@ -96,20 +99,21 @@ def _is_plain_path(name: str) -> bool:
 
 
 def _is_sha256(digest: object) -> bool:
+    """Whether an object is the text of a sha256."""
     return isinstance(digest, str) and SHA256.fullmatch(digest) is not None
 
 
-def address_of(wanted: Download) -> str:
-    """The address of a download; on the hub that HF_ENDPOINT names, if it is on a hub."""
+def address_of(download: Download) -> str:
+    """The address of a download: its own, or one on the hub that HF_ENDPOINT names."""
     from huggingface_hub import hf_hub_url
 
-    if wanted.repo is None:
-        return wanted.at
+    if download.repo is None:
+        return download.at
     return hf_hub_url(
-        wanted.repo,
-        wanted.at,
-        repo_type="model" if wanted.model else "dataset",
-        revision=wanted.revision,
+        download.repo,
+        download.at,
+        repo_type="model" if download.model else "dataset",
+        revision=download.revision,
     )
 
 
@@ -136,7 +140,7 @@ def headers() -> dict[str, str]:
 
 
 def download_file(
-    wanted: Download, revision: str | None, target: Path
+    download: Download, revision: str | None, target: Path
 ) -> tuple[str, str]:
     """Bring a file that the catalogue pins to no commit, and return its sha256 and commit.
 
@@ -144,42 +148,48 @@ def download_file(
     """
     from huggingface_hub import constants, get_hf_file_metadata
 
-    folder = "" if wanted.model else "datasets/"
-    page = f"{constants.ENDPOINT}/{folder}{wanted.repo}"
-    with one_line_errors(wanted.at, page):
-        url = address_of(replace(wanted, revision=revision))
+    folder = "" if download.model else "datasets/"
+    page = f"{constants.ENDPOINT}/{folder}{download.repo}"
+    with one_line_errors(download.at, page):
+        url = address_of(replace(download, revision=revision))
         metadata = call_with_limit(LISTING_SECONDS, lambda: get_hf_file_metadata(url))
-    commit = require_commit(wanted.at, page, metadata.commit_hash, revision)
-    url = address_of(replace(wanted, revision=commit))
-    sha256 = wanted.sha256
-    if sha256 is None and _is_sha256(
-        metadata.etag
-    ):  # of a small file it is git's digest
+    commit = require_commit(download.at, page, metadata.commit_hash, revision)
+    url = address_of(replace(download, revision=commit))
+    sha256 = download.sha256
+    # The ETag is the sha256 of a large file, and git's digest of a small one.
+    if sha256 is None and _is_sha256(metadata.etag):
         sha256 = metadata.etag
-    return download(url, target, sha256, metadata.size, headers()), commit
+    return download_url(url, target, sha256, metadata.size, headers()), commit
 
 
-def require_commit(name: str, page: str, found: object, wanted: str | None) -> str:
+def require_commit(name: str, page: str, answer: object, revision: str | None) -> str:
     """Return the commit that a hub answers with.
 
-    Raises DataError for anything that is no commit, and for another commit than a
-    wanted one. `name` and `page`, what was asked for and where, are for the message.
+    Args:
+        name: What was asked for, for the message.
+        page: The address that was asked, for the message.
+        answer: The commit in the answer; any object, since the hub may be any host.
+        revision: The commit or branch that was asked for; None for the newest commit.
+
+    Raises:
+        DataError: The answer is no commit, or not the commit that was asked for.
     """
-    if not isinstance(found, str) or not COMMIT.fullmatch(found):
+    if not isinstance(answer, str) or not COMMIT.fullmatch(answer):
         raise DataError(
             f"{name}: wanted a commit of 40 hexadecimal digits from {page}, found another name; "
             "check HF_ENDPOINT"
         )
-    if wanted is not None and COMMIT.fullmatch(wanted) and found != wanted:
+    is_commit = revision is not None and COMMIT.fullmatch(revision) is not None
+    if is_commit and answer != revision:
         raise DataError(
-            f"{name}: wanted commit {wanted} from {page}, found {found}; check HF_ENDPOINT"
+            f"{name}: wanted commit {revision} from {page}, found {answer}; check HF_ENDPOINT"
         )
-    return found
+    return answer
 
 
 @dataclass(frozen=True)
 class FetchedSnapshot:
-    """A snapshot whose files have all come and been compared with their digests.
+    """A snapshot all of whose files were downloaded and compared with their digests.
 
     Attributes:
         snapshot: Its folders.
@@ -193,6 +203,7 @@ class FetchedSnapshot:
 
     @property
     def folder(self) -> Path:
+        """The folder of its files."""
         return self.snapshot.folder
 
     def seal(self) -> None:
@@ -213,7 +224,7 @@ def fetch_model(name: str, repo: str, revision: str | None) -> FetchedSnapshot:
         revision: The commit; None for the newest.
 
     Raises:
-        AssetMissing: A file cannot be had. The others stay for the next fetch.
+        AssetMissing: A file cannot be downloaded. The next fetch uses the others.
         DataError: A file is not what the hub lists.
     """
     from huggingface_hub import constants, hf_hub_url
@@ -235,8 +246,16 @@ def fetch_model(name: str, repo: str, revision: str | None) -> FetchedSnapshot:
 def _fetch_file(
     name: str, url: str, file: HubFile, path: Path, unfinished: Path
 ) -> str:
-    """Download a file to `unfinished`, compare it, move it to `path`; return its sha256."""
-    digest = download(url, unfinished, file.sha256, file.size, headers())
+    """Download a file, compare its digest, and return its sha256.
+
+    Args:
+        name: The name of the encoder, for messages.
+        url: The address of the file.
+        file: The file as the hub lists it.
+        path: Where it goes.
+        unfinished: Where it is until its digest was compared.
+    """
+    digest = download_url(url, unfinished, file.sha256, file.size, headers())
     if file.sha256 is None and file.sha256_at(unfinished) is None:
         unfinished.unlink()
         raise DataError(
@@ -244,14 +263,21 @@ def _fetch_file(
             "thrown away: fetch it again"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished.replace(path)  # where it was a link, its target stays
+    unfinished.replace(path)  # replaces a link, and not the file that it points to
     return digest
 
 
 def _listing(
     name: str, repo: str, revision: str | None, page: str
 ) -> tuple[str, list[HubFile]]:
-    """The commit of a revision, and the files of it that a model is read from."""
+    """The commit of a revision, and those of its files that a model is read from.
+
+    Args:
+        name: The name of the encoder, for messages.
+        repo: The repository, `owner/name`.
+        revision: The revision; None for the newest commit.
+        page: The address of the repository, for messages.
+    """
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
 
@@ -277,7 +303,8 @@ def _listing(
             sha256 = entry.lfs.sha256 if entry.lfs else None
             files.append(HubFile(path, entry.size, sha256, git_sha1=entry.blob_id))
     except (LookupError, TypeError, ValueError) as error:
-        # HubFile raises ValueError; an answer of another form raises the others.
+        # HubFile raises ValueError itself. An answer of another form than huggingface_hub
+        # expects raises the other errors, or a subclass of ValueError.
         fault = str(error) if type(error) is ValueError else "no files"
         raise DataError(
             f"{name}: wanted the files of a model from {page}, found {fault}; nothing was "
@@ -305,8 +332,10 @@ def model_files(names: Iterable[str]) -> list[str]:
 
 
 def _folder_of(name: str) -> str:
+    """The folder in the path of a file; empty at the top."""
     return name.rpartition("/")[0]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name matches one of the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

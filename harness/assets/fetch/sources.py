@@ -1,8 +1,8 @@
-"""Sources of data: each file comes from the first source that has it, and is checked first.
+"""Sources of data: each part of an asset comes from the first source that has it.
 
 A download is unpacked into a waiting folder, which is laid out like the data folder.
-From there the files are moved to their places once they have been read and found to be
-the wanted ones. A source that sends anything else, or nothing, is passed over.
+Its files are read there, and are moved to their places only if they are the wanted
+ones. A source that sends anything else, or nothing, is passed over.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from harness.assets.catalogue import KNOWN_FILES, Asset, AssetPart, Download, Source
 from harness.assets.fetch import http, hub
 from harness.assets.fetch.archives import UNPACKING_ERRORS, unpack_archive
+from harness.assets.fetch.download import download_url, is_web_page
 from harness.assets.fetch.tables import unpack_table
 from harness.assets.places import Pin, every_asset
 from harness.core.digests import digest_of, sha256_of
@@ -40,9 +41,12 @@ FolderCheck = Callable[[Path], None]
 
 @dataclass(frozen=True)
 class DownloadedFile:
-    """A download as it came, before anything is taken from it.
+    """The file of a download, before anything is unpacked or moved.
 
-    `commit` is the commit of the hub's repository, if the catalogue pins none.
+    Attributes:
+        path: Its path in the folder of downloads.
+        sha256: Its digest.
+        commit: The commit of the hub's repository, if the catalogue pins none.
     """
 
     path: Path
@@ -54,8 +58,8 @@ class DownloadedFile:
 class DownloadSession:
     """The downloads of one run, and the hosts that did not answer in it.
 
-    Several assets may be taken from one download, so that it is kept until
-    `remove_downloads` finds no more use for it.
+    Several assets may be taken from one download. So it is kept until
+    `remove_downloads` finds that no missing asset needs it.
 
     Attributes:
         data_dir: The data folder; downloads are kept below it.
@@ -72,41 +76,52 @@ class DownloadSession:
     files: dict[Path, DownloadedFile] = field(default_factory=dict)
 
     def ordered(self, sources: Sequence[Source]) -> list[Source]:
-        """The sources in the order of the catalogue, but those that are asked last."""
+        """The sources in the order in which they are asked.
+
+        It is the order of the catalogue, but silent hosts come last, and large
+        downloads do with `small_first`.
+        """
         if self.small_first:
             sources = sorted(sources, key=_is_large)
         return sorted(sources, key=self._is_silent)
 
     def _is_silent(self, source: Source) -> bool:
+        """Whether the host of a source did not answer in this run."""
         first_download = source.complete(source.downloads[0])
         return http.host_of(hub.address_of(first_download)) in self.silent_hosts
 
-    def download(
-        self, wanted: Download, *, by_rows: bool, commit: str | None
+    def bring(
+        self, download: Download, *, by_rows: bool, commit: str | None
     ) -> DownloadedFile:
         """Bring a file into the folder of downloads, unless it is there already.
 
-        With `by_rows` it is checked later by its rows, and may have another size and
-        digest than the published file. `commit` is the commit of the hub's repository
-        at an earlier download, for a file that the catalogue does not pin. Raises
-        AssetMissing and DataError.
+        Args:
+            download: What is downloaded.
+            by_rows: Whether the file is checked later by its rows: then it may have
+                another size and digest than the published file.
+            commit: The commit of the hub's repository at an earlier download, for a
+                file that the catalogue does not pin.
+
+        Raises:
+            AssetMissing: The file cannot be had from this source.
+            DataError: The source has another file.
         """
-        sha256 = _known_sha256(wanted)
-        folder = self._folder_of(wanted)
-        path = folder / Path(wanted.at).name
+        sha256 = _known_sha256(download)
+        folder = self._folder_of(download)
+        path = folder / Path(download.at).name
         if path.is_file():
             if path not in self.files and sha256_of(path) == sha256:
                 self.files[path] = DownloadedFile(path, sha256)
             if path in self.files:
                 return self.files[path]
-        host = http.host_of(hub.address_of(wanted))
+        host = http.host_of(hub.address_of(download))
         if host in self.unreachable_hosts:
             raise AssetMissing(
-                f"{path.name}: {wanted.address} (its host cannot be reached)"
+                f"{path.name}: {download.address} (its host cannot be reached)"
             )
         try:
             self.files[path] = _download(
-                wanted, path, sha256=sha256, by_rows=by_rows, commit=commit
+                download, path, sha256=sha256, by_rows=by_rows, commit=commit
             )
         except http.Unreachable as error:
             self.silent_hosts.add(host)
@@ -127,10 +142,10 @@ class DownloadSession:
             is_needed: Whether another asset is still missing.
         """
         kept_digests = set()
-        for other in every_asset():
-            if other == asset or not is_needed(other):
+        for other_asset in every_asset():
+            if other_asset == asset or not is_needed(other_asset):
                 continue
-            for part in other.every_part:
+            for part in other_asset.every_part:
                 for download in part.downloads_of(part.sources[0]):
                     kept_digests.add(download.sha256)
         for part in asset.every_part:
@@ -155,6 +170,7 @@ class DownloadSession:
 
 
 def _is_large(source: Source) -> bool:
+    """Whether one of the downloads of a source is large."""
     sizes = [download.size or 0 for download in source.downloads]
     return max(sizes, default=0) > LARGE_DOWNLOAD
 
@@ -170,7 +186,7 @@ def _known_sha256(download: Download) -> str | None:
 
 
 def _download(
-    wanted: Download,
+    download: Download,
     target: Path,
     *,
     sha256: str | None,
@@ -178,15 +194,15 @@ def _download(
     commit: str | None,
 ) -> DownloadedFile:
     """Download a file of a host, or of a repository on the hub."""
-    is_on_hub = wanted.repo is not None
-    if is_on_hub and wanted.revision is None and sha256 is None:
-        digest, commit = hub.download_file(wanted, commit, target)
+    is_on_hub = download.repo is not None
+    if is_on_hub and download.revision is None and sha256 is None:
+        digest, commit = hub.download_file(download, commit, target)
         return DownloadedFile(target, digest, commit)
-    digest = http.download(
-        hub.address_of(wanted),
+    digest = download_url(
+        hub.address_of(download),
         target,
         sha256,
-        size=None if by_rows else wanted.size,
+        size=None if by_rows else download.size,
         headers=hub.headers() if is_on_hub else None,
         must_match=not by_rows,
     )
@@ -201,10 +217,10 @@ class PartChecks:
     """What the files of a part must pass before they are moved to their places.
 
     Attributes:
-        content: Refuses a folder that does not hold the part as it was published;
-            with OtherData where it holds another version.
-        other_content: The same, but it accepts another version.
-        pin: Refuses digests that differ from those of the first download.
+        content: Raises DataError for a folder that does not hold the part as it was
+            published; it is OtherData if the folder holds another version of the data.
+        other_content: The same check, but it accepts another version.
+        pin: Raises DataError for digests that differ from the first download's.
     """
 
     content: FolderCheck
@@ -229,8 +245,15 @@ def bring_part(
 ) -> FetchedPart:
     """Bring a part of an asset into its place from the first source that has it.
 
-    Where no source has a known version of the data, the first with another version is
-    taken. `commit` is the commit of the hub's repository at an earlier download.
+    If no source has the published version of the data, the first source with another
+    version is taken.
+
+    Args:
+        asset: The asset.
+        part: The part of it.
+        session: Downloads the files.
+        checks: What the files must pass.
+        commit: The commit of the hub's repository at an earlier download.
 
     Raises:
         DataError: A source had something else, and no source had the part.
@@ -262,11 +285,13 @@ def bring_part(
 def _note_on(
     part: AssetPart, source: Source, refusals: Mapping[str, HarnessError]
 ) -> str:
-    """Which source served after which others; empty where the first one did."""
+    """Which source had the part after which others refused; empty if the first one had it."""
     if not refusals:
         return ""
-    others = [f"{name} ({_without_retry(error)})" for name, error in refusals.items()]
-    return f"{part.name} from {source.name}, after {', '.join(others)}"
+    failed_sources = [
+        f"{name} ({_without_retry(error)})" for name, error in refusals.items()
+    ]
+    return f"{part.name} from {source.name}, after {', '.join(failed_sources)}"
 
 
 def _failure(part: AssetPart, refusals: Mapping[str, HarnessError]) -> HarnessError:
@@ -277,10 +302,10 @@ def _failure(part: AssetPart, refusals: Mapping[str, HarnessError]) -> HarnessEr
         reasons = [
             f"{name}: {_without_retry(error)}" for name, error in refusals.items()
         ]
-    tried = "; ".join(reasons)
+    all_reasons = "; ".join(reasons)
     if any(isinstance(error, DataError) for error in refusals.values()):
-        return DataError(f"{tried}; {manual_step(part)}")
-    return AssetMissing(f"{tried}{http.RETRY}; {manual_step(part)}")
+        return DataError(f"{all_reasons}; {manual_step(part)}")
+    return AssetMissing(f"{all_reasons}{http.RETRY}; {manual_step(part)}")
 
 
 def _without_retry(error: HarnessError) -> str:
@@ -289,15 +314,16 @@ def _without_retry(error: HarnessError) -> str:
 
 
 def manual_step(part: AssetPart) -> str:
-    """How to place the files of a part by hand: the first with its digest, and the number."""
+    """How to place the files of a part by hand: its first file, and the number of others."""
     if not part.paths:
         return "or place a copy below DATA_DIR by hand"
-    first = part.paths[0]
-    known_file = KNOWN_FILES.get(first)
-    digest = f" (sha256 {known_file.sha256})" if known_file else ""
-    other_count = len(part.paths) - 1
-    others = f" and {other_count} more, which --dry-run lists," if other_count else ""
-    return f"or place {first}{digest}{others} below DATA_DIR by hand"
+    first_path, *other_paths = part.paths
+    files = first_path
+    if first_path in KNOWN_FILES:
+        files += f" (sha256 {KNOWN_FILES[first_path].sha256})"
+    if other_paths:
+        files += f" and {len(other_paths)} more, which --dry-run lists,"
+    return f"or place {files} below DATA_DIR by hand"
 
 
 def _bring_from(
@@ -312,14 +338,15 @@ def _bring_from(
     """Bring a part from one source, all of it or nothing, and return its digests."""
     pin: dict[str, str] = {}
     with waiting_folder(session.data_dir, asset, part) as folder:
-        for wanted in part.downloads_of(source):
-            by_rows = asset.rows or wanted.table is not None
-            file = session.download(wanted, by_rows=by_rows, commit=commit)
-            # An archive is pinned by its own name, a file by its place.
-            pin[file.path.name if wanted.keep else wanted.into] = file.sha256
+        for download in part.downloads_of(source):
+            by_rows = asset.rows or download.table is not None
+            file = session.bring(download, by_rows=by_rows, commit=commit)
+            is_archive = download.keep is not None
+            pinned_name = file.path.name if is_archive else download.into
+            pin[pinned_name] = file.sha256
             if file.commit is not None:
                 pin["revision"] = file.commit
-            member_digests = _unpack(file.path, wanted, folder)
+            member_digests = _unpack(file.path, download, folder)
             if not asset.rows:
                 pin.update(member_digests)
         _restore_case(folder, part.paths)
@@ -332,18 +359,18 @@ def _bring_from(
     return pin
 
 
-def _unpack(file: Path, wanted: Download, folder: Path) -> Mapping[str, str]:
-    """Put what is wanted of a download into a folder.
+def _unpack(file: Path, download: Download, folder: Path) -> Mapping[str, str]:
+    """Put the wanted files of a download into a folder.
 
     Returns the digests of an archive's members by their paths, and nothing for a table
     or a single file.
     """
-    if wanted.keep:
-        return unpack_archive(file, wanted, folder)
-    if wanted.table:
-        unpack_table(file, wanted, folder)
+    if download.keep:
+        return unpack_archive(file, download, folder)
+    if download.table:
+        unpack_table(file, download, folder)
     else:
-        target = folder / safe(wanted.into)
+        target = folder / safe(download.into)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.replace(target)
     return {}
@@ -351,12 +378,16 @@ def _unpack(file: Path, wanted: Download, folder: Path) -> Mapping[str, str]:
 
 def _restore_case(folder: Path, paths: Sequence[str]) -> None:
     """Rename files whose names differ from the wanted paths in the case of letters alone."""
-    missing = {path.casefold(): path for path in paths if not (folder / path).is_file()}
+    missing_paths: dict[str, str] = {}
+    for path in paths:
+        if not (folder / path).is_file():
+            missing_paths[path.casefold()] = path
     for file in _files_below(folder):
-        path = missing.pop(file.relative_to(folder).as_posix().casefold(), None)
-        if path is not None:
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            file.replace(folder / path)
+        name = file.relative_to(folder).as_posix()
+        wanted_path = missing_paths.pop(name.casefold(), None)
+        if wanted_path is not None:
+            (folder / wanted_path).parent.mkdir(parents=True, exist_ok=True)
+            file.replace(folder / wanted_path)
 
 
 def _move_files(folder: Path, data_dir: Path, paths: Sequence[str]) -> None:
@@ -369,6 +400,7 @@ def _move_files(folder: Path, data_dir: Path, paths: Sequence[str]) -> None:
 
 
 def _files_below(folder: Path) -> list[Path]:
+    """The files in a folder and in the folders below it, in the order of their paths."""
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
@@ -386,7 +418,8 @@ def waiting_folder(data_dir: Path, asset: Asset, part: AssetPart) -> Iterator[Pa
 
 
 def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):  # not empty, or not there
+    """Remove a folder if it is there and empty."""
+    with suppress(OSError):
         folder.rmdir()
 
 
@@ -400,7 +433,7 @@ def require_plausible(path: Path, name: str) -> None:
     """
     if path.stat().st_size == 0:
         raise DataError(f"{name}: wanted a file, found 0 bytes")
-    if http.is_web_page(path):
+    if is_web_page(path):
         raise DataError(f"{name}: wanted a file, found a web page")
     first_lines = _content_start(path, name).split(b"\n", 2)[:2]
     if not name.startswith("vectors/"):
@@ -420,7 +453,7 @@ def _content_start(path: Path, name: str) -> bytes:
         with gzip.open(path) as content:
             start = content.read(2**16)
             while content.read(2**20):
-                pass
+                pass  # a digest is at the end
     except (*UNPACKING_ERRORS, OSError) as error:
         raise DataError(
             f"{name}: wanted a .gz, found otherwise: {http.reason_of(error)}"

@@ -1,4 +1,4 @@
-"""Tables of the hub as files: rows of parquet or JSON lines become lines that a task reads.
+"""Tables of the hub: rows of parquet or JSON lines become lines of files that a task reads.
 
 `datasets` reads the rows from a downloaded file of a pinned commit; no code of the
 repository is run. Whether they are the published rows is checked afterwards, as for any
@@ -22,42 +22,56 @@ from harness.core.files import safe
 SEPARATORS = ("\t", "\n", "\r")  # of the columns and lines of the files
 
 
-def unpack_table(table_file: Path, wanted: Download, folder: Path) -> None:
-    """Write the wanted rows of a table into the folder, as the lines of a file."""
-    row_format = wanted.table
-    assert row_format is not None  # noqa: S101 - the caller has looked
-    target = folder / safe(wanted.into)
+def unpack_table(table_file: Path, download: Download, folder: Path) -> None:
+    """Write the wanted rows of a table into a folder, as the lines of a file.
+
+    Args:
+        table_file: The table: a parquet file, or packed JSON lines.
+        download: Its entry in the catalogue, whose `table` says how rows become lines.
+        folder: The folder.
+
+    Raises:
+        DataError: The table is damaged, has too few rows, or a row that no line holds.
+    """
+    row_format = download.table
+    assert row_format is not None  # noqa: S101 - only tables are given to it
+    target = folder / safe(download.into)
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=table_file.parent, prefix="rows-") as scratch:
-        rows = _rows(table_file, wanted, Path(scratch))
+        rows = _rows(table_file, download, Path(scratch))
         start, stop = row_format.rows or (0, len(rows))
         if stop > len(rows):
-            raise DataError(f"{wanted.address}: wanted {stop} rows, found {len(rows)}")
+            raise DataError(
+                f"{download.address}: wanted {stop} rows, found {len(rows)}"
+            )
         with target.open("w", encoding="utf-8", newline="\n") as file:
             if row_format.header is not None:
                 file.write(f"{row_format.header}\n")
             for number in range(start, stop):
-                line = _line(row_format, rows[number], number, wanted.address)
+                line = _line(row_format, rows[number], number, download.address)
                 file.write(f"{line}\n")
 
 
-def _rows(table_file: Path, wanted: Download, scratch: Path) -> Any:
-    """The rows as `datasets` reads them; its own cache is not used."""
+def _rows(table_file: Path, download: Download, scratch: Path) -> Any:
+    """The rows as `datasets` reads them, with a temporary cache in `scratch`."""
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
     options = {"cache_dir": str(scratch / "cache"), "keep_in_memory": True}
     try:
-        if wanted.at.endswith(".parquet"):
+        if download.at.endswith(".parquet"):
             return Dataset.from_parquet(str(table_file), **options)
         json_file = scratch / "rows.jsonl"
         with gzip.open(table_file) as content:
-            copy_limited(content, json_file, wanted.unpacked)
+            copy_limited(content, json_file, download.unpacked)
         return Dataset.from_json(str(json_file), **options)
-    except Exception as error:  # damaged bytes raise many types
-        if isinstance(error, (*UNPACKING_ERRORS, OSError)) or _is_from_reader(error):
+    except Exception as error:
+        # The libraries that read tables raise many types for damaged bytes. Their base
+        # classes are not exported, so the module of the type tells where it is from.
+        is_of_archive = isinstance(error, (*UNPACKING_ERRORS, OSError))
+        if is_of_archive or _is_from_reader(error):
             raise DataError(
-                f"{wanted.address}: wanted a table, found otherwise: {reason_of(error)}"
+                f"{download.address}: wanted a table, found otherwise: {reason_of(error)}"
             ) from None
         raise
 

