@@ -193,12 +193,12 @@ def test_a_checkpoint_whose_dropout_is_zero_is_refused(checkpoint, tmp_path):
 
 
 def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
-    class Wrong(packed.Layer):
+    class LayerWithoutNorm(packed.Layer):
         def __init__(self, *given):
             super().__init__(*given)
             self.norm = lambda x: x
 
-    monkeypatch.setattr(packed, "Layer", Wrong)
+    monkeypatch.setattr(packed, "Layer", LayerWithoutNorm)
     encoder = load("bert")
     assert (encoder.choice, encoder.kernel) == (PLAIN, encoder.plain)
 

@@ -1,9 +1,14 @@
 """Which forward pass encodes with a model, and how texts are spread over batches and cores.
 
-A fixed rule over device, precision and architecture decides and no measurement does, so
-that a machine gives the same bits today and tomorrow. The plain padded pass is the
-reference: another is taken only where it gives the same encodings. Importing this
-module costs no torch.
+Three passes give the encodings of a model:
+
+* plain: the model itself on padded batches (`padded.py`), the reference;
+* swapped: the model with linear layers that oneDNN multiplies (`packed.py`);
+* packed: the layers of the model alone, on batches without padding (`packed.py`).
+
+A fixed rule over device, precision and architecture decides, and no measurement does, so
+that a machine gives the same bits today and tomorrow. Another pass than the plain one is
+taken only where it gives the same encodings. Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -19,34 +24,41 @@ import numpy as np
 
 from harness.core.interfaces import Encoding
 
-X86_MACHINES = frozenset(
-    {"x86_64", "AMD64", "amd64", "i386", "i686"}
-)  # as `platform.machine` names them
-# Tokens of a batch whose states stay near a core. MiniLM on two AMD cores takes 3 %
-# more time with 1024 and 8 % with 512; the bits of 4,000 sentences were the same, on
-# one worker or two.
+# As `platform.machine` names them.
+X86_MACHINES = frozenset({"x86_64", "AMD64", "amd64", "i386", "i686"})
+
+# Tokens of a batch whose states stay in the cache of a core. MiniLM on two AMD cores
+# takes 3 % more time with 1024 and 8 % with 512; the bits of 4,000 sentences were the
+# same, on one worker or two.
 CPU_TOKENS = 2048
 GPU_TOKENS = 16_384
 PLAIN_TOKENS = 8192
-# Of the largest coordinate: sums in another order, and what half a mantissa makes of
-# them.
+
+# How far two passes may be apart, as a share of the largest coordinate: sums in another
+# order, and the rounding of a half precision.
 TOLERANCE = {"float32": 1e-5, "float16": 0.02, "bfloat16": 0.1}
 
-Kernel = Callable[
-    [Sequence[Sequence[int]]], Encoding
-]  # unpadded token ids to pooled states
+# From the token ids of sentences, without padding, to the encodings of the sentences.
+Kernel = Callable[[Sequence[Sequence[int]]], Encoding]
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+# The choice of a pass
+
+
 @dataclass(frozen=True)
 class Choice:
-    """A forward pass, the library of its matrix products, and how much of it runs at a time.
+    """A forward pass, the library of its matrix products, and how batches are run.
 
-    `plain` is the model itself on padded batches, `swapped` the model with other linear
-    layers, `packed` its layers alone, without padding. Each of the `workers` takes a
-    batch of about `tokens` tokens on `threads` threads (0: the calling thread, and as
-    many as torch takes).
+    Attributes:
+        route: The pass.
+        library: The library that multiplies its matrices.
+        workers: How many batches are encoded at a time, each by a thread of its own.
+        threads: The threads of each worker; 0 encodes in the calling thread, with as
+            many threads as torch takes.
+        tokens: The tokens of a batch, padding included.
     """
 
     route: Literal["plain", "swapped", "packed"] = "plain"
@@ -60,28 +72,45 @@ PLAIN = Choice()
 
 
 def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
-    """The pass for a model, on so many cores.
+    """The pass for a model on a device:
 
-    x86 processor, oneDNN    its products, packed or else swapped; one worker a core
-    another processor        torch's products, packed or else plain; one worker a core
-    GPU                      torch's products, packed or else plain; one worker feeds it
+    processor           products of    pass                      workers
+    x86, with oneDNN    oneDNN         packed, or else swapped   one for each core
+    any other           torch          packed, or else plain     one for each core
+    GPU                 torch          packed, or else plain     one
 
-    The packed pass reads a `packable` architecture; oneDNN multiplies an `onednn`
-    model.
+    Args:
+        packable: Whether the packed pass can read the architecture.
+        onednn: Whether oneDNN can multiply the model's matrices.
+        device: The type of torch's device: `cpu`, `cuda` or `mps`.
+        threads: The number of cores.
     """
     if device == "cpu" and onednn and platform.machine() in X86_MACHINES:
         return Choice(
-            "packed" if packable else "swapped", "onednn", threads, 1, CPU_TOKENS
+            route="packed" if packable else "swapped",
+            library="onednn",
+            workers=threads,
+            threads=1,
+            tokens=CPU_TOKENS,
         )
     if not packable:
         return PLAIN
     if device == "cpu":
-        return Choice("packed", "torch", threads, 1, CPU_TOKENS)
-    return Choice("packed", "torch", 1, threads, GPU_TOKENS)
+        return Choice(route="packed", workers=threads, threads=1, tokens=CPU_TOKENS)
+    return Choice(route="packed", workers=1, threads=threads, tokens=GPU_TOKENS)
 
 
-def choose_pass(plain: Any, ids: Sequence[int], dtype: str) -> tuple[Kernel, Choice]:
-    """The pass of a model by the rule; its plain one where that gives other encodings."""
+def choose_pass(
+    plain: Any, golden_ids: Sequence[int], dtype: str
+) -> tuple[Kernel, Choice]:
+    """The pass of a model by the rule; the plain one where that gives other encodings.
+
+    Args:
+        plain: The `PaddedKernel` of the model.
+        golden_ids: The token ids of the golden sentence. Its beginnings, of several
+            lengths, are the batch on which the two passes are compared.
+        dtype: The precision of the model.
+    """
     import torch
 
     from harness.encoders.kernels.packed import has_onednn, is_packable
@@ -92,47 +121,61 @@ def choose_pass(plain: Any, ids: Sequence[int], dtype: str) -> tuple[Kernel, Cho
         device=plain.model.device.type,
         threads=torch.get_num_threads(),
     )
-    kernel, batch = (
-        kernel_of(plain, choice),
-        [ids[:n] for n in (10, 15, 15, 20, len(ids), 3)],
-    )
-    if kernel is plain or _agree(plain(batch), kernel(batch), TOLERANCE[dtype]):
+    kernel = kernel_of(plain, choice)
+    if kernel is plain:
+        return kernel, choice
+    prefix_lengths = (10, 15, 15, 20, len(golden_ids), 3)
+    batch = [golden_ids[:length] for length in prefix_lengths]
+    if _agree(plain(batch), kernel(batch), TOLERANCE[dtype]):
         return kernel, choice
     return plain, PLAIN
 
 
 def kernel_of(plain: Any, choice: Choice) -> Kernel:
-    """The forward pass of a choice, from the plain one of a model that it can run."""
-    from harness.encoders.kernels.packed import PackedKernel, swapped
+    """The forward pass of a choice, for the model of the plain pass."""
+    from harness.encoders.kernels.packed import PackedKernel, with_onednn_layers
 
     if choice.route == "packed":
         return PackedKernel(plain, choice.library)
-    return (
-        replace(plain, model=swapped(plain.model))
-        if choice.route == "swapped"
-        else plain
-    )
+    kernel: Kernel = plain
+    if choice.route == "swapped":
+        kernel = replace(plain, model=with_onednn_layers(plain.model))
+    return kernel
 
 
-def _agree(reference: Encoding, other: Encoding, tolerance: float) -> bool:
-    pairs = [(x, other.arrays[name]) for name, x in reference.arrays.items()]
-    gaps = [np.abs(x - y).max() / max(1.0, np.abs(x).max()) for x, y in pairs]
+def _agree(reference: Encoding, candidate: Encoding, tolerance: float) -> bool:
+    """Whether the arrays of two encodings are equal up to a share of the largest coordinate."""
+    gaps = []
+    for name, expected in reference.arrays.items():
+        largest_coordinate = np.abs(expected).max()
+        gap = np.abs(expected - candidate.arrays[name]).max()
+        gaps.append(gap / max(1.0, largest_coordinate))
     return bool(np.max(gaps) <= tolerance)
+
+
+# Batches
 
 
 def batches(
     lengths: Sequence[int], budget: int, equal: bool = False
 ) -> Iterator[list[int]]:
-    """Row numbers, so many at a time as fit the budget of padded tokens; or of `equal` lengths.
+    """Batches of sentences, each as the list of its rows, the longest sentences first.
 
-    Longest first: what does not fit in memory fails at once, and an estimate errs on
-    the safe side.
+    So a batch that does not fit in memory fails at once, and the time left is
+    overestimated and not underestimated.
+
+    Args:
+        lengths: The tokens of each sentence.
+        budget: The tokens of a batch at most, padding included. A longer sentence is a
+            batch of its own.
+        equal: Whether a batch holds sentences of one length only.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     start = 0
     while start < len(order):
         longest = lengths[order[start]]
-        batch = order[start : start + max(1, budget // longest)]
+        sentence_count = max(1, budget // longest)
+        batch = order[start : start + sentence_count]
         if equal:
             batch = [row for row in batch if lengths[row] == longest]
         yield batch
@@ -142,28 +185,35 @@ def batches(
 def run_batches(
     work: Callable[[Item], Result], items: Iterable[Item], choice: Choice
 ) -> Iterator[Result]:
-    """Results in the items' order; items are drawn while workers work, a few ahead of them."""
+    """The result of each item, in the order of the items.
+
+    Items are taken while workers work, a few more than there are workers.
+    """
     if not choice.threads:
         yield from map(work, items)
         return
     import torch
 
-    before = torch.get_num_threads()
-    workers, threads = min(choice.workers, before), min(choice.threads, before)
-    waiting: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(workers, "encode", torch.set_num_threads, (threads,))
+    thread_count = torch.get_num_threads()
+    worker_count = min(choice.workers, thread_count)
+    pool = ThreadPoolExecutor(
+        max_workers=worker_count,
+        thread_name_prefix="encode",
+        initializer=torch.set_num_threads,
+        initargs=(min(choice.threads, thread_count),),
+    )
+    pending: deque[Future[Result]] = deque()
     try:
         for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > 2 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            pending.append(pool.submit(work, item))
+            if len(pending) > 2 * worker_count:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(
-            before
-        )  # a worker's number is also that of threads to come
+        # A number that a worker sets is also that of threads which are started later.
+        torch.set_num_threads(thread_count)
 
 
 def multiplications(depth: int, width: int) -> int:

@@ -1,14 +1,15 @@
-"""The forward pass of BERT and its kin over sentences end to end: no padding, no mask.
+"""The forward pass of BERT and its relatives without padding, and matrix products by oneDNN.
 
-A batch is one matrix of tokens, sentence after sentence. Matrix products, norms and
-activations go through it whole; attention goes through runs of sentences of equal
-length. It needs the layers of the model, not its code, so it is read from architectures
-that are known to be these layers in this order, and a pass that does not give what the
-model itself gives is not used (`choose.py`).
+A packed batch is one matrix of states, a row for each token, sentence after sentence.
+Matrix products, norms and activations take the whole matrix; attention takes a run of
+sentences of one length at a time. The pass uses the layers of a model and not the
+model's own code. So it is written for architectures whose layers are known to be these,
+in this order, and it is not used where it gives other encodings than the model
+(`choose.py`).
 
-Matrices are multiplied by torch, or by oneDNN over weights packed once, which is
-several times as fast on some processors; a row of oneDNN's product does not depend on
-how many rows there are.
+Matrices are multiplied by torch, or by oneDNN, which is several times as fast on some
+processors: it brings the weights into a layout of its own, once. A row of its product
+does not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -16,125 +17,200 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from harness.core.arrays import Float, Int64
+from harness.core.arrays import Float, Float32, Int64
 from harness.core.interfaces import Encoding
 from harness.encoders.kernels.padded import PaddedKernel, to_numpy
 
-# oneDNN keeps code for every number of rows that it has seen, by default for 1024: some
-# hundred megabytes, of which a batch uses four and hardly ever finds those of another.
-# Read at its first product, and left as it is where somebody has set it.
+# oneDNN keeps compiled code for every number of rows that it has seen, by default for
+# 1024 of them: some hundred megabytes. A batch uses four, and hardly ever finds those of
+# another batch. The variable is read at oneDNN's first product; a user's value is kept.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-# Where the modules of a layer are inside a model.
-BERT = {
-    "layers": "encoder.layer",
-    "qkv": "attention.self.query attention.self.key attention.self.value",
-    "out": "attention.output.dense",
-    "attention_norm": "attention.output.LayerNorm",
-    "up": "intermediate.dense",
-    "act": "intermediate.intermediate_act_fn",
-    "down": "output.dense",
-    "norm": "output.LayerNorm",
-}
-MPNET = {
-    **BERT,
-    "qkv": "attention.attn.q attention.attn.k attention.attn.v",
-    "out": "attention.attn.o",
-    "attention_norm": "attention.LayerNorm",
-}
-DISTILBERT = {
-    "layers": "transformer.layer",
-    "qkv": "attention.q_lin attention.k_lin attention.v_lin",
-    "out": "attention.out_lin",
-    "attention_norm": "sa_layer_norm",
-    "up": "ffn.lin1",
-    "act": "ffn.activation",
-    "down": "ffn.lin2",
-    "norm": "output_layer_norm",
-}
+States = Float[Tensor, "T D"]  # of all tokens of a batch
+
+
+# Architectures
+
+
+@dataclass(frozen=True)
+class ModulePaths:
+    """Where the modules of a layer are in a model of transformers, as paths of attributes.
+
+    Attributes:
+        layers: The list of layers, from the model; all other paths are from a layer.
+        query_key_value: The linear layers of attention.
+        attention_output: The linear layer after attention.
+        attention_norm: The norm after it.
+        expansion: The linear layer from the states to a wider matrix.
+        activation: The function of that matrix.
+        contraction: The linear layer back to the states.
+        norm: The norm at the end of a layer.
+        activation_setting: The setting in the model's configuration that names the
+            activation.
+        has_position_bias: Whether attention adds a bias for the distance of two tokens.
+    """
+
+    layers: str
+    query_key_value: tuple[str, str, str]
+    attention_output: str
+    attention_norm: str
+    expansion: str
+    activation: str
+    contraction: str
+    norm: str
+    activation_setting: str = "hidden_act"
+    has_position_bias: bool = False
+
+
+BERT = ModulePaths(
+    layers="encoder.layer",
+    query_key_value=(
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+    ),
+    attention_output="attention.output.dense",
+    attention_norm="attention.output.LayerNorm",
+    expansion="intermediate.dense",
+    activation="intermediate.intermediate_act_fn",
+    contraction="output.dense",
+    norm="output.LayerNorm",
+)
+MPNET = replace(
+    BERT,
+    query_key_value=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
+    attention_output="attention.attn.o",
+    attention_norm="attention.LayerNorm",
+    has_position_bias=True,
+)
+DISTILBERT = ModulePaths(
+    layers="transformer.layer",
+    query_key_value=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+    attention_output="attention.out_lin",
+    attention_norm="sa_layer_norm",
+    expansion="ffn.lin1",
+    activation="ffn.activation",
+    contraction="ffn.lin2",
+    norm="output_layer_norm",
+    activation_setting="activation",
+)
+# By transformers' `model_type`.
 ARCHITECTURES = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "electra"), BERT),
+    "bert": BERT,
+    "roberta": BERT,
+    "xlm-roberta": BERT,
+    "camembert": BERT,
+    "electra": BERT,
     "mpnet": MPNET,
     "distilbert": DISTILBERT,
 }
 
-States = Float[Tensor, "T D"]
-
 
 def is_packable(model: Any) -> bool:
-    """Whether a model's layers can be read."""
-    config = model.config
-    return config.model_type in ARCHITECTURES and not getattr(
-        config, "is_decoder", False
-    )
+    """Whether the packed pass is written for the architecture of a model."""
+    is_decoder = getattr(model.config, "is_decoder", False)
+    return model.config.model_type in ARCHITECTURES and not is_decoder
+
+
+# The modules of a layer
 
 
 class Linear:
-    """x W^T + b of layers over one input as a single product, their outputs side by side."""
+    """Linear layers over one input as a single product x W^T + b, multiplied by a library.
+
+    Args:
+        library: `torch` or `onednn`.
+        layers: Layers of torch; the outputs of several follow each other in a row.
+    """
 
     def __init__(self, library: str, *layers: Any) -> None:
         self.weight = torch.cat([layer.weight.detach() for layer in layers])
+        self.bias: Float[Tensor, " O"] | None = None
         biases = [layer.bias for layer in layers]
-        self.bias = (
-            None if None in biases else torch.cat([bias.detach() for bias in biases])
-        )
-        self.onednn: Any = None
+        if all(bias is not None for bias in biases):
+            self.bias = torch.cat([bias.detach() for bias in biases])
+        self.onednn: Any = None  # oneDNN's product; None multiplies by torch
         if library == "onednn":
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
             self.onednn = torch.ops.mkldnn._linear_pointwise
 
     def __call__(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
+        """The product."""
         if self.onednn:
             return self.onednn(x, self.weight, self.bias, "none", [], "")
         return F.linear(x, self.weight, self.bias)
 
-    def gelu(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
-        """The product through GELU by the error function."""
+    def with_gelu(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
+        """GELU of the product, by the error function."""
         if self.onednn:
             return self.onednn(x, self.weight, self.bias, "gelu", [], "none")
         return F.gelu(self(x))
 
-    def plus(
-        self, x: Float[Tensor, "T I"], other: Float[Tensor, "T O"]
+    def with_sum(
+        self, x: Float[Tensor, "T I"], addend: Float[Tensor, "T O"]
     ) -> Float[Tensor, "T O"]:
-        """The product with another matrix added."""
+        """The product plus another matrix."""
         if self.onednn:
-            return self.onednn.binary(x, other, self.weight, self.bias, "add")
-        return self(x).add_(other)
+            return self.onednn.binary(x, addend, self.weight, self.bias, "add")
+        return self(x).add_(addend)
 
 
 class Layer:
-    """One layer, its norms behind what they normalise. `act` None is GELU by the error function."""
+    """The modules of one layer: attention with its norm, then the two-layer network with its own.
+
+    Args:
+        layer: The layer of the model.
+        paths: Where its modules are.
+        library: The library that multiplies.
+        activation_name: The activation in the model's configuration. `gelu` is computed
+            with the product before it.
+    """
 
     def __init__(
-        self, layer: Any, names: dict[str, str], library: str, gelu: bool
+        self, layer: Any, paths: ModulePaths, library: str, activation_name: str
     ) -> None:
-        at = layer.get_submodule
-        self.qkv = Linear(library, *map(at, names["qkv"].split()))
-        self.out, self.attention_norm = (
-            Linear(library, at(names["out"])),
-            at(names["attention_norm"]),
-        )
-        self.act = None if gelu else attrgetter(names["act"])(layer)
-        self.up, self.down = (
-            Linear(library, at(names["up"])),
-            Linear(library, at(names["down"])),
-        )
-        self.norm: Callable[[States], States] = at(names["norm"])
+        module = layer.get_submodule
+        projections = [module(path) for path in paths.query_key_value]
+        self.query_key_value = Linear(library, *projections)
+        self.attention_output = Linear(library, module(paths.attention_output))
+        self.attention_norm = module(paths.attention_norm)
+        self.expansion = Linear(library, module(paths.expansion))
+        self.activation: Callable[[States], States] | None = None
+        if activation_name != "gelu":
+            self.activation = attrgetter(paths.activation)(layer)
+        self.contraction = Linear(library, module(paths.contraction))
+        self.norm: Callable[[States], States] = module(paths.norm)
+
+    def expand(self, x: States) -> Float[Tensor, "T W"]:
+        """The states in the wider matrix, after the activation."""
+        if self.activation is None:
+            return self.expansion.with_gelu(x)
+        return self.activation(self.expansion(x))
 
 
-class Run(NamedTuple):
-    """Sentences of one length that follow each other, and the places of their tokens."""
+# The pass
+
+
+@dataclass(frozen=True)
+class Run:
+    """Sentences of one length that follow each other in a packed batch.
+
+    Attributes:
+        sentences: Their number.
+        length: The tokens of each.
+        tokens: The rows of all their tokens.
+    """
 
     sentences: int
     length: int
@@ -142,160 +218,203 @@ class Run(NamedTuple):
 
 
 class PackedKernel:
-    """The pass, its sentences in any order; it is nearer to `plain`'s than 1e-5 of the largest."""
+    """The packed pass of a model.
+
+    Args:
+        plain: The plain pass of the model.
+        library: The library that multiplies: `torch` or `onednn`.
+    """
 
     def __init__(self, plain: PaddedKernel, library: str) -> None:
-        self.plain, self.model = plain, plain.model
-        config, self.names = (
-            self.model.config,
-            ARCHITECTURES[self.model.config.model_type],
-        )
-        act = config.activation if self.names is DISTILBERT else config.hidden_act
-        layers = self.model.get_submodule(self.names["layers"])
+        self.plain = plain
+        self.model = plain.model
+        config = self.model.config
+        self.paths = ARCHITECTURES[config.model_type]
+        activation_name = getattr(config, self.paths.activation_setting)
         self.layers = [
-            Layer(layer, self.names, library, act == "gelu") for layer in layers
+            Layer(layer, self.paths, library, activation_name)
+            for layer in self.model.get_submodule(self.paths.layers)
         ]
         self.heads: int = config.num_attention_heads
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        # In the order of their lengths, sentences of one length follow each other.
         order = sorted(range(len(batch)), key=lambda row: len(batch[row]))
-        rows = [batch[row] for row in order]
-        runs = _runs([len(ids) for ids in rows])
-        lengths = torch.tensor([len(ids) for ids in rows])
+        sentences = [batch[row] for row in order]
+        sentence_lengths = [len(ids) for ids in sentences]
+        runs = _runs(sentence_lengths)
+        lengths = torch.tensor(sentence_lengths)
         ends = lengths.cumsum(0)
+        starts = ends - lengths  # the row of each sentence's first token
         with torch.inference_mode():
-            x = self._embed(rows, lengths, ends)
-            shape = (len(rows), len(self.layers) + 1, x.shape[1])
-            mean = torch.empty(shape, device=x.device)  # float32 whatever the model's
-            _keep_means(x, runs, mean[:, 0])
+            states = self._embed(sentences, starts.repeat_interleave(lengths))
+            shape = (len(sentences), len(self.layers) + 1, states.shape[1])
+            # In float32, whatever the precision of the model.
+            mean = torch.empty(shape, device=states.device)
+            _write_means(states, runs, mean[:, 0])
             for number, layer in enumerate(self.layers, start=1):
-                x = self._layer(layer, x, runs)
-                _keep_means(x, runs, mean[:, number])
-            first, last = x[(ends - lengths).to(x.device)], x[(ends - 1).to(x.device)]
-            cls = last if self.plain.summary == -1 else first
-            pooler = (
-                self.model.pooler(first[:, None]) if self.plain.has_pooler else None
-            )
-        back = np.argsort(order)
+                states = self._run_layer(layer, states, runs)
+                _write_means(states, runs, mean[:, number])
+            first_tokens = states[starts.to(states.device)]
+            last_tokens = states[(ends - 1).to(states.device)]
+            summary = None
+            if self.plain.summary is not None:
+                summary = last_tokens if self.plain.summary == -1 else first_tokens
+            pooler = None
+            if self.plain.has_pooler:
+                pooler = self.model.pooler(first_tokens[:, None])
+        rows = np.argsort(order)  # from the packed batch to the order of `batch`
         return Encoding(
             layers=tuple(range(mean.shape[1])),
             depth=mean.shape[1] - 1,
-            mean=to_numpy(mean)[back],
-            cls=None if self.plain.summary is None else to_numpy(cls)[back],
-            pooler=None if pooler is None else to_numpy(pooler)[back],
+            mean=to_numpy(mean)[rows],
+            cls=_rows_or_none(summary, rows),
+            pooler=_rows_or_none(pooler, rows),
         )
 
     def _embed(
-        self,
-        rows: Sequence[Sequence[int]],
-        lengths: Int64[Tensor, " N"],
-        ends: Int64[Tensor, " N"],
+        self, sentences: Sequence[Sequence[int]], token_starts: Int64[Tensor, " T"]
     ) -> States:
-        """The embedding layer's output, positions counted in each sentence as the model does."""
-        ids = torch.tensor(list(chain.from_iterable(rows)))
-        starts = (ends - lengths).repeat_interleave(lengths)
-        positions = torch.arange(len(ids)) - starts
-        # RoBERTa's and MPNet's positions start behind the padding's id, the others' at
-        # 0.
-        padding = getattr(self.model.embeddings, "padding_idx", None)
-        if padding is not None:
-            # Counted up to each token; a padding token in a text has no position of its
-            # own.
-            real = (ids != padding).long()
-            counted = real.cumsum(0)
-            before = (counted - real)[starts]
-            positions = (counted - before) * real + padding
+        """The output of the embedding layer.
+
+        `token_starts` is for each token the row of the first token of its sentence.
+        """
+        ids = torch.tensor(list(chain.from_iterable(sentences)))
+        positions = torch.arange(len(ids)) - token_starts
+        # Positions begin at 0; RoBERTa's and MPNet's begin after the id of padding.
+        padding_id = getattr(self.model.embeddings, "padding_idx", None)
+        if padding_id is not None:
+            positions = _positions_after_padding(ids, token_starts, padding_id)
         device = self.model.device
-        if (
-            device.type != "cpu"
-        ):  # which reads pinned memory by itself, and nobody waits for it
+        if device.type != "cpu":
+            # A GPU copies pinned memory by itself, while the processor goes on.
             ids = ids.pin_memory().to(device, non_blocking=True)
             positions = positions.pin_memory().to(device, non_blocking=True)
-        x = self.model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
-        project = getattr(
-            self.model, "embeddings_project", None
-        )  # ELECTRA's, narrower ones
-        return x if project is None else project(x)
+        states = self.model.embeddings(
+            input_ids=ids[None], position_ids=positions[None]
+        )[0]
+        # ELECTRA's embeddings may be narrower than its states.
+        projection = getattr(self.model, "embeddings_project", None)
+        return states if projection is None else projection(states)
 
-    def _layer(self, layer: Layer, x: States, runs: Sequence[Run]) -> States:
-        mixed = torch.empty_like(x)
-        qkv = layer.qkv(x)
+    def _run_layer(self, layer: Layer, states: States, runs: Sequence[Run]) -> States:
+        """The states after one layer."""
+        attended = torch.empty_like(states)
+        query_key_value = layer.query_key_value(states)
         for run in runs:
-            self._attend(qkv[run.tokens], run, mixed[run.tokens])
-        x = layer.attention_norm(layer.out.plus(mixed, x))
-        wide = layer.up.gelu(x) if layer.act is None else layer.act(layer.up(x))
-        return layer.norm(layer.down.plus(wide, x))
+            self._attend(query_key_value[run.tokens], run, attended[run.tokens])
+        states = layer.attention_norm(layer.attention_output.with_sum(attended, states))
+        expanded = layer.expand(states)
+        return layer.norm(layer.contraction.with_sum(expanded, states))
 
     def _attend(
-        self, qkv: Float[Tensor, "t E"], run: Run, out: Float[Tensor, "t D"]
+        self,
+        query_key_value: Float[Tensor, "t E"],
+        run: Run,
+        output: Float[Tensor, "t D"],
     ) -> None:
-        """Self-attention inside each sentence of a run, written to `out`."""
+        """Self-attention inside each sentence of a run, written to `output`."""
         bias = None
-        if (
-            self.names is MPNET
-        ):  # by the distance of two places, which are passed for their shape
-            places = torch.empty((1, run.length, 0), device=self.model.device)
-            bias = self.model.encoder.compute_position_bias(places)
-        split = qkv.view(run.sentences, run.length, 3, self.heads, -1)
-        q, k, v = split.permute(2, 0, 3, 1, 4)  # each (sentences, heads, tokens, d)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        out.view(run.sentences, run.length, self.heads, -1).copy_(
-            attended.transpose(1, 2)
-        )
+        if self.paths.has_position_bias:
+            # The model reads nothing of this tensor but its shape.
+            positions = torch.empty((1, run.length, 0), device=self.model.device)
+            bias = self.model.encoder.compute_position_bias(positions)
+        split = query_key_value.view(run.sentences, run.length, 3, self.heads, -1)
+        # Each of the three: (sentences, heads, tokens, dimensions of a head).
+        query, key, value = split.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        heads_side_by_side = output.view(run.sentences, run.length, self.heads, -1)
+        heads_side_by_side.copy_(attended.transpose(1, 2))
 
 
 def _runs(lengths: Sequence[int]) -> list[Run]:
-    runs, first = [], 0
-    for length, equal in groupby(lengths):
-        count = len(list(equal))
-        runs.append(Run(count, length, slice(first, first + count * length)))
-        first += count * length
+    """The runs of sentences of equal length; `lengths` are in the order of the batch."""
+    runs = []
+    start = 0
+    for length, equal_lengths in groupby(lengths):
+        count = len(list(equal_lengths))
+        end = start + count * length
+        runs.append(Run(sentences=count, length=length, tokens=slice(start, end)))
+        start = end
     return runs
 
 
-def _keep_means(x: States, runs: Sequence[Run], mean: Float[Tensor, "N D"]) -> None:
-    """Write the token mean of every sentence."""
+def _positions_after_padding(
+    ids: Int64[Tensor, " T"], token_starts: Int64[Tensor, " T"], padding_id: int
+) -> Int64[Tensor, " T"]:
+    """The positions of tokens in a model that counts them from `padding_id` + 1.
+
+    A padding token inside a text is not counted and has the position `padding_id`, as in
+    the model.
+    """
+    is_counted = (ids != padding_id).long()
+    counts = is_counted.cumsum(0)  # up to each token, over all sentences
+    counts_before_sentence = (counts - is_counted)[token_starts]
+    return (counts - counts_before_sentence) * is_counted + padding_id
+
+
+def _write_means(
+    states: States, runs: Sequence[Run], mean: Float[Tensor, "N D"]
+) -> None:
+    """Write the token mean of each sentence into a row of `mean`."""
     row = 0
     for run in runs:
-        tokens = x[run.tokens].view(run.sentences, run.length, -1)
-        torch.mean(tokens, dim=1, dtype=mean.dtype, out=mean[row : row + run.sentences])
+        tokens = states[run.tokens].view(run.sentences, run.length, -1)
+        rows = mean[row : row + run.sentences]
+        torch.mean(tokens, dim=1, dtype=mean.dtype, out=rows)
         row += run.sentences
 
 
+def _rows_or_none(
+    states: Float[Tensor, "N D"] | None, rows: np.ndarray
+) -> Float32[np.ndarray, "N D"] | None:
+    """Some rows of an output of the pass, in this order."""
+    return None if states is None else to_numpy(states)[rows]
+
+
+# oneDNN
+
+
 def has_onednn(model: Any) -> bool:
-    """Whether oneDNN can multiply a model's matrices: float32 or bfloat16 ones in main memory.
+    """Whether oneDNN can multiply a model's matrices: of float32 or bfloat16, on the processor.
 
-    The operations are not part of torch's stable interface, and a build may lack them;
-    a processor may lack products of bfloat16.
+    Its operations are no part of torch's stable interface, and a build may lack them; a
+    processor may lack products of bfloat16.
     """
-    weights, operations = next(model.parameters()), torch.ops.mkldnn
-    names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
-    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if (
-        weights.device.type != "cpu"
-        or not available
-        or not all(hasattr(operations, name) for name in names)
-    ):
+    weight = next(model.parameters())
+    if weight.device.type != "cpu":
         return False
-    if weights.dtype == torch.bfloat16:
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    operations = torch.ops.mkldnn
+    for name in (
+        "_linear_pointwise",
+        "_reorder_linear_weight",
+        "_is_mkldnn_bf16_supported",
+    ):
+        if not hasattr(operations, name):
+            return False
+    if weight.dtype == torch.bfloat16:
         return bool(operations._is_mkldnn_bf16_supported())
-    return bool(weights.dtype == torch.float32)
+    return bool(weight.dtype == torch.float32)
 
 
-def swapped(model: Any) -> Any:
-    """A copy of a model over the same weights, its linear layers multiplied by oneDNN.
+def with_onednn_layers(model: Any) -> Any:
+    """A copy of a model with the same weights, whose linear layers are multiplied by oneDNN.
 
-    They keep their own form of the weights, which some architectures read past the
-    layer's call.
+    Only the call of a layer is replaced: some architectures read its weights elsewhere.
     """
     tensors = (*model.parameters(), *model.buffers())
-    copy = deepcopy(model, {id(tensor): tensor for tensor in tensors})
+    # What `memo` holds is not copied: the copy has the tensors themselves.
+    copy = deepcopy(model, memo={id(tensor): tensor for tensor in tensors})
     for module in copy.modules():
         if type(module) is nn.Linear:
             layer = Linear("onednn", module)
-            module.forward = partial(_flat, layer)  # type: ignore[method-assign]
+            module.forward = partial(_multiply_rows, layer)  # type: ignore[method-assign]
     return copy
 
 
-def _flat(layer: Linear, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
-    return layer(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], -1)
+def _multiply_rows(layer: Linear, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
+    """The product of a layer, whose input may have more axes than rows and columns."""
+    rows = x.reshape(-1, x.shape[-1])
+    return layer(rows).view(*x.shape[:-1], -1)
