@@ -16,15 +16,15 @@ from harness.registry import Registry
 from harness.report.next_steps import command_to_measure
 from harness.report.sentences import signed
 from harness.results.causes import Causes
-from harness.results.diagnosis import (
-    Diagnosis,
-    PublishedNeighbour,
-    SeedSpread,
-    Suggestion,
-)
+from harness.results.diagnosis import Diagnosis, SeedSpread, Suggestion
 from harness.results.published import PublishedCell
 from harness.results.reproduction import compose_method
-from harness.results.settings import PublishedNumber, ReportedNumber, Setting
+from harness.results.settings import (
+    PublishedNeighbour,
+    PublishedNumber,
+    ReportedNumber,
+    Setting,
+)
 
 ANSWER_WIDTH = 80  # columns
 ANSWER_LINES = 10  # of an answer that is not verbose

@@ -2,15 +2,14 @@
 
 Four kinds of evidence are looked at, the strongest first:
 
-1. the reader's number is printed elsewhere for the same encoder, under another protocol;
-2. for a trained encoder, the number is one of those that another seed gives;
-3. a cause that no protocol holds is known from public threads (`harness.results.causes`);
-4. another choice of the protocol is known to move the score by about the difference: from two
-   published numbers of this encoder, or from what was measured here on an encoder of
-   its kind.
+1. The reader's number is printed elsewhere for the same encoder, under another protocol.
+2. The encoder is trained, and another seed gives such a number.
+3. A cause outside of protocols is known from public threads (`harness.results.causes`).
+4. Another choice of the protocol moves the score by about the difference, by two
+   published numbers of this encoder, or by measurements here on other encoders.
 
-A post-processor that the row does not have is never suggested: nobody applies one by
-accident.
+A post-processor that the row does not have is never suggested, since nobody applies one
+by accident.
 """
 
 from __future__ import annotations
@@ -18,33 +17,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import NamedTuple
 
 from harness.results.causes import CERTAINTIES, Cause, Causes
 from harness.results.choices import NEGLIGIBLE, OtherChoice
 from harness.results.published import PublishedCell
-from harness.results.settings import PublishedNumber, ReportedNumber, Setting
-
-SUGGESTIONS_SHOWN = 3  # suggestions of a diagnosis
-# The share of the difference that a choice may leave unexplained to be suggested.
-UNEXPLAINED_SHARE = 0.5
-# The share of the difference by which an effect may miss it to be a likely cause.
-MISSED_SHARE = 0.25
-# Standard deviations from the mean of the seeds at which no seed gives a score.
-FAR_DEVIATIONS = 5.0
-SEED_DEVIATIONS = 2.0  # standard deviations within which a seed gives a score
-
-# Choices that are made by accident, the most frequent first. `fit_on` counts where the
-# row is fitted on something.
-ACCIDENTAL_CHOICES = (
-    "aggregation",
-    "split",
-    "metric",
-    "pooling",
-    "text",
-    "scored_by",
-    "max_length",
+from harness.results.settings import (
+    ACCIDENTAL_CHOICES,
+    PublishedNumber,
+    ReportedNumber,
+    Setting,
+    accident_rank,
 )
+
+SUGGESTIONS_SHOWN = 3  # of a diagnosis, before the further ones
+
+# Shares of the difference between the reader's number and the published one. A choice is
+# suggested if it leaves at most the first unexplained, and is likely up to the second.
+UNEXPLAINED_SHARE = 0.5
+MISSED_SHARE = 0.25
+
+# Standard deviations from the mean over seeds: up to the first, another seed explains a
+# score; above the second, it does not.
+SEED_DEVIATIONS = 2.0
+FAR_DEVIATIONS = 5.0
 
 
 @dataclass(frozen=True)
@@ -90,9 +85,9 @@ class Suggestion:
             it explains no amount.
         published_cell: The published number under the other choices.
         changes: The other choices by name.
-        spread: The spread of the seeds that the number is one of.
+        spread: The spread over seeds that includes the number.
         cause: The curated cause.
-        effects: What the change does on other encoders, in points by their names.
+        effects: The effect of the change on other encoders, in points by their names.
     """
 
     about: tuple[str, ...]
@@ -112,11 +107,11 @@ class Diagnosis:
     Attributes:
         numbers: The reader's numbers.
         setting: What the published numbers depend on.
-        notes: What the row and the columns say of themselves.
-        suggestions: The explanations, the surest first.
-        further_suggestions: The explanations after the first three.
+        notes: The notes of the table on the row and the columns.
+        suggestions: The first three explanations, the surest first.
+        further_suggestions: All other explanations.
         is_rounding: Whether the numbers are the published ones up to rounding.
-        distant_spread: The spread of seeds that the numbers are far outside of, so that
+        distant_spread: A spread over seeds from which the numbers are so far away that
             another seed does not explain them.
     """
 
@@ -153,42 +148,42 @@ def _has_sure_one(suggestions: Iterable[Suggestion]) -> bool:
 
 def diagnose(
     numbers: Sequence[ReportedNumber],
-    published: Mapping[str, PublishedNumber],
+    published_numbers: Mapping[str, PublishedNumber],
     causes: Causes,
-    measured: Iterable[OtherChoice] = (),
+    measured_choices: Iterable[OtherChoice] = (),
 ) -> Diagnosis:
     """Explain how a reader's numbers differ from the numbers of one published row.
 
     Args:
         numbers: The reader's numbers, all of one row, one a column.
-        published: All published scores by id.
+        published_numbers: All published scores by id.
         causes: The curated causes.
-        measured: What other choices were measured to do to the first number's protocol;
-            looked at where nothing surer is known.
+        measured_choices: The measured effects of other choices than those of the first
+            number's protocol. They are looked at where nothing surer is known.
     """
-    asked_number = published[numbers[0].cell.id]
+    first_published = published_numbers[numbers[0].cell.id]
     numbers_of_encoder, numbers_of_recipe = [], []
-    for number in published.values():
-        is_of_asked_row = _row_name(number) == _row_name(asked_number)
-        if number.is_of_encoder(asked_number) and not is_of_asked_row:
+    for number in published_numbers.values():
+        is_of_same_row = _row_name(number) == _row_name(first_published)
+        if number.is_of_encoder(first_published) and not is_of_same_row:
             numbers_of_encoder.append(number)
-        if number.is_of_recipe(asked_number):
+        if number.is_of_recipe(first_published):
             numbers_of_recipe.append(number)
     rows = _by_row(numbers_of_encoder)
     spreads = _spreads(numbers, _by_row(numbers_of_recipe))
     is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
-    found_causes = _known_causes(numbers, causes, certain_alone=is_rounding)
+    causes_by_certainty = _known_causes(numbers, causes, certain_alone=is_rounding)
 
-    suggestions = [*found_causes["certain"]]
-    elsewhere = _printed_elsewhere(numbers, rows, published)
-    suggestions += elsewhere
+    suggestions = [*causes_by_certainty["certain"]]
+    printed_elsewhere = _printed_elsewhere(numbers, rows, published_numbers)
+    suggestions += printed_elsewhere
     suggestions += _another_seed(spreads)
-    if not elsewhere:
-        suggestions += _published_effects(numbers, rows, published)
-    suggestions += found_causes["likely"]
-    suggestions += found_causes["possible"]
+    if not printed_elsewhere:
+        suggestions += _published_effects(numbers, rows, published_numbers)
+    suggestions += causes_by_certainty["likely"]
+    suggestions += causes_by_certainty["possible"]
     if not is_rounding and not _has_sure_one(suggestions):
-        suggestions += _measured_effects(numbers[0], measured)
+        suggestions += _measured_effects(numbers[0], measured_choices)
     suggestions = _without_repetitions(suggestions)
 
     notes: dict[str, None] = {}  # in their order, each once
@@ -196,7 +191,7 @@ def diagnose(
         notes |= dict.fromkeys(reported.cell.notes)
     return Diagnosis(
         numbers=tuple(numbers),
-        setting=asked_number.setting,
+        setting=first_published.setting,
         notes=tuple(notes),
         suggestions=tuple(suggestions[:SUGGESTIONS_SHOWN]),
         further_suggestions=tuple(suggestions[SUGGESTIONS_SHOWN:]),
@@ -206,7 +201,7 @@ def diagnose(
 
 
 def _without_repetitions(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
-    """The suggestions, but for one about the same choices or cause as an earlier one."""
+    """The suggestions without those about the same choices or cause as an earlier one."""
     by_subject: dict[tuple[str, ...], Suggestion] = {}
     for suggestion in suggestions:
         by_subject.setdefault(suggestion.about, suggestion)
@@ -215,8 +210,8 @@ def _without_repetitions(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
 
 # Published rows, column by column
 
-# The numbers of one row, all of one metric and split, by the tasks that each is of: one
-# task, or the tasks of an average.
+# The numbers of one row with the same metric and split, by their tasks: one task, or the
+# tasks of an average.
 RowNumbers = Mapping[tuple[str, ...], PublishedNumber]
 
 
@@ -239,39 +234,44 @@ def _by_row(numbers: Iterable[PublishedNumber]) -> list[RowNumbers]:
 
 @dataclass(frozen=True)
 class NumberPair:
-    """A reader's number, and the number of another row on the same tasks.
+    """A reader's number, and the number that another row has for the same tasks.
 
     Attributes:
         reported: The reader's number.
-        asked: The published number that the reader compares it with.
-        other: The number of the other row.
+        published: The published number that the reader compares it with.
+        alternative: The number of the other row.
     """
 
     reported: ReportedNumber
-    asked: PublishedNumber
-    other: PublishedNumber
+    published: PublishedNumber
+    alternative: PublishedNumber
 
 
 def _pairs(
     numbers: Sequence[ReportedNumber],
     row: RowNumbers,
-    published: Mapping[str, PublishedNumber],
+    published_numbers: Mapping[str, PublishedNumber],
 ) -> list[NumberPair]:
     """The reader's numbers with a row's numbers; none if the row has fewer than half of them."""
     pairs = []
     for number in numbers:
-        asked = published[number.cell.id]
-        tasks = asked.setting.tasks
-        if tasks in row:
-            pairs.append(NumberPair(reported=number, asked=asked, other=row[tasks]))
-    return pairs if 2 * len(pairs) >= len(numbers) else []
+        published = published_numbers[number.cell.id]
+        alternative = row.get(published.setting.tasks)
+        if alternative is not None:
+            pair = NumberPair(
+                reported=number, published=published, alternative=alternative
+            )
+            pairs.append(pair)
+    if 2 * len(pairs) < len(numbers):
+        return []
+    return pairs
 
 
 def _changes(pairs: Iterable[NumberPair]) -> dict[str, str]:
-    """The choices of a row that differ from the row that the reader asks about."""
+    """The choices of the other row that differ from those of the published numbers."""
     changes: dict[str, str] = {}
     for pair in pairs:
-        changes |= pair.asked.setting.differences(pair.other.setting)
+        changes |= pair.published.setting.differences(pair.alternative.setting)
     return changes
 
 
@@ -281,19 +281,21 @@ def _changes(pairs: Iterable[NumberPair]) -> dict[str, str]:
 def _printed_elsewhere(
     numbers: Sequence[ReportedNumber],
     rows: Iterable[RowNumbers],
-    published: Mapping[str, PublishedNumber],
+    published_numbers: Mapping[str, PublishedNumber],
 ) -> list[Suggestion]:
-    """Rows of the same encoder that print the reader's numbers, those with few changes first."""
+    """Rows of the encoder that print the reader's numbers, the one with fewest changes first."""
     suggestions = []
     for row in rows:
-        pairs = _pairs(numbers, row, published)
-        if pairs and all(_prints(pair.other.cell, pair.reported) for pair in pairs):
+        pairs = _pairs(numbers, row, published_numbers)
+        if pairs and all(
+            _prints(pair.alternative.cell, pair.reported) for pair in pairs
+        ):
             changes = _changes(pairs)
             suggestion = Suggestion(
                 about=tuple(changes) or ("the same protocol",),
                 certainty=_certainty_of_equality(pairs),
                 unexplained=0.0,
-                published_cell=pairs[0].other.cell,
+                published_cell=pairs[0].alternative.cell,
                 changes=changes,
             )
             suggestions.append(suggestion)
@@ -307,10 +309,10 @@ def _prints(cell: PublishedCell, number: ReportedNumber) -> bool:
 
 
 def _certainty_of_equality(pairs: Sequence[NumberPair]) -> str:
-    """How sure equal numbers are of one protocol: one coarse number may agree by chance."""
+    """How certain it is that equal numbers have one protocol, and are not equal by chance."""
     if len(pairs) > 1:
         return "certain"
-    return "likely" if _decimals(pairs[0].other.cell) >= 2 else "possible"
+    return "likely" if _decimals(pairs[0].alternative.cell) >= 2 else "possible"
 
 
 def _decimals(cell: PublishedCell) -> int:
@@ -366,36 +368,38 @@ def _spread(cell_by_statistic: Mapping[str, PublishedCell]) -> SeedSpread | None
 
 
 def _another_seed(spreads: Sequence[NumberAndSpread]) -> list[Suggestion]:
-    """That the training had another seed, where a seed gives the number.
+    """The suggestion that the training had another seed, if most numbers are within a spread.
 
-    Of several columns the average decides, or where there is none most of them.
+    If one of the numbers is an average, it decides alone.
     """
     averages = [item for item in spreads if item.number.cell.average_of]
-    deciding = averages or spreads
-    inside = [item for item in deciding if item.spread.holds(item.number.points)]
-    if 2 * len(inside) <= len(deciding):
+    deciding_items = averages or spreads
+    items_within = [
+        item for item in deciding_items if item.spread.holds(item.number.points)
+    ]
+    if 2 * len(items_within) <= len(deciding_items):
         return []
-    spread = inside[0].spread
+    spread = items_within[0].spread
     return [
         Suggestion(about=("seed",), certainty="likely", unexplained=0.0, spread=spread)
     ]
 
 
 def _distant_spread(spreads: Iterable[NumberAndSpread]) -> SeedSpread | None:
-    """The spread that a number is so far outside of that another seed does not explain it.
+    """A spread from which a number is so far away that another seed does not explain it.
 
-    If the published number is further outside of a spread than the reader's, the spread
+    If the published number is further away from a spread than the reader's, the spread
     belongs to another training and says nothing.
     """
     for item in spreads:
-        reported = abs(item.spread.deviations(item.number.points))
-        published = abs(item.spread.deviations(item.number.cell.score))
-        if reported > max(FAR_DEVIATIONS, published):
+        reported_deviations = abs(item.spread.deviations(item.number.points))
+        published_deviations = abs(item.spread.deviations(item.number.cell.score))
+        if reported_deviations > max(FAR_DEVIATIONS, published_deviations):
             return item.spread
     return None
 
 
-# 3. Causes that no protocol holds
+# 3. Causes outside of protocols
 
 
 def _known_causes(
@@ -420,32 +424,26 @@ def _known_causes(
 # 4. Choices that move the score by about the difference
 
 
-def _accident_rank(choice: str) -> int:
-    """The place of a choice among those that are made by accident; others come last."""
-    if choice in ACCIDENTAL_CHOICES:
-        return ACCIDENTAL_CHOICES.index(choice)
-    return len(ACCIDENTAL_CHOICES)
-
-
 def _published_effects(
     numbers: Sequence[ReportedNumber],
     rows: Iterable[RowNumbers],
-    published: Mapping[str, PublishedNumber],
+    published_numbers: Mapping[str, PublishedNumber],
 ) -> list[Suggestion]:
-    """Single choices by which a published row of this encoder explains most of the difference."""
+    """Rows of the encoder that differ in one choice and explain most of the difference."""
+    # With the rank of the choice and what is unexplained, by which they are sorted.
     suggestions: list[tuple[int, float, Suggestion]] = []
     gap = fmean(abs(number.gap) for number in numbers)
     for row in rows:
-        pairs = _pairs(numbers, row, published)
+        pairs = _pairs(numbers, row, published_numbers)
         changes = _changes(pairs)
-        if len(changes) != 1 or pairs[0].other.cell.row.statistic != "score":
+        if len(changes) != 1 or pairs[0].alternative.cell.row.statistic != "score":
             continue
         [(choice, value)] = changes.items()
         is_other_corpus = choice == "fit_on" and value != "none"
         if choice not in ACCIDENTAL_CHOICES and not is_other_corpus:
             continue
         unexplained = fmean(
-            abs(pair.reported.points - pair.other.cell.score) for pair in pairs
+            abs(pair.reported.points - pair.alternative.cell.score) for pair in pairs
         )
         if unexplained > UNEXPLAINED_SHARE * gap:
             continue
@@ -454,20 +452,20 @@ def _published_effects(
             about=(choice,),
             certainty="likely" if is_likely else "possible",
             unexplained=unexplained,
-            published_cell=pairs[0].other.cell,
+            published_cell=pairs[0].alternative.cell,
             changes=changes,
         )
-        suggestions.append((_accident_rank(choice), unexplained, suggestion))
+        suggestions.append((accident_rank(choice), unexplained, suggestion))
     suggestions.sort(key=lambda item: item[:2])
     return [suggestion for _, _, suggestion in suggestions]
 
 
 def _measured_effects(
-    number: ReportedNumber, measured: Iterable[OtherChoice]
+    number: ReportedNumber, measured_choices: Iterable[OtherChoice]
 ) -> Iterator[Suggestion]:
-    """Single accidental choices that move other encoders by about the difference."""
+    """Accidental choices that move the scores of other encoders by about the difference."""
     allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
-    for choice in measured:
+    for choice in measured_choices:
         names = tuple(choice.changes)
         if len(names) != 1 or names[0] not in ACCIDENTAL_CHOICES:
             continue
@@ -482,43 +480,3 @@ def _measured_effects(
                 changes=choice.changes,
                 effects=choice.effects,
             )
-
-
-# Published numbers next to one, for a page
-
-NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
-
-
-class PublishedNeighbour(NamedTuple):
-    """Another published number, and the one choice in which it differs."""
-
-    changes: Mapping[str, str]
-    number: PublishedNumber
-
-
-def published_neighbours(
-    number: PublishedNumber, published: Mapping[str, PublishedNumber]
-) -> list[PublishedNeighbour]:
-    """Other published numbers of an encoder on the same tasks that differ in one choice.
-
-    Those of `ACCIDENTAL_CHOICES` are first, in that order; of equal numbers there is
-    one.
-    """
-    # By the choice, its value and the number.
-    neighbours: dict[tuple[str, str, float], PublishedNeighbour] = {}
-    for other in published.values():
-        is_score = other.cell.row.statistic == "score"
-        same_tasks = other.setting.tasks == number.setting.tasks
-        if other is number or not is_score or not same_tasks:
-            continue
-        if not other.is_of_encoder(number):
-            continue
-        changes = number.setting.differences(other.setting)
-        if len(changes) != 1:
-            continue
-        [(choice, value)] = changes.items()
-        neighbours.setdefault(
-            (choice, value, other.cell.score), PublishedNeighbour(changes, other)
-        )
-    in_order = sorted(neighbours, key=lambda name: _accident_rank(name[0]))
-    return [neighbours[name] for name in in_order[:NEIGHBOURS_SHOWN]]

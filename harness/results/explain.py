@@ -1,7 +1,7 @@
-"""An explanation of a published number.
+"""The explanation of a published number.
 
-It says what the number depends on, which method reproduces it and how well, and how far
-other choices move the score. `harness.results.choices` measures these effects.
+It has what the number depends on, its reproduction by a method here, and how far other
+choices move the score. `harness.results.choices` computes these effects.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from harness.results.reproduction import Reproduction, reproduce
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """A published number, its reproduction, and what every other choice of its protocol does.
+    """A published number, its reproduction, and the effects of other choices of its protocol.
 
     Attributes:
         reproduction: The published number against the records.
         protocol: Its protocol; None for an average and where no method reproduces it.
-        confirmed_by: The program whose scores ours equal under the protocol.
-        nearest: The measured rows that are nearest to the protocol; none where it was
-            measured.
+        confirmed_by: A program of others that gives the same scores as ours under the
+            protocol.
+        nearest: The measured rows that are nearest to the protocol; none if there are
+            measured scores under the protocol itself.
         choices: The other choices with their effects; if there is a gap, only those
-            whose effect is about the gap.
-        pairs: Pairs of choices whose effect is about the gap.
+            whose effect is about as large.
+        pairs: Pairs of choices whose effect is about as large as the gap.
         gap: By how many points a reader's number is above the published one.
     """
 
@@ -77,24 +78,23 @@ def explain(
     gap = None if mine is None else gap_of(cell, mine)
     reproduction = reproduce(cell, results, registry)
     reference = confirmed_by(cell, confirmations, results, registry)
-    protocol = wanted_protocol(cell, registry)
+    protocol = protocol_of_task(cell, registry)
     if protocol is None:
         return Explanation(
             reproduction=reproduction, protocol=None, confirmed_by=reference
         )
-    measured = measured_scores(results, registry, protocol)
-    choices = single_choices(protocol, measured, registry, traps)
+    scores = measured_scores(results, registry, protocol)
+    choices = single_choices(protocol, scores, registry, traps)
     pairs: Sequence[OtherChoice] = ()
     if gap is not None:
-        pairs = choices_near(
-            gap, pairs_of_choices(protocol, choices, measured, registry)
-        )
+        all_pairs = pairs_of_choices(protocol, choices, scores, registry)
+        pairs = choices_near(gap, all_pairs)
         choices = choices_near(gap, choices)
     return Explanation(
         reproduction=reproduction,
         protocol=protocol,
         confirmed_by=reference,
-        nearest=nearest_rows(protocol, measured),
+        nearest=nearest_rows(protocol, scores),
         choices=choices,
         pairs=pairs,
         gap=gap,
@@ -118,7 +118,7 @@ def gap_of(cell: PublishedCell, mine: float) -> float:
     return mine - cell.points
 
 
-def wanted_protocol(cell: PublishedCell, registry: Registry) -> Protocol | None:
+def protocol_of_task(cell: PublishedCell, registry: Registry) -> Protocol | None:
     """The protocol of a published number on one task; None for an average and other numbers."""
     protocols = protocols_of(cell, registry)
     if not cell.task or not protocols:

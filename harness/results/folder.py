@@ -1,9 +1,9 @@
-"""A results folder as one object: each of its files is read once, when it is first asked for.
+"""A results folder as one object, which reads each of its files once, when it is first used.
 
-Records, intervals and comparisons are read from the folder itself. What people wrote
+Records, intervals and comparisons are read from the folder itself. The literature
 (published tables, questions, references) is read from the folder that holds the
-published tables, which is another one where a run is compared with the tables that come
-with the harness.
+published tables. The two folders differ where a run is compared with the tables that
+come with the harness.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.results.claims import Claims
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
-from harness.results.explain import Explanation, explain, wanted_protocol
+from harness.results.explain import Explanation, explain, protocol_of_task
 from harness.results.index import CellName, Results
 from harness.results.intervals import Intervals, read_intervals
 from harness.results.layout import (
@@ -63,18 +63,18 @@ from harness.results.threads import Thread
 
 
 def require_sealed(results: Path) -> None:
-    """Read every measured file but the records, to see that each is as it was written.
+    """Raise DataError if a measured file of a results folder is not as it was written.
 
-    These are sealed JSON (comparisons, intervals, searches, speed ...), the
-    similarities of the quick set, and golden vectors. Records are left out, since they
-    are read whenever a folder is opened. Raises DataError for a file that was changed,
-    or that is of another cell or encoder than its name says.
+    These files are sealed JSON (comparisons, intervals, searches, speed ...), the
+    similarities of the quick set, and golden vectors. Each of the last two also has to
+    be of the cell or encoder that its name says. Records are not read here, since they
+    are read whenever a folder is opened.
     """
     records = results / RECORDS
     for path in sorted([*records.glob("*.json"), *records.glob("*/*.json")]):
         parse_sealed(path, path.read_text(encoding="utf-8", errors="replace"))
     for path in sorted((records / QUICK).glob("*/*/*/seed-*.safetensors")):
-        # .../METHOD/TASK/seed-0.safetensors
+        # The path ends with METHOD/TASK/seed-0.safetensors.
         seed = int(path.stem.removeprefix("seed-"))
         task = unquote(path.parent.name)
         method = unquote(path.parent.parent.name)
@@ -91,18 +91,18 @@ def require_sealed(results: Path) -> None:
 
 
 class ResultsFolder:
-    """What a results folder says; each file is read at most once, when it is first asked for.
+    """The content of a results folder; each file is read at most once, when it is first used.
 
     Args:
         path: The folder.
-        registry: Methods and tasks; by default what comes with the harness.
+        registry: Methods and tasks; by default those that come with the harness.
         papers: The folder of the published tables; by default `papers` of the results
             folder, or the tables that come with the harness where it has none.
-        folders: The folders whose records are read. A cell, a method on a task, is read
-            with all its seeds from the first that has it. By default the
-            `reading_order` of the folder.
-        literature: What people wrote, where another object has read it; it takes the
-            place of `papers`.
+        folders: The folders whose records are read, by default the `reading_order` of
+            the folder. The records of a method on a task, of all seeds, are read from
+            the first folder that has one.
+        literature: The published tables, questions and references, if they were read
+            before; then `papers` is not read.
     """
 
     def __init__(
@@ -124,21 +124,21 @@ class ResultsFolder:
         self._reproductions: dict[str, Mapping[str, Reproduction]] = {}
 
     def reopen(self, path: Path) -> ResultsFolder:
-        """A folder with its records as they are now, and what people wrote as it was read here."""
+        """A folder whose records are read anew, with the literature that was read here."""
         return ResultsFolder(path, self.registry, literature=self.literature)
 
     # Records
 
     @cached_property
     def _results_by_folder(self) -> Mapping[Path, Results]:
-        """The records of each folder, without the cells that a folder before it has."""
+        """The records of each folder, without the cells of the folders before it."""
         results_by_folder: dict[Path, Results] = {}
-        taken: set[CellName] = set()
+        earlier_cells: set[CellName] = set()
         for folder in self.folders:
             results = Results.read(Store(folder))
-            not_taken = [cell for cell in results.by_cell if cell not in taken]
-            results_by_folder[folder] = results.select(not_taken)
-            taken.update(results.by_cell)
+            new_cells = [cell for cell in results.by_cell if cell not in earlier_cells]
+            results_by_folder[folder] = results.select(new_cells)
+            earlier_cells.update(new_cells)
         return results_by_folder
 
     @cached_property
@@ -166,15 +166,14 @@ class ResultsFolder:
 
     @property
     def _packaged_methods(self) -> frozenset[str]:
-        """The methods all of whose records are packaged; none where one folder is read alone."""
+        """The methods whose records are all packaged; none where one folder is read alone."""
         if len(self.folders) == 1:
             return frozenset()
-        methods, own_methods = set(), set()
+        methods = {method for method, _ in self._folder_of_cell}
         for method, task in self._folder_of_cell:
-            methods.add(method)
             if not self.is_packaged(method, task):
-                own_methods.add(method)
-        return frozenset(methods - own_methods)
+                methods.discard(method)
+        return frozenset(methods)
 
     def _stale(
         self, by_cell: Mapping[CellName, Sequence[Record]]
@@ -204,10 +203,10 @@ class ResultsFolder:
 
     @cached_property
     def records_by_files(self) -> Results:
-        """The records; with the files of a registered encoder, also under its ids."""
+        """The records, and those of a copy of a registered encoder also under its ids."""
         return add_registered_ids(self.records, self.registry)
 
-    # What people wrote
+    # The literature
 
     @property
     def papers(self) -> Path:
@@ -338,13 +337,22 @@ class ResultsFolder:
     @cached_property
     def confirmations(self) -> conformance.Confirmations:
         """The procedures under which every score of a reference equals ours."""
-        scores = (
-            score for _, compared in self.compared_references for score in compared
-        )
+        scores: list[conformance.ReferenceScore] = []
+        for reference in self.compared_references:
+            scores += reference.scores
         return conformance.confirmed(scores, self.records, self.registry)
 
     def explain(self, name: str, mine: float | None = None) -> Explanation:
-        """A published cell, and what other choices do to it. UsageError: unknown, or no score."""
+        """A published cell, and the effects of other choices on its score.
+
+        Args:
+            name: `TABLE/ROW/COLUMN`.
+            mine: A reader's number, in points; choices are then those that lead to it.
+
+        Raises:
+            UsageError: There is no such cell, `mine` is no score, or the cell has no
+                choices to rank.
+        """
         return explain(
             self.cell(name),
             self.records_by_files,
@@ -362,23 +370,23 @@ class ResultsFolder:
             mine: `47.29`, or `sts12=45.09,sts13=64.30`.
 
         Raises:
-            UsageError: There is no such row or column, or a number is none.
+            UsageError: There is no such row or column, or `mine` has no such numbers.
         """
         return self.diagnosis_of(reported_numbers(place, mine, self.tables))
 
     def diagnosis_of(self, numbers: Sequence[ReportedNumber]) -> Diagnosis:
-        """Why the numbers differ, by the tables, the curated causes and what was measured here.
+        """Why the numbers differ, by the tables, the curated causes and the records.
 
-        The measured effects of other choices take long to find, and are looked at only
-        if nothing surer explains the difference.
+        The records are looked at only if nothing surer explains the difference, since
+        the effects of other choices take long to compute.
         """
         diagnosis = diagnose(numbers, self.published_numbers, self.causes)
-        wanted = wanted_protocol(numbers[0].cell, self.registry)
-        if diagnosis.is_sure or wanted is None:
+        protocol = protocol_of_task(numbers[0].cell, self.registry)
+        if diagnosis.is_sure or protocol is None:
             return diagnosis
-        scores = measured_scores(self.records, self.registry, wanted)
-        measured = single_choices(wanted, scores, self.registry, self.traps)
-        return diagnose(numbers, self.published_numbers, self.causes, measured)
+        scores = measured_scores(self.records, self.registry, protocol)
+        choices = single_choices(protocol, scores, self.registry, self.traps)
+        return diagnose(numbers, self.published_numbers, self.causes, choices)
 
     @cached_property
     def published_numbers(self) -> Mapping[str, PublishedNumber]:

@@ -1,7 +1,7 @@
-"""What a published number depends on, and the numbers that a reader has in its place.
+"""What a published number depends on, and the numbers that readers report for it.
 
-Two published numbers of one encoder can be compared by the choices in which their
-settings differ.
+A `Setting` has the choices that a published number depends on. Two published numbers of
+one encoder are compared by the choices in which their settings differ.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.core.errors import UsageError
 from harness.core.metrics.similarity import CORRELATION_SCORES, COSINE
@@ -17,8 +18,8 @@ from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell, Table
 from harness.results.published_tables import published_cell
 
-# The name of a choice that every row has: its kinds of post-processing, `flow` or
-# `sn+whitening`, whether a method here reproduces it or not.
+# The choice of a setting that holds the kinds of post-processing, `flow` or
+# `sn+whitening`. It is known for every row, also without a method that reproduces it.
 CALIBRATION = "calibration"
 
 
@@ -26,16 +27,16 @@ CALIBRATION = "calibration"
 class Setting:
     """Everything that a published number depends on, by the names of a protocol's choices.
 
-    A `Protocol` is of a method here on one task. Every published number has a setting:
-    averages too, and the rows that no method here reproduces.
+    A `Protocol` belongs to a method here on one task. A setting belongs to any published
+    number, also to an average, or of a row that no method here reproduces.
 
     Attributes:
         encoder: The encoder's name here; empty where no method here reproduces the row.
-        start: The checkpoint that the encoder is, or was trained from.
-        training: What it was trained on.
-        tasks: The tasks, without text form and split; several of an average.
-        choices: The choices by the names that `Protocol` has, and the kinds of
-            post-processing under `calibration`. One that is not known is empty.
+        start: The checkpoint of the encoder, or from which it was trained.
+        training: The data that it was trained on.
+        tasks: The task without text form and split, or the tasks of an average.
+        choices: The choices by their names in `Protocol`, and the kinds of
+            post-processing under `calibration`. An unknown choice is empty.
     """
 
     encoder: str
@@ -56,8 +57,8 @@ class Setting:
         encoder = ""
         protocols = protocols_of(cell, registry)
         if protocols:
-            # The protocols of an average differ in their task alone, and sometimes in
-            # text form and split.
+            # The protocols of an average differ in their tasks, and may differ in text
+            # form and split, but in no other choice.
             encoder = protocols[0].encoder
             for name in ("pooling", "post", "fit_on", "max_length", "scored_by"):
                 choices[name] = getattr(protocols[0], name) or "none"
@@ -123,13 +124,13 @@ class PublishedNumber:
     setting: Setting
 
     def is_of_encoder(self, other: PublishedNumber) -> bool:
-        """Whether two published numbers are of one encoder, as far as the rows say it."""
+        """Whether two published numbers are of one encoder, as far as the rows state it."""
         if self.cell.method and other.cell.method:
             return self.setting.encoder == other.setting.encoder
         return self.is_of_recipe(other)
 
     def is_of_recipe(self, other: PublishedNumber) -> bool:
-        """Whether two numbers are of encoders that one recipe trained from one start."""
+        """Whether two numbers are of encoders with the same start and training data."""
         same_start = self.setting.start == other.setting.start
         return same_start and self.setting.training == other.setting.training
 
@@ -147,9 +148,65 @@ def published_numbers(
     return numbers
 
 
+# Choices that are made by accident, the most frequent first.
+ACCIDENTAL_CHOICES = (
+    "aggregation",
+    "split",
+    "metric",
+    "pooling",
+    "text",
+    "scored_by",
+    "max_length",
+)
+
+
+def accident_rank(choice: str) -> int:
+    """The index of a choice in `ACCIDENTAL_CHOICES`; one more than the last for any other."""
+    if choice in ACCIDENTAL_CHOICES:
+        return ACCIDENTAL_CHOICES.index(choice)
+    return len(ACCIDENTAL_CHOICES)
+
+
+NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
+
+
+class PublishedNeighbour(NamedTuple):
+    """Another published number, and the one choice in which it differs."""
+
+    changes: Mapping[str, str]
+    number: PublishedNumber
+
+
+def published_neighbours(
+    number: PublishedNumber, published_numbers: Mapping[str, PublishedNumber]
+) -> list[PublishedNeighbour]:
+    """Other published numbers of the encoder on the same tasks that differ in one choice.
+
+    They are in the order of `ACCIDENTAL_CHOICES`, with other choices last. Of equal
+    numbers with the same change, the first is taken.
+    """
+    # By the changed choice, its value and the score.
+    neighbours: dict[tuple[str, str, float], PublishedNeighbour] = {}
+    for candidate in published_numbers.values():
+        is_score = candidate.cell.row.statistic == "score"
+        same_tasks = candidate.setting.tasks == number.setting.tasks
+        if candidate is number or not is_score or not same_tasks:
+            continue
+        if not candidate.is_of_encoder(number):
+            continue
+        changes = number.setting.differences(candidate.setting)
+        if len(changes) != 1:
+            continue
+        [(choice, value)] = changes.items()
+        key = (choice, value, candidate.cell.score)
+        neighbours.setdefault(key, PublishedNeighbour(changes, candidate))
+    keys_in_order = sorted(neighbours, key=lambda key: accident_rank(key[0]))
+    return [neighbours[key] for key in keys_in_order[:NEIGHBOURS_SHOWN]]
+
+
 # A reader's numbers
 
-# Points by which two numbers may differ that were rounded differently.
+# Points by which the same score may differ after different rounding.
 ROUNDING_DIFFERENCE = 0.011
 COLUMN_AND_NUMBER = re.compile(r"([\w.-]+)=(.*)")
 REPORTED_FRACTION = re.compile(r"[-+]?(0?\.\d{3,}|1\.0+)")
@@ -178,7 +235,7 @@ class ReportedNumber:
         return self.points - self.cell.score
 
     def equals(self, points: float, decimals: int) -> bool:
-        """Whether a printed number is this one, to the digits of the coarser of the two."""
+        """Whether a printed number is equal, to the decimals of the number that has fewer."""
         half_unit = 0.5 * 10.0 ** -min(self.decimals, decimals)
         return abs(points - self.points) <= max(ROUNDING_DIFFERENCE, half_unit)
 
@@ -194,7 +251,7 @@ def reported_numbers(
         tables: All published tables.
 
     Raises:
-        UsageError: There is no such row or column, or a number is none.
+        UsageError: There is no such row or column, or the text has no such numbers.
     """
     if "=" not in text:
         if place.count("/") < 2:
@@ -219,7 +276,7 @@ def reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
     """Read a reader's number: points (x100), or a fraction with three decimals or more.
 
     Raises:
-        UsageError: The text is no number, or no score of the cell's metric can have it.
+        UsageError: The text is no number, or not a possible score of the cell's metric.
     """
     text = text.strip().removesuffix("%")
     if not REPORTED_DIGITS.fullmatch(text):

@@ -26,11 +26,11 @@ from harness.report.sentences import (
     training_data_in_words,
 )
 from harness.results.conformance import confirmed_by
-from harness.results.diagnosis import published_neighbours
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, compose_method
+from harness.results.settings import published_neighbours
 from harness.results.verdict import CellState
 
 SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
