@@ -21,7 +21,7 @@ from measurements import write_result
 from harness import Places
 from harness.core.environment import environment
 from harness.registry import load_registry
-from harness.report.measured import LEAST_ROUNDS, BenchmarkResult
+from harness.report.speed import LEAST_ROUNDS, BenchmarkResult
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 

@@ -1,4 +1,4 @@
-"""Store what benchmarks, attacks and GPUs measured, for the pages of harness/report/measured.py.
+"""Store what benchmarks, attacks and GPUs measured, for the pages of speed and reliability.
 
 `write_result` is for benchmarks, `write_attempts` for attacks and mutants. The file that
 `make gpu` wrote is stored by the command
@@ -19,14 +19,9 @@ from pathlib import Path
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import rewrite
 from harness.core.json_text import parse_json, sealed, write_sealed
-from harness.report.measured import (
-    GPU_RECORDS,
-    Attempts,
-    BenchmarkResult,
-    folder_of,
-    read_attacks,
-    read_benchmarks,
-)
+from harness.report.measured_rows import results_folder
+from harness.report.reliability import Attempts, read_attacks
+from harness.report.speed import GPU_RECORDS, BenchmarkResult, read_benchmarks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,7 +49,7 @@ def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
         )
     content = dict(vars(result))
     content["ratios"] = [float(f"{ratio:.4g}") for ratio in result.ratios]
-    write_sealed(folder_of(rows) / f"{name}.json", content, sort_keys=True)
+    write_sealed(results_folder(rows) / f"{name}.json", content, sort_keys=True)
 
 
 def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None:
@@ -71,7 +66,7 @@ def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None
     Raises:
         UsageError: There is no such row.
     """
-    path = folder_of(rows) / f"{name}.json"
+    path = results_folder(rows) / f"{name}.json"
 
     def content_with_part() -> bytes:
         results = read_attacks(rows).results

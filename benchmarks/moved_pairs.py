@@ -28,7 +28,7 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.gate.drift import most_moved
 from harness.registry import Registry, load_registry
-from harness.report.measured import MethodChoice, Moved, MovedPair, move_key
+from harness.report.moved_pairs import MethodChoice, MovedPair, TaskMoves, move_key
 from harness.results.layout import QUESTIONS, measured_for
 from harness.results.records import Cell
 from harness.results.store import Store
@@ -41,7 +41,7 @@ COUNT = 10  # pairs that are stored for each task
 
 def measure(
     choice: MethodChoice, task_name: str, registry: Registry, context: RunContext
-) -> Moved:
+) -> TaskMoves:
     """Run both methods on a task and compare their ranks. Raises HarnessError."""
     before_method = registry.parse(choice.before)
     after_method = registry.parse(choice.after)
@@ -66,7 +66,7 @@ def measure(
                 sentences=sentences,
             )
         )
-    return Moved(pairs=len(before), moved=tuple(moved))
+    return TaskMoves(pairs=len(before), moved=tuple(moved))
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from harness.assets.places import Places
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.report.measured import LEAST_ROUNDS
+from harness.report.speed import LEAST_ROUNDS
 from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 

@@ -361,7 +361,7 @@ def store_tally(attacks: Path, counts: Mapping[str, int]) -> None:
     from measurements import write_attempts
 
     from harness.core.environment import commit
-    from harness.report.measured import Attempts
+    from harness.report.reliability import Attempts
 
     attempts = Attempts(
         refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"]

@@ -15,7 +15,7 @@ from harness.report.figures import pictures
 from harness.report.flow_floors import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
-from harness.report.measured import moved_pairs_page, reliability_page, speed_page
+from harness.report.moved_pairs import moved_pairs_page
 from harness.report.pages import (
     CONFORMANCE_PAGE,
     TRAPS_PAGE,
@@ -24,8 +24,10 @@ from harness.report.pages import (
     traps_page,
 )
 from harness.report.paper_tables import CONTENTS_FILE, contents, paper_page
+from harness.report.reliability import reliability_page
 from harness.report.replication import CLAIMS_PAGE, claims_page
 from harness.report.site.page import SITE_PAGE, made_from, site_page
+from harness.report.speed import speed_page
 from harness.report.threads import THREADS_PAGE, threads_page
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder

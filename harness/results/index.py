@@ -218,9 +218,17 @@ def column_value(
     return average(values)
 
 
+def encoder_of_method(method: str) -> str:
+    """The encoder in a method's id, with its length and precision: `minilm:64.cls` -> `minilm:64`.
+
+    A text that is no id, such as the name of a training, is returned as it is.
+    """
+    return method.partition(".")[0]
+
+
 def methods_by_encoder(methods: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """Methods of each encoder, in order."""
     groups: dict[str, list[str]] = {}
     for method in methods:
-        groups.setdefault(method.partition(".")[0], []).append(method)
+        groups.setdefault(encoder_of_method(method), []).append(method)
     return groups

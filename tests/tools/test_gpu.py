@@ -9,7 +9,7 @@ from measurements import commit_gpu
 from processes import ROOT
 
 from harness.core.errors import UsageError
-from harness.report.measured import gpu_part, read_gpus
+from harness.report.speed import gpu_part, read_gpus
 
 
 @pytest.fixture

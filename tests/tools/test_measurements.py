@@ -8,14 +8,8 @@ from measurements import write_attempts, write_result
 
 from harness.core.errors import DataError, UsageError
 from harness.core.json_text import sealed, write_sealed
-from harness.report.measured import (
-    Attempts,
-    BenchmarkResult,
-    read_attacks,
-    read_benchmarks,
-    reliability_page,
-    speed_page,
-)
+from harness.report.reliability import Attempts, read_attacks, reliability_page
+from harness.report.speed import BenchmarkResult, read_benchmarks, speed_page
 from harness.results.index import NOT_MEASURED
 
 COMMITTED = Path(__file__).parents[2] / "results"

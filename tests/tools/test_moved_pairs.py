@@ -6,7 +6,7 @@ from moved_pairs import CHOICES, COUNT, measure
 from harness import Places, load_registry
 from harness.core.toml import read_rows
 from harness.evaluation.run import RunContext
-from harness.report.measured import MethodChoice, move_key, read_moves
+from harness.report.moved_pairs import MethodChoice, move_key, read_moves
 from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 

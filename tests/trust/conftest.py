@@ -10,7 +10,7 @@ import pytest
 from measurements import write_attempts
 
 from harness.core.environment import commit
-from harness.report.measured import Attempts
+from harness.report.reliability import Attempts
 
 SECONDS_TO_SAY = (
     10.0  # between two lines of progress, after each of which the counts are stored

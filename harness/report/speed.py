@@ -1,0 +1,183 @@
+"""The page of speed: ratios of two things that were run in turn on one machine.
+
+`results/questions/speed.toml` says what is compared with what, and `make bench` measures
+it. Below the table is a section for each GPU, measured by `make gpu`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.core.json_text import parse_sealed
+from harness.report.markdown import page_text, table
+from harness.report.measured_rows import MeasuredRows, read_measured_rows
+from harness.results.index import NOT_MEASURED
+from harness.results.layout import RECORDS
+
+LEAST_ROUNDS = 5  # of a benchmark, unless its row says otherwise
+GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
+
+SPEED_INTRODUCTION = (
+    "Each row is a ratio of two things that were run in turn, in one process, on one machine: how "
+    "many times as fast the first is as the second, or which share of a rate it reaches. Against a "
+    "limit in seconds, it is how often the time fits into it. The median over the rounds, the "
+    "lowest and the highest; `make bench` measures them anew."
+)
+SPEED_HEAD = (
+    "what",
+    "against",
+    "device",
+    "wanted",
+    "measured",
+    "lowest–highest",
+    "rounds",
+)
+GPU_HEAD = (
+    "shape, precision, lengths",
+    "sentences/s",
+    "times as fast",
+    "of the matrix rate",
+)
+
+
+# Benchmarks and their results
+
+
+@dataclass(frozen=True)
+class BenchmarkRow:
+    """A ratio to measure.
+
+    Attributes:
+        id: The name of its result file.
+        what: What is measured.
+        against: What it is compared with.
+        device: The device on which both run.
+        wanted: The ratio that is wanted, in words, since it may depend on the machine; a
+            result has the number.
+        rounds: How often it is measured at least; once is enough where bytes are
+            counted, which do not vary.
+    """
+
+    id: str
+    what: str
+    against: str
+    device: str
+    wanted: str
+    rounds: int = LEAST_ROUNDS
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """What was measured of a benchmark.
+
+    Attributes:
+        ratios: The ratio of each round.
+        wanted: The least ratio that is wanted on that machine.
+        facts: Settings of the measurement.
+        environment: The machine and the versions of packages.
+    """
+
+    ratios: tuple[float, ...]
+    wanted: float
+    facts: Mapping[str, Any]
+    environment: Mapping[str, Any]
+
+
+def read_benchmarks(questions: Path) -> MeasuredRows[BenchmarkRow, BenchmarkResult]:
+    """Benchmarks with their results. Raises DataError for a damaged file, or one without a row."""
+    return read_measured_rows(questions, BenchmarkRow, BenchmarkResult)
+
+
+# The page
+
+
+def speed_page(questions: Path) -> str:
+    """Every ratio, then machine and facts, a line for all rows that share them, then each GPU."""
+    benchmarks = read_benchmarks(questions)
+    lines = []
+    rows_by_machine: dict[str, list[str]] = {}
+    for name, row in benchmarks.rows.items():
+        result = benchmarks.results[name]
+        lines.append(_speed_line(row, result))
+        if result is not None:
+            machine = _machine_in_words(result)
+            rows_by_machine.setdefault(machine, []).append(row.what)
+    parts = [SPEED_INTRODUCTION, table(SPEED_HEAD, lines, words=4)]
+    if rows_by_machine:
+        bullets = [
+            f"* {', '.join(rows)}: {machine}."
+            for machine, rows in rows_by_machine.items()
+        ]
+        parts.append("\n".join(bullets))
+    for card, measured in read_gpus(questions.parents[1]):
+        parts.append(gpu_part(card, measured))
+    return page_text("Speed", parts, benchmarks.digest)
+
+
+def _speed_line(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:
+    """A benchmark as a line of the table whose head is `SPEED_HEAD`."""
+    if result is None:
+        return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, "", ""]
+    lowest, highest = min(result.ratios), max(result.ratios)
+    return [
+        row.what,
+        row.against,
+        row.device,
+        f"{row.wanted} (here {result.wanted:g})",
+        f"{median(result.ratios):.2f}{_shortfall(result)}",
+        f"{lowest:.2f}–{highest:.2f}",
+        len(result.ratios),
+    ]
+
+
+def _shortfall(result: BenchmarkResult) -> str:
+    """Whether what is wanted was missed, or reached by the median and not in every round."""
+    if median(result.ratios) < result.wanted:
+        return " (missed)"
+    if min(result.ratios) < result.wanted:
+        return " (not in every round)"
+    return ""
+
+
+def _machine_in_words(result: BenchmarkResult) -> str:
+    """Processor, threads, version of torch, and settings of a measurement."""
+    environment = result.environment
+    torch = environment.get("packages", {}).get("torch")
+    machine = f"{environment.get('processor')}, {environment.get('threads')} threads"
+    facts = [f"{name} {value}" for name, value in result.facts.items()]
+    return "; ".join([f"{machine}, torch {torch}", *facts])
+
+
+# The section of a GPU
+
+
+def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """What was measured on GPUs, by the name of the card. Raises DataError for a damaged file."""
+    files = sorted((results / GPU_RECORDS).glob("*.json"))
+    measured = [parse_sealed(file, file.read_text(encoding="utf-8")) for file in files]
+    return [(content["environment"]["device"], content) for content in measured]
+
+
+def gpu_part(card: str, measured: Mapping[str, Any]) -> str:
+    """The section of one card: encoding by the harness and by sentence-transformers in one run.
+
+    Args:
+        card: The name of the card.
+        measured: The content of its file, as `benchmarks/gpu.py` writes it.
+    """
+    lines = []
+    for name, case in measured["steps"]["encoding"]["values"].items():
+        speed = case["harness"]["sentences_per_second"]
+        share = case["harness"]["share_of_matrix_rate"]
+        ratio = case["times_as_fast"]
+        lines.append([name, f"{speed:,.0f}", f"{ratio:.2f}", f"{share:.2f}"])
+    packages = measured["environment"]["packages"]
+    note = (
+        "Against the faster of two batch sizes of sentence-transformers, random weights; "
+        f"torch {packages['torch']}, transformers {packages['transformers']}; `make gpu`."
+    )
+    return f"## {card}\n\n{note}\n\n{table(GPU_HEAD, lines, words=1)}"
