@@ -1,312 +1,218 @@
-"""The leaderboard: every method of every encoder on the seven STS tasks, then other sections.
+"""The pages of the leaderboard: one of all encoders, and one for each encoder.
 
-A `Board` is one of its tables: the page of results shows the same boards in HTML. Boards
-are made first, then come their Markdown, the notes above them, and the two kinds of
-pages: the leaderboard, and a page for each encoder.
+The leaderboard has a chapter for each size of encoders, then chapters on other sections.
+An encoder's page has its boards under every protocol. What is printed of a board and
+above it comes after the pages.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.files import file_name
-from harness.core.hardware import base_name
-from harness.core.metrics import metric_of
-from harness.core.scores import ScorePath
-from harness.core.types import LeaderboardColumn, Record, Section, Task, is_transductive
+from harness.core.types import Record, Section, is_transductive
 from harness.registry import Registry
-from harness.report.coverage import coverage_notes
+from harness.report.boards import (
+    SECTIONS,
+    Board,
+    Sizes,
+    records_of_boards,
+    section_board,
+    sts_board,
+)
 from harness.report.markdown import Page, escape, link_to, table, texts
 from harness.report.sentences import origin_in_words
-from harness.results import scorings
 from harness.results.comparisons import Comparisons
 from harness.results.costs import milliseconds, shared_the_machine
-from harness.results.encoder_sizes import EncoderSize, in_groups, sizes_of_encoders
-from harness.results.index import CellName, Results, Value
+from harness.results.encoder_sizes import in_groups, sizes_of_encoders
+from harness.results.index import Results, encoder_of_method
 from harness.results.origins import origin_of_encoder
 from harness.results.reproduction import compose_method
-from harness.results.scorings import SCORINGS, SIMCSE, WHITENING, Scoring
+from harness.results.scorings import (
+    SCORINGS,
+    SIMCSE,
+    WHITENING,
+    Scoring,
+    complete_encoders,
+)
 from harness.results.verdict import CellState
 
 # The headings of chapters of the leaderboard.
 PUBLISHED_HEADING = "Published and measured"
 SOME_TASKS_HEADING = "On some tasks only"
 UNMEASURED_HEADING = "Published tables without a measured number"
-# The headings of the sections apart from the seven tasks; `texts.toml` has introductions
-# to some of them.
-SECTIONS: Mapping[Section, str] = {
-    "other": "Other tasks",
-    "transfer": "Transfer (accuracy)",
-    "embedded": "Embedded tasks",
-}
+SECTIONS_OF_LEADERBOARD: tuple[Section, ...] = ("transfer", "embedded")
+
 COST_HEADING = "ms / sentence"
 NOT_TIMED = "not timed"
 SHARED_MACHINE_MARK = " ‡"  # of a cost that other processes may have raised
 
-Sizes = Mapping[str, EncoderSize]  # by the name of the encoder
+
+# The leaderboard
 
 
 @dataclass(frozen=True)
-class BoardColumn:
-    """A column: heading, task, and the path of the score in a record; an average has neither."""
-
-    heading: str
-    task: str = ""
-    path: ScorePath = ()
-
-
-@dataclass(frozen=True)
-class Board:
-    """A table of methods by tasks: in groups by the size of the encoder, in each best first.
+class _Chapter:
+    """A chapter of the leaderboard.
 
     Attributes:
-        id: The name of its scoring or section.
-        title: Its heading.
-        about: An introduction to its tasks; empty where none is needed.
-        coverage: Which shares of the words have a vector; empty where all have.
-        columns: Its columns, without that of the methods.
-        rows: Each method with a value for each column.
-        size_of_row: The size of the encoder of each method.
-        legend_cells: Method and task of the measured cells whose scores `about` names.
+        contents: Its line in the list of contents, with links.
+        parts: Its Markdown, from the heading on.
+        boards: The boards that are printed in it.
     """
 
-    id: str
-    title: str
-    about: str
-    coverage: str
-    columns: Sequence[BoardColumn]
-    rows: Sequence[tuple[str, Sequence[Value]]]
-    size_of_row: Mapping[str, EncoderSize]
-    legend_cells: Sequence[CellName] = ()
-
-    @property
-    def cells(self) -> list[CellName]:
-        """Method and task of each measured cell that it shows."""
-        tasks = [column.task for column in self.columns if column.task]
-        cells = [(method, task) for method, _ in self.rows for task in tasks]
-        return [*cells, *self.legend_cells]
+    contents: str
+    parts: Sequence[str]
+    boards: Sequence[Board] = ()
 
 
-# Boards
-
-
-def sts_board(
-    results: Results, methods: Sequence[str], scoring: Scoring, sizes: Sizes
-) -> Board | None:
-    """The seven tasks and their average; None where no method has any of them."""
-    rows = []
-    for method in methods:
-        values = scorings.seven_values(results, method, scoring)
-        if any(value.mean is not None for value in values):
-            rows.append((method, values))
-    if not rows:
-        return None
-    rows = _largest_first(scorings.best_first(rows, column=-1), sizes)
-    tasks = scoring.tasks_by_label
-    columns = [
-        BoardColumn(heading, task, scoring.path) for heading, task in tasks.items()
-    ]
-    columns.append(BoardColumn("Avg."))
-    return Board(
-        id=scoring.id,
-        title=_scoring_title(scoring),
-        about="",
-        coverage=coverage_notes(results, [method for method, _ in rows], tasks),
-        columns=columns,
-        rows=rows,
-        size_of_row=_sizes_of_rows(rows, sizes),
-    )
-
-
-def section_board(
-    name: Section,
+def leaderboard(
     results: Results,
     registry: Registry,
-    methods: Sequence[str],
-    sizes: Sizes,
-) -> Board | None:
-    """A section apart from the seven tasks; None where no method has a value."""
-    columns = scorings.columns_of_section(name, registry.tasks.values())
-    rows = scorings.rows_of_columns(columns, results, methods)
-    if not rows:
-        return None
-    if name != "other":
-        rows = scorings.best_first(rows, column=0)
-    rows = _largest_first(rows, sizes)
-    introduction = [texts()[name]] if name in texts() else []
-    legend_cells = []
-    board_columns = []
-    for task, column in columns:
-        path = column.score or metric_of(task).main_score
-        board_columns.append(BoardColumn(column.heading, task.name, path))
-        method = _method_of_legend(results, task, column)
-        if method is not None:
-            introduction.append(_legend(results, method, task, column))
-            legend_cells.append((method, task.name))
-    tasks = {column.heading: task.name for task, column in columns}
-    return Board(
-        id=name,
-        title=SECTIONS[name],
-        about=" ".join(introduction),
-        coverage=coverage_notes(results, [method for method, _ in rows], tasks),
-        columns=board_columns,
-        rows=rows,
-        size_of_row=_sizes_of_rows(rows, sizes),
-        legend_cells=legend_cells,
+    counts: str,
+    unmeasured: str,
+    comparisons: Mapping[str, Comparisons],
+) -> Page:
+    """The whole page: how much of the papers was reproduced, then every encoder, largest first.
+
+    Args:
+        results: All records.
+        registry: Methods and tasks by name.
+        counts: The counts of measured published numbers, in Markdown.
+        unmeasured: The published tables without a measured number, a line each, in
+            Markdown.
+        comparisons: The stored comparisons of neighbouring rows, by the name of their
+            table.
+    """
+    sizes = sizes_of_encoders(results, registry)
+    chapters = [
+        _chapter_on_published(results, counts),
+        *_chapters_of_encoders(results, registry, sizes, comparisons),
+        *_chapters_of_other_boards(results, registry, sizes),
+    ]
+    if unmeasured:
+        heading = UNMEASURED_HEADING
+        chapters.append(_Chapter(link_to(heading), [f"## {heading}", unmeasured]))
+    parts = ["\n".join(f"* {chapter.contents}" for chapter in chapters)]
+    boards: list[Board] = []
+    for chapter in chapters:
+        parts += chapter.parts
+        boards += chapter.boards
+    return Page(
+        title="Leaderboard", parts=parts, records=records_of_boards(boards, results)
     )
 
 
-def _largest_first(
-    rows: Sequence[scorings.MethodRow], sizes: Sizes
-) -> list[scorings.MethodRow]:
-    """Rows in the groups of their encoders' sizes; within a group they keep their order."""
-    size_of_row = _sizes_of_rows(rows, sizes)
-    sizes_in_order = list(EncoderSize)
-    return sorted(rows, key=lambda row: sizes_in_order.index(size_of_row[row[0]]))
-
-
-def _sizes_of_rows(
-    rows: Sequence[scorings.MethodRow], sizes: Sizes
-) -> Mapping[str, EncoderSize]:
-    """The size of the encoder of each method."""
-    return {method: sizes[base_name(method.partition(".")[0])] for method, _ in rows}
-
-
-def _method_of_legend(
-    results: Results, task: Task, column: LeaderboardColumn
-) -> str | None:
-    """The first method that has every score that a column's legend names; None without a legend."""
-    if not column.legend:
-        return None
-    for method in results.by_task.get(task.name, ()):
-        values = [
-            results.value(method, task.name, name) for name in column.legend_scores
-        ]
-        if all(value.mean is not None for value in values):
-            return method
-    return None
-
-
-def _legend(
-    results: Results, method: str, task: Task, column: LeaderboardColumn
-) -> str:
-    """A column's legend, with the scores of a method in it."""
-    values = {
-        name: results.value(method, task.name, name) for name in column.legend_scores
-    }
-    return column.legend.format(**values)
-
-
-def _scoring_title(scoring: Scoring) -> str:
-    """The heading of a table: `` Spearman, `all`, SentEval text ``."""
-    text = "SentEval text" if scoring.text == "senteval" else "raw text"
-    return f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
-
-
-def records_of_boards(boards: Iterable[Board], results: Results) -> Results:
-    """The records that some boards show."""
-    return results.select(cell for board in boards for cell in board.cells)
-
-
-# A board in Markdown
-
-
-def method_label(method: str) -> str:
-    """The method's id, marked where it was fitted on what is scored."""
-    return f"`{method}` †" if is_transductive(method) else f"`{method}`"
-
-
-def board_parts(
-    board: Board,
-    heading: str,
-    tied: Collection[str] = (),
-    costs: Mapping[str, str] | None = None,
-) -> list[str]:
-    """A board under its heading, with its introduction and its note on coverage.
-
-    Args:
-        board: The board.
-        heading: The heading in Markdown, with `{}` for the board's title.
-        tied: Methods that are not distinguishable from the row above.
-        costs: The cost of each method, for a last column; None: there is no such column.
-    """
-    head = ["method", *(column.heading for column in board.columns)]
-    if costs is not None:
-        head.append(COST_HEADING)
-    rows: list[list[object]] = []
-    has_several_sizes = len(set(board.size_of_row.values())) > 1
-    size_of_row_above = None
-    for method, values in board.rows:
-        size = board.size_of_row[method]
-        if has_several_sizes and size is not size_of_row_above:
-            empty_cells = [""] * (len(head) - 1)
-            rows.append([f"*{size.heading}*", *empty_cells])
-        size_of_row_above = size
-        label = method_label(method)
-        row: list[object] = [f"{label} ≈" if method in tied else label, *values]
-        if costs is not None:
-            row.append(costs[method])
-        rows.append(row)
+def _chapter_on_published(results: Results, counts: str) -> _Chapter:
+    """The counts of the papers, and how the tables below are read."""
     parts = [
-        heading.format(board.title),
-        board.about,
-        table(head, rows),
-        board.coverage,
+        f"## {PUBLISHED_HEADING}",
+        counts,
+        texts()["papers"],
+        "## How to read the tables",
+        texts()["how-to-read"],
+        texts()["cost"],
+        *origin_notes(results, results.methods),
     ]
-    return [part for part in parts if part]
+    return _Chapter(link_to(PUBLISHED_HEADING), parts)
 
 
-def timed_parts(
-    board: Board, results: Results, scoring: Scoring, comparisons: Comparisons | None
-) -> list[str]:
-    """A board of the seven tasks with costs, and the rows that are not distinguishable.
+def _chapters_of_encoders(
+    results: Results,
+    registry: Registry,
+    sizes: Sizes,
+    comparisons: Mapping[str, Comparisons],
+) -> Iterator[_Chapter]:
+    """A chapter for each size of the encoders that were measured on all seven tasks."""
+    methods_by_encoder = complete_encoders(results)
+    for size, encoders in in_groups(methods_by_encoder, sizes).items():
+        links = ", ".join(link_to(encoder) for encoder in encoders)
+        parts = [f"## {size.heading}"]
+        boards: list[Board] = []
+        for encoder in encoders:
+            methods = methods_by_encoder[encoder]
+            parts += [
+                f"### {escape(encoder)}",
+                _weights_note(encoder, methods, results, registry),
+                *method_notes(registry, methods),
+            ]
+            for scoring in (SIMCSE, WHITENING):
+                board = sts_board(results, methods, scoring, sizes)
+                if board is not None:
+                    compared_rows = comparisons.get(f"{encoder}.{scoring.id}")
+                    parts += timed_parts(board, results, scoring, compared_rows)
+                    boards.append(board)
+        yield _Chapter(f"{link_to(size.heading)}: {links}", parts, boards)
+
+
+def _chapters_of_other_boards(
+    results: Results, registry: Registry, sizes: Sizes
+) -> Iterator[_Chapter]:
+    """The encoders that were measured on some of the seven tasks, then the other sections."""
+    encoders_on_all_tasks = complete_encoders(results)
+    methods_on_some_tasks = [
+        method
+        for method in results.methods
+        if encoder_of_method(method) not in encoders_on_all_tasks
+    ]
+    board = sts_board(results, methods_on_some_tasks, SIMCSE, sizes)
+    if board is not None:
+        parts = timed_parts(board, results, SIMCSE, comparisons=None)
+        heading = SOME_TASKS_HEADING
+        yield _Chapter(link_to(heading), [f"## {heading}", *parts], [board])
+    for section in SECTIONS_OF_LEADERBOARD:
+        board = section_board(section, results, registry, results.methods, sizes)
+        if board is not None:
+            yield _Chapter(
+                link_to(board.title), board_parts(board, f"## {board.title}"), [board]
+            )
+
+
+# The page of an encoder
+
+
+def encoder_page(
+    results: Results,
+    registry: Registry,
+    encoder: str,
+    methods: Sequence[str],
+    sizes: Sizes,
+) -> Page:
+    """Every protocol of one encoder, then the other sections.
 
     Args:
-        board: The board, whose last column is the average.
-        results: The records, which have the costs.
-        scoring: The scoring of the board.
-        comparisons: The comparisons of neighbouring rows that were stored for the board.
-            They are shown if they were made with its averages.
+        results: All records.
+        registry: Methods and tasks by name.
+        encoder: The encoder.
+        methods: Its methods.
+        sizes: The sizes of all encoders.
     """
-    averages: dict[str, float] = {}
-    for method, values in board.rows:
-        average = values[-1].mean
-        if average is not None:
-            averages[method] = average
-    costs = {
-        method: cost_in_words(results, method, scoring) for method, _ in board.rows
-    }
-    heading = "**{}**"
-    if comparisons is not None and comparisons.hold_for(averages):
-        note = "compared-over-seeds" if comparisons.over_seeds else "compared-seed-0"
-        tied = comparisons.indistinguishable
-        return [*board_parts(board, heading, tied, costs), texts()[note]]
-    parts = board_parts(board, heading, costs=costs)
-    if len(averages) > 1:
-        parts.append(texts()["not-compared"])
-    return parts
+    boards = []
+    for scoring in SCORINGS:
+        boards.append(sts_board(results, methods, scoring, sizes))
+    for section in SECTIONS:
+        boards.append(section_board(section, results, registry, methods, sizes))
+    boards_with_rows = [board for board in boards if board is not None]
 
-
-def cost_in_words(results: Results, method: str, scoring: Scoring) -> str:
-    """Milliseconds a sentence with two significant digits, or why there are none."""
-    cost = milliseconds(results, method, scoring)
-    if cost is None:
-        tasks = scoring.tasks_by_label.values()
-        is_measured = any((method, task) in results.by_cell for task in tasks)
-        return NOT_TIMED if is_measured else CellState.NOT_RUN
-    decimals = max(0, 1 - math.floor(math.log10(cost)))
-    is_shared = shared_the_machine(results, method, scoring)
-    mark = SHARED_MACHINE_MARK if is_shared else ""
-    return f"{cost:.{decimals}f}{mark}"
+    parts = [texts()["how-to-read"], *origin_notes(results, methods)]
+    parts += method_notes(registry, methods)
+    for board in boards_with_rows:
+        parts += board_parts(board, f"## {board.title}")
+    return Page(
+        title=encoder, parts=parts, records=records_of_boards(boards_with_rows, results)
+    )
 
 
 # Notes above boards
 
 
 def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
-    """Which methods were measured here, if others are packaged, and which by plug-ins."""
+    """Which methods were measured here, and which by plug-ins.
+
+    The first is said only where other methods come with the harness.
+    """
     notes = []
     if results.packaged:
         measured_here = [
@@ -358,7 +264,8 @@ def _weights_note(
     encoder: str, methods: Sequence[str], results: Results, registry: Registry
 ) -> str:
     """Where the weights of an encoder come from, what they were trained on, and their licence."""
-    config = registry.encoders.get(encoder.partition(":")[0])
+    name_without_length = encoder.partition(":")[0]
+    config = registry.encoders.get(name_without_length)
     if config is None:
         return "Weights: by hand, unpinned."
     records: list[Record] = []
@@ -374,130 +281,90 @@ def _weights_note(
     )
 
 
-# Pages
+# A board in Markdown
 
 
-def leaderboard(
-    results: Results,
-    registry: Registry,
-    counts: str,
-    unmeasured: str,
-    comparisons: Mapping[str, Comparisons],
-) -> Page:
-    """The whole page: how much of the papers was reproduced, then every encoder, largest first.
+def method_label(method: str) -> str:
+    """The method's id, marked where it was fitted on what is scored."""
+    return f"`{method}` †" if is_transductive(method) else f"`{method}`"
+
+
+def board_parts(
+    board: Board,
+    heading: str,
+    tied_methods: Collection[str] = (),
+    costs: Mapping[str, str] | None = None,
+) -> list[str]:
+    """A board under a heading, with its introduction and its note on coverage.
 
     Args:
-        results: All records.
-        registry: Methods and tasks by name.
-        counts: The counts of measured published numbers, in Markdown.
-        unmeasured: The published tables without a measured number, a line each, in
-            Markdown.
-        comparisons: The stored comparisons of neighbouring rows, by the name of their
-            table.
+        board: The board.
+        heading: The heading, in Markdown.
+        tied_methods: The methods that are not distinguishable from the row above.
+        costs: The cost of each method, for a last column; None: there is no such column.
     """
-    sizes = sizes_of_encoders(results, registry)
-    boards: list[Board] = []
-    contents = [f"* {link_to(PUBLISHED_HEADING)}"]
-    parts = [
-        f"## {PUBLISHED_HEADING}",
-        counts,
-        texts()["papers"],
-        "## How to read the tables",
-        texts()["how-to-read"],
-        texts()["cost"],
-        *origin_notes(results, results.methods),
-    ]
-    # The encoders that were measured on all seven tasks, with their methods.
-    complete_encoders = scorings.complete_encoders(results)
-    for size, encoders in in_groups(complete_encoders, sizes).items():
-        links = ", ".join(link_to(encoder) for encoder in encoders)
-        contents.append(f"* {link_to(size.heading)}: {links}")
-        parts.append(f"## {size.heading}")
-        for encoder in encoders:
-            methods = complete_encoders[encoder]
-            encoder_boards = _sts_boards(results, methods, sizes)
-            boards += encoder_boards.values()
-            parts += _encoder_parts(
-                encoder, methods, encoder_boards, results, registry, comparisons
-            )
-
-    other_methods = [
-        method
-        for method in results.methods
-        if method.partition(".")[0] not in complete_encoders
-    ]
-    incomplete_board = sts_board(results, other_methods, SIMCSE, sizes)
-    if incomplete_board is not None:
-        boards.append(incomplete_board)
-        contents.append(f"* {link_to(SOME_TASKS_HEADING)}")
-        parts.append(f"## {SOME_TASKS_HEADING}")
-        parts += timed_parts(incomplete_board, results, SIMCSE, comparisons=None)
-
-    sections: tuple[Section, ...] = ("transfer", "embedded")
-    for section in sections:
-        board = section_board(section, results, registry, results.methods, sizes)
-        if board is not None:
-            boards.append(board)
-            contents.append(f"* {link_to(board.title)}")
-            parts += board_parts(board, "## {}")
-    if unmeasured:
-        contents.append(f"* {link_to(UNMEASURED_HEADING)}")
-        parts += [f"## {UNMEASURED_HEADING}", unmeasured]
-    return Page(
-        title="Leaderboard",
-        parts=["\n".join(contents), *parts],
-        records=records_of_boards(boards, results),
-    )
+    head = ["method", *(column.heading for column in board.columns)]
+    if costs is not None:
+        head.append(COST_HEADING)
+    has_several_sizes = len(set(board.size_of_row.values())) > 1
+    size_of_row_above = None
+    lines: list[list[object]] = []
+    for method, values in board.rows:
+        size = board.size_of_row[method]
+        if has_several_sizes and size is not size_of_row_above:
+            empty_cells = [""] * (len(head) - 1)
+            lines.append([f"*{size.heading}*", *empty_cells])
+        size_of_row_above = size
+        label = method_label(method)
+        if method in tied_methods:
+            label += " ≈"
+        line: list[object] = [label, *values]
+        if costs is not None:
+            line.append(costs[method])
+        lines.append(line)
+    parts = [heading, board.about, table(head, lines), board.coverage]
+    return [part for part in parts if part]
 
 
-def _sts_boards(
-    results: Results, methods: Sequence[str], sizes: Sizes
-) -> Mapping[Scoring, Board]:
-    """The tables of the seven tasks that a complete encoder has on the leaderboard."""
-    boards = {}
-    for scoring in (SIMCSE, WHITENING):
-        board = sts_board(results, methods, scoring, sizes)
-        if board is not None:
-            boards[scoring] = board
-    return boards
-
-
-def _encoder_parts(
-    encoder: str,
-    methods: Sequence[str],
-    boards: Mapping[Scoring, Board],
-    results: Results,
-    registry: Registry,
-    comparisons: Mapping[str, Comparisons],
+def timed_parts(
+    board: Board, results: Results, scoring: Scoring, comparisons: Comparisons | None
 ) -> list[str]:
-    """An encoder on the leaderboard: its weights, notes on its methods, and its tables."""
-    parts = [
-        f"### {escape(encoder)}",
-        _weights_note(encoder, methods, results, registry),
-    ]
-    parts += method_notes(registry, methods)
-    for scoring, board in boards.items():
-        board_comparisons = comparisons.get(f"{encoder}.{scoring.id}")
-        parts += timed_parts(board, results, scoring, board_comparisons)
+    """A board of the seven tasks with costs, and the rows that are not distinguishable.
+
+    Args:
+        board: The board, whose last column is the average.
+        results: The records, which have the costs.
+        scoring: The scoring of the board.
+        comparisons: The comparisons of neighbouring rows that were stored for the board.
+            They are shown if they were made with its averages.
+    """
+    averages: dict[str, float] = {}
+    costs: dict[str, str] = {}
+    for method, values in board.rows:
+        average = values[-1].mean
+        if average is not None:
+            averages[method] = average
+        costs[method] = cost_in_words(results, method, scoring)
+    heading = f"**{board.title}**"
+    if comparisons is not None and comparisons.hold_for(averages):
+        note = "compared-over-seeds" if comparisons.over_seeds else "compared-seed-0"
+        tied_methods = comparisons.indistinguishable
+        parts = board_parts(board, heading, tied_methods, costs)
+        return [*parts, texts()[note]]
+    parts = board_parts(board, heading, costs=costs)
+    if len(averages) > 1:
+        parts.append(texts()["not-compared"])
     return parts
 
 
-def encoder_page(
-    results: Results,
-    registry: Registry,
-    encoder: str,
-    methods: Sequence[str],
-    sizes: Sizes,
-) -> Page:
-    """Every protocol of one encoder, then the other sections; `sizes` are of all encoders."""
-    parts = [texts()["how-to-read"], *origin_notes(results, methods)]
-    parts += method_notes(registry, methods)
-    boards_or_none = [
-        sts_board(results, methods, scoring, sizes) for scoring in SCORINGS
-    ]
-    for section in SECTIONS:
-        boards_or_none.append(section_board(section, results, registry, methods, sizes))
-    boards = [board for board in boards_or_none if board is not None]
-    for board in boards:
-        parts += board_parts(board, "## {}")
-    return Page(title=encoder, parts=parts, records=records_of_boards(boards, results))
+def cost_in_words(results: Results, method: str, scoring: Scoring) -> str:
+    """Milliseconds a sentence with two significant digits, or why there are none."""
+    cost = milliseconds(results, method, scoring)
+    if cost is None:
+        tasks = scoring.tasks_by_label.values()
+        is_measured = any((method, task) in results.by_cell for task in tasks)
+        return NOT_TIMED if is_measured else CellState.NOT_RUN
+    decimals = max(0, 1 - math.floor(math.log10(cost)))
+    is_shared = shared_the_machine(results, method, scoring)
+    mark = SHARED_MACHINE_MARK if is_shared else ""
+    return f"{cost:.{decimals}f}{mark}"

@@ -20,7 +20,7 @@ from harness.registry import Registry
 from harness.report.latex import latex_comment, latex_escape, latex_line, latex_table
 from harness.report.leaderboard import method_label
 from harness.report.markdown import MISSING_NUMBER, escape, table
-from harness.report.paper_tables import DAGGER, printed_number
+from harness.report.sheets import DAGGER, printed_number
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.claim_tests import AVERAGE
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
@@ -92,17 +93,21 @@ def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
     return complete
 
 
-# A row of a leaderboard: a method and its values, in the order of the columns.
-MethodRow = tuple[str, list[Value]]
 LeaderboardColumns = Sequence[tuple[Task, LeaderboardColumn]]
+
+
+class MethodRow(NamedTuple):
+    """A row of a leaderboard: a method and its values, in the order of the columns."""
+
+    method: str
+    values: Sequence[Value]
 
 
 def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
     """Rows by their value in a column; those without a value come last, in their order."""
 
     def order(row: MethodRow) -> tuple[bool, float]:
-        _, values = row
-        mean = values[column].mean
+        mean = row.values[column].mean
         if mean is None:
             return True, 0.0
         return False, -mean
@@ -133,5 +138,5 @@ def rows_of_columns(
     for method in methods:
         values = [results.value(method, name, *path) for name, path in scores]
         if any(value.mean is not None for value in values):
-            rows.append((method, values))
+            rows.append(MethodRow(method, values))
     return rows

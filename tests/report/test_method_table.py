@@ -15,7 +15,7 @@ from harness.report.method_table import (
     columns_of_published,
     columns_of_tasks,
 )
-from harness.report.paper_tables import printed_number
+from harness.report.sheets import printed_number
 from harness.results.index import Results
 from harness.results.store import Store
 

@@ -6,12 +6,8 @@ import committed
 import pytest
 
 from harness.registry import load_registry
-from harness.report.paper_tables import (
-    EVIDENCE_MARKS,
-    VERDICT_MARKS,
-    make_sheet,
-    paper_latex,
-)
+from harness.report.paper_tables import paper_latex
+from harness.report.sheets import EVIDENCE_MARKS, VERDICT_MARKS, make_sheet
 from harness.results.published import EVIDENCE
 from harness.results.reproduction import reproductions
 from harness.results.verdict import VERDICTS
@@ -38,7 +34,7 @@ def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
 def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
     shown = made(TABLES[name])
     lines = [line for block in shown.blocks for line in block.lines]
-    texts = " ".join(text for line in lines for text in line.texts())
+    texts = " ".join(text for line in lines for text in line.cells())
     notes = [
         match[0] for note in shown.notes if (match := re.match(rf"[{RAISED}]+", note))
     ]
@@ -61,8 +57,8 @@ def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verd
         assert [len(n.text) for n in above.numbers] == [
             len(n.text) for n in ours.numbers
         ]
-        assert ours.texts()[0] == "↳\u00a0measured\u00a0="
-        assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours.texts()[2:])
+        assert ours.cells()[0] == "↳\u00a0measured\u00a0="
+        assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours.cells()[2:])
     ours = [
         x
         for b in made(TABLES["sif.t1"]).blocks
@@ -84,7 +80,7 @@ def test_a_table_has_the_same_cells_in_latex(name):
     wanted = []
     for block in make_sheet(table, cells, FOUND).blocks:
         wanted.append(block.head)
-        wanted += [line.texts() for line in block.lines if line.kind != "heading"]
+        wanted += [line.cells() for line in block.lines if line.kind != "heading"]
     assert printed == [len(texts) for texts in wanted]
     for texts in wanted:
         for number in re.findall(r"\d+\.\d+", " ".join(texts[2:])):

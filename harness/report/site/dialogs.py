@@ -14,10 +14,9 @@ from typing import Any
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Record
 from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, keys_of
+from harness.report.boards import Board
 from harness.report.diagnosis import neighbours_in_words
-from harness.report.leaderboard import Board
 from harness.report.next_steps import commands_for_cell, sources_of_records
-from harness.report.paper_tables import printed_number
 from harness.report.sentences import (
     evidence_in_words,
     fit_corpus_in_words,
@@ -25,6 +24,7 @@ from harness.report.sentences import (
     protocol_in_words,
     training_data_in_words,
 )
+from harness.report.sheets import printed_number
 from harness.results.conformance import confirmed_by
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN

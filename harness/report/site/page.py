@@ -18,26 +18,20 @@ from markupsafe import Markup, escape
 
 from harness.core.digests import digest_of_repr
 from harness.report.bibtex import entries_with, software
+from harness.report.boards import SECTIONS, Board, BoardColumn, section_board, sts_board
 from harness.report.counts import counts_by_paper, tallies
 from harness.report.figures import Picture
 from harness.report.first_table import first_table
-from harness.report.leaderboard import (
-    SECTIONS,
-    Board,
-    BoardColumn,
-    section_board,
-    sts_board,
-)
 from harness.report.markdown import MISSING_NUMBER, tolerances
 from harness.report.next_steps import sources_of_records, waiting_numbers
-from harness.report.paper_tables import VERDICT_MARKS, Sheet, make_sheet
 from harness.report.replication import claims_by_size, encoders_of, outcomes_in_words
+from harness.report.sheets import VERDICT_MARKS, Sheet, make_sheet
 from harness.report.site.dialogs import dialog_data
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, count
-from harness.results.scorings import SCORINGS
+from harness.results.scorings import SCORINGS, MethodRow
 from harness.results.verdict import VERDICTS, CellState
 
 SITE_PAGE = "site/index.html"
@@ -234,7 +228,7 @@ def _with_facts(board: Board, results: Results) -> Board:
         *task_values, average = values
         facts = [board.size_of_row[method].word, *_facts_of_method(results, method)]
         fact_values = [Value(None, state=fact) for fact in facts]
-        rows.append((method, [average, *task_values, *fact_values]))
+        rows.append(MethodRow(method, [average, *task_values, *fact_values]))
     return replace(
         board,
         title=f"Seven STS tasks: {board.title}",
