@@ -23,13 +23,13 @@ from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.compare import against_best
 from harness.evaluation.resampler import MethodGroup, Resampler
 from harness.registry import Registry, look_up
-from harness.report.method_table import (
-    MethodTable,
+from harness.report.method_table import MethodTable
+from harness.report.paper_tables import paper_latex, paper_page
+from harness.report.score_columns import (
     ScoreColumns,
     columns_of_published,
     columns_of_tasks,
 )
-from harness.report.paper_tables import paper_latex, paper_page
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, RUNS, own_or_committed

@@ -1,17 +1,17 @@
-"""A table of methods by tasks for a paper: mean and spread, the best in bold, and a caption.
+"""A table of methods for a paper: mean and spread, the best in bold, and a caption.
 
-The columns are built first: from tasks, or from published tables under their protocols.
-A `MethodTable` then shows the scores of records in them, in Markdown or LaTeX, with the
-published rows of the same protocol below. It does no statistics; which differences are
-significant was tested before (`harness.evaluation.compare`).
+A `MethodTable` shows the scores of records in the columns that `score_columns` makes, in
+Markdown or LaTeX, with the published rows of the same protocol below. It does no
+statistics; which differences are significant was tested before
+(`harness.evaluation.compare`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
@@ -20,190 +20,22 @@ from harness.registry import Registry
 from harness.report.latex import latex_comment, latex_escape, latex_line, latex_table
 from harness.report.leaderboard import method_label
 from harness.report.markdown import MISSING_NUMBER, escape, table
+from harness.report.score_columns import (
+    ColumnScore,
+    ColumnScores,
+    ScoreColumns,
+    scored_cells,
+    scores_of_published,
+)
 from harness.report.sheets import DAGGER, printed_number
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.claim_tests import AVERAGE
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value
-from harness.results.published import PublishedCell, Row, Table, score_path
+from harness.results.published import PublishedCell, Row, Table
 from harness.tasks.loader import TARGETS
 
 TIE_MARK = "≈"
 NO_VALUE = Value(None, state=MISSING_NUMBER)  # of a column that fits no task
-
-# The scores of a column, each a task and the path of the score in its records. A column
-# with several is their average; a published column that fits no task here has none.
-ColumnScores = tuple[tuple[Task, ScorePath], ...]
-ScoreColumns = Mapping[str, ColumnScores]  # by heading
-
-
-# Columns of tasks
-
-
-def columns_of_tasks(tasks: Sequence[Task], aggregation: str) -> ScoreColumns:
-    """A column for the main score of each task, and their average where all are of one kind."""
-    columns: dict[str, ColumnScores] = {}
-    for task in tasks:
-        columns[task.name] = ((task, _main_path(task, aggregation)),)
-    return _with_average(columns)
-
-
-def _main_path(task: Task, aggregation: str) -> ScorePath:
-    """The path of a task's main score, under an aggregation if its metric has several."""
-    path = metric_of(task).main_score
-    return (*path[:-1], aggregation) if path[-1] in AGGREGATIONS else path
-
-
-def _with_average(columns: Mapping[str, ColumnScores]) -> dict[str, ColumnScores]:
-    """The columns, and the average of their scores where all tasks are scored in one way."""
-    scores: dict[tuple[Task, ScorePath], None] = {}  # each once
-    for column_scores in columns.values():
-        scores |= dict.fromkeys(column_scores)
-    tasks = {task for task, _ in scores}
-    paths = {path for _, path in scores}
-    columns_and_average = dict(columns)
-    if len(paths) == 1 and len(tasks) > 1:
-        columns_and_average[AVERAGE] = tuple(scores)
-    return columns_and_average
-
-
-# Columns of published tables
-
-
-@dataclass(frozen=True)
-class _ColumnKey:
-    """What makes two published columns one column of the table.
-
-    Attributes:
-        scores: Their scores.
-        label: The label of a column whose table has several numbers of these scores in
-            one row, such as those of different trainings; else empty.
-    """
-
-    scores: ColumnScores
-    label: str = ""
-
-    @property
-    def is_average(self) -> bool:
-        return len(self.scores) > 1
-
-
-def columns_of_published(
-    paper_tables: Sequence[Table], registry: Registry, tasks: Sequence[Task] = ()
-) -> ScoreColumns:
-    """The columns of published tables, each in the protocol of their rows.
-
-    A task whose rows have several protocols has a column for each. So have the columns
-    of one table in which a row has several numbers of one protocol.
-
-    Args:
-        paper_tables: The tables.
-        registry: Where their tasks are found.
-        tasks: The tasks that are wanted, each by its main metric; those without a
-            published number follow under `all`. Without any, there are columns of every
-            metric, and those that fit no task here come last.
-    """
-    # The label of each column that is an average, the first one where tables differ.
-    average_labels: dict[_ColumnKey, str] = {}
-    for paper_table in paper_tables:
-        repeated_labels = _repeated_labels(paper_table)
-        for cell in _scored_cells([paper_table]):
-            scores = _scores_of(cell, registry)
-            if not scores or not _are_wanted(scores, tasks):
-                continue
-            label = cell.column.label
-            key = _ColumnKey(scores, label if label in repeated_labels else "")
-            average_labels.setdefault(key, label if key.is_average else "")
-    single_keys = [key for key in average_labels if not key.is_average]
-    published_tasks = {key.scores[0][0] for key in single_keys}
-    for task in tasks:
-        if task not in published_tasks:
-            scores = ((task, _main_path(task, "all")),)
-            average_labels[_ColumnKey(scores)] = ""
-    columns = _with_headings(average_labels)
-    if not any(key.is_average for key in average_labels):
-        columns = _with_average(columns)
-    if not tasks:
-        for cell in _scored_cells(paper_tables):
-            if not cell.tasks:
-                columns[cell.column.label] = ()
-    return columns
-
-
-def _scored_cells(paper_tables: Iterable[Table]) -> Iterator[PublishedCell]:
-    """The cells with a number in points."""
-    for paper_table in paper_tables:
-        for cell in paper_table.cells:
-            if cell.points is not None:
-                yield cell
-
-
-def _scores_of(cell: PublishedCell, registry: Registry) -> ColumnScores:
-    """The scores that a published number is of; none where it fits no task."""
-    path = score_path(cell.metric, cell.aggregation)
-    return tuple((registry.tasks[task], path) for task in cell.tasks)
-
-
-def _are_wanted(scores: ColumnScores, tasks: Sequence[Task]) -> bool:
-    """Whether scores are of these tasks, by their main metric; without tasks all are wanted."""
-    if not tasks:
-        return True
-    for task, path in scores:
-        is_main_metric = path[0] == metric_of(task).main_score[0]
-        if task not in tasks or not is_main_metric:
-            return False
-    return True
-
-
-def _repeated_labels(paper_table: Table) -> set[str]:
-    """The labels of the columns that have numbers of one protocol in one row."""
-    labels_by_protocol: dict[tuple[object, ...], list[str]] = {}
-    for cell in paper_table.cells:
-        if cell.tasks:
-            protocol = (cell.row.id, cell.tasks, cell.metric, cell.aggregation)
-            labels_by_protocol.setdefault(protocol, []).append(cell.column.label)
-    repeated: set[str] = set()
-    for labels in labels_by_protocol.values():
-        if len(labels) > 1:
-            repeated.update(labels)
-    return repeated
-
-
-def _with_headings(average_labels: Mapping[_ColumnKey, str]) -> dict[str, ColumnScores]:
-    """Columns by heading, averages last; a heading that two of them have is numbered."""
-    single_keys = [key for key in average_labels if not key.is_average]
-    average_keys = [key for key in average_labels if key.is_average]
-    columns_of_task = Counter(key.scores[0][0] for key in single_keys)
-    headings: list[str] = []
-    columns: dict[str, ColumnScores] = {}
-    for key in [*single_keys, *average_keys]:
-        if key.is_average:
-            heading = average_labels[key]
-        else:
-            is_only_column = columns_of_task[key.scores[0][0]] == 1
-            heading = _heading_of_single(key, is_only_column=is_only_column)
-        headings.append(heading)
-        number = headings.count(heading)
-        columns[heading if number == 1 else f"{heading} #{number}"] = key.scores
-    return columns
-
-
-def _heading_of_single(key: _ColumnKey, *, is_only_column: bool) -> str:
-    """The name of the task; where it has several columns, also what tells this one apart."""
-    task, path = key.scores[0]
-    if key.label:
-        return f"{task.name} ({key.label})"
-    main_path = _main_path(task, "all")
-    differences = [
-        word
-        for word, main_word in zip(path, main_path, strict=False)
-        if word != main_word
-    ]
-    if is_only_column or not differences:
-        return task.name
-    return f"{task.name} ({' '.join(differences)})"
-
-
-# The table
 
 # What a published number and a column have in common if they are of one protocol: task
 # names and paths of scores, or the heading of a column that fits no task.
@@ -254,10 +86,10 @@ class MethodTable:
     @cached_property
     def records(self) -> Results:
         """The records that the values come from."""
-        tasks = {task.name for scores in self.columns.values() for task, _ in scores}
-        return self.results.select(
-            (method, task) for method in self.methods for task in tasks
-        )
+        tasks: set[str] = set()
+        for scores in self.columns.values():
+            tasks.update(score.task.name for score in scores)
+        return self.results.select(product(self.methods, tasks))
 
     def markdown(self) -> str:
         """The table and its caption."""
@@ -277,18 +109,16 @@ class MethodTable:
         bold = r"\textbf{{{}}}"
         measured_lines = []
         for method in self.methods:
+            label = latex_escape(method_label(method))
             cells = [
                 self.cell(heading, method, latex_escape, bold)
                 for heading in self.columns
             ]
-            measured_lines.append(
-                latex_line([latex_escape(method_label(method)), *cells])
-            )
+            measured_lines.append(latex_line([label, *cells]))
+        published_lines = []
+        for row in self._published_rows():
+            published_lines.append(latex_line([latex_escape(row.name), *row.cells]))
         groups = [measured_lines]
-        published_lines = [
-            latex_line([latex_escape(row.name), *row.cells])
-            for row in self._published_rows()
-        ]
         if published_lines:
             groups.append(published_lines)
         alignment = "l" + "r" * len(self.columns)
@@ -319,16 +149,21 @@ class MethodTable:
             bold_format: A format string that makes its argument bold.
         """
         value = self.values[heading, method]
-        scores = self.columns[heading]
-        if not all(metric_of(task).direction == "higher" for task, _ in scores):
-            return escape_text(str(value))
-        means = [self.values[heading, other].mean for other in self.methods]
+        text = str(value)
+        directions = {
+            metric_of(score.task).direction for score in self.columns[heading]
+        }
+        if directions - {"higher"}:
+            # Here the best score is one near the gold's own, so that none is marked.
+            return escape_text(text)
+        means = [self.values[heading, row_method].mean for row_method in self.methods]
         best = max((mean for mean in means if mean is not None), default=None)
         if value.mean is not None and value.mean == best:
-            return bold_format.format(escape_text(str(value)))
-        p_of_method = self.p_holm.get(heading, {})
-        is_tied = p_of_method.get(method, 0.0) > SIGNIFICANCE_LEVEL
-        return escape_text(f"{value} {TIE_MARK}" if is_tied else str(value))
+            return bold_format.format(escape_text(text))
+        p_by_method = self.p_holm.get(heading, {})
+        if p_by_method.get(method, 0.0) > SIGNIFICANCE_LEVEL:
+            text += f" {TIE_MARK}"
+        return escape_text(text)
 
     # Published rows
 
@@ -350,7 +185,7 @@ class MethodTable:
     ) -> Mapping[str, list[str]]:
         """The printed numbers of a row that fit a column, by its heading."""
         numbers: dict[str, list[str]] = {}
-        for cell in _scored_cells([paper_table]):
+        for cell in scored_cells([paper_table]):
             if cell.row != row:
                 continue
             heading = self._heading_of(cell)
@@ -364,7 +199,7 @@ class MethodTable:
         Of several columns of its protocol it is the one with the label of the number's
         column, or else the first.
         """
-        scores = _scores_of(cell, self.registry)
+        scores = scores_of_published(cell, self.registry)
         protocol = self._protocol_key(cell.column.label, scores)
         headings = self._headings_by_protocol.get(protocol, [])
         for heading in headings:
@@ -404,15 +239,18 @@ class MethodTable:
         if path[-1] not in AGGREGATIONS:
             return False
         for method in self.methods:
-            for record in self.results.records(method, task.name):
-                return len(record.scores[path[0]]["groups"]) == 1
+            records = self.results.records(method, task.name)
+            if records:
+                return len(records[0].scores[path[0]]["groups"]) == 1
         return False
 
     # The caption
 
     def caption(self) -> list[str]:
         """Protocol, seeds, fit corpora, marks and digests, a sentence each."""
-        single_scores: dict[tuple[Task, ScorePath], None] = {}  # each once
+        single_scores: dict[
+            ColumnScore, None
+        ] = {}  # of columns of one score, each once
         for scores in self.columns.values():
             if len(scores) == 1:
                 single_scores[scores[0]] = None
@@ -422,10 +260,11 @@ class MethodTable:
             *self._seeds_in_words(),
             *self._fit_corpora_in_words(),
             *self._tests_in_words(),
-            self._digests_in_words([task for task, _ in single_scores]),
+            self._digests_in_words([score.task for score in single_scores]),
         ]
 
     def _seeds_in_words(self) -> Iterator[str]:
+        """A sentence where values are means over seeds."""
         counts = {value.seeds for value in self.values.values() if value.seeds > 1}
         if counts:
             seeds = " or ".join(map(str, sorted(counts)))
@@ -479,7 +318,7 @@ class MethodTable:
         return f"Data: sha256 {', '.join(data_digests)}; records: {digest_of_records}."
 
 
-def _protocols_in_words(scores: Sequence[tuple[Task, ScorePath]]) -> Iterator[str]:
+def _protocols_in_words(scores: Sequence[ColumnScore]) -> Iterator[str]:
     """A sentence for each kind of score: its name, and its tasks with text form and split."""
     tasks_by_path: dict[ScorePath, list[Task]] = {}
     for task, path in scores:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from harness.registry import Registry
 from harness.report.markdown import Page, table, texts
-from harness.report.method_table import MethodTable, columns_of_tasks
+from harness.report.method_table import MethodTable
+from harness.report.score_columns import columns_of_tasks
 from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceScore
 from harness.results.index import Results, methods_by_encoder
 from harness.results.questions import Trap

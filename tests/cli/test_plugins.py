@@ -37,6 +37,7 @@ from harness.plugins import (
 )
 from harness.registry import load_registry
 from harness.report.method_table import MethodTable
+from harness.report.score_columns import ColumnScore
 from harness.transforms.affine import Affine
 
 KINDS = ("method", "task", "encoder")
@@ -1038,7 +1039,7 @@ def test_the_best_is_bold_and_what_does_not_differ_from_it_is_marked():
         *(made_record(m, "toy", {"spearman": x}) for m, x in scores.items())
     )
     p_holm = {"toy": {"fake.mean": 1.0, "fake.cls": 0.06, "fake.last": 0.04}}
-    columns = {"toy": ((TOY, ("spearman",)),)}
+    columns = {"toy": (ColumnScore(TOY, ("spearman",)),)}
     parts = {"methods": [*scores], "columns": columns, "results": results}
     made = MethodTable(**parts, registry=load_registry(), p_holm=p_holm)
     assert [made.cell("toy", m, str, "**{}**") for m in scores] == [

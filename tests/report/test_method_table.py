@@ -9,12 +9,8 @@ from fakes import made_record, results_of
 
 from harness.core.types import AGGREGATIONS
 from harness.registry import load_registry
-from harness.report.method_table import (
-    AVERAGE,
-    MethodTable,
-    columns_of_published,
-    columns_of_tasks,
-)
+from harness.report.method_table import MethodTable
+from harness.report.score_columns import AVERAGE, columns_of_published, columns_of_tasks
 from harness.report.sheets import printed_number
 from harness.results.index import Results
 from harness.results.store import Store
