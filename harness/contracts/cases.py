@@ -1,7 +1,7 @@
 """The cases of contract tests: every registered thing with every contract of its kind.
 
-`cases` lists them for a registry, so a thing has all contracts of its kind as soon as
-it is registered. `Case.run` tests one.
+`cases` lists the cases of a registry: as soon as a thing is registered, all contracts of
+its kind are tested on it. `Case.run` tests one contract.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.assets.places import asset_named
 from harness.contracts import methods, tasks, transforms
-from harness.contracts.requirements import found_in
+from harness.contracts.requirements import describe_error
 from harness.core.errors import DataError, is_interruption
 from harness.core.interfaces import PostProcessor
 from harness.core.metrics import metrics
@@ -20,7 +20,7 @@ from harness.core.types import Corpus, Method, Task
 from harness.encoders.function import FunctionConfig
 from harness.registry import Registry
 
-# A function over a registered thing, which raises AssertionError if the thing breaks it.
+# A function of a registered thing that raises AssertionError if the thing breaks a law.
 Contract = Callable[..., None]
 
 # Files that keep the contracts, as examples for messages.
@@ -32,7 +32,7 @@ TASK_FILE = "harness/tasks/sts.py"
 
 
 class BrokenContract(AssertionError):
-    """A broken contract in one line: what it wants, what was found, and a file that keeps it."""
+    """A broken contract, in one line: the requirement, the finding and an example that keeps it."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Case:
     Attributes:
         name: The name of the thing.
         contract: The contract.
-        example: A file that keeps it.
-        arguments: The thing, and what else the contract takes, such as the registry.
+        example: A file whose things keep the contract.
+        arguments: The arguments of the contract: the thing, for some also the registry.
     """
 
     name: str
@@ -65,14 +65,14 @@ class Case:
         """Test the contract on the thing. Raises BrokenContract."""
         try:
             self.contract(*self.arguments)
-        except BaseException as error:
+        except BaseException as error:  # a plug-in may even call sys.exit
             if is_interruption(error):
                 raise
             if isinstance(error, DataError):
                 # The fault is in the data, whatever the contract is.
                 raise BrokenContract(f"{self.name}: {error}") from error
             raise BrokenContract(
-                f"{self.name} fails a contract test: {self.words}: {found_in(error)}. "
+                f"{self.name} fails a contract test: {self.words}: {describe_error(error)}. "
                 f"{self.example} keeps it."
             ) from error
 
@@ -87,15 +87,16 @@ def cases(registry: Registry) -> Iterator[Case]:
 
 def _configuration_cases(registry: Registry) -> Iterator[Case]:
     """The contracts of configuration, and of methods."""
-    values = {**_post_processors(registry), **registry.poolings}
-    frozen = {
+    # Settings that `repr` writes as an expression, and configuration with other fields.
+    settings = {**_post_processors(registry), **registry.poolings}
+    configuration = {
         **registry.encoders,
         **registry.methods,
         **registry.tasks,
         **registry.corpora,
     }
-    yield from _paired(methods.VALUE_CONTRACTS, values, POST_FILE)
-    yield from _paired(methods.FROZEN_CONTRACTS, frozen, POST_FILE)
+    yield from _paired(methods.VALUE_CONTRACTS, settings, POST_FILE)
+    yield from _paired(methods.FROZEN_CONTRACTS, configuration, POST_FILE)
     yield from _paired(methods.METHOD_CONTRACTS, registry.methods, POST_FILE, registry)
 
 
@@ -130,7 +131,7 @@ def _encoder_cases(registry: Registry) -> Iterator[Case]:
 
 
 def _data_cases(registry: Registry) -> Iterator[Case]:
-    """The contracts of metrics, and of tasks and corpora, some of which come with the harness."""
+    """The contracts of metrics, tasks and corpora."""
     data: dict[str, Task | Corpus] = {**registry.tasks, **registry.corpora}
     embedded, in_files = {}, {}
     for name, thing in data.items():
@@ -151,7 +152,14 @@ def _paired(
     example: str,
     *further_arguments: Any,
 ) -> Iterator[Case]:
-    """A case for each of these contracts and things; contracts take the further arguments, too."""
+    """A case for each thing and contract.
+
+    Args:
+        contracts: The contracts.
+        things: The things by their names.
+        example: A file whose things keep the contracts.
+        *further_arguments: What the contracts take after the thing.
+    """
     for name, thing in things.items():
         for contract in contracts:
             yield Case(
@@ -163,7 +171,7 @@ def _paired(
 
 
 def _methods_by_chain(registry: Registry) -> dict[str, Method]:
-    """A method for each chain of post-processors, by the chain as an id has it: `+sn+natsv:6`."""
+    """A method for each chain of post-processors, by its text in ids: `+sn+natsv:6`."""
     method_by_chain = {}
     for method in registry.methods.values():
         if method.post:
@@ -175,8 +183,8 @@ def _methods_by_chain(registry: Registry) -> dict[str, Method]:
 def _post_processors(registry: Registry) -> dict[str, PostProcessor]:
     """The post-processors of all methods, by name.
 
-    If many differ by a count alone, as `natsv:1` to `natsv:15` do, those with the
-    smallest and the largest count are taken.
+    Of those that differ in a count alone, as `natsv:1` to `natsv:15`, only the ones with
+    the smallest and the largest count are taken.
     """
     post_by_name: dict[str, PostProcessor] = {}
     for method in registry.methods.values():
@@ -191,8 +199,8 @@ def _post_processors(registry: Registry) -> dict[str, PostProcessor]:
     for name, post in post_by_name.items():
         word, _, argument = name.partition(":")
         if argument.isdigit():
-            extremes = (min(counts[word]), max(counts[word]))
-            if int(argument) not in extremes:
+            extreme_counts = (min(counts[word]), max(counts[word]))
+            if int(argument) not in extreme_counts:
                 continue
         chosen[name] = post
     return chosen

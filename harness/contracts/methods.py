@@ -1,7 +1,7 @@
 """The contracts of configuration, of methods and of encoders.
 
-Configuration is every part of a method, and tasks and corpora: frozen dataclasses,
-whose equality decides what is computed once.
+Methods with their parts, tasks and corpora are configuration: frozen dataclasses. Cells
+with equal configuration share what is computed from it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ def check_configuration_is_frozen(thing: Any) -> None:
     for field in fields(thing):
         with suppress(AttributeError):
             setattr(thing, field.name, getattr(thing, field.name))
+            # Reached only if the field could be set.
             require(False, "a frozen dataclass", f"that {field.name} can be set")
 
 
 def check_its_repr_is_it(value: Any) -> None:
     """The `repr` of a value is the expression that makes it."""
     cls = type(value)
-    made = eval(repr(value), {cls.__name__: cls})  # noqa: S307 - its own repr
-    require_equal(made, value, "its repr to make")
+    evaluated = eval(repr(value), {cls.__name__: cls})  # noqa: S307 - its own repr
+    require_equal(evaluated, value, "its repr to make")
 
 
 FROZEN_CONTRACTS = (check_configuration_is_frozen,)
@@ -76,7 +77,7 @@ def check_its_corpus_is_known(method: Method, registry: Registry) -> None:
 
 
 def check_it_is_meant_for_some_task(method: Method, registry: Registry) -> None:
-    """The globs of tasks that a method is meant for each match a registered task."""
+    """Each pattern of tasks that a method is meant for matches a registered task."""
     for pattern in method.tasks:
         matches = any(fnmatchcase(task, pattern) for task in registry.tasks)
         require(matches, "globs that match a task", pattern)
@@ -97,11 +98,11 @@ ENCODER_FIELDS = ("name", "trained_on", "cite", "licence", "source", "identify",
 
 def check_it_says_what_its_weights_are(encoder: EncoderConfig) -> None:
     """An encoder has all attributes of one, and names the texts and licence of its weights."""
-    lacking = [name for name in ENCODER_FIELDS if not hasattr(encoder, name)]
-    wanted = f"the attributes {', '.join(ENCODER_FIELDS)}"
-    require(not lacking, wanted, f"no {', '.join(lacking)}")
-    wanted = "trained_on: the texts that its weights have seen"
-    require(bool(encoder.trained_on), wanted, "none")
+    missing_fields = [name for name in ENCODER_FIELDS if not hasattr(encoder, name)]
+    requirement = f"the attributes {', '.join(ENCODER_FIELDS)}"
+    require(not missing_fields, requirement, f"no {', '.join(missing_fields)}")
+    requirement = "trained_on: the texts that its weights have seen"
+    require(bool(encoder.trained_on), requirement, "none")
     require(bool(encoder.licence), "the licence of its weights", "none")
 
 
@@ -119,10 +120,9 @@ def check_the_vector_of_a_text_does_not_depend_on_other_texts(
     together = encoder.vectors(texts)
     require_equal(encoder.identify().key, encoder.identify().key, "the key")
     for text, row in zip(texts, together, strict=True):
-        same = f"the same vector of {text!r} alone"
-        require_close(
-            encoder.vectors([text])[:1], row[None], same, rtol=1e-3, atol=1e-5
-        )
+        alone = encoder.vectors([text])[:1]
+        requirement = f"the same vector of {text!r} alone"
+        require_close(alone, row[None], requirement, rtol=1e-3, atol=1e-5)
 
 
 def check_an_encoder_does_not_write_into_what_it_gave(encoder: FunctionConfig) -> None:

@@ -1,4 +1,4 @@
-"""Plug-ins are loaded: imported, registered, and tested by the contracts of what they register."""
+"""Loading of plug-ins: they are imported, registered, and tested by their contracts."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
 
 
 def open_plugins(plugins: Iterable[Plugin]) -> None:
-    """Load plug-ins. Raises UsageError with file, thing and contract if a contract test fails."""
+    """Load plug-ins. Raises UsageError, which names the contract, if a contract test fails."""
     for plugin in plugins:
         if PLUGINS.get(plugin.name) == plugin:
             continue
         registry_before = load_registry()
         import_plugins([plugin])
         _require_posts_in_methods(plugin)
-        broken = list(_broken(plugin, registry_before))
-        if broken:
-            message = broken[0]
-            if len(broken) > 1:
-                message += f" And {len(broken) - 1} more."
+        broken_contracts = list(_broken_contracts(plugin, registry_before))
+        if broken_contracts:
+            message = broken_contracts[0]
+            if len(broken_contracts) > 1:
+                message += f" And {len(broken_contracts) - 1} more."
             raise UsageError(
                 f"{plugin.origin}: {message} pytest --harness-contracts --tb=short "
                 f"--plugin {plugin.origin} shows where"
@@ -58,7 +58,7 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
 
 
 def new_cases(registry_before: Registry) -> list[Case]:
-    """The cases of what was registered since `registry_before` was the registry."""
+    """The cases of the things that are registered now and were not in `registry_before`."""
     ids_before = {case.id for case in cases(registry_before)}
     return [case for case in cases(load_registry()) if case.id not in ids_before]
 
@@ -79,16 +79,16 @@ def _require_posts_in_methods(plugin: Plugin) -> None:
         )
 
 
-def _broken(plugin: Plugin, registry_before: Registry) -> Iterator[str]:
-    """A line for each contract that a plug-in breaks, of those that it has added cases of."""
+def _broken_contracts(plugin: Plugin, registry_before: Registry) -> Iterator[str]:
+    """A line for each contract that is broken by something that a plug-in registers."""
     try:
         added_cases = new_cases(registry_before)
-    except Exception as error:
+    except Exception as error:  # the code of a plug-in may raise anything
         lines = str(error).splitlines()
-        line = lines[0] if lines else ""
+        first_line = lines[0] if lines else ""
         raise UsageError(
             f"{plugin.origin}: what it registers cannot be tested: "
-            f"{type(error).__name__}: {line}"
+            f"{type(error).__name__}: {first_line}"
         ) from error
     for case in added_cases:
         try:

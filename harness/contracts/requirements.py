@@ -1,7 +1,7 @@
-"""What contracts require of numbers, errors and arrays.
+"""Requirements of contracts on numbers, errors and arrays.
 
-Each function raises AssertionError, in one line that says what was wanted and what was
-found.
+Each function raises AssertionError if its requirement does not hold, in one line that
+says what was wanted and what was found.
 """
 
 from __future__ import annotations
@@ -14,73 +14,86 @@ import numpy as np
 from harness.core.arrays import read_only
 from harness.core.errors import HarnessError
 
-FOUND_CHARACTERS = 200  # of what was found, in a message
+MAX_FINDING = 200  # characters of a finding in a message
 
 
-def require(holds: bool, wanted: str, found: object) -> None:
-    """Raise AssertionError unless a condition holds; the message says `wanted` and `found`."""
-    if not holds:
-        found_in_one_line = " ".join(str(found).split())
+def require(condition: bool, requirement: str, finding: object) -> None:
+    """Raise AssertionError, `wanted REQUIREMENT, found FINDING`, unless a condition holds."""
+    if not condition:
+        finding_in_one_line = " ".join(str(finding).split())
         raise AssertionError(
-            f"wanted {wanted}, found {found_in_one_line[:FOUND_CHARACTERS]}"
+            f"wanted {requirement}, found {finding_in_one_line[:MAX_FINDING]}"
         )
 
 
-def require_equal(found: object, wanted: object, what: str) -> None:
-    """Raise AssertionError unless two values are equal; `what` names them in the message."""
-    require(found == wanted, f"{what} {wanted}", found)
+def require_equal(value: object, expected_value: object, description: str) -> None:
+    """Raise AssertionError unless a value is as expected; `description` says what it is."""
+    require(value == expected_value, f"{description} {expected_value}", value)
 
 
 def require_close(
-    found: np.ndarray,
-    wanted: np.ndarray,
-    what: str,
+    numbers: np.ndarray,
+    expected_numbers: np.ndarray,
+    requirement: str,
     rtol: float = 0.0,
     atol: float = 0.0,
 ) -> None:
     """Raise AssertionError unless the numbers of two arrays agree; without a tolerance, exactly.
 
-    `what` names the numbers in the message.
+    Args:
+        numbers: The numbers to test.
+        expected_numbers: The numbers that they should be.
+        requirement: What is wanted of them, for the message.
+        rtol: The allowed difference as a share of each expected number.
+        atol: The allowed difference in addition to that.
     """
-    require(found.shape == wanted.shape, f"{what} of shape {wanted.shape}", found.shape)
-    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
-    difference = np.abs(found - wanted)
-    is_close = difference <= atol + rtol * np.abs(wanted)  # never true of a NaN
+    require(
+        numbers.shape == expected_numbers.shape,
+        f"{requirement} of shape {expected_numbers.shape}",
+        numbers.shape,
+    )
+    numbers = numbers.astype(np.float64)
+    expected_numbers = expected_numbers.astype(np.float64)
+    difference = np.abs(numbers - expected_numbers)
+    # The comparison is false for NaN, which is never close.
+    is_close = difference <= atol + rtol * np.abs(expected_numbers)
     if not is_close.all():
         row = np.unravel_index(int(is_close.argmin()), is_close.shape)[0]
         raise AssertionError(
-            f"wanted {what}, found {difference.max():.3g} between them, first in row {row}"
+            f"wanted {requirement}, found {difference.max():.3g} between them, first in row {row}"
         )
 
 
-def require_finite(x: np.ndarray, what: str) -> None:
+def require_finite(x: np.ndarray, description: str) -> None:
     """Raise AssertionError unless all numbers of an array are finite."""
     is_finite = np.isfinite(x)
     if not is_finite.all():
         row = np.unravel_index(int(is_finite.argmin()), is_finite.shape)[0]
         raise AssertionError(
-            f"wanted {what} that are finite, found another in row {row}"
+            f"wanted {description} that are finite, found another in row {row}"
         )
 
 
 @contextmanager
-def refused(kind: type[HarnessError], *words: str) -> Iterator[None]:
-    """Context in which an error of this kind must be raised: in one line, with these words."""
-    wanted = f"{kind.__name__}, in one line"
+def refused(error_type: type[HarnessError], *words: str) -> Iterator[None]:
+    """Context whose code has to raise an error of this type, in one line with these words."""
+    requirement = f"{error_type.__name__}, in one line"
     if words:
-        wanted += f" with {' and '.join(words)}"
+        requirement += f" with {' and '.join(words)}"
     try:
         yield
-    except kind as refusal:
+    except error_type as refusal:
         require_one_line(refusal, *words)
-    except Exception as error:
-        raise AssertionError(f"wanted {wanted}, {found_in(error)}") from error
+    except Exception as error:  # the code of a plug-in may raise anything
+        raise AssertionError(
+            f"wanted {requirement}, {describe_error(error)}"
+        ) from error
     else:
-        raise AssertionError(f"wanted {wanted}, found no error")
+        raise AssertionError(f"wanted {requirement}, found no error")
 
 
 def require_one_line(error: Exception, *words: str) -> None:
-    """Raise AssertionError unless an error is one line that holds these words."""
+    """Raise AssertionError unless the message of an error is one line with these words."""
     text = str(error)
     require(bool(text), "a line that says why", "none")
     require("\n" not in text, "one line", repr(text))
@@ -88,23 +101,25 @@ def require_one_line(error: Exception, *words: str) -> None:
 
 
 @contextmanager
-def untouched(*shared: np.ndarray) -> Iterator[None]:
-    """Context in which nothing may be written into these arrays, since cells share such arrays."""
-    copies = [read_only(x).copy() for x in shared]
+def untouched(*shared_arrays: np.ndarray) -> Iterator[None]:
+    """Context whose code may not write into these arrays, as cells share them."""
+    copies = [read_only(x).copy() for x in shared_arrays]
     yield
     # Some libraries write into arrays that are read-only.
-    for x, copy in zip(shared, copies, strict=True):
+    for x, copy in zip(shared_arrays, copies, strict=True):
         require(
             np.array_equal(x, copy), "a shared array as it was", "other numbers in it"
         )
 
 
-def found_in(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The first line of an error, with its type unless a contract or the harness raised it."""
     lines = str(error).splitlines()
-    line = lines[0] if lines else ""
-    if isinstance(error, HarnessError) or (isinstance(error, AssertionError) and line):
-        return line
-    if not line:
+    first_line = lines[0] if lines else ""
+    if isinstance(error, HarnessError):
+        return first_line
+    if not first_line:
         return f"found {type(error).__name__}"
-    return f"found {type(error).__name__}: {line}"
+    if isinstance(error, AssertionError):
+        return first_line
+    return f"found {type(error).__name__}: {first_line}"

@@ -1,7 +1,4 @@
-"""Sample data for contract tests: rows, encodings and pairs, small and the same in every run.
-
-Axis letters: N sentences, D dimensions.
-"""
+"""Sample data for contract tests: rows, encodings and pairs, small and the same in every run."""
 
 from __future__ import annotations
 
@@ -30,15 +27,21 @@ def rows(count: int, width: int, seed: int = 0) -> np.ndarray:
 
 
 def with_constants(x: np.ndarray, noise: np.ndarray | float = 0.0) -> np.ndarray:
-    """The rows with three more coordinates, constant but for noise, as MiniLM has them."""
+    """The rows with three more coordinates that are constant but for noise, as MiniLM has.
+
+    Args:
+        x: (count, width) rows.
+        noise: (count, 3) numbers that are added to the new coordinates, or one number.
+    """
     constants = np.full((len(x), 3), 0.1, np.float32) + np.float32(noise)
     return np.concatenate([x, constants.astype(np.float32)], axis=1)
 
 
 def dimensions(*posts: PostProcessor) -> int:
-    """More dimensions than these post-processors together take out or keep.
+    """A number of dimensions that is enough for these post-processors, one after the other.
 
-    The argument in a name, `natsv:6` or `whitening:256`, counts dimensions.
+    It is 16 more than they take out or keep: the arguments in their names, `natsv:6` or
+    `whitening:256`, are numbers of dimensions.
     """
     count = 16
     for post in posts:
@@ -49,13 +52,17 @@ def dimensions(*posts: PostProcessor) -> int:
 
 
 def rows_to_fit_on(*posts: PostProcessor) -> np.ndarray:
-    """Enough rows of enough dimensions for these post-processors, one after the other."""
+    """Rows on which these post-processors can be fitted, one after the other."""
     width = dimensions(*posts)
     return rows(2 * width, width)
 
 
 def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
-    """An encoding with token means of every layer, [CLS], a pooler and a vector of modules."""
+    """An encoding of `count` sentences, in which no part is missing.
+
+    It has the token means of the embedding layer and of `depth` layers, [CLS], a pooler
+    and the vector of a model under its own modules, all of `width` dimensions.
+    """
     rng = np.random.default_rng(0)
     mean = rng.normal(size=(count, depth + 1, width)).astype(np.float32)
     cls, pooler, native = rng.normal(size=(3, count, width)).astype(np.float32)
@@ -70,9 +77,9 @@ def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
 
 
 def pooled_pairs(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:
-    """The rows as the vectors of sentences, and each two that follow each other as a pair.
+    """The rows as vectors of sentences, and pairs of the first two, the next two, and so on.
 
-    Gold scores go from 0 to 5; the pairs are in two groups.
+    Gold scores go from 0 to 5, and the pairs are in two groups.
     """
     texts = [f"sentence {row}" for row in range(len(x))]
     gold = np.random.default_rng(0).integers(0, 11, len(x) // 2) / 2

@@ -1,7 +1,7 @@
 """The contracts of metrics, of tasks and of corpora.
 
-Tasks and corpora whose files come with the harness are read; of others, only their
-description is tested, and what they say if their files are missing.
+Tasks and corpora whose files come with the harness are read. Of the others, the
+description is tested, and the error if their files are missing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from harness.core.types import Pairs, Task, pairs_digest
 
 
 def check_a_metric_does_not_write_into_shared_pairs(metric: Metric) -> None:
-    """A metric writes into neither the vectors, the pairs, their gold nor its own values."""
+    """A metric writes neither into vectors, pairs and gold scores nor into its own values."""
     x = rows(120, 8)
     split_count = 3 if metric.learns else 1  # the scored split, and two to learn from
+    rows_of_splits = np.split(np.arange(len(x)), split_count)
     for largest_gold in (1.0, 1 / 7):  # classes 0 and 1, and graded scores
-        splits = [
-            _pair_rows(row_numbers, largest_gold)
-            for row_numbers in np.split(np.arange(len(x)), split_count)
-        ]
+        splits = [_pair_rows(numbers, largest_gold) for numbers in rows_of_splits]
         scored, labelled = splits[0], splits[1:]
         pairs = Pairs(
             a=tuple(f"sentence {row}" for row in scored.a),
@@ -39,16 +37,16 @@ def check_a_metric_does_not_write_into_shared_pairs(metric: Metric) -> None:
             group=("all",) * len(scored.gold),
         )
         golds = [split.gold for split in splits]
-        shared = (x, scored.a, scored.b, pairs.gold, *golds)
+        shared_arrays = (x, scored.a, scored.b, pairs.gold, *golds)
         # A metric may refuse one of the two kinds of gold.
-        with untouched(*shared), suppress(HarnessError):
+        with untouched(*shared_arrays), suppress(HarnessError):
             values, _ = metric.compare(x, scored, labelled)
             with untouched(values):
                 metric.score(values, pairs)
 
 
 def _pair_rows(row_numbers: np.ndarray, largest_gold: float) -> PairRows:
-    """Each two rows that follow each other as a pair, with the gold 0 and the largest in turn."""
+    """Pairs of the first two rows, the next two, ...; their gold is 0 and `largest_gold` in turn."""
     a, b = row_numbers[0::2], row_numbers[1::2]
     gold = np.arange(len(a)) % 2 * largest_gold
     return PairRows(a=a, b=b, gold=gold)
@@ -66,8 +64,8 @@ def check_its_splits_hold_what_is_scored_and_trained_on(task: Task) -> None:
     if task.train:
         used_splits.add(task.train)
     require(bool(task.scored), "a split that is scored", "none")
-    wanted = f"some of the splits {', '.join(task.splits)}"
-    require(used_splits <= set(task.splits), wanted, used_splits)
+    requirement = f"some of the splits {', '.join(task.splits)}"
+    require(used_splits <= set(task.splits), requirement, used_splits)
 
 
 def check_another_split_is_wrong_usage(task: Task) -> None:
@@ -77,13 +75,12 @@ def check_another_split_is_wrong_usage(task: Task) -> None:
 
 
 def check_only_graded_scores_have_a_scale(task: Task) -> None:
-    """A task states the scale of its gold scores if its metric compares graded ones."""
+    """A task states the scale of its gold scores if, and only if, they are graded."""
     is_graded = task.metric not in ("auc", "classification", "word-frequency")
     has_scale = task.graded is not None
-    wanted = "a scale" if is_graded else "no scale"
-    require(
-        has_scale == is_graded, f"{wanted} for the metric {task.metric}", task.graded
-    )
+    scale = "a scale" if is_graded else "no scale"
+    requirement = f"{scale} for the metric {task.metric}"
+    require(has_scale == is_graded, requirement, task.graded)
 
 
 def check_geometry_goes_with_correlation(task: Task) -> None:
@@ -115,17 +112,19 @@ def check_its_asset_says_how_to_get_it(thing: Any) -> None:
 
 def check_missing_files_are_named_in_one_line(thing: Any) -> None:
     """A task or corpus whose files are missing raises AssetMissing in a line that names them."""
-    read = thing.pairs if isinstance(thing, Task) else thing.sentences
     with refused(AssetMissing, str(MISSING_FOLDER)):
-        read(MISSING_FOLDER)
+        if isinstance(thing, Task):
+            thing.pairs(MISSING_FOLDER)
+        else:
+            thing.sentences(MISSING_FOLDER)
 
 
 def check_it_needs_no_folder_and_is_the_same_again(thing: Any) -> None:
     """Embedded data are read without a folder of data, and are the same each time."""
     if isinstance(thing, Task):
-        first = pairs_digest(thing.pairs(MISSING_FOLDER))
-        second = pairs_digest(thing.pairs(MISSING_FOLDER))
-        require_equal(second, first, "pairs with the digest")
+        first_digest = pairs_digest(thing.pairs(MISSING_FOLDER))
+        second_digest = pairs_digest(thing.pairs(MISSING_FOLDER))
+        require_equal(second_digest, first_digest, "pairs with the digest")
     else:
         first_sentences = list(islice(thing.sentences(MISSING_FOLDER), 50))
         second_sentences = list(islice(thing.sentences(MISSING_FOLDER), 50))
@@ -137,7 +136,7 @@ def check_a_task_does_not_write_into_what_it_gave(thing: Any) -> None:
     """Pairs that a task returned keep their gold when it is read again."""
     if isinstance(thing, Task):
         pairs = [thing.load(MISSING_FOLDER, split) for split in thing.splits]
-        with untouched(*(part.gold for part in pairs)):
+        with untouched(*(split_pairs.gold for split_pairs in pairs)):
             for split in thing.splits:
                 thing.load(MISSING_FOLDER, split)
 

@@ -1,7 +1,7 @@
 """The contracts of poolings, of post-processors and of chains of them.
 
-The sample data (`samples`) are small, and have what real encodings have: correlated
-dimensions, a mean that is not 0, constant dimensions.
+The sample data of `samples` are small, and like real encodings have correlated
+dimensions, a mean that is not 0, and constant dimensions.
 """
 
 from __future__ import annotations
@@ -62,24 +62,29 @@ def check_pooling_keeps_rows_apart(pooling: Pooling) -> None:
         pooler=_rows_of(all_rows.pooler, chosen),
         native=_rows_of(all_rows.native, chosen),
     )
-    wanted = pooling(all_rows)[chosen]
-    require_close(pooling(chosen_rows), wanted, "rows that do not depend on the others")
+    require_close(
+        pooling(chosen_rows),
+        pooling(all_rows)[chosen],
+        "rows that do not depend on the others",
+    )
 
 
 def _rows_of(x: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
     """The chosen rows of a part of an encoding; None if there is no such part."""
-    return None if x is None else x[chosen]
+    if x is None:
+        return None
+    return x[chosen]
 
 
 def check_pooling_reads_only_the_layers_it_wants(pooling: Pooling) -> None:
     """The layers that a pooling asks for are enough to compute it."""
     all_layers = encoding()
     layers = pooling.hidden_states(all_layers.depth) or (all_layers.depth,)
-    wanted_layers = replace(
+    read_layers = replace(
         all_layers, layers=layers, mean=all_layers.mean[:, list(layers)]
     )
     require_close(
-        pooling(wanted_layers),
+        pooling(read_layers),
         pooling(all_layers),
         f"the same rows of the layers {layers} alone",
     )
@@ -97,9 +102,9 @@ def check_pooling_refuses_an_encoding_without_its_part(pooling: Pooling) -> None
 
 def check_a_pooling_does_not_write_into_an_encoding(pooling: Pooling) -> None:
     """A pooling leaves the arrays of an encoding as they are."""
-    shared = encoding()
-    with untouched(*shared.arrays.values()):
-        pooling(shared)
+    shared_encoding = encoding()
+    with untouched(*shared_encoding.arrays.values()):
+        pooling(shared_encoding)
 
 
 POOLING_CONTRACTS = (
@@ -123,9 +128,9 @@ def fitted(post: PostProcessor, x: np.ndarray | Moments, seed: int = 0) -> Any:
 
 def check_it_declares_what_the_engine_asks(post: PostProcessor) -> None:
     """A post-processor has all attributes of one, and its `share` is above 0 and at most 1."""
-    lacking = [name for name in POST_FIELDS if not hasattr(post, name)]
-    wanted = f"the attributes {', '.join(POST_FIELDS)}"
-    require(not lacking, wanted, f"no {', '.join(lacking)}")
+    missing_fields = [name for name in POST_FIELDS if not hasattr(post, name)]
+    requirement = f"the attributes {', '.join(POST_FIELDS)}"
+    require(not missing_fields, requirement, f"no {', '.join(missing_fields)}")
     require(0 < post.share <= 1, "a share above 0 and at most 1", post.share)
     if post.from_moments:  # moments are of whole corpora
         require(post.share == 1, "the share 1, from moments", post.share)
@@ -159,8 +164,8 @@ def check_a_map_does_not_write_into_shared_rows(post: PostProcessor) -> None:
 def check_the_same_seed_fits_the_same_map(post: PostProcessor) -> None:
     """Two fits with the same seed map rows to the same numbers."""
     x = rows_to_fit_on(post)
-    one, other = fitted(post, x, seed=1), fitted(post, x, seed=1)
-    require_close(one(x), other(x), "the same rows of both maps")
+    first, second = fitted(post, x, seed=1), fitted(post, x, seed=1)
+    require_close(first(x), second(x), "the same rows of both maps")
 
 
 def check_a_deterministic_fit_draws_nothing(post: PostProcessor) -> None:
@@ -181,13 +186,13 @@ def check_a_map_keeps_rows_apart(post: PostProcessor) -> None:
     transform = fitted(post, x)
     together = transform(x)
     one_by_one = np.concatenate([transform(x[row : row + 1]) for row in range(5)])
-    # Rounding alone: the products of one row and of many are summed in another order.
-    # That a map gives float64 is another contract.
+    # The tolerance is for rounding: the products of one row and of many are summed in
+    # another order. That a map gives float64 is another contract.
     rtol, atol = 1e-3, 1e-4
     if together.dtype == np.float64:
         rtol, atol = 1e-10, 1e-12
-    what = "rows that do not depend on the others"
-    require_close(one_by_one, together[:5], what, rtol=rtol, atol=atol)
+    requirement = "rows that do not depend on the others"
+    require_close(one_by_one, together[:5], requirement, rtol=rtol, atol=atol)
 
 
 def check_a_map_is_a_pure_function(post: PostProcessor) -> None:
@@ -243,8 +248,8 @@ def check_noise_in_a_constant_coordinate_stays_small(post: PostProcessor) -> Non
     noise = 1e-7 * rows(len(x), 3, seed=1)
     constant, noisy = with_constants(x), with_constants(x, noise)
     transform = fitted(post, constant)
-    # The noise is below 1e-6. A map that divides by the deviation of a constant
-    # coordinate, which is rounding itself, divides by about 1e-17.
+    # A map that wrongly divides by the deviation of a constant coordinate divides by
+    # about 1e-17, so that the noise becomes much larger than 1e-6.
     amplified = float(np.abs(transform(noisy) - transform(constant)).max())
     require(amplified < 1e-6, "noise of 1e-7 to stay below 1e-6", f"{amplified:.3g}")
 
@@ -304,11 +309,10 @@ POST_CONTRACTS = (
 # Post-processors that are fitted on a mean and a covariance
 
 
-def assert_same_map(one: Any, other: Any, x: np.ndarray) -> None:
+def require_same_map(first: Any, second: Any, x: np.ndarray) -> None:
     """Raise AssertionError unless two maps agree on these rows."""
-    require_close(
-        one(x), other(x), "the same rows of both maps", rtol=ROUNDING, atol=ROUNDING
-    )
+    requirement = "the same rows of both maps"
+    require_close(first(x), second(x), requirement, rtol=ROUNDING, atol=ROUNDING)
 
 
 def check_fit_gives_an_affine_map_of_its_rank(post: PostProcessor) -> None:
@@ -324,31 +328,31 @@ def check_fit_gives_an_affine_map_of_its_rank(post: PostProcessor) -> None:
 
 
 def check_fit_on_rows_is_fit_on_their_moments(post: PostProcessor) -> None:
-    """A fit on rows and one on their moments give the same map."""
+    """A fit on rows and a fit on their moments give the same map."""
     x = rows_to_fit_on(post)
-    assert_same_map(fitted(post, x), fitted(post, Moments.of(x)), x)
+    require_same_map(fitted(post, x), fitted(post, Moments.of(x)), x)
 
 
 def check_shards_fit_as_one(post: PostProcessor) -> None:
     """Moments of shards that are merged give the map of all rows."""
     x = rows_to_fit_on(post)
     moments = [Moments.of(shard) for shard in np.split(x, [1, 7, len(x) // 2])]
-    assert_same_map(fitted(post, x), fitted(post, Moments.merged(moments)), x)
+    require_same_map(fitted(post, x), fitted(post, Moments.merged(moments)), x)
 
 
 def check_the_order_of_rows_does_not_matter(post: PostProcessor) -> None:
     """A fit does not depend on the order of rows."""
     x = rows_to_fit_on(post)
     shuffled = np.random.default_rng(1).permutation(x)
-    assert_same_map(fitted(post, x), fitted(post, shuffled), x)
+    require_same_map(fitted(post, x), fitted(post, shuffled), x)
 
 
 def check_a_repeated_row_counts_again(post: PostProcessor) -> None:
-    """A row that is repeated weighs as often as it is repeated."""
+    """A row that is repeated counts as often as it is repeated."""
     x = rows_to_fit_on(post)
     repeats = np.random.default_rng(1).integers(1, 4, len(x))
     repeated, counted = np.repeat(x, repeats, axis=0), Moments.of(x, repeats)
-    assert_same_map(fitted(post, repeated), fitted(post, counted), x)
+    require_same_map(fitted(post, repeated), fitted(post, counted), x)
 
 
 def check_a_fit_does_not_write_into_shared_moments(post: PostProcessor) -> None:
@@ -406,7 +410,7 @@ def check_a_measured_chain_gives_the_same_finite_scores_again(method: Method) ->
 
 
 def check_a_chain_from_moments_is_the_chain_from_rows(method: Method) -> None:
-    """A chain that is fitted on moments is the chain that is fitted on the rows."""
+    """A chain that is fitted on moments maps rows as the chain that is fitted on rows."""
     pooled, pairs = pooled_pairs(rows_to_fit_on(*method.post))
     moments, _ = pooled.moments("target", pairs.sentences)
     fit_rows = pooled.matrix[pooled.rows(pairs.sentences)]
@@ -420,10 +424,10 @@ def check_a_chain_from_moments_is_the_chain_from_rows(method: Method) -> None:
 
 
 def _mapped_by_chain(
-    method: Method, fitted_on: np.ndarray | Moments, x: np.ndarray
+    method: Method, fit_data: np.ndarray | Moments, x: np.ndarray
 ) -> np.ndarray:
-    """Rows that are mapped by a method's chain, which is fitted on other rows or moments."""
-    fit_vectors = FitCorpusVectors(fitted_on)
+    """The rows x after a method's chain of post-processors, which is fitted on `fit_data`."""
+    fit_vectors = FitCorpusVectors(fit_data)
     for transform in fit(method, fit_vectors, np.random.default_rng(0)):
         x = transform(x)
     return x
