@@ -46,7 +46,7 @@ def check_a_metric_does_not_write_into_shared_pairs(metric: Metric) -> None:
 
 
 def _pair_rows(row_numbers: np.ndarray, largest_gold: float) -> PairRows:
-    """Pairs of the first two rows, the next two, ...; their gold is 0 and `largest_gold` in turn."""
+    """Pairs of the first two rows, the next two, ...; gold is 0 and `largest_gold` in turn."""
     a, b = row_numbers[0::2], row_numbers[1::2]
     gold = np.arange(len(a)) % 2 * largest_gold
     return PairRows(a=a, b=b, gold=gold)
