@@ -8,49 +8,44 @@ another number.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import boards
-import claims
-import others
-import papers
-import website
-from pages import Report
-from scores import Inputs, read_inputs
+from claims import compare_claims
+from methods import compare_encoders, compare_leaderboard
+from pages import Comparison
+from papers import compare_papers
+from records import Results
+from references import compare_conformance, compare_traps
+from website import compare_readme, compare_website
 
-# The pages: of all encoders and of each, the papers' tables, claims, protocol traps,
-# conformance, the generated part of the README, and the page of all results.
-CHECKS: Mapping[str, Callable[[Inputs, Report], None]] = {
-    "leaderboard": boards.leaderboard,
-    "encoders": boards.encoders,
-    "papers": papers.pages,
-    "claims": claims.page,
-    "traps": others.traps,
-    "conformance": others.conformance,
-    "README": website.readme,
-    "site": website.page,
+PAGES: Mapping[str, Callable[[Results], Iterator[Comparison]]] = {
+    "leaderboard": compare_leaderboard,
+    "encoders": compare_encoders,
+    "papers": compare_papers,
+    "claims": compare_claims,
+    "traps": compare_traps,
+    "conformance": compare_conformance,
+    "README": compare_readme,
+    "site": compare_website,
 }
 
 
 def main() -> int:
     """Print each fault, then how many numbers were compared on each kind of page."""
-    given = sys.argv[1:2]
-    inputs = read_inputs(
-        Path(given[0]) if given else Path(__file__).parents[2] / "results"
-    )
-    reports = {kind: Report() for kind in CHECKS}
-    for kind, check in CHECKS.items():
-        check(inputs, reports[kind])
-    faults = [fault for report in reports.values() for fault in report.faults]
-    counted = ", ".join(
-        f"{report.numbers:,} on {kind}" for kind, report in reports.items()
-    )
-    lines = [*faults, f"{len(faults)} faults; numbers recomputed: {counted}"]
-    sys.stdout.write("\n".join(lines) + "\n")
-    assert not {"harness", "baselines"} & {
-        name.partition(".")[0] for name in sys.modules
-    }
+    committed = Path(__file__).parents[2] / "results"
+    results = Results(Path(sys.argv[1]) if len(sys.argv) > 1 else committed)
+    faults, counts = [], []
+    for kind, comparisons_of in PAGES.items():
+        comparisons = [*comparisons_of(results)]
+        faults += [one for one in comparisons if not one.is_equal]
+        counts.append(f"{sum(one.numbers for one in comparisons):,} on {kind}")
+    for fault in faults:
+        due = f"printed {fault.printed!r}, recomputed {fault.due!r}"
+        sys.stdout.write(f"{fault.where}: {due}\n")
+    compared = ", ".join(counts)
+    sys.stdout.write(f"{len(faults)} faults; numbers recomputed: {compared}\n")
+    assert not {"harness", "baselines"} & {name.split(".")[0] for name in sys.modules}
     return int(bool(faults))
 
 

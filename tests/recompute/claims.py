@@ -1,320 +1,310 @@
-"""The page of claims: every difference, interval, outcome and count, and the searches below."""
+"""The claims of papers, tested on records; and the searches, which are on their page."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from statistics import fmean
+from functools import cache, cached_property
+from statistics import fmean, stdev
 
-import others
-from boards import size
-from pages import Column, Report, Table, content, paragraphs, tables
-from papers import SCORES, in_points, path_of
-from scores import (
-    Decision,
-    Fields,
-    Inputs,
-    Records,
-    Side,
-    averaged,
-    corrected,
-    decide,
-    number,
-    side,
-)
+from pages import Cell, Comparison, Numbers, Page, Rounded, Table
+from papers import ENOUGH_SEEDS, METRICS, Published, path_of_score, welch
+from records import Fields, Results, ScorePath, Scores, content, mean_over_tasks
+from scipy import stats
 
 OUTCOMES = ("higher", "lower", "undecided", "not measured")
-Score = tuple[str, tuple[str, ...]]
+LEVEL = 0.05
+AVERAGE = "Avg."
 
 
 @dataclass(frozen=True)
-class Line:
-    """A claim on one column, or on their average: what is printed, both sides, the outcome."""
+class Contrast:
+    """Two rows on a task or on an average: the one that is claimed to be better is first."""
 
     label: str
-    printed: tuple[float, float] | None
-    sides: tuple[Side, Side]
-    decision: Decision
+    printed: Sequence[float]  # of both rows, or nothing
+    scores: tuple[Scores, Scores]
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+
+    @cached_property
+    def difference(self) -> float | None:
+        better, worse = (scores.mean for scores in self.scores)
+        return None if better is None or worse is None else better - worse
 
     @property
-    def claimed(self) -> float | None:
-        """The published difference."""
-        return None if self.printed is None else self.printed[0] - self.printed[1]
+    def outcome(self) -> str:
+        if not all(scores.by_seed for scores in self.scores):
+            return "not measured"
+        if self.p is None or self.p > LEVEL or not self.difference:
+            return "undecided"
+        return "higher" if self.difference > 0 else "lower"
+
+    @property
+    def effects(self) -> tuple[Numbers, Numbers]:
+        """The published and the measured difference."""
+        published = [Rounded(self.printed[0] - self.printed[1])] if self.printed else []
+        return published, [] if self.difference is None else [Rounded(self.difference)]
+
+    @property
+    def row(self) -> list[Cell]:
+        """As a page prints it; the last cell says in words how it was decided."""
+        published, measured = self.effects
+        ours: list[Cell] = []
+        for scores in self.scores:
+            seeds = [len(scores.by_seed)] if scores.seeded and scores.by_seed else []
+            ours.append([*scores.numbers, *seeds])
+        theirs = [[Rounded(points)] for points in self.printed] or [[], []]
+        ends = [Rounded(end) for end in self.interval or ()]
+        p = [] if self.p is None else [_rounded_up(self.p)]
+        cells = [*theirs, published, *ours, measured, ends, p, self.outcome]
+        return [self.label, *cells, None]
+
+
+def _rounded_up(p: float) -> str:
+    """To three decimals; what is below 0.001 is printed as less than it."""
+    return f"{max(1, math.ceil(round(p, 9) * 1000)) / 1000:.3f}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with its lines; the last is the average where there is one.
-
-    `text` is what is claimed, `part_of` the sentence it is a part of, `encoders` what
-    it was tested on; of one of `every` part all parts have to hold.
-    """
+    """A claim on its tasks, and on their average if there is one."""
 
     id: str
     text: str
-    lines: Sequence[Line]
-    averages: bool
-    part_of: str
-    encoders: tuple[str, ...]
-    every: bool
+    tasks: Sequence[Contrast]
+    average: Sequence[Contrast]
+    needs_every_task: bool
 
-    @property
-    def tasks(self) -> Sequence[Line]:
-        """Its lines but the average."""
-        return self.lines[:-1] if self.averages else self.lines
-
-    @property
-    def counts(self) -> dict[str, int]:
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
         """How many tasks have each outcome."""
-        outcomes = [line.decision.outcome for line in self.tasks]
-        return {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
+        outcomes = [task.outcome for task in self.tasks]
+        return {word: outcomes.count(word) for word in OUTCOMES}
 
-    @property
+    @cached_property
     def outcome(self) -> str:
-        """What more than half of the tasks say; holes count as tasks."""
-        if self.counts["not measured"] == len(self.tasks):
+        """What more than half of the tasks say, or every one; holes count as tasks."""
+        total = len(self.tasks)
+        majority = total // 2 + 1
+        if self.counts["not measured"] == total:
             return "not measured"
-        if self.every and self.counts["lower"]:
+        if self.counts["lower"] >= (1 if self.needs_every_task else majority):
             return "lower"
-        if self.every:
-            return "higher" if self.counts["higher"] == len(self.tasks) else "undecided"
-        half = len(self.tasks) / 2
-        return next(
-            (word for word in OUTCOMES[:2] if self.counts[word] > half), "undecided"
-        )
+        enough = total if self.needs_every_task else majority
+        return "higher" if self.counts["higher"] >= enough else "undecided"
 
     @property
-    def in_paper(self) -> str:
-        """On how many tasks the printed numbers have the claimed order."""
-        claimed = [line.claimed for line in self.tasks]
-        if None in claimed:
-            return "–"
-        return str(
-            sum(difference > 0 for difference in claimed if difference is not None)
-        )
+    def count_in_paper(self) -> list[int]:
+        """On how many tasks the printed numbers have the claimed order, if there are any."""
+        printed = [task.printed for task in self.tasks]
+        return [sum(a > b for a, b in printed)] if all(printed) else []
 
 
-def all_claims(inputs: Inputs) -> list[Claim]:
+@cache
+def all_claims(results: Results) -> list[Claim]:
     """Every claim, tested anew."""
-    data = content(inputs.results / "questions" / "claims.toml")
-    stored = content(inputs.results / "records" / "claims.json")["intervals"]
-    return [
-        _claim(entry, data, inputs.tables, stored, inputs.records)
-        for entry in data["claim"]
-    ]
+    data = content(results.folder / "questions" / "claims.toml")
+    return [_claim(entry, data["rows"], results) for entry in data["claim"]]
 
 
-def _columns(table: Fields, chosen: Sequence[str] | None) -> list[Fields]:
-    tried = [c for c in table["columns"] if chosen is None or c["id"] in chosen]
-    return [
-        c for c in tried if c.get("task") and c.get("metric", table["metric"]) in SCORES
-    ]
-
-
-def _score(table: Fields, column: Fields) -> Score:
-    way = column.get("aggregation") or table.get("aggregation")
-    return column["task"], path_of(column.get("metric", table["metric"]), way)
-
-
-def _claim(
-    entry: Fields,
-    data: Fields,
-    tables: Fields,
-    stored: Sequence[Fields],
-    records: Records,
-) -> Claim:
-    stand_ins = data["rows"]
-    table = tables[entry["table"]]
-    rows = {row["id"]: row for row in table["row"]}
+def _claim(entry: Fields, stand_ins: Fields, results: Results) -> Claim:
+    table = results.published[entry["table"]]
     names = entry["better"], entry["worse"]
-    methods = entry.get("methods") or [
-        stand_ins[entry["table"]][name] for name in names
-    ]
-    columns = _columns(table, entry.get("columns"))
-    scores = [_score(table, column) for column in columns]
-    lines = []
-    for column, score in zip(columns, scores, strict=True):
-        printed = None
-        if {*names} <= {*rows}:
-            above, below = (
-                float(in_points(table, rows[name], column)) for name in names
-            )
-            printed = above, below
-        lines.append(_line(column["label"], printed, methods, [score], stored, records))
-    decisions = corrected([line.decision for line in lines])
-    lines = [
-        replace(line, decision=one) for line, one in zip(lines, decisions, strict=True)
-    ]
-    metrics = {column.get("metric", table["metric"]) for column in columns}
-    averages = len(columns) > 1 and len(metrics) == 1
-    if averages:
-        known = [line.printed for line in lines if line.printed]
-        means = (
-            (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
-        )
-        lines.append(_line("Avg.", means, methods, scores, stored, records))
+    methods = entry.get("methods") or [stand_ins[entry["table"]][n] for n in names]
+    rows = [row for name in names for row in table["row"] if row["id"] == name]
+    tasks: list[Contrast] = []
+    cells: list[tuple[str, ScorePath]] = []
+    metrics = set()
+    for column in table["columns"]:
+        metric = column.get("metric", table["metric"])
+        is_chosen = column["id"] in entry.get("columns", [column["id"]])
+        if not is_chosen or not column.get("task") or metric not in METRICS:
+            continue
+        way = column.get("aggregation") or table.get("aggregation")
+        cells.append((column["task"], path_of_score(metric, way)))
+        printed = [float(Published(table, row, column).digits) for row in rows]
+        known = printed if len(rows) == 2 else []
+        contrast = _contrast(column["label"], known, methods, cells[-1:], results)
+        tasks.append(contrast)
+        metrics.add(metric)
+    average = []
+    if len(cells) > 1 and len(metrics) == 1:
+        pairs = [task.printed for task in tasks if task.printed]
+        means = [fmean(values) for values in zip(*pairs, strict=True)]
+        average = [_contrast(AVERAGE, means, methods, cells, results)]
     return Claim(
         id=entry["id"],
         text=entry["claim"],
-        lines=lines,
-        averages=averages,
-        part_of=entry.get("part_of", ""),
-        encoders=tuple(dict.fromkeys(method.split(".")[0] for method in methods)),
-        every=bool(entry.get("conjunction")),
+        tasks=_corrected(tasks),
+        average=average,
+        needs_every_task=bool(entry.get("conjunction")),
     )
 
 
-def _line(
+def _contrast(
     label: str,
-    printed: tuple[float, float] | None,
+    printed: Sequence[float],
     methods: Sequence[str],
-    scores: Sequence[Score],
-    stored: Sequence[Fields],
-    records: Records,
-) -> Line:
-    above, below = (
-        averaged([side(records, m, *score) for score in scores]) for m in methods
+    cells: Sequence[tuple[str, ScorePath]],
+    results: Results,
+) -> Contrast:
+    """Two methods on cells or their average, by a stored interval or by their seeds."""
+    better, worse = (
+        mean_over_tasks([results.scores(method, *cell) for cell in cells])
+        for method in methods
     )
-    on = [[task, list(path)] for task, path in scores]
+    contrast = Contrast(label, printed, (better, worse))
+    seeded = [scores for scores in (better, worse) if scores.seeded]
+    too_few = any(len(scores.by_seed) < ENOUGH_SEEDS for scores in seeded)
+    if contrast.difference is None or too_few:
+        return contrast
+    on = [[task, list(path)] for task, path in cells]
     wanted = {"better": methods[0], "worse": methods[1], "scores": on}
-    known = [one for one in stored if one["contrast"] == wanted]
-    decision = decide(above, below, known[0] if known else None)
-    return Line(label, printed, (above, below), decision)
+    for stored in results.intervals:
+        shift = contrast.difference - stored["difference"]
+        if stored["contrast"] == wanted and abs(shift) <= (0.1 if seeded else 0.01):
+            interval, p = _shifted(stored, shift)
+            return replace(contrast, interval=interval, p=p)
+    if not seeded:
+        return contrast
+    half, p = welch(contrast.difference, *(scores.spread for scores in seeded))
+    interval = contrast.difference - half, contrast.difference + half
+    return replace(contrast, interval=interval, p=p)
 
 
-def page(inputs: Inputs, report: Report) -> None:
-    """A section for each claim, tables with a line for each claim, counts in sentences."""
-    path = inputs.results / "tables" / "replication-in-miniature.md"
-    claims = all_claims(inputs)
-    sections = {table.headings[-1]: table for table in tables(path)}
-    for claim in claims:
-        _section(f"claims: {claim.id}", sections[claim.id], claim, report)
-    overviews(path, {f"[{claim.id}](#{claim.id})": claim for claim in claims}, report)
-    texts = paragraphs(path)
-    for place, group in enumerate(groups(claims)):
-        tasks = [line.decision.outcome for claim in group for line in claim.tasks]
-        due = [*counts_of(group), len(tasks), *_counts(tasks)]
-        report.sentence(f"claims: counts of group {place + 1}", texts, due)
-    by_section = _texts_of_sections(path)
-    for claim in claims:
-        in_paper = [] if claim.in_paper == "–" else [claim.in_paper]
-        due = [
-            len(claim.tasks),
-            *_counts([line.decision.outcome for line in claim.tasks]),
-            *in_paper,
-        ]
-        report.sentence(f"claims: {claim.id}: counts", by_section[claim.id], due)
-    others.searches(inputs, path, report)
+def _shifted(stored: Fields, shift: float) -> tuple[tuple[float, float], float]:
+    """A stored interval and its p, moved where new fits of the same seeds moved the scores."""
+    low, high, p = stored["low"], stored["high"], stored["p"]
+    if abs(shift) <= 0.01:
+        return (low, high), p
+    error = (high - low) / (2 * stats.norm.ppf(0.975))
+    moved = 2 * float(stats.norm.sf(abs(stored["difference"] + shift) / error))
+    return (low + shift, high + shift), max(p, moved)
 
 
-def _texts_of_sections(path: Path) -> dict[str, list[str]]:
-    """The paragraphs below each heading."""
-    sections: dict[str, list[str]] = {}
-    heading = ""
-    for text in paragraphs(path):
-        if text.startswith("#"):
-            heading = text.lstrip("# ")
-        sections.setdefault(heading, []).append(text)
-    return sections
+def _corrected(tasks: Sequence[Contrast]) -> list[Contrast]:
+    """Holm's procedure over the tasks of a claim: the k-th smallest p times what is left."""
+    ps = sorted(task.p for task in tasks if task.p is not None)
+    corrected: dict[float | None, float | None] = {None: None}
+    largest = 0.0
+    for k, p in enumerate(ps):
+        largest = max(largest, p * (len(ps) - k))
+        corrected[p] = min(1.0, largest)
+    return [replace(task, p=corrected[task.p]) for task in tasks]
 
 
-def overviews(path: Path, claims: dict[str, Claim], report: Report) -> None:
-    """Tables with a line for each claim, named by a text: outcomes, counts and effects."""
-    found: Counter[str] = Counter()
-    for table in tables(path):
-        keys = [line[0] for line in table.lines]
-        if not {*keys} & {*claims}:
-            continue
-        found.update(keys)
-        where = f"{path.name}: {' / '.join(table.headings[1:])}"
-        own = [claims[key] for key in keys]
-        report.columns(where, keys, table, list(_overview_columns(own)))
-        for line, claim in zip(table.lines, own, strict=True):
-            encoders = [
-                cell for cell in line if all(name in cell for name in claim.encoders)
-            ]
-            report.equal(f"{where}: {claim.id}: encoders", encoders != [], True)
-            said = {cell.strip("*") for cell in line} & {*OUTCOMES}
-            report.equal(f"{where}: {claim.id}: outcome", said - {claim.outcome}, set())
-    most = max(found.values(), default=1)
-    report.equal(f"{path.name}: claims", found, Counter(dict.fromkeys(claims, most)))
+def _page(results: Results) -> Page:
+    return Page(results.folder / "tables" / "replication-in-miniature.md")
 
 
-def _overview_columns(claims: Sequence[Claim]) -> Iterator[Column]:
-    """What the columns of such a table may hold."""
-    tasks = [str(len(claim.tasks)) for claim in claims]
-    for outcome in OUTCOMES:
-        cells = [str(claim.counts[outcome]) for claim in claims]
-        yield Column([outcome], cells)
-        yield Column(
-            [],
-            [f"{count} of {total}" for count, total in zip(cells, tasks, strict=True)],
-        )
-    yield Column([], tasks)
-    yield Column([], [claim.in_paper for claim in claims])
-    for label in dict.fromkeys(line.label for claim in claims for line in claim.lines):
-        yield Column([label], [_effect(claim, label) for claim in claims])
+def compare_claims(results: Results) -> Iterator[Comparison]:
+    """The overviews, the section of each claim, the counts in sentences, the searches."""
+    page = _page(results)
+    claims = {claim.id: claim for claim in all_claims(results)}
+    by_title = {table.title: table for table in page.tables}
+    printed: Counter[str] = Counter()
+    for table in page.tables:
+        if {*table.names} <= {*claims}:
+            due = [_overview_row(table, claims[name]) for name in table.names]
+            yield from page.rows(table, due)
+            printed.update(table.names)
+    yield page.equal("claims in overviews", printed, Counter(2 * [*claims]))
+    for name, claim in claims.items():
+        rows = [contrast.row for contrast in (*claim.tasks, *claim.average)]
+        yield from page.rows(by_title[name], rows)
+        counts = [len(claim.tasks), *claim.counts.values(), *claim.count_in_paper]
+        yield page.sentence(name, counts, page.section(name))
+    for group in _groups([*claims.values()], results):
+        outcomes = [task.outcome for claim in group for task in claim.tasks]
+        counts = [*_counts([claim.outcome for claim in group]), *_counts(outcomes)]
+        yield page.sentence(f"claims as {group[0].id}", counts)
+    yield from _compare_searches(page, results)
 
 
-def _effect(claim: Claim, label: str) -> str:
-    """The claimed and the measured difference on a column."""
-    for line in claim.lines:
-        if line.label == label:
-            return " ".join(
-                _signed(value)
-                for value in (line.claimed, line.decision.difference)
-                if value is not None
-            )
-    return ""
+def compare_claims_of_website(page: Page, results: Results) -> Iterator[Comparison]:
+    """Tables with a row for each claim: the outcome, and on how many tasks it is higher."""
+    by_text = {claim.text: claim for claim in all_claims(results)}
+    printed: list[str] = []
+    for table in page.tables:
+        if {*table.names} <= {*by_text}:
+            due: list[list[Cell]] = []
+            for claim in map(by_text.__getitem__, table.names):
+                tasks = [claim.counts["higher"], len(claim.tasks)]
+                due.append([claim.text, claim.outcome, tasks, None, None])
+            yield from page.rows(table, due)
+            printed += table.names
+    yield page.equal("claims", sorted(printed), sorted(by_text))
+
+
+def compare_counts_of_claims(page: Page, results: Results) -> Iterator[Comparison]:
+    """The sentences that count the outcomes of the claims that were measured."""
+    measured = [c for c in all_claims(results) if c.outcome != "not measured"]
+    for group in _groups(measured, results):
+        counts = _counts([claim.outcome for claim in group])
+        yield page.sentence(f"claims as {group[0].id}", counts)
+
+
+def _groups(claims: Sequence[Claim], results: Results) -> list[list[Claim]]:
+    """The claims in each table of the page, which has one for each size of encoders."""
+    every = [table.names for table in _page(results).tables]
+    groups = [[claim for claim in claims if claim.id in names] for names in every]
+    return [group for group in groups if 0 < len(group) < len(claims)]
 
 
 def _counts(outcomes: Sequence[str]) -> list[int]:
-    """How often each outcome is there, if it is."""
-    return [outcomes.count(word) for word in OUTCOMES if word in outcomes]
+    """How many there are, and how many of each that is among them."""
+    return [len(outcomes), *(outcomes.count(w) for w in OUTCOMES if w in outcomes)]
 
 
-def groups(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """The claims by the size of the smallest encoder that each was tested on."""
-    by_size: dict[int, list[Claim]] = {}
-    for claim in claims:
-        by_size.setdefault(max(map(size, claim.encoders)), []).append(claim)
-    return [*by_size.values()]
+def _overview_row(table: Table, claim: Claim) -> list[Cell]:
+    """Effects below the labels of tasks; or outcomes, and how many tasks are as claimed."""
+    if AVERAGE not in table.head:
+        counts = [[count] for count in claim.counts.values()]
+        tasks = [[len(claim.tasks)], claim.count_in_paper]
+        return [claim.id, None, None, None, *counts, *tasks, claim.outcome]
+    contrasts = (*claim.tasks, *claim.average)
+    effects = {
+        one.label: [n for cell in one.effects for n in cell] for one in contrasts
+    }
+    return [claim.id, None, *(effects.get(head, []) for head in table.head[2:])]
 
 
-def counts_of(group: Sequence[Claim]) -> list[int]:
-    """How many claims, by outcome."""
-    return [len(group), *_counts([claim.outcome for claim in group])]
+def _compare_searches(page: Page, results: Results) -> Iterator[Comparison]:
+    """The trials of every search, and the numbers that are published for them."""
+    by_title = {table.title: table for table in page.tables}
+    for file in sorted((results.folder / "questions" / "searches").glob("*.toml")):
+        search = content(file)
+        kept = results.folder / "records" / "searches" / f"{file.stem}.json"
+        trials = content(kept) if kept.exists() else {}
+        due: list[list[Cell]] = []
+        for row in search["row"]:
+            own = trials.get(f"{search['recipe']} {row['options']}".strip(), [])
+            cells = [*_trials(own), *_published(search, row, results)]
+            due.append([row["label"], None, *cells])
+        yield from page.rows(by_title[search["title"]], due)
 
 
-def _section(where: str, table: Table, claim: Claim, report: Report) -> None:
-    """A line for each task: both published numbers and ours, differences, interval, p, outcome."""
-    labels = [line.label for line in claim.lines]
-    report.equal(f"{where}: lines", [cells[0] for cells in table.lines], labels)
-    for cells, line in zip(table.lines, claim.lines, strict=False):
-        decision = line.decision
-        due = [number(points) for points in line.printed or ()]
-        due += [_signed(line.claimed)] if line.claimed is not None else []
-        for one in line.sides:
-            due += [one.text, str(len(one.scores)) if one.seeded and one.scores else ""]
-        due += [_signed(decision.difference)] if decision.difference is not None else []
-        due += [_signed(end) for end in decision.interval or ()]
-        due += [_p(decision.p)] if decision.p is not None else []
-        report.expect(f"{where}: {line.label}", " ".join(cells[1:]), " ".join(due))
-        said = {*cells} & {*OUTCOMES}
-        report.equal(
-            f"{where}: {line.label}: outcome",
-            said - {"not measured"} or said,
-            {decision.outcome},
-        )
+def _trials(trials: Sequence[Fields]) -> list[Numbers]:
+    """Over the seeds: scores before and at best, the steps of the best, the loss, the seeds."""
+    if not trials:
+        return [[], [], [], [], []]
+    scores: list[Numbers] = []
+    for values in ([trial[name] for trial in trials] for name in ("before", "best")):
+        spread = [Rounded(stdev(values))] if len({*values}) > 1 else []
+        scores.append([Rounded(fmean(values)), *spread])
+    steps = dict.fromkeys((trial["step"], trial["steps"]) for trial in trials)
+    loss = Rounded(fmean(trial["loss"] for trial in trials), 3)
+    return [*scores, [n for pair in steps for n in pair], [loss], [len(trials)]]
 
 
-def _signed(value: float) -> str:
-    return f"{value + 0.0:+.9f}"
-
-
-def _p(p: float) -> str:
-    """Three decimals, rounded up."""
-    return "<0.001" if p < 0.001 else f"{math.ceil(round(p, 9) * 1000) / 1000:.3f}"
+def _published(search: Fields, row: Fields, results: Results) -> list[Numbers]:
+    """The column of published numbers, where a search has one."""
+    if "table" not in search:
+        return []
+    table = results.published[search["table"]]
+    column = next(column for column in table["columns"] if column.get("task"))
+    rows = [one for one in table["row"] if one["id"] == row.get("published")]
+    return [[Rounded(float(Published(table, r, column).digits), 1) for r in rows]]

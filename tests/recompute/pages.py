@@ -1,239 +1,186 @@
-"""Generated pages taken apart: tables, their numbers, and whether they are those that are due.
+"""Pages of Markdown and HTML as tables and paragraphs, compared with what they have to hold.
 
-Words are not compared. A line of a table is found by what names it in the data (a
-method, a claim, a paper), a column by its heading if that is a name too, else by the
-numbers that fit it best; a sentence by the numbers that it has to hold, whatever it
-says of them.
+No sentence is known. A row is found by what names it in the data (a method, a claim, a
+published row), and a number in it by its place; a sentence by the numbers it has to hold.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from html import unescape
+from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Any
 
 NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?M?(?![\w.,]*\w)")
 CODE = re.compile(r"`[^`]*`")
-RAISED = str.maketrans(dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹"))
-HTML_TABLE = re.compile(r"<table.*?>(.*?)</table>", re.DOTALL)
+FOOTNOTES = str.maketrans(dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹"))
+LINK = re.compile(r"\[(.*?)\]\(.*?\)")
+TITLE = re.compile(r"#+ (.*)|\*\*(.*)\*\*$")
+HTML_TABLE = re.compile(r"<table([^>]*)>(.*?)</table>", re.DOTALL)
 HTML_ROW = re.compile(r"<tr.*?>(.*?)</tr>", re.DOTALL)
 HTML_CELL = re.compile(r"<t[hd].*?>(.*?)</t[hd]>", re.DOTALL)
 HTML_PARAGRAPH = re.compile(r"<(li|p|caption|summary)\b.*?>(.*?)</\1>", re.DOTALL)
-COMPUTED = 9  # decimals of a number that was computed and is not yet rounded
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table and the headings above it; a line of one cell is a group."""
+    """A table: the title above it (in HTML its name or its caption), headings, and rows."""
 
-    headings: tuple[str, ...]
+    title: str
     head: Sequence[str]
-    lines: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str]]
+
+    @property
+    def names(self) -> list[str]:
+        return [name_in(row[0]) for row in self.rows]
 
 
 @dataclass(frozen=True)
-class Column:
-    """What a column may hold: the words that name it, its cells by line, what they are of."""
+class Rounded:
+    """A computed number, of which a page prints some decimals."""
 
-    names: Collection[str]
-    cells: Sequence[str]
-    subject: object = None
+    value: float
+    decimals: int = 2
+
+    def is_printed_as(self, text: str) -> bool:
+        """Whether these are its digits; a tie may be rounded either way."""
+        error = abs(float(text) - self.value)
+        decimals = len(text.partition(".")[2])
+        return decimals == self.decimals and error <= 0.5 * 10.0**-decimals + 2e-9
 
 
-@dataclass
-class Report:
-    """What was found wrong, by page, and how many numbers were compared."""
+# Numbers of a cell, in order, where text is digits that are printed as they are. A cell
+# may also be a name; or it has words that are not compared.
+Numbers = Sequence[Rounded | int | str]
+Cell = Numbers | str | None
 
-    faults: list[str] = field(default_factory=list)
-    numbers: int = 0
 
-    def equal(self, where: str, printed: object, due: object) -> None:
-        """Compare what has to be equal."""
-        if printed != due:
-            self.faults.append(f"{where}: printed {printed!r}, recomputed {due!r}")
+@dataclass(frozen=True)
+class Comparison:
+    """What is printed in a place, and what is due there."""
 
-    def expect(self, where: str, printed: str, due: str, digits: int = 2) -> None:
-        """Compare the numbers of a cell or of a line; `digits` of those that were computed."""
-        self.numbers += len(numbers(printed))
-        if not same(printed, due, digits):
-            self.faults.append(f"{where}: printed {printed!r}, recomputed {due!r}")
-
-    def columns(
-        self, where: str, keys: Sequence[str], table: Table, columns: Sequence[Column]
-    ) -> list[Column]:
-        """Compare all columns of a table but the first; returns those that were found.
-
-        `keys` name the lines of the table.
-
-        A column is compared with those that its heading names, then with all, and has
-        to equal the one that fits it best. One of words with a number here and there is
-        not compared.
-        """
-        found = []
-        for place, head in enumerate(table.head[1:], start=1):
-            printed = [line[place] for line in table.lines]
-            if not any(map(numbers, printed)):
-                continue
-            for fitting in (named(head, columns), columns):
-                best = min(
-                    fitting, key=lambda column: len(misfits(printed, column.cells))
-                )
-                wrong = misfits(printed, best.cells)
-                if len(wrong) * 2 <= len(printed):
-                    break
-            if len(wrong) * 2 > len(printed) and not all(
-                map(_holds_numbers_alone, printed)
-            ):
-                continue
-            self.numbers += len(
-                [number for cell in printed for number in numbers(cell)]
-            )
-            for line in wrong:
-                self.equal(
-                    f"{where}: {keys[line]}: {head}", printed[line], best.cells[line]
-                )
-            found.append(best)
-        return found
-
-    def sentence(
-        self, where: str, paragraphs: Iterable[str], due: Iterable[object]
-    ) -> None:
-        """Require the paragraph with most of these numbers to hold them all, in any order."""
-        wanted = Counter(str(number) for number in due)
-        missing = min(
-            ([*(wanted - Counter(numbers(text))).elements()] for text in paragraphs),
-            key=len,
-            default=[*wanted],
-        )
-        self.numbers += wanted.total()
-        self.equal(
-            f"{where}: numbers that are missing in a sentence of {[*wanted]}",
-            missing,
-            [],
-        )
+    where: str
+    printed: object
+    due: object
+    is_equal: bool
+    numbers: int = 0  # how many were compared
 
 
 @cache
 def numbers(text: str) -> Sequence[str]:
-    """The numbers of a text without the separators of thousands, the marks of footnotes, code."""
-    found = NUMBER.findall(CODE.sub("", text.translate(RAISED)))
+    """The numbers of a text without separators of thousands, marks of footnotes and code."""
+    found = NUMBER.findall(CODE.sub("", text.translate(FOOTNOTES)))
     return [number.replace(",", "") for number in found]
 
 
-def same(printed: str, due: str, digits: int = 2) -> bool:
-    """Whether two texts have the same numbers, as far as they are printed."""
-    pairs = numbers(printed), numbers(due)
-    return len(pairs[0]) == len(pairs[1]) and all(
-        _same_number(one, other, digits) for one, other in zip(*pairs, strict=True)
+def are_printed_as(due: Numbers, printed: str) -> bool:
+    """Whether a text has these numbers, in this order, and no other."""
+    found = numbers(printed)
+    return len(found) == len(due) and all(
+        one.is_printed_as(text) if isinstance(one, Rounded) else str(one) == text
+        for text, one in zip(found, due, strict=True)
     )
 
 
-def _same_number(printed: str, due: str, digits: int) -> bool:
-    decimals, decimals_due = (len(text.partition(".")[2]) for text in (printed, due))
-    if decimals_due < COMPUTED or printed.endswith("M"):
-        return printed == due
-    return (
-        decimals == digits
-        and abs(float(printed) - float(due)) <= 0.5 * 10.0**-digits + 2e-9
-    )
+def name_in(cell: str) -> str:
+    """A name without its link, its footnotes and the marks around it."""
+    return LINK.sub(r"\1", cell).translate(FOOTNOTES).replace("`", "").strip("*†≈ ")
 
 
-def misfits(printed: Sequence[str], due: Sequence[str]) -> list[int]:
-    """The lines on which a column has other numbers than are due."""
-    pairs = enumerate(zip(printed, due, strict=True))
-    return [line for line, (one, other) in pairs if not same(one, other)]
+class Page:
+    """A page of Markdown or HTML."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.text = path.read_text(encoding="utf-8")
+        self.is_html = path.suffix == ".html"
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        read = _tables_of_html if self.is_html else _tables_of_markdown
+        return [*read(self.text)]
+
+    @cached_property
+    def paragraphs(self) -> list[str]:
+        """The texts outside tables."""
+        if self.is_html:
+            found = HTML_PARAGRAPH.finditer(self.text)
+            return [_text_of_html(one[2]) for one in found]
+        return [line for line in self.text.splitlines() if not line.startswith("|")]
+
+    def section(self, title: str) -> list[str]:
+        """The paragraphs below a heading of Markdown."""
+        after = self.paragraphs[self.paragraphs.index(f"## {title}") + 1 :]
+        return [*takewhile(lambda line: not line.startswith("## "), after)]
+
+    def equal(self, what: str, printed: object, due: object) -> Comparison:
+        """Whether two things are equal."""
+        return Comparison(f"{self.name}: {what}", printed, due, printed == due)
+
+    def rows(self, table: Table, due: Iterable[Sequence[Cell]]) -> Iterator[Comparison]:
+        """Every cell of a table, row by row."""
+        rows = zip_longest(table.rows, due, fillvalue=())
+        for place, (row, due_row) in enumerate(rows):
+            where = f"{table.title}: {row[0] if row else f'row {place + 1}'}"
+            yield self.equal(f"{where}: number of cells", len(row), len(due_row))
+            for cell, due_cell in zip(row, due_row, strict=False):
+                if due_cell is not None:
+                    yield self.cell(where, cell, due_cell)
+
+    def cell(self, where: str, printed: str, due: Numbers | str) -> Comparison:
+        """The numbers of a cell, or its name."""
+        if isinstance(due, str):
+            return self.equal(where, name_in(printed), name_in(due))
+        is_equal, count = are_printed_as(due, printed), len(numbers(printed))
+        return Comparison(f"{self.name}: {where}", printed, due, is_equal, count)
+
+    def sentence(
+        self, what: str, due: Sequence[int | str], texts: Sequence[str] | None = None
+    ) -> Comparison:
+        """Whether a paragraph holds all these numbers, in any order."""
+        wanted = Counter(map(str, due))
+        every = self.paragraphs if texts is None else texts
+        missing = [wanted - Counter(numbers(text)) for text in every]
+        fewest = min(missing, key=Counter.total, default=wanted)
+        where = f"{self.name}: the sentence of {what}"
+        printed = f"no {[*fewest.elements()]}"
+        return Comparison(where, printed, [*wanted], not fewest, wanted.total())
 
 
-def named(head: str, columns: Sequence[Column]) -> Sequence[Column]:
-    """The columns that a heading names as a whole, else by a word; all if it names none."""
-    whole = head.lower()
-    words = {whole, *re.findall(r"[\w-]+", whole)}
-    lowered = [{name.lower() for name in column.names} for column in columns]
-    exact = [
-        column for column, names in zip(columns, lowered, strict=True) if whole in names
-    ]
-    by_word = [
-        column for column, names in zip(columns, lowered, strict=True) if words & names
-    ]
-    return exact or by_word or columns
-
-
-def _holds_numbers_alone(cell: str) -> bool:
-    return not numbers(cell) or not re.search(r"[^\W\d_]", NUMBER.sub("", cell))
-
-
-def content(path: Path) -> Any:
-    """What a file of TOML or JSON holds."""
-    text = path.read_text(encoding="utf-8")
-    return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-
-
-def tables(path: Path) -> Iterator[Table]:
-    """The tables of a page of Markdown or HTML, in order."""
-    text = path.read_text(encoding="utf-8")
-    return _of_html(text) if path.suffix == ".html" else _of_markdown(text.splitlines())
-
-
-def paragraphs(path: Path) -> list[str]:
-    """The texts of a page outside its tables."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".html":
-        return [_plain_html(found[2]) for found in HTML_PARAGRAPH.finditer(text)]
-    return [plain(line) for line in text.splitlines() if not line.startswith("|")]
-
-
-def _of_markdown(lines: Sequence[str]) -> Iterator[Table]:
-    headings: dict[int, str] = {}
-    rows: list[list[str]] = []
-    for line in [*lines, ""]:
+def _tables_of_markdown(text: str) -> Iterator[Table]:
+    title, rows = "", []
+    for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
-            rows.append([plain(cell) for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
-            continue
-        if rows:
-            yield Table(tuple(headings.values()), rows[0], [*map(_group, rows[2:])])
+            cells = re.split(r"(?<!\\)\|", line)[1:-1]
+            rows.append([_text_of_markdown(cell) for cell in cells])
+        elif rows:
+            # A heading of the rows below is one cell, as in HTML.
+            body = [row if any(row[1:]) else row[:1] for row in rows[2:]]
+            yield Table(title, rows[0], body)
             rows = []
-        if found := re.match(r"(#+) (.*)", line):
-            level = len(found[1])
-            headings = {k: v for k, v in headings.items() if k < level} | {
-                level: found[2]
-            }
+        if found := TITLE.match(line):
+            title = found[1] or found[2]
 
 
-def _of_html(text: str) -> Iterator[Table]:
-    for inner in HTML_TABLE.findall(text):
+def _text_of_markdown(cell: str) -> str:
+    text = cell.replace("<wbr>", "").replace("\N{NO-BREAK SPACE}", " ")
+    return unescape(re.sub(r"\\(?=[^A-Za-z0-9\s])", "", text)).strip()
+
+
+def _tables_of_html(text: str) -> Iterator[Table]:
+    for attributes, inner in HTML_TABLE.findall(text):
+        named = re.search(r'data-table="(.*?)"', attributes)
+        caption = _text_of_html(inner.partition("<thead>")[0])
         rows = [
-            [_plain_html(c) for c in HTML_CELL.findall(row)]
+            [_text_of_html(cell) for cell in HTML_CELL.findall(row)]
             for row in HTML_ROW.findall(inner)
         ]
-        yield Table((), rows[0], rows[1:])
+        yield Table(named[1] if named else caption, rows[0], rows[1:])
 
 
-def plain(cell: str) -> str:
-    """The text of a Markdown cell."""
-    text = (
-        cell.replace("<wbr>", "")
-        .replace("&lt;", "<")
-        .replace("\N{NO-BREAK SPACE}", " ")
-    )
-    return re.sub(r"\\(?=[^A-Za-z0-9\s])", "", text).strip()
-
-
-def _plain_html(html: str) -> str:
+def _text_of_html(html: str) -> str:
     return " ".join(unescape(re.sub(r"<.*?>", " ", html)).split())
-
-
-def _group(line: list[str]) -> list[str]:
-    heads = line[0].startswith("*") and not any(line[1:])
-    return [line[0].strip("*")] if heads else line
-
-
-def bare(cell: str) -> str:
-    """A cell without the marks of its footnotes."""
-    return cell.translate(RAISED).strip()

@@ -1,21 +1,21 @@
-"""The papers' tables, the counts over them, and the verdicts, made anew."""
+"""The papers' tables: published numbers, ours, verdicts, and the counts over them."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from statistics import fmean, stdev
-from typing import Any
+from functools import cache
+from statistics import stdev
 
-from pages import Column, Report, Table, bare, numbers, paragraphs, tables
+from pages import Cell, Comparison, Numbers, Page, Rounded, Table, name_in, numbers
+from records import Fields, Results, ScorePath, Scores, mean_over_tasks
 from scipy import stats
-from scores import ENOUGH, SEEDED, Fields, Inputs, Records, at, number, welch
 
-SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")
-VERDICTS = {
+METRICS = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")
+MARKS = {
     "exact": "=",
     "match": "≃",
     "close": "∼",
@@ -24,325 +24,297 @@ VERDICTS = {
     "inconclusive": "?",
     "too few seeds": "…",
 }
-COUNTS = ("published", "runnable", "run", *VERDICTS)
-EVIDENCE = {"confirmed": "●", "code": "◉", "paper": "○", "inferred": "△"}
-MOST_DIGITS = 4
-WIDEST = 10  # columns in one table; more are a table for each metric
+ENOUGH_SEEDS = 5
+MOST_DECIMALS = 4
+MOST_COLUMNS = 10  # of one table; more are a table for each metric
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published number: its table, row and column."""
+
+    table: Fields
+    row: Fields
+    column: Fields
+
+    @property
+    def metric(self) -> str:
+        return self.column.get("metric", self.table["metric"])
+
+    @property
+    def digits(self) -> str:
+        """As printed, with the point moved where the paper prints fractions."""
+        digits = str(self.row["values"][self.column["id"]])
+        is_fraction = self.table.get("scale", 100) == 1 and self.metric in METRICS
+        return f"{Decimal(digits).scaleb(2):f}" if is_fraction else digits
+
+    @property
+    def decimals(self) -> int:
+        return len(self.digits.partition(".")[2])
+
+    @property
+    def numbers(self) -> Numbers:
+        """As a page prints it."""
+        if self.decimals > MOST_DECIMALS:
+            return [Rounded(float(self.digits), MOST_DECIMALS)]
+        return [self.digits]
+
+    @property
+    def runnable(self) -> bool:
+        """Whether a method and a task are named for it."""
+        return "why_not" not in self.row and "why_not" not in self.column
+
+    @property
+    def scored(self) -> tuple[str, tuple[str, ...], ScorePath]:
+        """The method, its tasks (several for an average), and the score of their records."""
+        methods = self.row.get("methods", {})
+        of_columns = {c["id"]: c.get("task") for c in self.table["columns"]}
+        of_tasks = of_columns | self.row.get("tasks", {})
+        names = self.column.get("average_of", [self.column["id"]])
+        ways = [one.get("aggregation") for one in (self.column, self.row, self.table)]
+        way = next(filter(None, ways), "all")
+        return (
+            methods.get(self.column["id"], self.row.get("method")),
+            tuple(of_tasks[name] for name in names),
+            path_of_score(self.metric, way),
+        )
+
+    @property
+    def spread(self) -> tuple[float, int] | None:
+        """The published standard deviation, in points, and the number of seeds."""
+        sds = self.row.get("sd", {})
+        if name := self.row.get("sd_row"):
+            sds = next(r for r in self.table["row"] if r["id"] == name)["values"]
+        sd = sds.get(self.column["id"])
+        scale = 100 / self.table.get("scale", 100)
+        return None if sd is None else (float(sd) * scale, self.row["n"])
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured for a published number: a score a seed, and the verdict."""
+    """What was measured for a published number, and its verdict."""
 
-    scores: Sequence[float]
+    scores: Scores
+    mean: float
     verdict: str
-    seeded: bool
 
 
-def in_points(table: Fields, row: Fields, column: Fields) -> str:
-    """The printed digits, with the point moved where the paper prints fractions."""
-    digits = row["values"][column["id"]]
-    if column.get("metric", table["metric"]) in SCORES and table.get("scale", 100) == 1:
-        return f"{Decimal(digits).scaleb(2):f}"
-    return str(digits)
-
-
-def measured(
-    table: Fields, row: Fields, column: Fields, records: Records
-) -> Measured | None:
-    """The scores of the cell's method on its tasks, if all are there."""
-    metric = column.get("metric", table["metric"])
-    if "why_not" in row or "why_not" in column or metric not in SCORES:
-        return None
-    method, tasks, path = _asked(table, row, column)
-    found = [records.get((method, task), ()) for task in tasks]
-    if not all(found):
-        return None
-    seeded = any(word in rs[0]["identity"] for rs in found for word in SEEDED)
-    count = min(map(len, found)) if seeded else 1
-    seeds = [[at(rs[n]["scores"], path) for rs in found] for n in range(count)]
-    if any(score is None for seed in seeds for score in seed):
-        return None
-    means = [fmean(score for score in seed if score is not None) for seed in seeds]
-    return _judged(table, row, column, means, seeded)
-
-
-def _asked(
-    table: Fields, row: Fields, column: Fields
-) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """The method of a cell, its tasks, and the path of the score in their records."""
-    given, by_id = (
-        row.get("tasks", {}),
-        {c["id"]: c.get("task") for c in table["columns"]},
-    )
-    names = column.get("average_of", [column["id"]])
-    tasks = tuple(given.get(name, by_id[name]) for name in names)
-    way = (
-        column.get("aggregation")
-        or row.get("aggregation")
-        or table.get("aggregation")
-        or "all"
-    )
-    path = path_of(column.get("metric", table["metric"]), way)
-    return row.get("methods", {}).get(column["id"], row.get("method")), tasks, path
-
-
-def path_of(metric: str, way: str | None) -> tuple[str, ...]:
-    """Where a record holds the score of a metric, aggregated in this way."""
-    if metric not in ("spearman", "pearson") or way is None:
+def path_of_score(metric: str, aggregation: str | None) -> ScorePath:
+    if metric not in ("spearman", "pearson") or aggregation is None:
         return (metric,)
-    return metric, {"single set": "all"}.get(way, way)
+    return metric, "all" if aggregation == "single set" else aggregation
 
 
-def _judged(
-    table: Fields, row: Fields, column: Fields, scores: Sequence[float], seeded: bool
-) -> Measured:
-    printed = in_points(table, row, column)
-    sd = row.get("sd", {}).get(column["id"])
-    if name := row.get("sd_row"):
-        sd = next(one for one in table["row"] if one["id"] == name)["values"].get(
-            column["id"]
-        )
-    spread = (
-        (float(sd) * 100 / table.get("scale", 100), row["n"])
-        if sd is not None
-        else None
-    )
-    return Measured(scores, verdict(printed, scores, seeded, spread), seeded)
+def published_numbers(table: Fields) -> Iterator[Published]:
+    for row in table["row"]:
+        for column in table["columns"]:
+            if column["id"] in row["values"]:
+                yield Published(table, row, column)
 
 
-def verdict(
-    printed: str,
-    scores: Sequence[float],
-    seeded: bool,
-    spread: tuple[float, int] | None,
-) -> str:
+def all_published(results: Results) -> Iterator[Published]:
+    for table in results.published.values():
+        yield from published_numbers(table)
+
+
+def measured(published: Published | None, results: Results) -> Measured | None:
+    """The scores of its method, if all its tasks were measured, and the verdict."""
+    if not published or not published.runnable or published.metric not in METRICS:
+        return None
+    method, tasks, path = published.scored
+    scores = mean_over_tasks([results.scores(method, task, path) for task in tasks])
+    if scores.mean is None:
+        return None
+    return Measured(scores, scores.mean, _verdict(published, scores, scores.mean))
+
+
+def _verdict(published: Published, scores: Scores, mean: float) -> str:
     """The rules of verdicts, written a second time."""
-    difference = round(fmean(scores) - float(printed), 9)
-    size = abs(difference)
-    if not seeded:
-        half = 0.5 * 10.0 ** -len(printed.partition(".")[2])
-        if size <= max(0.005, half):
-            return "exact"
-        return "match" if size <= 0.05 else "close" if size <= 0.5 else "differs"
-    k = len(scores)
-    if k < ENOUGH:
+    difference = abs(round(mean - float(published.digits), 9))
+    if not scores.seeded:
+        half_digit = 0.5 * 10.0**-published.decimals
+        limits = {"exact": max(0.005, half_digit), "match": 0.05, "close": 0.5}
+        return next((w for w, most in limits.items() if difference <= most), "differs")
+    sd, k = scores.spread
+    if k < ENOUGH_SEEDS:
         return "too few seeds"
-    if spread is not None:
-        h = round(welch((stdev(scores), k), spread), 9)
-        if round(size + h, 9) <= 1.0:
+    if published.spread:
+        half = round(welch(0.0, scores.spread, published.spread)[0], 9)
+        if round(difference + half, 9) <= 1.0:
             return "consistent"
-        return "differs" if size > h else "inconclusive"
-    h = round(float(stats.t.ppf(0.975, k - 1)) * stdev(scores) * (1 + 1 / k) ** 0.5, 9)
-    if h > 2.0:
+        return "differs" if difference > half else "inconclusive"
+    half = round(stats.t.ppf(0.975, k - 1) * sd * math.sqrt(1 + 1 / k), 9)
+    if half > 2.0:
         return "inconclusive"
-    return "consistent" if size <= max(h, 0.05) else "differs"
+    return "consistent" if difference <= max(half, 0.05) else "differs"
 
 
-@dataclass(frozen=True)
-class Line:
-    """What a line of a table holds: its label if that is data, evidence, and a cell a column.
+def welch(difference: float, *samples: tuple[float, int]) -> tuple[float, float]:
+    """Half of Welch's 95 % interval of a difference of means, and its p.
 
-    `digits` are those of its numbers, `verdicts` those of what was measured, by column.
+    A sample is its standard deviation and its size.
     """
-
-    label: str
-    cells: Sequence[str] = ()
-    digits: Sequence[int] = ()
-    evidence: str = ""
-    verdicts: Sequence[str] = ()
-
-
-def pages(inputs: Inputs, report: Report) -> None:
-    """Every table, and the counts of numbers in CONTENTS.txt."""
-    folder = inputs.results / "tables" / "papers"
-    for name, table in inputs.tables.items():
-        sheet(name, table, list(tables(folder / f"{name}.md")), inputs.records, report)
-    lines = (folder / "CONTENTS.txt").read_text(encoding="utf-8").splitlines()[1:]
-    counts = {
-        n: str(sum(len(row["values"]) for row in t["row"]))
-        for n, t in inputs.tables.items()
-    }
-    counts["all"] = str(sum(map(int, counts.values())))
-    report.equal("CONTENTS.txt", {li.split()[2]: li.split()[1] for li in lines}, counts)
+    variances = [(sd**2 / count, count) for sd, count in samples]
+    total = sum(variance for variance, _ in variances)
+    if total == 0:
+        return 0.0, float(difference == 0)
+    df = total**2 / sum(variance**2 / (count - 1) for variance, count in variances)
+    p = 2 * float(stats.t.sf(abs(difference) / math.sqrt(total), df))
+    return float(stats.t.ppf(0.975, df)) * math.sqrt(total), p
 
 
-def sheet(
-    page: str, table: Fields, shown: Sequence[Table], records: Records, report: Report
-) -> None:
-    """A published table as a page shows it: line after line."""
-    blocks = list(blocks_of(table))
-    report.equal(f"{page}: tables", len(shown), len(blocks))
-    for columns, block in zip(blocks, shown, strict=False):
-        due = list(lines_of(table, columns, records))
-        report.equal(f"{page}: lines", len(block.lines), len(due))
-        label = ""
-        for cells, line in zip(block.lines, due, strict=False):
-            label = line.label or label
-            _line(f"{page}: {label}", cells, line, report)
+def compare_papers(results: Results) -> Iterator[Comparison]:
+    """The page of every table, and the counts of numbers in CONTENTS.txt."""
+    folder = results.folder / "tables" / "papers"
+    for name in results.published:
+        page = Page(folder / f"{name}.md")
+        yield from compare_table(page, name, page.tables, results)
+    contents = Page(folder / "CONTENTS.txt")
+    lines = [line.split() for line in contents.paragraphs[1:]]
+    printed = {name: count for _, count, name in lines}
+    tables_ = results.published.items()
+    counts = {name: len([*published_numbers(table)]) for name, table in tables_}
+    counts["all"] = sum(counts.values())
+    due = {name: str(count) for name, count in counts.items()}
+    yield contents.equal("counts", printed, due)
 
 
-def _line(where: str, printed: Sequence[str], due: Line, report: Report) -> None:
-    """A line's label, evidence, numbers, and the verdict beside each or once in its label."""
-    if due.label:
-        report.equal(f"{where}: label", bare(printed[0]), due.label)
-    report.equal(f"{where}: evidence", "".join(printed[1:2]), due.evidence)
-    report.equal(f"{where}: cells", len(printed[2:]), len(due.cells))
-    for cell, text, digits in zip(printed[2:], due.cells, due.digits, strict=False):
-        report.expect(where, cell, text, digits)
-    if any(due.verdicts):
-        shared = bare(printed[0])[-1]
-        own = [bare(cell)[-1] if numbers(cell) else "" for cell in printed[2:]]
-        marks = {*VERDICTS.values()}
-        shown = [mark and (mark if mark in marks else shared) for mark in own]
-        report.equal(
-            f"{where}: verdicts", shown, [VERDICTS.get(v, "") for v in due.verdicts]
-        )
+def compare_table(
+    page: Page, name: str, printed: Sequence[Table], results: Results
+) -> Iterator[Comparison]:
+    """A published table, in one table or in one for each metric."""
+    table = results.published[name]
+    by_metric: dict[str, list[Fields]] = {}
+    for column in table["columns"]:
+        by_metric.setdefault(column.get("metric", table["metric"]), []).append(column)
+    is_wide = len(table["columns"]) > MOST_COLUMNS
+    parts = [*by_metric.values()] if is_wide else [table["columns"]]
+    yield page.equal(f"{name}: number of tables", len(printed), len(parts))
+    for shown, columns in zip(printed, parts, strict=False):
+        rows = [*_rows(table, columns, results)]
+        yield from page.rows(shown, [cells for cells, _ in rows])
+        for row, (_, verdicts) in zip(shown.rows, rows, strict=False):
+            where = f"{name}: {row[0]}: verdicts"
+            marks = [MARKS[verdict] for verdict in verdicts]
+            yield page.equal(where, _marks(row)[: len(marks)], marks)
 
 
-def blocks_of(table: Fields) -> Iterator[list[Fields]]:
-    """The columns beside each other: all, or where they are many those of a metric."""
-    metrics = [column.get("metric", table["metric"]) for column in table["columns"]]
-    if len(metrics) <= WIDEST:
-        yield table["columns"]
-        return
-    for metric in dict.fromkeys(metrics):
-        yield [
-            c for c, own in zip(table["columns"], metrics, strict=True) if own == metric
-        ]
-
-
-def lines_of(
-    table: Fields, columns: Sequence[Fields], records: Records
-) -> Iterator[Line]:
-    """Headings of groups, published numbers, ours, their spread over seeds."""
+def _rows(
+    table: Fields, columns: Sequence[Fields], results: Results
+) -> Iterator[tuple[Sequence[Cell], Sequence[str]]]:
+    """Headings of rows; published numbers; ours with verdicts; their spread over seeds."""
     group = None
     for row in table["row"]:
-        if not any(column["id"] in row["values"] for column in columns):
+        cells = [
+            Published(table, row, column) if column["id"] in row["values"] else None
+            for column in columns
+        ]
+        if not any(cells):
             continue
         if row.get("group") not in (None, group):
-            yield Line(row["group"])
+            yield [row["group"]], []
         group = row.get("group")
-        here = [column if column["id"] in row["values"] else None for column in columns]
-        yield _published(table, row, here)
-        yield from _measured(table, row, here, records)
+        yield (
+            [row["label"], None, *(cell.numbers if cell else [] for cell in cells)],
+            [],
+        )
+        ours = [measured(cell, results) for cell in cells]
+        if any(ours):
+            means = map(_mean, cells, ours)
+            yield [None, None, *means], [one.verdict for one in ours if one]
+        if any(one and one.scores.seeded for one in ours):
+            yield [None, None, *map(_spread, ours)], []
 
 
-def _published(table: Fields, row: Fields, columns: Sequence[Fields | None]) -> Line:
-    judged = any(c and "why_not" not in c for c in columns) and "why_not" not in row
-    texts = [printed_digits(in_points(table, row, c)) if c else "" for c in columns]
-    return Line(
-        label=bare(row["label"] + "†" * row.get("transductive", False)),
-        cells=texts,
-        digits=[MOST_DIGITS] * len(texts),
-        evidence=EVIDENCE[row.get("evidence", table.get("evidence"))] if judged else "",
-    )
+def _mean(published: Published | None, one: Measured | None) -> Numbers:
+    """With as many decimals as are published, from two to four."""
+    if not published or not one:
+        return []
+    return [Rounded(one.mean, min(max(published.decimals, 2), MOST_DECIMALS))]
 
 
-def _measured(
-    table: Fields, row: Fields, columns: Sequence[Fields | None], records: Records
-) -> Iterator[Line]:
-    """The means and verdicts, if any was measured; their spread, if any depends on a seed."""
-    found = [measured(table, row, c, records) if c else None for c in columns]
-    if not any(found):
-        return
-    printed = [
-        len(in_points(table, row, c).partition(".")[2]) if c else 0 for c in columns
-    ]
-    yield Line(
-        label="",
-        cells=[number(fmean(one.scores)) if one else "" for one in found],
-        digits=[min(max(digits, 2), MOST_DIGITS) for digits in printed],
-        verdicts=[one.verdict if one else "" for one in found],
-    )
-    if any(one and one.seeded for one in found):
-        yield Line(label="", cells=[*map(_spread, found)], digits=[2] * len(found))
+def _spread(one: Measured | None) -> Numbers:
+    """The standard deviation over seeds, and how many they are."""
+    if not one or not one.scores.seeded:
+        return []
+    known = one.scores.known
+    return [*([Rounded(stdev(known))] if len(known) > 1 else []), len(known)]
 
 
-def _spread(one: Measured | None) -> str:
-    if one is None or not one.seeded:
-        return ""
-    sd = number(stdev(one.scores)) if len(one.scores) > 1 else ""
-    return f"{sd} ({len(one.scores)})"
+def _marks(row: Sequence[str]) -> list[str]:
+    """The mark after each number, or the one after the row's name that they share."""
+    texts = [name_in(cell) for cell in row[2:] if numbers(cell)]
+    marks = {*MARKS.values()}
+    return [text[-1] if text[-1] in marks else row[0][-1] for text in texts]
 
 
-def printed_digits(digits: str) -> str:
-    return (
-        f"{float(digits):.9f}"
-        if len(digits.partition(".")[2]) > MOST_DIGITS
-        else digits
-    )
-
-
-def counts(path: Path, inputs: Inputs, report: Report) -> None:
-    """The tables of counts by paper, in which each is that has a measured number."""
-    due = counted(inputs.tables, inputs.records)
-    seen: list[str] = []
-    for table in tables(path):
-        keys = [line[0] for line in table.lines]
-        if not {*keys} & {*due}:
+def compare_counts(page: Page, results: Results) -> Iterator[Comparison]:
+    """The tables of counts by paper: where numbers were measured, and where none was."""
+    counts = counts_by_paper(results)
+    verdicts = [word for word in MARKS if counts["all"][word]]
+    printed: list[str] = []
+    for table in page.tables:
+        names = [name for name in table.names if name in counts]
+        if not names:
             continue
-        report.equal(
-            f"{path.name}: papers without a table", sorted({*keys} - {*due}), []
-        )
-        seen += keys
-        columns = [
-            Column([word], [str(due.get(key, {}).get(word, 0)) for key in keys])
-            for word in COUNTS
+        were_measured = any(counts[name]["run"] for name in names)
+        words = ["run", *verdicts] if were_measured else []
+        more = [None] * (len(table.head) - len(words) - 3)
+        zeros = [["0" if cell == "–" else cell for cell in row] for row in table.rows]
+        due = [
+            [
+                name,
+                *([counts[name][word]] for word in [*words, "runnable", "published"]),
+            ]
+            for name in names
         ]
-        cells = [
-            [cell if cell != "–" else "0" for cell in line] for line in table.lines
-        ]
-        report.columns(
-            f"{path.name}: counts", keys, Table((), table.head, cells), columns
-        )
-    wanted = [paper for paper, count in due.items() if count["run"]]
-    report.equal(f"{path.name}: papers", sorted({*wanted} - {*seen}), [])
-    report.equal(
-        f"{path.name}: papers twice", [k for k, n in Counter(seen).items() if n > 1], []
-    )
+        shown = Table(table.title, table.head, zeros)
+        yield from page.rows(shown, [[*row, *more] for row in due])
+        printed += names
+    due_names = {paper for paper, count in counts.items() if count["run"]}
+    yield page.equal("papers", due_names - {*printed}, set())
 
 
-def counted(tables: Fields, records: Records) -> dict[str, Counter[str]]:
-    """Of each paper, then of all: numbers published, runnable, run, and by verdict."""
+@cache
+def counts_by_paper(results: Results) -> Mapping[str, Counter[str]]:
+    """How many numbers are published, runnable, run and of each verdict; then of `all`."""
     found: dict[str, Counter[str]] = {}
-    for table, row, column in cells(tables):
-        one = measured(table, row, column, records)
-        words = ["published"]
-        words += (
-            ["runnable"] if "why_not" not in row and "why_not" not in column else []
-        )
-        words += ["run", one.verdict] if one else []
-        for paper in (table["paper"], "all"):
-            found.setdefault(paper, Counter()).update(words)
-    found["all"] = found.pop("all")
-    return found
+    total: Counter[str] = Counter()
+    for published in all_published(results):
+        ours = measured(published, results)
+        words = ["published", *["runnable"] * published.runnable]
+        words += ["run", ours.verdict] if ours else []
+        found.setdefault(published.table["paper"], Counter()).update(words)
+        total.update(words)
+    return {**found, "all": total}
 
 
-def cells(tables: Fields) -> Iterator[tuple[Any, Any, Any]]:
-    """Table, row and column of every published number."""
-    for table in tables.values():
-        for row, column in ((r, c) for r in table["row"] for c in table["columns"]):
-            if column["id"] in row["values"]:
-                yield table, row, column
+def compare_counts_of_measured(page: Page, results: Results) -> Comparison:
+    """How many numbers were measured, by how many scores, with which verdicts."""
+    total = counts_by_paper(results)["all"]
+    scored = {one.scored for one in all_published(results) if measured(one, results)}
+    verdicts = [total[word] for word in MARKS if total[word]]
+    due = [total["run"], total["published"], len(scored), *verdicts]
+    return page.sentence("measured numbers", due)
 
 
-def different_scores(tables: Fields, records: Records) -> int:
-    """How many scores stand beside published numbers, each counted once."""
-    return len({_asked(*cell) for cell in cells(tables) if measured(*cell, records)})
-
-
-def readme(inputs: Inputs, report: Report) -> None:
-    """The README's counts, and the numbers of its sentences on what was published and measured."""
-    path = inputs.results.parent / "README.md"
-    counts(path, inputs, report)
-    total = counted(inputs.tables, inputs.records)["all"]
-    inferred = sum(
-        row.get("evidence", table.get("evidence")) == "inferred"
-        for table, row, column in cells(inputs.tables)
-        if "why_not" not in row and "why_not" not in column
-    )
-    works = len({table["cite"] for table in inputs.tables.values()})
-    due = [total["published"], len(inputs.tables), works, total["runnable"], inferred]
-    due += [total["runnable"] - total["run"], total["published"] - total["runnable"]]
-    report.sentence(f"{path.name}: published numbers", paragraphs(path), due)
+def compare_counts_of_published(page: Page, results: Results) -> Comparison:
+    """How many numbers, tables and works there are, and how many numbers can run."""
+    total = counts_by_paper(results)["all"]
+    inferred = [
+        one
+        for one in all_published(results)
+        if one.runnable
+        and one.row.get("evidence", one.table.get("evidence")) == "inferred"
+    ]
+    works = {table["cite"] for table in results.published.values()}
+    due = [
+        total["published"],
+        len(results.published),
+        len(works),
+        total["runnable"],
+        total["runnable"] - total["run"],
+        len(inferred),
+        total["published"] - total["runnable"],
+    ]
+    return page.sentence("published numbers", due)

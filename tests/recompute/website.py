@@ -1,124 +1,100 @@
-"""The page of results: its tables, the counts on top, and the numbers that its dialogs show."""
+"""The page of results: its tables, its dialogs, and the counts that README has too."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from pathlib import Path
-from statistics import fmean
+from collections.abc import Iterator
 
-import boards
-import claims
-import others
-import papers
-from pages import Report, Table, paragraphs, tables
-from scores import Fields, Inputs, Records, at
+from claims import compare_claims_of_website, compare_counts_of_claims
+from methods import compare_methods, sizes
+from pages import Comparison, Page
+from papers import (
+    all_published,
+    compare_counts,
+    compare_counts_of_measured,
+    compare_counts_of_published,
+    compare_table,
+    measured,
+)
+from records import Fields, Results, score_at
+from references import compare_counts_of_references
 
 DATA = re.compile(
     r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL
 )
-NAMED = re.compile(r'<table(?: data-table="(.*?)")?')
 
 
-def page(inputs: Inputs, report: Report) -> None:
-    """Every table and every dialog; what waits for an asset and effects of choices are not."""
-    path, records = inputs.results / "site" / "index.html", inputs.records
-    text = path.read_text(encoding="utf-8")
-    boards.boards(path, records.methods, records, report)
-    papers.counts(path, inputs, report)
-    claims.overviews(
-        path, {claim.text: claim for claim in claims.all_claims(inputs)}, report
-    )
-    published: dict[str, list[Table]] = {}
-    for name, table in zip(NAMED.findall(text), tables(path), strict=True):
-        if name:
-            published.setdefault(name, []).append(table)
-    report.equal("site: published tables", sorted(published), sorted(inputs.tables))
-    for name, shown in published.items():
-        papers.sheet(f"site: {name}", inputs.tables[name], shown, records, report)
-    tallies(path, inputs, report)
-    found = DATA.search(text)
+def compare_website(results: Results) -> Iterator[Comparison]:
+    """Its tables but the showcase and that of what is not exact, and its dialogs."""
+    page = Page(results.folder / "site" / "index.html")
+    yield from compare_methods(page, results.methods, results, sizes)
+    yield from compare_counts(page, results)
+    yield from compare_claims_of_website(page, results)
+    yield from _compare_tallies(page, results)
+    for name in results.published:
+        own = [table for table in page.tables if table.title == name]
+        yield from compare_table(page, name, own, results)
+    found = DATA.search(page.text)
     assert found
-    _dialogs(json.loads(found[1]), inputs.tables, records, report)
+    data = json.loads(found[1])
+    yield from _compare_published(page, data["cells"], results)
+    yield from _compare_scores(page, data["scores"], results)
 
 
-def readme(inputs: Inputs, report: Report) -> None:
-    """The README's counts by paper, and the numbers of its sentences."""
-    papers.readme(inputs, report)
-    tallies(inputs.results.parent / "README.md", inputs, report)
+def compare_readme(results: Results) -> Iterator[Comparison]:
+    """The counts by paper, and the numbers of the sentences."""
+    page = Page(results.folder.parent / "README.md")
+    yield from compare_counts(page, results)
+    yield compare_counts_of_published(page, results)
+    yield from _compare_tallies(page, results)
 
 
-def tallies(path: Path, inputs: Inputs, report: Report) -> None:
+def _compare_tallies(page: Page, results: Results) -> Iterator[Comparison]:
     """The counts that README and page begin with."""
-    records, texts = inputs.records, paragraphs(path)
-    total = papers.counted(inputs.tables, records)["all"]
-    different = papers.different_scores(inputs.tables, records)
-    verdicts = [total[verdict] for verdict in papers.VERDICTS if total[verdict]]
-    due: dict[str, Sequence[int]] = {
-        "published numbers": [total["run"], total["published"], different, *verdicts],
-        "cells": [
-            len(records),
-            *(len({cell[place] for cell in records}) for place in (0, 1)),
-            sum(map(len, records.values())),
-        ],
-    }
-    tested = [c for c in claims.all_claims(inputs) if c.outcome != claims.OUTCOMES[-1]]
-    for place, group in enumerate(claims.groups(tested)):
-        due[f"claims of group {place + 1}"] = claims.counts_of(group)
-    for by_authors, counts in others.equal_scores(inputs).items():
-        due["scores of authors" if by_authors else "scores of libraries"] = counts
-    for what, counts in due.items():
-        report.sentence(f"{path.name}: {what}", texts, counts)
+    yield compare_counts_of_measured(page, results)
+    yield from compare_counts_of_claims(page, results)
+    yield from compare_counts_of_references(page, results)
+    methods, tasks = ({cell[place] for cell in results.records} for place in (0, 1))
+    records = sum(map(len, results.records.values()))
+    due = [len(results.records), len(methods), len(tasks), records]
+    yield page.sentence("cells", due)
 
 
-def _dialogs(data: Fields, tables: Fields, records: Records, report: Report) -> None:
-    """The printed number, the scores and the difference of each cell; the scores of each method."""
-    wanted = {
-        f"{name}/{row['id']}/{column['id']}": (table, row, column)
-        for name in tables
-        for table, row, column in papers.cells({name: tables[name]})
-    }
-    cells = {
-        f"{row}/{column}": f
-        for row, of in data["cells"].items()
-        for column, f in of.items()
-    }
-    report.equal("site: cells of the dialogs", sorted(cells), sorted(wanted))
-    for name, (table, row, column) in wanted.items():
-        fields = cells.get(name, {})
-        digits = papers.printed_digits(papers.in_points(table, row, column))
-        report.expect(
-            f"site: dialog {name}",
-            fields.get("printed", ""),
-            digits,
-            papers.MOST_DIGITS,
-        )
-        one = papers.measured(table, row, column, records)
-        shown, mine = (
-            [fields[name] for name in ("seeds", "difference") if name in fields],
-            [],
-        )
-        if one:
-            gap = fmean(one.scores) - float(papers.in_points(table, row, column))
-            mine = [[round(score, 4) for score in one.scores], round(gap, 4)]
-        report.equal(f"site: dialog {name}: scores", shown, mine)
-        report.numbers += len(mine)
-    paths: dict[str, dict[str, None]] = {}
-    for tasks in data["scores"].values():
-        for task, one in tasks.items():
-            paths.setdefault(task, {}).update(dict.fromkeys(one.get("scores", {})))
-    for (method, task), rows in records.items():
-        shown = data["scores"].get(method, {}).get(task, {}).get("scores", {})
-        for path in paths.get(task, ()):
-            found = [at(row["scores"], path.split(".")) for row in rows]
-            where = f"site: dialog {method} on {task}: {path}"
-            if None in found:
-                report.equal(where, path in shown, False)
-                continue
-            printed = shown.get(path, [])
+def _compare_published(
+    page: Page, data: Fields, results: Results
+) -> Iterator[Comparison]:
+    """The dialog of each published number: its digits, our scores and the difference."""
+    for published in all_published(results):
+        row = f"{published.table['id']}/{published.row['id']}"
+        cell = data[row][published.column["id"]]
+        where = f"dialog of {row}/{published.column['id']}"
+        yield page.cell(where, cell["printed"], published.numbers)
+        printed = cell.get("seeds"), cell.get("difference")
+        ours = measured(published, results)
+        if ours is None:
+            yield page.equal(where, printed, (None, None))
+            continue
+        seeds = [round(score, 4) for score in ours.scores.known]
+        difference = round(ours.mean - float(published.digits), 4)
+        yield page.equal(where, printed, (seeds, difference))
+
+
+def _compare_scores(page: Page, data: Fields, results: Results) -> Iterator[Comparison]:
+    """The dialog of each method and task: its scores by seed, where all are defined."""
+    names: dict[str, set[str]] = {}
+    for tasks in data.values():
+        for task, cell in tasks.items():
+            names.setdefault(task, set()).update(cell.get("scores", {}))
+    for (method, task), records in results.records.items():
+        printed = data.get(method, {}).get(task, {}).get("scores", {})
+        for name in names.get(task, ()):
+            scores = [score_at(record, name.split(".")) for record in records]
+            due = [] if None in scores else scores
+            shown = printed.get(name, [])
             near = [
-                abs(a - b) <= 0.005 + 1e-9 for a, b in zip(printed, found, strict=True)
+                abs(a - b) <= 0.005 + 1e-9 for a, b in zip(shown, due, strict=False)
             ]
-            report.numbers += len(near)
-            report.equal(where, all(near), True)
+            is_equal = len(shown) == len(due) and all(near)
+            where = f"{page.name}: dialog of {method} on {task}: {name}"
+            yield Comparison(where, shown, due, is_equal, len(due))

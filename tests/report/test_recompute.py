@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,80 +15,104 @@ from tiny_models import rest_slow
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "recompute"
+LEADERBOARD = "results/LEADERBOARD.md"
+CLAIMS = "results/tables/replication-in-miniature.md"
+TRAPS = "results/tables/protocols.md"
+CONFORMANCE = "results/tables/conformance.md"
+README = "README.md"
+SITE = "results/site/index.html"
+SIF = "results/tables/papers/sif.t1.md"
+FLOW = "results/tables/papers/bert-flow.t2.md"
+MTEB = "results/tables/papers/mteb.1-12-75.md"
 
-PAGES = {
-    "leaderboard": "results/LEADERBOARD.md",
-    "claims": "results/tables/replication-in-miniature.md",
-    "traps": "results/tables/protocols.md",
-    "conformance": "results/tables/conformance.md",
-    "README": "README.md",
-    "site": "results/site/index.html",
-}
-# The check that finds it, with the page where it looks at several, and a text of which
-# the group is replaced: a number by another, or by what is given.
-MUTANTS = {
-    "a score": ("leaderboard", r"\| `minilm\.mean` +\| +(\d\d\.\d\d)"),
-    "an average": (
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a page: the group of a pattern becomes another text, or the next number."""
+
+    kind: str
+    page: str
+    pattern: str
+    text: str | None = None
+
+
+CHANGES = {
+    "a score": Change(
+        "leaderboard", LEADERBOARD, r"\| `minilm\.mean` +\| +(\d\d\.\d\d)"
+    ),
+    "an average": Change(
         "leaderboard",
+        LEADERBOARD,
         r"\| `minilm\.first-last` .*\| +(\d\d\.\d\d) \| +[\d.]+ \|",
     ),
-    "a cost": ("leaderboard", r"\| `minilm\.last2` .*\| +([\d.]+) \|"),
-    "a count of published numbers": (
-        "leaderboard",
-        r"\| all +\|.*\| +(\d+) \| +\d+ \|\n",
+    "a cost": Change(
+        "leaderboard", LEADERBOARD, r"\| `minilm\.last2` .*\| +([\d.]+) \|"
     ),
-    "a mark of rows that are alike": ("leaderboard", r"\| `\S+`( ≈) *\|", "  "),
-    "gold itself": ("leaderboard", r"\n[A-Z][^|\n]* (-\d+\.\d\d) "),
-    "a spread over seeds": ("encoders minilm.md", r"\| +\d\d\.\d\d ± (\d\.\d\d)"),
-    "a row that is left out": (
-        "encoders bert-mini.md",
-        r"(\| `bert-mini\.cls` .*\n)",
-        "",
+    "a count of published numbers": Change(
+        "leaderboard", LEADERBOARD, r"\| all +\|.*\| +(\d+) \| +\d+ \|\n"
     ),
-    "a hole": ("encoders glove-mini.md", r"\| +(\d\d\.\d\d)", "not run"),
-    "a published number": ("papers papers/bert-flow.t2.md", r"(70\.72)"),
-    "a measured number": (
-        "papers papers/mteb.1-12-75.md",
-        r"measured.*? (\d\d\.\d{4})",
+    "gold itself": Change("leaderboard", LEADERBOARD, r"\n[A-Z][^|\n]* (-\d+\.\d\d) "),
+    "a spread over seeds": Change(
+        "encoders", "results/tables/minilm.md", r"\| +\d\d\.\d\d ± (\d\.\d\d)"
     ),
-    "a verdict": ("papers papers/sif.t1.md", r"measured\s(∼)", "="),
-    "evidence": ("papers papers/bert-flow.t5.md", r"\| (◉)", "●"),
-    "the count of a table": ("papers papers/CONTENTS.txt", r"(\d+)  bert-flow\.t2"),
-    "the count of claims": ("claims", r"\n\*\*\D+(\d+)\D+\d+\D+\d+"),
-    "an effect": (
+    "a row that is left out": Change(
+        "encoders", "results/tables/bert-mini.md", r"(\| `bert-mini\.cls` .*\n)", ""
+    ),
+    "a hole": Change(
+        "encoders", "results/tables/glove-mini.md", r"\| +(\d\d\.\d\d)", "not run"
+    ),
+    "a published number": Change("papers", FLOW, r"(70\.72)"),
+    "a measured number": Change("papers", MTEB, r"measured.*? (\d\d\.\d{4})"),
+    "a verdict": Change("papers", SIF, r"measured\s(∼)", "="),
+    "the count of a table": Change(
+        "papers", "results/tables/papers/CONTENTS.txt", r"(\d+)  bert-flow\.t2"
+    ),
+    "the count of claims": Change("claims", CLAIMS, r"\n\*\*\D+(\d+)\D+\d+\D+\d+"),
+    "an effect": Change(
         "claims",
+        CLAIMS,
         r"\| \[first-last-above-mean\][^\n]*?[-+.\d]+, [-+](\d+\.\d\d)",
     ),
-    "an interval of a claim": (
-        "claims",
-        r" to ([-+]\d\.\d\d) \| +[<.\d]+ \| +higher \|",
+    "an interval of a claim": Change(
+        "claims", CLAIMS, r" to ([-+]\d\.\d\d) \| +[<.\d]+ \| +higher \|"
     ),
-    "an outcome": (
+    "an outcome": Change(
         "claims",
+        CLAIMS,
         r"\| +[-+.\d]+ to [-+.\d]+ \| +[<.\d]+ \| +(higher) \|",
         "undecided",
     ),
-    "a search": ("claims", r"\| p = 0 .*?(\d\d\.\d\d)"),
-    "a trap": ("traps", r"`wmean` +\| +`minilm\.mean` .*?(\d\d\.\d\d)"),
-    "a difference from authors' code": ("conformance", r"[-+]\d\.\d{3}(\d) \|"),
-    "scores of libraries": ("conformance", r"\n[^|\n]*\d\D+(\d+) of "),
-    "a count of the README": ("README", r"\n(\d)\S+ \D+\d+ \D+\d+ "),
-    "an inferred protocol": ("README", r"\n(?:[\d,]+\D+){5}([\d,]+)"),
-    "a number of the README": ("README", r"\| SIF [^|]+\| +(\d+)"),
-    "scores counted once": ("site", r"<li><strong>\d+</strong>[^<]*<span>\D*(\d+)"),
-    "a board of the site": ("site", r"minilm\.mean</th><td>(\d\d\.\d\d)"),
-    "a published number of the site": ("site", r"<td>△</td><td>(70\.72)"),
-    "a measured number of the site": ("site", r"<td class=\"exact\">(65\.89) <"),
-    "a verdict of the site": ("site", r"<abbr title=\"exact\">(=)<", "≃"),
-    "a count of the site": ("site", r"<strong>(\d+)</strong> of \d,\d{3} "),
-    "a score in a dialog": ("site", r'avg-glove":\{.*?"sick-r":.*?\[(\d\d\.\d{4})\],'),
-    "a claim of the site": ("site", r"<td>(\d) of 7</td>"),
+    "a search": Change("claims", CLAIMS, r"\| p = 0 .*?(\d\d\.\d\d)"),
+    "a trap": Change("traps", TRAPS, r"`wmean` +\| +`minilm\.mean` .*?(\d\d\.\d\d)"),
+    "a difference from authors' code": Change(
+        "conformance", CONFORMANCE, r"[-+]\d\.\d{3}(\d) \|"
+    ),
+    "scores of libraries": Change(
+        "conformance", CONFORMANCE, r"\n[^|\n]*\d\D+(\d+) of "
+    ),
+    "a count of the README": Change("README", README, r"\n(\d)\S+ \D+\d+ \D+\d+ "),
+    "an inferred protocol": Change("README", README, r"\n(?:[\d,]+\D+){5}([\d,]+)"),
+    "a number of the README": Change("README", README, r"\| SIF [^|]+\| +(\d+)"),
+    "scores counted once": Change(
+        "site", SITE, r"<li><strong>\d+</strong>[^<]*<span>\D*(\d+)"
+    ),
+    "a board of the site": Change("site", SITE, r"minilm\.mean</th><td>(\d\d\.\d\d)"),
+    "a published number of the site": Change("site", SITE, r"<td>△</td><td>(70\.72)"),
+    "a measured number of the site": Change(
+        "site", SITE, r"<td class=\"exact\">(65\.89) <"
+    ),
+    "a verdict of the site": Change("site", SITE, r"<abbr title=\"exact\">(=)<", "≃"),
+    "a count of the site": Change("site", SITE, r"<strong>(\d+)</strong> of \d,\d{3} "),
+    "a score in a dialog": Change(
+        "site", SITE, r'avg-glove":\{.*?"sick-r":.*?\[(\d\d\.\d{4})\],'
+    ),
+    "a claim of the site": Change("site", SITE, r"<td>(\d) of 7</td>"),
 }
 
 
 @pytest.fixture(scope="module")
 def script() -> Mapping[str, Any]:
-    """What the script defines, whose modules are found beside it."""
+    """What the script defines, whose modules are in its folder."""
     return runpy.run_path(str(SCRIPT))
 
 
@@ -101,33 +126,36 @@ def test_every_number_on_the_committed_pages_follows_from_the_records():
 
 
 @pytest.mark.parametrize(
-    "what", rest_slow(MUTANTS, "a score", "a verdict", "an outcome")
+    "name", rest_slow(CHANGES, "a score", "a verdict", "an outcome")
 )
-def test_a_page_with_another_number_is_found_out(what, script, tmp_path):
-    named, pattern, *given = MUTANTS[what]
-    kind, _, file = named.partition(" ")
-    (tmp_path / "results").mkdir()
-    for path in (ROOT / "results").iterdir():
-        if path.name not in ("LEADERBOARD.md", "tables", "site"):
-            (tmp_path / "results" / path.name).symlink_to(path)
-    for folder in ("results/tables", "results/site"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    for name in (PAGES["leaderboard"], PAGES["README"]):
-        shutil.copy(ROOT / name, tmp_path / name)
-    page = tmp_path / (f"results/tables/{file}" if file else PAGES[kind])
+def test_a_page_with_another_number_is_found_out(name, script, tmp_path):
+    change = CHANGES[name]
+    copy_pages(tmp_path)
+    page = tmp_path / change.page
     text = page.read_text(encoding="utf-8")
-    match = re.search(pattern, text)
-    assert match, f"{pattern} is not on {page}"
-    changed = given[0] if given else neighbour(match[1])
+    match = re.search(change.pattern, text)
+    assert match, f"{change.pattern} is not on {page}"
+    changed = next_number(match[1]) if change.text is None else change.text
     start, end = match.span(1)
     page.write_text(text[:start] + changed + text[end:], encoding="utf-8")
-    report = script["Report"]()
-    script["CHECKS"][kind](script["read_inputs"](tmp_path / "results"), report)
-    assert 1 <= len(report.faults) <= 3, (
-        report.faults
-    )  # this place, and what its line is part of
+    results = script["Results"](tmp_path / "results")
+    comparisons = script["PAGES"][change.kind](results)
+    faults = [one for one in comparisons if not one.is_equal]
+    assert 1 <= len(faults) <= 3, faults  # this place, and what its row is part of
 
 
-def neighbour(text: str) -> str:
+def copy_pages(folder: Path) -> None:
+    """Copies of the pages, beside links to what they are made from."""
+    (folder / "results").mkdir()
+    for path in (ROOT / "results").iterdir():
+        if path.name not in ("LEADERBOARD.md", "tables", "site"):
+            (folder / "results" / path.name).symlink_to(path)
+    for name in ("results/tables", "results/site"):
+        shutil.copytree(ROOT / name, folder / name)
+    for name in (LEADERBOARD, README):
+        shutil.copy(ROOT / name, folder / name)
+
+
+def next_number(text: str) -> str:
     """A number whose last digit is another."""
     return text[:-1] + str((int(text[-1]) + 1) % 10)
