@@ -135,10 +135,11 @@ def rewrite(path: Path, content: Callable[[], bytes]) -> None:
 
 
 def share(folder: Path) -> int | None:
-    """A handle with a shared lock, which keeps other processes from clearing a folder.
+    """Lock a folder, so that no other process clears it, and return the handle of the lock.
 
-    The lock ends when the handle is closed. A process that is clearing the folder is
-    waited for. None if there is no such folder, or it cannot be locked.
+    Any number of processes can share a folder. The lock ends when the handle is closed.
+    A process that is clearing the folder is waited for. None is returned if there is no
+    such folder, or it cannot be locked.
     """
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -151,8 +152,8 @@ def share(folder: Path) -> int | None:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[bool]:
-    """Whether no other process shares a folder; in the block none can begin to."""
+def exclusive_use(folder: Path) -> Iterator[bool]:
+    """Whether no other process shares a folder; none can begin to share it in the block."""
     if not folder.exists():
         yield True
         return

@@ -122,7 +122,7 @@ def module_entries(folder: Path) -> tuple[ModuleEntry, ...]:
 
 
 def transformer_folder(folder: Path) -> Path:
-    """The folder of the checkpoint itself: the given one, or the one that modules.json names.
+    """The folder of the checkpoint itself: this one, or one below it that modules.json names.
 
     sentence-transformers wrote the checkpoint into a folder `0_Transformer` up to its
     version 1. Raises DataError for a folder whose first module is a table of vectors.
@@ -130,13 +130,13 @@ def transformer_folder(folder: Path) -> Path:
     entries = module_entries(folder)
     if not entries:
         return folder
-    first = entries[0]
-    if first.class_path.endswith(f".{STATIC_MODULE}"):
+    first_module = entries[0]
+    if first_module.class_path.endswith(f".{STATIC_MODULE}"):
         raise DataError(
             f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
             f"{STATIC_MODULE}; take the pooling native"
         )
-    return folder / first.subfolder
+    return folder / first_module.subfolder
 
 
 # Weights
@@ -187,35 +187,38 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 def _no_weights(folder: Path) -> DataError:
     """The error of a folder without weights that are read; it names the other weights in it."""
-    wanted = f"wanted {SAFETENSORS}, {INDEX} or {PICKLED}"
+    readable_weights = f"{SAFETENSORS}, {INDEX} or {PICKLED}"
     if (folder / PICKLED_INDEX).is_file():
         return DataError(
-            f"{folder}: {wanted}, found pickles in shards ({PICKLED_INDEX}), which are not read; "
-            "save the model with save_pretrained, as safetensors"
+            f"{folder}: wanted {readable_weights}, found pickles in shards ({PICKLED_INDEX}), "
+            "which are not read; save the model with save_pretrained, as safetensors"
         )
-    others = sorted(
-        file.name for file in folder.iterdir() if file.suffix in OTHER_WEIGHTS
-    )
-    if others:
+    other_weights = []
+    for file in sorted(folder.iterdir()):
+        if file.suffix in OTHER_WEIGHTS:
+            other_weights.append(file.name)
+    if other_weights:
         return DataError(
-            f"{folder}: {wanted}, found {', '.join(others[:3])}, which is not read; save the model "
-            "with save_pretrained, as safetensors"
+            f"{folder}: wanted {readable_weights}, found {', '.join(other_weights[:3])}, which is "
+            "not read; save the model with save_pretrained, as safetensors"
         )
-    return DataError(f"{folder}: no weights; {wanted}; {FETCH_AGAIN}")
+    return DataError(f"{folder}: no weights; wanted {readable_weights}; {FETCH_AGAIN}")
 
 
-def require_weights(name: str, path: Path, wanted: str | None, digest: str) -> None:
+def require_weights(
+    name: str, path: Path, pinned_digest: str | None, digest: str
+) -> None:
     """Refuse weights whose sha256 is not the pinned one.
 
     Args:
         name: The name of the encoder, for the message.
         path: The file of weights.
-        wanted: The pinned sha256; None pins nothing.
+        pinned_digest: The pinned sha256; None pins nothing.
         digest: The sha256 of the file.
     """
-    if wanted not in (None, digest):
+    if pinned_digest not in (None, digest):
         raise DataError(
-            f"{name}: {path} has sha256 {digest}, wanted {wanted}; {PIN_REMEDY}"
+            f"{name}: {path} has sha256 {digest}, wanted {pinned_digest}; {PIN_REMEDY}"
         )
 
 
@@ -256,11 +259,11 @@ def settings_and_tokenizer(folder: Path) -> Iterator[Path]:
     It holds copies of config.json and the tokenizer's files, made of the bytes that are
     digested here, and links to all other files.
     """
-    copied = {folder / CONFIG_FILE, *tokenizer_files(folder)}
+    files_to_copy = {folder / CONFIG_FILE, *tokenizer_files(folder)}
     with TemporaryDirectory(prefix="harness-") as scratch:
         for file in folder.iterdir():
             target = Path(scratch) / file.name
-            if file in copied:
+            if file in files_to_copy:
                 target.write_bytes(read_bytes(file))
             else:
                 target.symlink_to(file.absolute())

@@ -3,7 +3,7 @@
 A folder may hold settings that transformers or sentence-transformers would apply and
 the harness does not: adapters, quantised weights, arguments of loading. `NOT_APPLIED`
 lists them. Whenever the weights of a folder are read, `require_nothing_unapplied`
-refuses a folder that holds one of them, because its vectors elsewhere would be others.
+refuses a folder that holds one of them, because other programs would get other vectors.
 Importing this module does not import torch.
 """
 
@@ -101,33 +101,34 @@ def sentence_settings_file(folder: Path) -> Path:
     return path
 
 
-def maximum_length(name: str, folder: Path, wanted: int | None = None) -> int:
+def maximum_length(name: str, folder: Path, requested_length: int | None = None) -> int:
     """The length that texts are cut to, in tokens, special tokens included.
 
     Args:
         name: The name of the encoder, for messages.
         folder: The checkpoint folder.
-        wanted: The length that the user asks for; None takes the one that the
-            checkpoint states.
+        requested_length: The length that the user asks for; None takes the one that
+            the checkpoint states.
 
     Raises:
-        UsageError: More tokens are wanted than the checkpoint has positions for, or
-            none are and the checkpoint states no length.
+        UsageError: The checkpoint has too few positions for the requested length; or
+            no length is requested, and the checkpoint states none.
     """
     limit = _position_limit(read_settings(folder / CONFIG_FILE))
-    if wanted is not None:
-        if limit is not None and wanted > limit:
+    if requested_length is not None:
+        if limit is not None and requested_length > limit:
             raise UsageError(
-                f"{name}: wanted {wanted} tokens, the checkpoint takes {limit} at most"
+                f"{name}: wanted {requested_length} tokens, the checkpoint takes {limit} at most"
             )
-        return wanted
+        return requested_length
     sentence_settings = read_settings(sentence_settings_file(folder))
     tokenizer_settings = read_settings(folder / "tokenizer_config.json")
-    for length in (
+    stated_lengths = (
         sentence_settings.get("max_seq_length"),
         tokenizer_settings.get("model_max_length"),
         limit,
-    ):
+    )
+    for length in stated_lengths:  # the first that limits anything decides
         if isinstance(length, int) and 0 < length < UNLIMITED_LENGTH:
             return length if limit is None else min(length, limit)
     raise UsageError(

@@ -1,8 +1,8 @@
 """Word vectors that are mapped with the help of word counts before they are averaged.
 
 SIF and Zipfian whitening change the vectors of words by how often a corpus holds them. A
-`CountedConfig` names the counts and the maps: each takes a `Vocabulary` and returns
-another. A map that weights a word scales its vector, so that the mean over the tokens of
+`CountedConfig` names the counts and the maps; a map takes a `Vocabulary` and returns
+a new one. A map that weights a word scales its vector, so that the mean over the tokens of
 a text is the weighted mean, divided by the number of known words.
 """
 
@@ -111,8 +111,9 @@ def read_counts(path: Path) -> dict[str, int]:
     with reading_own_file():
         for line_name, line in lines(path, data=read_bytes(path)):
             word, _, count = line.rpartition(" ")
-            is_new_word = word and word == word.strip(BLANKS) and word not in counts
-            if not is_new_word or not count.isdecimal() or int(count) == 0:
+            is_word = word != "" and word == word.strip(BLANKS)
+            is_count = count.isdecimal() and int(count) > 0
+            if not is_word or not is_count or word in counts:
                 raise DataError(
                     f"{line_name}: wanted a new word, a blank and a count, found {line[:60]!r}"
                 )
@@ -161,7 +162,7 @@ WordMap = Callable[[Vocabulary], Vocabulary]
 
 @dataclass(frozen=True)
 class Counted:
-    """The words that the corpus counts and no others."""
+    """A map to the words that the corpus counts: the others lose their vectors."""
 
     def __call__(self, vocabulary: Vocabulary) -> Vocabulary:
         is_counted = vocabulary.counts > 0
@@ -170,12 +171,11 @@ class Counted:
                 "wanted vectors of words that the corpus counts, found none; the counts are of "
                 "words in lower case"
             )
-        new_row = np.cumsum(is_counted) - 1
-        rows = {
-            word: int(new_row[row])
-            for word, row in vocabulary.rows.items()
-            if is_counted[row]
-        }
+        row_after_removal = np.cumsum(is_counted) - 1
+        rows = {}
+        for word, row in vocabulary.rows.items():
+            if is_counted[row]:
+                rows[word] = int(row_after_removal[row])
         return replace(
             vocabulary,
             rows=rows,
@@ -186,7 +186,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A post-processor that is fitted on the vectors of all words, and maps them.
+    """A map by a post-processor that is fitted on the vectors of all words.
 
     Args:
         post: The post-processor: one that draws no random numbers and is fitted from

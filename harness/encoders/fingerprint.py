@@ -78,17 +78,17 @@ class Fingerprint:
         checks = [
             Check(
                 subject="a vocabulary with digest",
-                wanted=self.vocabulary,
+                pinned=self.vocabulary,
                 actual=digest_of(_vocabulary(folder)),
             ),
             Check(
                 subject="settings with digest",
-                wanted=self.config,
+                pinned=self.config,
                 actual=config_digest(read_settings(folder / CONFIG_FILE)),
             ),
             Check(
                 subject="a maximum length of",
-                wanted=self.max_length,
+                pinned=self.max_length,
                 actual=maximum_length(name, folder),
             ),
         ]
@@ -97,24 +97,30 @@ class Fingerprint:
             checks.append(
                 Check(
                     subject="tokenizer rules with digest",
-                    wanted=self.rules,
+                    pinned=self.rules,
                     actual=rules,
                 )
             )
         for check in checks:
-            if check.wanted not in (None, check.actual):
+            if check.pinned not in (None, check.actual):
                 raise DataError(
                     f"{name}: {folder} has {check.subject} {str(check.actual)[:12]}, wanted "
-                    f"{str(check.wanted)[:12]}; {PIN_REMEDY}"
+                    f"{str(check.pinned)[:12]}; {PIN_REMEDY}"
                 )
 
 
 @dataclass(frozen=True)
 class Check:
-    """A digest or number that a folder has, and the pinned one; None pins nothing."""
+    """A comparison of one part of a folder with its pin.
+
+    Attributes:
+        subject: The part, for the message.
+        pinned: Its pinned digest or number; None pins nothing.
+        actual: The digest or number of the folder.
+    """
 
     subject: str
-    wanted: str | int | None
+    pinned: str | int | None
     actual: str | int
 
 

@@ -109,15 +109,14 @@ class FunctionConfig(BaseConfig):
         """What the function returns. Raises ScoreError unless it is one finite row a text."""
         answer = self.function(list(texts))
         vectors = _to_array(answer)
-        if vectors is None or vectors.shape == ():
-            found = f"a {type(answer).__name__}"
-        else:
-            found = f"an array of shape {vectors.shape}"
         is_matrix = vectors is not None and vectors.ndim == 2 and vectors.shape[1] > 0
         if vectors is None or not is_matrix or len(vectors) != len(texts):
+            description = f"a {type(answer).__name__}"
+            if vectors is not None and vectors.shape != ():
+                description = f"an array of shape {vectors.shape}"
             raise ScoreError(
                 f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "
-                f"found {found}; let the function return a matrix of numbers"
+                f"found {description}; let the function return a matrix of numbers"
             )
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():

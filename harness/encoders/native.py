@@ -208,7 +208,7 @@ class NativeEncoder:
         pooled: The encoder whose only layer are the pooled tokens.
         prompt: The text that is put before each sentence.
         vector_maps: The maps of vectors after the pooling.
-        multiplications: How many a token takes, roughly.
+        multiplications: The multiplications that a token takes, roughly.
     """
 
     key: str
@@ -261,10 +261,10 @@ def bypass_note(
         bypassed_steps = modules.steps_in_words
         recommendation = f"use `{config.name}.native`"
         equal_pooling = modules.equal_pooling
-    bypassing = sorted(set(poolings) - {equal_pooling})
-    if not bypassing:
+    bypassing_poolings = sorted(set(poolings) - {equal_pooling})
+    if not bypassing_poolings:
         return ""
     return (
-        f"Poolings such as `{bypassing[0]}` bypass the modules of {config.name} "
+        f"Poolings such as `{bypassing_poolings[0]}` bypass the modules of {config.name} "
         f"({bypassed_steps}); {remedy or recommendation}"
     )

@@ -139,6 +139,7 @@ class SubwordConfig(BaseConfig):
             max_characters = None
         else:
             tokenizer.enable_truncation(length)
+            # As the package does, so that long texts are not tokenised as a whole.
             piece_lengths = [len(piece) for piece in id_by_piece]
             max_characters = length * int(np.median(piece_lengths))
         table = _read_table(path / SAFETENSORS, id_by_piece)
@@ -155,12 +156,14 @@ class SubwordConfig(BaseConfig):
     def _length(self, folder: Path) -> int | None:
         """The sub-words that texts are cut to; None cuts nothing."""
         config = folder / CONFIG_FILE
-        stated = read_settings(config).get("max_length", MAX_LENGTH)
-        if stated is not None and (not isinstance(stated, int) or stated < 0):
+        stated_length = read_settings(config).get("max_length", MAX_LENGTH)
+        is_length = isinstance(stated_length, int) and stated_length >= 0
+        if stated_length is not None and not is_length:
             raise DataError(
-                f"{config}: wanted a number of sub-words or null, found max_length = {stated!r}"
+                f"{config}: wanted a number of sub-words or null, found max_length = "
+                f"{stated_length!r}"
             )
-        return stated if self.max_length is None else self.max_length
+        return stated_length if self.max_length is None else self.max_length
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,12 +200,12 @@ class SubwordEncoder:
             tokens[row] = len(ids), len(known_ids)
             if known_ids:
                 mean[row] = self.vectors[known_ids].mean(axis=0)
+        vectors = mean.astype(np.float32)
         if self.normalizes:
-            single = mean.astype(np.float32)
-            lengths = np.linalg.norm(single, axis=1, keepdims=True) + LEAST_NORM
-            mean = (single / lengths).astype(self.dtype)
-        layer = mean.astype(np.float32)[:, None]
-        return Encoding(layers=(0,), depth=0, mean=layer, tokens=tokens)
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True) + LEAST_NORM
+            # Rounded to the precision of the means, as in the package.
+            vectors = (vectors / lengths).astype(self.dtype).astype(np.float32)
+        return Encoding(layers=(0,), depth=0, mean=vectors[:, None], tokens=tokens)
 
 
 # The tokenizer
@@ -219,7 +222,7 @@ def _tokenizer(folder: Path) -> Any:
         )
     try:
         tokenizer = Tokenizer.from_buffer(read_bytes(file))
-    except Exception as error:
+    except Exception as error:  # tokenizers raises no narrower class
         raise DataError(
             f"{file}: wanted a tokenizer, found {_first_line(error)}; fetch it again"
         ) from error
@@ -236,12 +239,13 @@ def _first_line(error: Exception) -> str:
 
 def _unknown_id(tokenizer: Any) -> int | None:
     """The id of the unknown piece; None for a tokenizer that has none."""
-    if hasattr(tokenizer.model, "unk_token"):
-        unknown_piece = tokenizer.model.unk_token
-        return None if unknown_piece is None else tokenizer.token_to_id(unknown_piece)
-    # A Unigram model keeps the id in its JSON only.
-    unknown_id: int | None = parse_json(tokenizer.to_str())["model"].get("unk_id")
-    return unknown_id
+    if not hasattr(tokenizer.model, "unk_token"):
+        # A Unigram model keeps the id in its JSON only.
+        settings = parse_json(tokenizer.to_str())
+        unknown_id: int | None = settings["model"].get("unk_id")
+        return unknown_id
+    unknown_piece = tokenizer.model.unk_token
+    return None if unknown_piece is None else tokenizer.token_to_id(unknown_piece)
 
 
 def _piece_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
@@ -249,7 +253,7 @@ def _piece_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     try:
         encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [pieces.ids for pieces in encoded]
-    except Exception as error:
+    except Exception as error:  # tokenizers raises no narrower class
         raise DataError(
             f"wanted a tokenizer that splits every text, found one that says: "
             f"{_first_line(error)}; name an unknown piece in its {TOKENIZER_FILE}"
@@ -270,8 +274,8 @@ class SubwordTable:
 def _read_table(path: Path, id_by_piece: Mapping[str, int]) -> SubwordTable:
     """The vector of each id, mapping and weights applied.
 
-    The types are the package's: weights may widen the vectors of pieces, and a mean has
-    the precision of the table, except that it is float32 for a table of bytes.
+    The types are the package's: the vectors of pieces have the wider type of table and
+    weights, and a mean has the precision of the table, but float32 for a table of bytes.
     """
     try:
         tensors = load(read_bytes(path))
@@ -282,8 +286,7 @@ def _read_table(path: Path, id_by_piece: Mapping[str, int]) -> SubwordTable:
     vectors = tensors.get(TABLE_TENSOR)
     if vectors is None or vectors.ndim != 2:
         raise DataError(
-            f"{path}: wanted a table `{TABLE_TENSOR}`, found "
-            f"{', '.join(sorted(tensors)) or 'nothing'}"
+            f"{path}: wanted a table `{TABLE_TENSOR}`, found {_names_of(tensors)}"
         )
     if vectors.dtype.kind not in "fiu":
         raise DataError(
@@ -301,23 +304,28 @@ def _read_table(path: Path, id_by_piece: Mapping[str, int]) -> SubwordTable:
     elif len(vectors) != len(id_by_piece) or len(vectors) < id_count:
         raise DataError(
             f"{path}: wanted a vector for each of the {len(id_by_piece)} sub-words of the "
-            f"tokenizer, the last of which is number {id_count - 1}, found {len(vectors)}"
+            f"tokenizer, whose largest id is {id_count - 1}, found {len(vectors)}"
         )
     factors = tensors.get("weights")
     if factors is not None:
         _require_numbers("weight", path, factors, id_count, kinds="fiu")
-        # Either may have more rows than there are sub-words: these are unused.
-        count = min(len(vectors), len(factors))
-        vectors = vectors[:count] * factors[:count, None]
+        # Both may have more rows than there are sub-words; these are not used.
+        row_count = min(len(vectors), len(factors))
+        vectors = vectors[:row_count] * factors[:row_count, None]
     if not np.isfinite(vectors).all():
         raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
     return SubwordTable(vectors, mean_dtype)
 
 
+def _names_of(tensors: Mapping[str, np.ndarray]) -> str:
+    """The names of tensors, for a message."""
+    return ", ".join(sorted(tensors)) if tensors else "nothing"
+
+
 def _require_rows(
     path: Path, rows: Num[np.ndarray, "..."], id_count: int, table_rows: int
 ) -> None:
-    """Refuse a `mapping` without a row of the table for each sub-word."""
+    """Refuse a `mapping` that lacks the row of a sub-word, or has one outside the table."""
     _require_numbers("row", path, rows, id_count, kinds="iu")
     if not len(rows) or rows.min() < 0 or rows.max() >= table_rows:
         raise DataError(
@@ -331,8 +339,12 @@ def _require_numbers(
 ) -> None:
     """Refuse a `mapping` or `weights` that has no number for each sub-word.
 
-    `content` says what a number is, for the message, and `kinds` are the kinds of NumPy
-    types that are allowed.
+    Args:
+        content: What a number is, for the message: a row or a weight.
+        path: The file, for the message.
+        numbers: The mapping or the weights.
+        id_count: One more than the largest id of a sub-word.
+        kinds: The kinds of NumPy types that are allowed, as in `dtype.kind`.
     """
     is_vector = numbers.ndim == 1 and numbers.dtype.kind in kinds
     if not is_vector or len(numbers) < id_count:
@@ -379,7 +391,7 @@ def open_table(key: str, folder: Path, cache: Path) -> StaticTable:
     if vectors is None or vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(
             f"{folder}: wanted a table `embedding.weight` or `{TABLE_TENSOR}` of finite numbers in "
-            f"its weights, found {', '.join(sorted(tensors)) or 'nothing'}; fetch it again"
+            f"its weights, found {_names_of(tensors)}; fetch it again"
         )
     id_count = max(tokenizer.get_vocab().values(), default=-1) + 1
     if len(vectors) < id_count:

@@ -192,12 +192,12 @@ class TransformerConfig(BaseConfig):
 
         length = maximum_length(self.name, folder, self.max_length)
         opened = open_checkpoint(self.name, folder, tensors, length)
-        plain = opened.kernel.on(self.hardware)
-        kernel: Kernel = plain
+        plain_kernel = opened.kernel.on(self.hardware)
+        kernel: Kernel = plain_kernel
         choice = PLAIN
         if not self.plain_pass:
             [golden_ids] = opened.tokenizer([GOLDEN_SENTENCE])
-            kernel, choice = choose_pass(plain, golden_ids, self.hardware.dtype)
+            kernel, choice = choose_pass(plain_kernel, golden_ids, self.hardware.dtype)
         if self.hardware.batch_tokens:
             choice = replace(choice, tokens=self.hardware.batch_tokens)
         return TransformerEncoder(
@@ -205,7 +205,7 @@ class TransformerConfig(BaseConfig):
             key=key,
             tokenizer=opened.tokenizer,
             kernel=kernel,
-            plain=plain,
+            plain_kernel=plain_kernel,
             sample=opened.sample,
             choice=choice,
             hardware=self.hardware,
@@ -229,7 +229,7 @@ class TransformerEncoder:
         key: The digest of everything that changes its encodings.
         tokenizer: The `CuttingTokenizer` of its folder.
         kernel: The forward pass.
-        plain: The `PaddedKernel` of its model, which is the reference for other passes.
+        plain_kernel: The `PaddedKernel` of its model, the reference for other passes.
         sample: The encoding of one sentence, for the shapes of its arrays.
         choice: Which pass the kernel is, and how batches are spread over workers.
         hardware: The device, precision and size of batches.
@@ -239,7 +239,7 @@ class TransformerEncoder:
     key: str
     tokenizer: Any
     kernel: Kernel
-    plain: Any
+    plain_kernel: Any
     sample: Encoding = field(repr=False)
     choice: Choice = PLAIN
     hardware: Hardware = field(default=Hardware(), repr=False)
@@ -282,7 +282,7 @@ class TransformerEncoder:
 
         return replace(
             self,
-            kernel=DropoutKernel(self.name, self.plain, seed),
+            kernel=DropoutKernel(self.name, self.plain_kernel, seed),
             choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
         )
 
@@ -335,7 +335,9 @@ class TransformerEncoder:
                     "tokenizer adds none of its own; leave such texts out"
                 )
         lengths = [len(ids) for ids in token_ids]
-        for members in batches(lengths, batch_tokens, self.plain.needs_equal_lengths):
+        for members in batches(
+            lengths, batch_tokens, self.plain_kernel.needs_equal_lengths
+        ):
             yield TokenisedBatch(
                 rows=[rows[member] for member in members],
                 ids=[token_ids[member] for member in members],

@@ -129,15 +129,17 @@ def _words_of_array(path: Path, words: np.ndarray) -> tuple[str, ...]:
 
 def _words_of_bytes(path: Path, words: np.ndarray) -> tuple[str, ...]:
     """The words of a tensor of bytes, one on each line."""
-    found = f"{words.dtype} of shape {words.shape}"
-    if words.dtype == np.uint8 and words.ndim == 1:
-        text = words.tobytes()
-        if b"\r\n" not in text:
-            return tuple(text.decode().split("\n"))
-        found += " with CRLF"
-    raise DataError(
-        f"{path}: wanted `words` as bytes with LF between the words, found {found}; save it again"
-    )
+    fault = ""
+    if words.dtype != np.uint8 or words.ndim != 1:
+        fault = f"{words.dtype} of shape {words.shape}"
+    elif b"\r\n" in words.tobytes():
+        fault = "CRLF"
+    if fault:
+        raise DataError(
+            f"{path}: wanted `words` as bytes with LF between the words, found {fault}; save it "
+            "again"
+        )
+    return tuple(words.tobytes().decode().split("\n"))
 
 
 # Text
@@ -219,12 +221,14 @@ def _parse_header(line: bytes) -> Header | None:
 
 
 def _first_line_differs(dimensions: int, third_line: bytes) -> bool:
-    """Whether the first line is the odd one of three, given that the second one differs from it.
+    """Whether the first line is wrong, where the second one has another number of numbers.
 
-    `dimensions` is what the first line states or has. A third line that agrees with it
-    shows that the second is the odd one.
+    The third line decides. `dimensions` is the number of the first line: if the third
+    line has it, too, then the second is wrong.
     """
-    return bool(third_line) and _number_count(_fields(third_line)) != dimensions
+    if not third_line:
+        return False
+    return _number_count(_fields(third_line)) != dimensions
 
 
 def _require_plain_words(path: Path, words: Sequence[str]) -> None:
@@ -255,8 +259,8 @@ def _word_and_vector(
         raise ValueError(
             f"the word {word!r}; put one blank after the word, and none before it"
         )
-    parts = word.replace("\t", " ").split(" ")
-    if len(parts) > 1 and _numbers([parts[-1].encode()]) is not None:
+    word_parts = word.replace("\t", " ").split(" ")
+    if len(word_parts) > 1 and _numbers([word_parts[-1].encode()]) is not None:
         raise ValueError(
             f"the word {word!r}, which ends in a number; put one blank after the word, or save "
             "the table as .npz"

@@ -168,7 +168,7 @@ def _append_pooling(
     folder: Path, encoder: TransformerEncoder, pooling: Pooling
 ) -> None:
     """Append the modules of a pooling. Raises UsageError for a pooling without modules."""
-    model = encoder.plain.model
+    model = encoder.plain_kernel.model
     if model.config.is_encoder_decoder and not model.config.model_type.endswith("t5"):
         raise UsageError(
             f"{encoder.name}: wanted an encoder, found a {model.config.model_type}, of which "
@@ -188,7 +188,7 @@ def _append_pooling(
         pooling,
         depth=encoder.depth,
         width=encoder.dimensions,
-        summary=encoder.plain.summary,
+        summary=encoder.plain_kernel.summary,
         pooler=pooler,
     )
 
@@ -196,7 +196,7 @@ def _append_pooling(
 def _pooler_layer(encoder: TransformerEncoder) -> LinearLayer:
     """The linear layer of an encoder's pooler."""
     layers = []
-    for module in encoder.plain.model.pooler.modules():
+    for module in encoder.plain_kernel.model.pooler.modules():
         if isinstance(module, nn.Linear):
             layers.append(module)
     if len(layers) != 1:

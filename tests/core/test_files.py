@@ -13,7 +13,7 @@ from harness.core import files
 from harness.core.files import (
     SCRATCH,
     SECONDS_TO_WRITE,
-    alone,
+    exclusive_use,
     naming,
     replacing,
     rewrite,
@@ -118,8 +118,8 @@ def test_a_process_that_was_stopped_while_it_held_the_lock_starts_over(
 
 def is_free(folder):
     """Whether another process finds the folder free."""
-    ask = "import sys, pathlib; from harness.core.files import alone\n"
-    ask += "with alone(pathlib.Path(sys.argv[1])) as free: sys.exit(not free)"
+    ask = "import sys, pathlib; from harness.core.files import exclusive_use\n"
+    ask += "with exclusive_use(pathlib.Path(sys.argv[1])) as free: sys.exit(not free)"
     return (
         subprocess.run([sys.executable, "-c", ask, str(folder)], check=False).returncode
         == 0
@@ -128,7 +128,7 @@ def is_free(folder):
 
 def test_a_shared_folder_is_not_free_until_every_handle_is_closed(tmp_path):
     assert share(tmp_path / "none") is None
-    with alone(tmp_path / "none") as free:
+    with exclusive_use(tmp_path / "none") as free:
         assert free
     for handle in (share(tmp_path), share(tmp_path)):
         assert not is_free(tmp_path)

@@ -82,7 +82,7 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
     encoding = encoder.encode(TEXTS)
     alone = tiny_models.in_batches(encoder, 1).encode(TEXTS)
     assert relative_gap(alone.mean, encoding.mean) <= ROUNDING
-    assert encoder.plain.needs_equal_lengths is (name in WITHOUT_PADDING)
+    assert encoder.plain_kernel.needs_equal_lengths is (name in WITHOUT_PADDING)
     model, tokenizer = plain(made(name))
     assert encoding.depth == 3
     for row, text in enumerate(TEXTS):
@@ -130,7 +130,7 @@ def test_what_is_peculiar_to_a_pass_is_part_of_the_key(made):
 
 
 def test_block_sparse_attention_is_full_from_the_first_text_on(made, tmp_path):
-    model = TINY.load(made("big_bird"), tmp_path).plain.model
+    model = TINY.load(made("big_bird"), tmp_path).plain_kernel.model
     assert model.config.attention_type == model.attention_type == "original_full"
 
 
@@ -207,7 +207,7 @@ def test_a_new_architecture_is_padded_only_where_it_does_not_see_padding(
     spread, new, tmp_path
 ):
     encoder = TINY.load(new(spread=spread), tmp_path)
-    assert encoder.plain.needs_equal_lengths is spread
+    assert encoder.plain_kernel.needs_equal_lengths is spread
     together = encoder.encode(TEXTS).mean
     for row, text in enumerate(TEXTS):
         assert relative_gap(encoder.encode([text]).mean[0], together[row]) <= ROUNDING

@@ -60,7 +60,9 @@ def load(checkpoint, tmp_path):
 
 
 def run_by(encoder, choice):
-    return replace(encoder, kernel=kernel_of(encoder.plain, choice), choice=choice)
+    return replace(
+        encoder, kernel=kernel_of(encoder.plain_kernel, choice), choice=choice
+    )
 
 
 def route_of(kind):
@@ -74,19 +76,19 @@ def route_of(kind):
 @pytest.mark.parametrize("kind", tiny_models.rest_slow(tiny_models.KINDS, *EACH_PASS))
 def test_a_pass_is_the_models_own(kind, library, load):
     encoder = load(kind)
-    assert is_packable(encoder.plain.model) == (kind in PACKED)
-    kernel = kernel_of(encoder.plain, Choice(route_of(kind), library))
+    assert is_packable(encoder.plain_kernel.model) == (kind in PACKED)
+    kernel = kernel_of(encoder.plain_kernel, Choice(route_of(kind), library))
     texts = (
         TEXTS if kind != "gpt2" else [text or "cat" for text in TEXTS]
     )  # no token, no encoding
     batch = encoder.tokenizer(texts)
     assert isinstance(kernel, PackedKernel if kind in PACKED else PaddedKernel)
-    assert encoding_gap(encoder.plain(batch), kernel(batch)) <= ROUNDING
+    assert encoding_gap(encoder.plain_kernel(batch), kernel(batch)) <= ROUNDING
 
 
 @pytest.mark.parametrize("kind", ["roberta", "mpnet", "bert"])
 def test_a_padding_token_in_a_text_is_counted_as_the_model_counts_it(kind, load):
-    plain = load(kind).plain
+    plain = load(kind).plain_kernel
     kernel = kernel_of(plain, Choice("packed", "torch"))
     for batch in ([[5, 1, 7, 8]], [[5, 7, 1], [1, 1], [4, 1, 1, 9, 6], [6, 7, 8]]):
         assert encoding_gap(plain(batch), kernel(batch)) <= ROUNDING
@@ -150,7 +152,7 @@ def test_dropout_is_the_pass_in_which_the_architecture_trains(kind, load):
     """One batch by hand: the hidden states in training mode, from the same draw."""
     encoder = load(kind)
     [ids] = encoder.tokenizer(TEXTS[:1])
-    model = encoder.plain.model.train()
+    model = encoder.plain_kernel.model.train()
     with torch.random.fork_rng(), torch.inference_mode():
         torch.manual_seed(int(np.random.default_rng(7).integers(2**63)))
         given = torch.tensor([ids])
@@ -200,7 +202,7 @@ def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
 
     monkeypatch.setattr(packed, "Layer", LayerWithoutNorm)
     encoder = load("bert")
-    assert (encoder.choice, encoder.kernel) == (PLAIN, encoder.plain)
+    assert (encoder.choice, encoder.kernel) == (PLAIN, encoder.plain_kernel)
 
 
 @pytest.mark.parametrize(

@@ -253,11 +253,7 @@ DAMAGED = [
         "as a row of text, found .* float64",
     ),
     ("v.npz", packed(words=[b"a", b"\xff"], vectors=np.eye(2)), ARRAYS),
-    (
-        "v.safetensors",
-        tensors(np.frombuffer(b"a\r\nb", np.uint8)),
-        "found uint8 .* with CRLF",
-    ),
+    ("v.safetensors", tensors(np.frombuffer(b"a\r\nb", np.uint8)), "found CRLF"),
     (
         "v.safetensors",
         tensors(np.array([97, 10, 98])),

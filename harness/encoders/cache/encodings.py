@@ -43,7 +43,8 @@ COUNTS_TENSOR = "tokens"  # the tokens of each sentence, and those that have a v
 DAMAGED_SUFFIX = ".damaged"  # of shards that were set aside
 SENTENCE_CHARACTERS = 60  # characters of a sentence, roughly
 
-Location = tuple[int, int]  # the index of a shard, and a row in it
+# The index of a shard, and a row in it. A plain tuple, since a cache may hold millions.
+Location = tuple[int, int]
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
@@ -70,13 +71,11 @@ class CacheShard(TensorFile):
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers whose token means it holds, in ascending order."""
-        return tuple(
-            sorted(
-                int(name.removeprefix(MEAN_PREFIX))
-                for name in self.tensors
-                if name.startswith(MEAN_PREFIX)
-            )
-        )
+        numbers = []
+        for name in self.tensors:
+            if name.startswith(MEAN_PREFIX):
+                numbers.append(int(name.removeprefix(MEAN_PREFIX)))
+        return tuple(sorted(numbers))
 
     @property
     def seconds(self) -> float:
@@ -86,8 +85,10 @@ class CacheShard(TensorFile):
     @property
     def characters(self) -> int:
         """The characters of its sentences; an estimate where it does not state them."""
-        stated = self.metadata.get("letters")
-        return self.rows * SENTENCE_CHARACTERS if stated is None else int(stated)
+        stated_count = self.metadata.get("letters")
+        if stated_count is None:
+            return self.rows * SENTENCE_CHARACTERS
+        return int(stated_count)
 
     @property
     def encoder_facts(self) -> str | None:
@@ -230,24 +231,27 @@ class EncoderCache:
 
     def cost(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts: their share of the cost of each shard."""
-        counts = Counter(self.locations[sentence_key(text)][0] for text in texts)
+        texts_of_shard: Counter[int] = Counter()
+        for text in texts:
+            shard_index, _ = self.locations[sentence_key(text)]
+            texts_of_shard[shard_index] += 1
         seconds = 0.0
-        facts_texts = set()
-        versions_texts = set()
-        for index, count in sorted(counts.items()):
-            shard = self.shards[index]
+        distinct_facts = set()  # as JSON
+        distinct_versions = set()  # as JSON
+        for shard_index, count in sorted(texts_of_shard.items()):
+            shard = self.shards[shard_index]
             seconds += count * (shard.seconds / max(1, shard.rows))
-            versions_texts.add(shard.versions)
+            distinct_versions.add(shard.versions)
             if shard.encoder_facts:
-                facts_texts.add(shard.encoder_facts)
+                distinct_facts.add(shard.encoder_facts)
         versions: dict[str, set[str]] = {}
-        for text in versions_texts:
-            for library, version in parse_json(text).items():
+        for versions_json in distinct_versions:
+            for library, version in parse_json(versions_json).items():
                 versions.setdefault(library, set()).add(str(version))
         return EncodingCost(
-            sentences=sum(counts.values()),
+            sentences=texts_of_shard.total(),
             seconds=seconds,
-            encoder_facts=tuple(parse_json(text) for text in sorted(facts_texts)),
+            encoder_facts=tuple(map(parse_json, sorted(distinct_facts))),
             versions={name: sorted(numbers) for name, numbers in versions.items()},
         )
 
@@ -271,7 +275,7 @@ class EncoderCache:
         layers: Sequence[int] | None = None,
         parts: Sequence[str] = SENTENCE_VECTORS,
     ) -> Encoding:
-        """The encodings of cached texts, in the given order.
+        """The encodings of cached texts, in the order of the texts.
 
         Args:
             texts: One text or more.
@@ -284,28 +288,27 @@ class EncoderCache:
         """
         if not texts:
             raise HarnessError("no texts were asked for; an encoding has one or more")
-        locations = self._locations(texts)
-        first_shard = self.shards[locations[0, 0]]
+        locations = self._locations_of(texts)
+        first_shard = self.shards[locations[0, 0]]  # all have the same tensors
         if layers is None:
             layers = first_shard.layers
-        vectors = {
-            name: self._gather(name, locations)
-            for name in parts
-            if name in first_shard.tensors
-        }
+        vectors = {}
+        for name in parts:
+            if name in first_shard.tensors:
+                vectors[name] = self._gather(name, locations)
         if layers:
             means = [
                 self._gather(f"{MEAN_PREFIX}{layer}", locations) for layer in layers
             ]
             mean = np.stack(means, axis=1)
-        else:
+        else:  # the encoder has no hidden states
             width = max((array.shape[1] for array in vectors.values()), default=0)
             mean = np.empty((len(texts), 0, width), np.float32)
         return Encoding(layers=tuple(layers), depth=self.depth, mean=mean, **vectors)
 
     def coverage(self, texts: Iterable[str]) -> float | None:
         """The share of cached texts' tokens that have a vector; None where none are counted."""
-        locations = self._locations(texts)
+        locations = self._locations_of(texts)
         for index in np.unique(locations[:, 0]):
             if COUNTS_TENSOR not in self.shards[index].tensors:
                 return None
@@ -313,7 +316,7 @@ class EncoderCache:
         tokens, with_vector = counts.sum(axis=0, dtype=np.float64)
         return float(with_vector / tokens) if tokens else None
 
-    def _locations(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
+    def _locations_of(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
         """The shard and row of each text."""
         locations = [self.locations[sentence_key(text)] for text in texts]
         return np.array(locations, np.int64).reshape(-1, 2)

@@ -18,7 +18,7 @@ from stat import S_ISREG
 from typing import Literal
 
 from harness.core.errors import UsageError
-from harness.core.files import alone, sized
+from harness.core.files import exclusive_use, sized
 from harness.encoders.cache.encodings import CacheShard
 from harness.encoders.cache.labels import LABEL_FILE, read_label
 
@@ -67,8 +67,10 @@ class CacheEntry:
     @property
     def description(self) -> str:
         """The kind of the entry and the names of its encoders."""
-        names = ", ".join(self.names) or "unknown encoder"
-        return f"converted weights of {names}" if self.kind == "converted" else names
+        names = ", ".join(self.names) if self.names else "unknown encoder"
+        if self.kind == "converted":
+            return f"converted weights of {names}"
+        return names
 
     def __str__(self) -> str:
         return f"{self.description} ({self.key[:12]}), {sized(self.bytes)}"
@@ -86,10 +88,10 @@ def cached_entries(root: Path) -> list[CacheEntry]:
     encoders = [_encoder_entry(root, key) for key in keys]
     converted_files = _matching_paths(root / CONVERTED, CONVERTED_FILES)
     weights_digests = {file.stem for file in converted_files}
-    converted = [
-        _converted_entry(root, weights, encoders) for weights in weights_digests
+    converted_weights = [
+        _converted_entry(root, digest, encoders) for digest in weights_digests
     ]
-    entries = [*encoders, *converted]
+    entries = [*encoders, *converted_weights]
     return sorted(entries, key=lambda entry: (entry.last_used, entry.key))
 
 
@@ -147,20 +149,23 @@ def entries_named(
 
     Raises UsageError for a word that means none.
     """
-    chosen: dict[str, CacheEntry] = {}
+    entry_by_key: dict[str, CacheEntry] = {}
     for word in words:
         matches = [entry for entry in entries if word in entry.names]
         if not matches and KEY_BEGINNING.fullmatch(word):
             matches = [entry for entry in entries if entry.key.startswith(word)]
         if not matches:
-            names = sorted({name for entry in entries for name in entry.names})
+            known_names: set[str] = set()
+            for entry in entries:
+                known_names.update(entry.names)
+            names = ", ".join(sorted(known_names)) or "no names"
             raise UsageError(
                 f"{word!r} is not in the cache: wanted a key of {LEAST_KEY_DIGITS} digits or "
-                f"more, or one of {', '.join(names) or 'no names'} (harness cache ls)"
+                f"more, or one of {names} (harness cache ls)"
             )
         for entry in matches:
-            chosen[entry.key] = entry
-    return list(chosen.values())
+            entry_by_key[entry.key] = entry
+    return list(entry_by_key.values())
 
 
 # Clearing
@@ -185,14 +190,14 @@ def shrink(root: Path, max_bytes: int) -> Iterator[tuple[CacheEntry, bool]]:
 def clear(root: Path, entry: CacheEntry) -> bool:
     """Clear an entry, and say whether it was: not where an encoder that needs it is in use."""
     if entry.kind == "encoder":
-        user_folders = [root / ENCODINGS / entry.key]
+        encoder_folders = [root / ENCODINGS / entry.key]
         files = _encoder_files(root, entry.key)
     else:
-        user_folders = _folders_made_from(root, entry.key)
+        encoder_folders = _folders_made_from(root, entry.key)
         files = _converted_files(root, entry.key)
     with ExitStack() as locks:
-        for folder in user_folders:
-            is_free = locks.enter_context(alone(folder))
+        for folder in encoder_folders:
+            is_free = locks.enter_context(exclusive_use(folder))
             if not is_free:
                 return False
         for file in files:

@@ -101,12 +101,12 @@ def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
 
 
 def choose_pass(
-    plain: Any, golden_ids: Sequence[int], dtype: str
+    plain_kernel: Any, golden_ids: Sequence[int], dtype: str
 ) -> tuple[Kernel, Choice]:
     """The pass of a model by the rule; the plain one where that gives other encodings.
 
     Args:
-        plain: The `PaddedKernel` of the model.
+        plain_kernel: The `PaddedKernel` of the model.
         golden_ids: The token ids of the golden sentence. Its beginnings, of several
             lengths, are the batch on which the two passes are compared.
         dtype: The precision of the model.
@@ -116,30 +116,30 @@ def choose_pass(
     from harness.encoders.kernels.packed import has_onednn, is_packable
 
     choice = rule(
-        packable=is_packable(plain.model),
-        onednn=has_onednn(plain.model),
-        device=plain.model.device.type,
+        packable=is_packable(plain_kernel.model),
+        onednn=has_onednn(plain_kernel.model),
+        device=plain_kernel.model.device.type,
         threads=torch.get_num_threads(),
     )
-    kernel = kernel_of(plain, choice)
-    if kernel is plain:
+    kernel = kernel_of(plain_kernel, choice)
+    if kernel is plain_kernel:
         return kernel, choice
     prefix_lengths = (10, 15, 15, 20, len(golden_ids), 3)
     batch = [golden_ids[:length] for length in prefix_lengths]
-    if _agree(plain(batch), kernel(batch), TOLERANCE[dtype]):
+    if _agree(plain_kernel(batch), kernel(batch), TOLERANCE[dtype]):
         return kernel, choice
-    return plain, PLAIN
+    return plain_kernel, PLAIN
 
 
-def kernel_of(plain: Any, choice: Choice) -> Kernel:
+def kernel_of(plain_kernel: Any, choice: Choice) -> Kernel:
     """The forward pass of a choice, for the model of the plain pass."""
     from harness.encoders.kernels.packed import PackedKernel, with_onednn_layers
 
     if choice.route == "packed":
-        return PackedKernel(plain, choice.library)
-    kernel: Kernel = plain
+        return PackedKernel(plain_kernel, choice.library)
+    kernel: Kernel = plain_kernel
     if choice.route == "swapped":
-        kernel = replace(plain, model=with_onednn_layers(plain.model))
+        kernel = replace(plain_kernel, model=with_onednn_layers(plain_kernel.model))
     return kernel
 
 

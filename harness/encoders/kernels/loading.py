@@ -102,11 +102,11 @@ class CuttingTokenizer:
     def __post_init__(self) -> None:
         # A fast tokenizer that has no room for a word leaves the text uncut and gives
         # no error.
-        special = self.tokenizer.num_special_tokens_to_add()
-        if self.max_length <= special:
+        special_count = self.tokenizer.num_special_tokens_to_add()
+        if self.max_length <= special_count:
             raise UsageError(
-                f"{self.name}: wanted room for a word, found {self.max_length} tokens of which "
-                f"{special} are special; take a longer maximum length"
+                f"{self.name}: wanted room for a word, found {self.max_length} tokens, "
+                f"{special_count} of them special; take a longer maximum length"
             )
 
     def lower_cased(self) -> CuttingTokenizer:
@@ -182,8 +182,8 @@ def open_checkpoint(
         if raw_tokenizer.is_fast:
             tokenizer_file = folder / "tokenizer.json"
             require_no_sampling(tokenizer_file, raw_tokenizer.backend_tokenizer)
-        takes_half = _is_encoder_half(model)
-        encoder = model.get_encoder() if takes_half else model
+        runs_encoder_alone = _runs_encoder_alone(model)
+        encoder = model.get_encoder() if runs_encoder_alone else model
         tokenizer = CuttingTokenizer(name, raw_tokenizer, max_length)
         [golden_ids] = tokenizer([GOLDEN_SENTENCE])
         kernel = PaddedKernel(
@@ -193,13 +193,14 @@ def open_checkpoint(
             has_pooler=_has_pooler(name, model, encoder, missing),
         )
         _require_agreement(name, tokenizer, kernel, golden_ids)
-        if not takes_half:
+        # The pass over the golden sentence shows the two facts that are left.
+        if not runs_encoder_alone:
             summary = _summary_position(kernel, golden_ids, raw_tokenizer.cls_token_id)
             kernel = replace(kernel, summary=summary)
-        sees_padding = model.config.model_type in WITHOUT_PADDING or _sees_padding(
-            kernel, golden_ids
-        )
-        kernel = replace(kernel, needs_equal_lengths=sees_padding)
+        needs_equal_lengths = model.config.model_type in WITHOUT_PADDING
+        if not needs_equal_lengths:
+            needs_equal_lengths = _sees_padding(kernel, golden_ids)
+        kernel = replace(kernel, needs_equal_lengths=needs_equal_lengths)
         return OpenedCheckpoint(tokenizer, kernel, sample=kernel([golden_ids]))
 
 
@@ -248,13 +249,14 @@ def _load_model(
             f"{name}: {folder} holds a {config.model_type} model: {refusal}"
         )
     if getattr(config, "attention_type", None) == "block_sparse":
-        # BigBird's: it draws blocks at random, and depends on the texts before.
+        # BigBird's attention over blocks that are drawn at random. The model changes to
+        # full attention at the first short text, so that texts would depend on others.
         config.attention_type = FULL_ATTENTION
     config.use_cache = False  # for generating: a decoder would keep every key and value
     model, loading = model_with_weights(MODEL_MAPPING[type(config)], config, tensors)
-    misfits = loading["mismatched_keys"] or loading["error_msgs"]
-    if misfits:
-        raise ValueError(f"weights do not fit: {misfits}")
+    for misfits in (loading["mismatched_keys"], loading["error_msgs"]):
+        if misfits:
+            raise ValueError(f"weights do not fit: {misfits}")
     unplaced = sorted(
         name for name in loading["unexpected_keys"] if not UNUSED_TENSORS.search(name)
     )
@@ -283,8 +285,11 @@ def model_with_weights(
     )
 
 
-def _is_encoder_half(model: Any) -> bool:
-    """Whether only the encoder of a model is run: it has a decoder, or its checkpoint none."""
+def _runs_encoder_alone(model: Any) -> bool:
+    """Whether the encoder of an encoder-decoder model is run, and not the model as a whole.
+
+    It is where the model has a decoder, and where its checkpoint was saved without one.
+    """
     if model.config.is_encoder_decoder:
         return True
     class_names = model.config.architectures or ()
@@ -341,10 +346,10 @@ def _require_agreement(
         )
     states, _, _ = kernel.states([golden_ids])
     shapes = [tuple(state.shape) for state in states]
-    wanted = (1, len(golden_ids), shapes[-1][-1])
-    if len(shapes) < 2 or set(shapes) != {wanted}:
+    expected_shape = (1, len(golden_ids), shapes[-1][-1])
+    if len(shapes) < 2 or set(shapes) != {expected_shape}:
         raise DataError(
-            f"{name}: wanted states of the shape {wanted} from every layer of a "
+            f"{name}: wanted states of the shape {expected_shape} from every layer of a "
             f"{kernel.model.config.model_type} model, found {shapes}; take an encoder that keeps "
             "all tokens"
         )
@@ -370,11 +375,11 @@ def _summary_position(
 def _is_causal(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
     """Whether the state of a token is the same without the tokens after it."""
     prefix = _prefix(ids)
-    last = len(prefix) - 1
-    in_text = _last_layer(kernel, ids)[last]
-    in_prefix = _last_layer(kernel, prefix)[last]
-    largest_coordinate = float(in_text.abs().max())
-    gap = float((in_text - in_prefix).abs().max())
+    last_token = len(prefix) - 1
+    state_in_text = _last_layer(kernel, ids)[last_token]
+    state_in_prefix = _last_layer(kernel, prefix)[last_token]
+    largest_coordinate = float(state_in_text.abs().max())
+    gap = float((state_in_text - state_in_prefix).abs().max())
     return gap <= LARGEST_ROUNDING * max(1.0, largest_coordinate)
 
 

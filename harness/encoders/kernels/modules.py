@@ -60,7 +60,7 @@ def under_modules(
         DataError: The transformer has a decoder, whose states sentence-transformers
             pools.
     """
-    config = encoder.plain.model.config
+    config = encoder.plain_kernel.model.config
     if config.is_encoder_decoder and not config.model_type.endswith("t5"):
         raise DataError(
             f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, of which "
@@ -71,22 +71,27 @@ def under_modules(
         tokenizer = tokenizer.lower_cased()
     layer_weights = _layer_weights(modules, cache)
     includes_prompt = modules.pooling_settings.get("include_prompt", True)
-    skipped = 0
+    skipped_tokens = 0
     if prompt and not includes_prompt:
-        skipped = tokenizer.prompt_length(prompt)
+        skipped_tokens = tokenizer.prompt_length(prompt)
 
     takes_first_token = (
         modules.modes == ("cls",)
         and layer_weights is None
-        and encoder.plain.summary == 0
+        and encoder.plain_kernel.summary == 0
     )
     takes_mean = modules.modes == ("mean",)
     kernel: Kernel
-    if skipped == 0 and (takes_mean or takes_first_token):
+    if skipped_tokens == 0 and (takes_mean or takes_first_token):
         kernel = PooledStates(encoder.kernel, layer_weights, takes_first_token)
         choice = encoder.choice
     else:
-        kernel = PooledTokens(encoder.plain, modules.modes, skipped, layer_weights)
+        kernel = PooledTokens(
+            plain_kernel=encoder.plain_kernel,
+            modes=modules.modes,
+            skipped_tokens=skipped_tokens,
+            layer_weights=layer_weights,
+        )
         choice = replace(PLAIN, tokens=encoder.hardware.batch_tokens or PLAIN.tokens)
     return replace(
         encoder,
@@ -142,25 +147,25 @@ class PooledTokens:
     """The plain forward pass, its tokens pooled in several ways, whose vectors are concatenated.
 
     Attributes:
-        plain: The plain pass of the model.
+        plain_kernel: The plain pass of the model.
         modes: The ways of pooling, keys of POOLING_MODES.
-        skipped: How many tokens at the beginning of a sentence are left out.
+        skipped_tokens: How many tokens at the beginning of a sentence are left out.
         layer_weights: The weight of each layer; None takes the last.
     """
 
-    plain: PaddedKernel
+    plain_kernel: PaddedKernel
     modes: Sequence[str]
-    skipped: int
+    skipped_tokens: int
     layer_weights: Float32[Tensor, " L"] | None
 
     def __call__(self, batch: TokenIds) -> Encoding:
         with torch.inference_mode():
-            states, mask, _ = self.plain.states(batch)
+            states, mask, _ = self.plain_kernel.states(batch)
             tokens = states[-1].float()
             if self.layer_weights is not None:
                 tokens = _weighted_sum(states, self.layer_weights)
             positions = torch.arange(mask.shape[1], device=mask.device)
-            mask = mask & (positions >= self.skipped)
+            mask = mask & (positions >= self.skipped_tokens)
             vectors = [pool_tokens(mode, tokens, mask) for mode in self.modes]
             return _one_layer(to_numpy(torch.cat(vectors, dim=1)))
 
@@ -181,17 +186,18 @@ def pool_tokens(
 ) -> Float32[Tensor, "B D"]:
     """The vector of each sentence under a way of pooling, as in sentence-transformers.
 
-    `mask` marks the tokens that count. A sentence without any has the zero vector as its
-    mean.
+    `mask` marks the tokens that count. The mean of a sentence without any is the zero
+    vector.
     """
     rows = torch.arange(len(mask), device=mask.device)
     positions = torch.arange(mask.shape[1], device=mask.device)
     if mode == "cls":
-        first = mask.int().argmax(dim=1)
-        return tokens[rows, first]
+        first_tokens = mask.int().argmax(dim=1)
+        return tokens[rows, first_tokens]
     if mode == "lasttoken":
-        last = (positions * mask).argmax(dim=1)
-        return tokens[rows, last] * mask[rows, last][:, None]
+        last_tokens = (positions * mask).argmax(dim=1)
+        vectors = tokens[rows, last_tokens]
+        return vectors * mask[rows, last_tokens][:, None]
     if mode == "max":
         return tokens.masked_fill(~mask[:, :, None], -torch.inf).amax(dim=1)
     weights = mask.float()

@@ -221,13 +221,13 @@ class PackedKernel:
     """The packed pass of a model.
 
     Args:
-        plain: The plain pass of the model.
+        plain_kernel: The plain pass of the model.
         library: The library that multiplies: `torch` or `onednn`.
     """
 
-    def __init__(self, plain: PaddedKernel, library: str) -> None:
-        self.plain = plain
-        self.model = plain.model
+    def __init__(self, plain_kernel: PaddedKernel, library: str) -> None:
+        self.plain_kernel = plain_kernel
+        self.model = plain_kernel.model
         config = self.model.config
         self.paths = ARCHITECTURES[config.model_type]
         activation_name = getattr(config, self.paths.activation_setting)
@@ -258,10 +258,12 @@ class PackedKernel:
             first_tokens = states[starts.to(states.device)]
             last_tokens = states[(ends - 1).to(states.device)]
             summary = None
-            if self.plain.summary is not None:
-                summary = last_tokens if self.plain.summary == -1 else first_tokens
+            if self.plain_kernel.summary is not None:
+                summary = (
+                    last_tokens if self.plain_kernel.summary == -1 else first_tokens
+                )
             pooler = None
-            if self.plain.has_pooler:
+            if self.plain_kernel.has_pooler:
                 pooler = self.model.pooler(first_tokens[:, None])
         rows = np.argsort(order)  # from the packed batch to the order of `batch`
         return Encoding(

@@ -89,7 +89,10 @@ def padded_states(
     """
     lengths = torch.tensor([len(ids) for ids in batch])
     width = int(lengths.max())
-    rows = [[*ids, *[padding_id] * (width - len(ids))] for ids in batch]
+    rows = []
+    for ids in batch:
+        padding = [padding_id] * (width - len(ids))
+        rows.append([*ids, *padding])
     padded_ids = torch.tensor(rows).to(model.device)
     mask = (torch.arange(width) < lengths[:, None]).to(model.device)
     output = model(
@@ -127,35 +130,35 @@ class DropoutKernel:
 
     Args:
         name: The name of the encoder, for messages.
-        plain: The plain pass of its model.
+        plain_kernel: The plain pass of its model.
         seed: The seed of the generator that draws the seeds of the passes.
 
     Raises:
         UsageError: The checkpoint has no dropout.
     """
 
-    def __init__(self, name: str, plain: PaddedKernel, seed: int) -> None:
+    def __init__(self, name: str, plain_kernel: PaddedKernel, seed: int) -> None:
         has_dropout = any(
             isinstance(module, nn.Dropout) and module.p > 0
-            for module in plain.model.modules()
+            for module in plain_kernel.model.modules()
         )
         if not has_dropout:
             raise UsageError(
                 f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
                 "configuration; its encodings with and without are the same"
             )
-        self.plain = plain
+        self.plain_kernel = plain_kernel
         self.generator = np.random.default_rng(seed)
 
     def __call__(self, batch: TokenIds) -> Encoding:
-        model = self.plain.model
+        model = self.plain_kernel.model
         # Dropout draws from torch's global generators alone: their states are restored
         # at the end.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.random.manual_seed(self.draw_seed())
             model.train()
             try:
-                return self.plain(batch)
+                return self.plain_kernel(batch)
             finally:
                 model.eval()
 
