@@ -4,9 +4,12 @@ import ast
 import re
 import subprocess
 import sys
+from functools import partial
+from importlib.machinery import SourceFileLoader
+from importlib.util import cache_from_source
 
 import pytest
-from mutants import LIST, ROOT, mutant_of, read_mutants
+from mutants import LIST, ROOT, mutant_of, read_mutants, write
 from mutations import OPERATORS, WITH_TO, Mutation, find_scope, local_names, mutated
 
 MUTANTS = read_mutants()
@@ -163,6 +166,19 @@ def test_a_mutation_of_a_module_is_of_what_is_in_no_function():
 
 
 @pytest.mark.slow
+def test_code_of_the_same_size_and_second_is_read_anew(tmp_path, monkeypatch):
+    """Import hooks, as that of jaxtyping, have compiled files under names of their own."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    hooked = partial(cache_from_source, optimization="hook")
+    monkeypatch.setattr("importlib._bootstrap_external.cache_from_source", hooked)
+    path = tmp_path / "rule.py"
+    for text in ("layer = 0", "layer = 1", "layer = 0"):
+        write(path, text)
+        compiled = SourceFileLoader("rule", str(path)).get_code("rule")
+        assert text == f"layer = {compiled.co_consts[0]}"
+    assert [*tmp_path.rglob("*.opt-hook.pyc")]
+
+
 def test_a_mutant_is_killed_survives_or_is_refused():
     tried = f"""
 import tempfile

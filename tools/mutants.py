@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib.util
+import itertools
 import os
 import shutil
 import signal
@@ -46,7 +46,7 @@ LIST = "tests/mutants.toml"
 COPIED = ("harness", "baselines", "tests")
 NOT_IN_COPY = (*COPIED, ".git", ".venv", "runs", "build")  # all else is linked to
 OUTPUT = "output.txt"
-LONGEST = 300  # seconds of a trial; a mutant that keeps it from ending is killed
+LONGEST = 300  # seconds of a mutant's trial; one that keeps it from ending is killed
 BATCH = 32  # mutants that are tried together, once their tests have passed without them
 SECONDS = 100  # after these no more batch begins, unless mutants were named
 
@@ -196,20 +196,26 @@ def _copy_or_link(source: str, target: str) -> None:
         Path(target).symlink_to(source)
 
 
-def write(path: Path, text: str) -> None:
-    """Write code, and remove the compiled file of the code before.
+# The times of the files that are written, in seconds: none is that of another.
+WRITE_TIMES = itertools.count(1_000_000_000)
 
-    Python would run that one if it was written in the same second and is as long.
+
+def write(path: Path, text: str) -> None:
+    """Write code, with a time that no other text of the file has had.
+
+    Python runs a compiled file in place of code of the same second and size, and import
+    hooks have compiled files of their own: a mutant would outlive its trial.
     """
     path.write_text(text, encoding="utf-8")
-    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+    seconds = next(WRITE_TIMES)
+    os.utime(path, (seconds, seconds))
 
 
-def start(folder: Path, tests: Sequence[str]) -> int:
+def start(folder: Path, tests: Sequence[str], *, longest: int = 0) -> int:
     """Start a process that runs tests in a copy until one fails; returns its id.
 
     It is forked from this one, which has loaded the packages that take most of a test's
-    time.
+    time. It is killed after the longest time, in seconds; 0 sets no limit.
     """
     child = os.fork()
     if child:
@@ -222,7 +228,7 @@ def start(folder: Path, tests: Sequence[str]) -> int:
         with (folder / OUTPUT).open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        signal.alarm(LONGEST)
+        signal.alarm(longest)
         # Plain assertions, since those of modules that are loaded are not rewritten.
         options = "-x -q --assert=plain -p no:cacheprovider -p no:xdist"
         status = pytest.main([*options.split(), *tests])
@@ -255,11 +261,12 @@ def statuses(
     while waiting or running:
         while waiting and free:
             trial, folder = waiting.pop(), free.pop()
-            original = ""
+            original, longest = "", 0
             if trial.file:
-                original = (folder / trial.file).read_text(encoding="utf-8")
+                original, longest = (folder / trial.file).read_text("utf-8"), LONGEST
                 write(folder / trial.file, trial.code)
-            running[start(folder, trial.tests)] = trial, folder, original
+            child = start(folder, trial.tests, longest=longest)
+            running[child] = trial, folder, original
         child, wait_status = os.wait()
         trial, folder, original = running.pop(child)
         if trial.file:
