@@ -69,7 +69,7 @@ def conformance_page(
         verdicts=TOLERANCES,
     )
     parts = [introduction, table(REFERENCE_HEAD, rows, words=2), *sections]
-    cells = [score.cell.what for _, scores in references for score in scores]
+    cells = [score.cell.subject for _, scores in references for score in scores]
     return Page(title="Conformance", parts=parts, records=results.select(cells))
 
 
@@ -112,7 +112,7 @@ def _scores_table(scores: Sequence[ReferenceScore]) -> str:
 
 
 def _score_row(score: ReferenceScore) -> list[str]:
-    method, task = score.cell.what
+    method, task = score.cell.subject
     measured, difference, verdict = score.state, "", ""
     if score.ours is not None and score.difference is not None:
         measured = f"{score.ours:.4f}"

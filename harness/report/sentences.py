@@ -124,7 +124,7 @@ def evidence_in_words(cell: PublishedCell, confirmed_by: Reference | None) -> st
     if confirmed_by is None:
         return f"{evidence} by no reference that was measured here"
     program = f"another program, {confirmed_by.program}"
-    if confirmed_by.is_of_authors_of(cell.table):
+    if confirmed_by.is_by_authors_of(cell.table):
         program = f"the authors' code, {confirmed_by.program}"
     return f"{evidence} against {program}"
 

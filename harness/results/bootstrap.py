@@ -1,14 +1,15 @@
 """Method against method: the paired bootstrap over test items and seeds, and Holm's correction.
 
-Both methods saw the same items, so both are scored on the same resamples of them and
-the differences are what counts. Where a method was measured with several seeds, each of
-them is scored on the resample, and their mean is drawn as well. (A published number
-against a measured one is another question; see `harness.results.verdict`.)
+Both methods were measured on the same items. So both are scored on the same resamples of
+the items, and the differences of their scores are compared with 0. Where a method was
+measured with several seeds, each of them is scored on a resample, and their mean is
+drawn with `seed_weights`. (`harness.results.verdict` compares a published number with a
+measured one, which is another question.)
 
-A resample is kept as counts: how often it holds each item. Weighted mid-ranks are then
-sums of counts over the items in one fixed order, so nothing is ever sorted again, and
-they are whole numbers, so rank scores are exact and do not depend on how the work is
-cut into blocks.
+A resample is stored as counts: how often it holds each item. Weighted mid-ranks are then
+sums of counts over the items in one fixed order, so that no resample is sorted. They are
+whole numbers, so that rank scores are exact and do not depend on the blocks in which
+they are computed.
 
 Axis letters, in addition to those of `harness.core.types`: M methods, S seeds, R
 resamples, B resamples of one block.
@@ -30,21 +31,25 @@ from harness.core.metrics import TIE_DECIMALS
 
 ResampledMetric = Literal["spearman", "pearson", "accuracy", "auc"]
 
-SIGNIFICANCE_LEVEL = 0.05  # of a test: what has a smaller p differs
+SIGNIFICANCE_LEVEL = 0.05  # of tests: methods differ if p is at most this
 
-COUNTS_IN_BLOCK = 2**17  # one block (1 MB) and its ranks stay in a core's cache
+COUNTS_IN_BLOCK = 2**17  # a block of 1 MB and its ranks fit into a core's cache
 
-# A column whose spread in a resample is below this share of its own is constant there,
-# and what is left of its variance is rounding noise.
+# A column is constant in a resample if its spread there is below this share of its spread
+# over all items: the rest is rounding noise.
 SMALLEST_SPREAD = 1e-9
 
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """One method minus another, in points: 95 % interval and two-sided p over `resamples`.
+    """The difference of two methods' scores, in points, by the bootstrap.
 
-    `resamples` counts those in which both scores are defined; a constant column has no
-    rank correlation, and the resamples that hold one are left out.
+    Attributes:
+        low: The lower end of the 95 % interval.
+        high: The upper end.
+        p: The two-sided p of no difference.
+        resamples: The number of resamples in which both scores are defined. A constant
+            column has no correlation; resamples with one are left out.
     """
 
     low: float
@@ -59,8 +64,16 @@ def draw_counts(
     """How often each resample holds each item: a Poisson distribution of mean 1.
 
     Every distinct item has a generator of its own, seeded by its text. So an item that
-    is in several tasks, or twice in one, is drawn equally often at each place. Tasks
-    can be resampled one by one, and an average over them still varies as it should.
+    is in several tasks, or twice in one, is drawn equally often at each place, and tasks
+    can be resampled one by one for an average over them.
+
+    Args:
+        items: The text of each item; P is their number.
+        resamples: The number of resamples, R.
+        seed: The seed of the bootstrap.
+
+    Raises:
+        ScoreError: There is no item or no resample.
     """
     if not items or resamples < 1:
         raise ScoreError(
@@ -75,7 +88,7 @@ def draw_counts(
 
 
 def generator_of(text: str, seed: int) -> np.random.Generator:
-    """The generator of an item, or of whatever else the text names."""
+    """The generator for an item, or for anything else that a text names."""
     digest = hashlib.sha256(f"{seed} {text}".encode()).digest()
     return np.random.Generator(np.random.SFC64(int.from_bytes(digest[:16], "big")))
 
@@ -89,12 +102,24 @@ def bootstrap_scores(
     metric: ResampledMetric = "spearman",
     aggregate: Literal["all", "wmean"] = "all",
 ) -> Float64[np.ndarray, "M R"]:
-    """The score, in points, of every method's cosines (or classes) on every resample of the items.
+    """The score, in points, of every method on every resample of the items.
 
-    `counts` are those of `draw_counts`. `all` scores the whole set, as if it had no
-    groups; `wmean` scores each group, whose size (and so its weight) is fixed by
-    design. A score that is undefined is NaN. A method's scores are the same whatever
-    methods are scored with it.
+    A method's scores do not depend on the other methods.
+
+    Args:
+        columns: The cosines of each method's pairs, or its predicted classes.
+        gold: The gold scores or classes.
+        group: The group of each item.
+        counts: How often each resample holds each item, from `draw_counts`.
+        metric: The metric.
+        aggregate: `all` scores all items together. `wmean` is the mean of the scores of
+            the groups, weighted by the sizes of the groups, which are not resampled.
+
+    Returns:
+        The scores; NaN where a score is undefined.
+
+    Raises:
+        ScoreError: The arguments differ in length, or a number is not finite.
     """
     sizes = columns.shape[-1], len(gold), len(group), len(counts)
     if len({*sizes}) != 1 or not gold.size:
@@ -125,10 +150,10 @@ def seed_weights(
 ) -> Float64[np.ndarray, "S R"]:
     """Weights of the seeds in the mean of each resample, by which it varies as Student's t says.
 
-    With one seed the weight is 1. Of more, the weights of a resample sum to 1, and over
-    fixed items the weighted mean is the mean plus t(S - 1) standard errors. (To draw
-    few seeds with replacement would make intervals too narrow: by more than a third of
-    five seeds.)
+    With one seed the weight is 1. With more, the weights of a resample sum to 1, and
+    over fixed items the weighted mean is the mean plus t(S - 1) standard errors. (To draw
+    few seeds with replacement would make intervals too narrow, for five seeds by more
+    than a third.)
     """
     if seeds == 1:
         return np.ones((1, resamples))
@@ -142,13 +167,16 @@ def seed_weights(
 def compare_resamples(
     a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]
 ) -> PairedComparison:
-    """Is a other than b? Both hold scores on the same resamples.
+    """The difference of a and b, the scores of two methods on the same resamples.
 
-    p is twice the smaller share of resamples on either side of 0 (a tie is on both),
-    counting the observed set as one more, so it is never 0 and equal methods have 1.
-    Percentile interval.
+    p is twice the smaller share of the resamples with a difference of at most 0, or of at
+    least 0. The observed items count as one more resample, so that p is never 0; for
+    equal methods it is 1. The interval is the percentile interval.
+
+    Raises:
+        ScoreError: There is no resample in which both scores are defined.
     """
-    # Rounded as cosines are: what is equal but for summation noise must tie.
+    # Rounded as cosines are, so that differences that are 0 but for rounding are ties.
     differences = np.round(a - b, TIE_DECIMALS)
     differences = differences[~np.isnan(differences)]
     n = len(differences)
@@ -156,17 +184,18 @@ def compare_resamples(
         raise ScoreError(
             "no resample in which both scores are defined: is a column constant?"
         )
-    below, above = (differences <= 0).sum(), (differences >= 0).sum()
+    at_most_0, at_least_0 = (differences <= 0).sum(), (differences >= 0).sum()
     low, high = np.quantile(differences, [0.025, 0.975])
-    p = min(1.0, 2 * (1 + min(below, above)) / (1 + n))
+    p = min(1.0, 2 * (1 + min(at_most_0, at_least_0)) / (1 + n))
     return PairedComparison(low=float(low), high=float(high), p=float(p), resamples=n)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment of p-values, in the given order.
+    """Holm's step-down adjustment of p-values, in the order of the arguments.
 
-    The smallest of m values is multiplied by m, the next by m - 1, and so on; none is
-    below a smaller one's. An adjusted value is compared with the level of the test.
+    The smallest of m values is multiplied by m, the next by m - 1, and so on. An adjusted
+    value is at least that of each smaller p, and at most 1. It is compared with the level
+    of the test.
     """
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
@@ -177,7 +206,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-# One group of items: the scores on all resamples of it, a block of resamples at a time
+# The scores of one group of items on all resamples, block by block
 
 
 def _scores_of_group(
@@ -217,7 +246,7 @@ def _blocks(counts: UInt8[np.ndarray, "P R"]) -> Iterator[Int64[np.ndarray, "P B
 def _accuracies(
     is_right: Float64[np.ndarray, "M P"], counts: Int64[np.ndarray, "P B"]
 ) -> Float64[np.ndarray, "M B"]:
-    """The share of each resample that each method has right, in points."""
+    """The accuracy of each method on each resample, in points."""
     return _divide(100 * (is_right @ counts), counts.sum(axis=0))
 
 
@@ -247,7 +276,7 @@ class Ranking:
         )
 
     def cumulated(self, counts: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P1 B"]:
-        """How many draws the first 0, 1, ... P items of the order have; P1 is P + 1."""
+        """The number of draws of the first 0, 1, ... P items of the order; P1 is P + 1."""
         sums = np.zeros((len(self.order) + 1, counts.shape[1]), dtype=np.int64)
         np.cumsum(counts[self.order], axis=0, out=sums[1:])
         return sums
@@ -258,10 +287,10 @@ def _areas(
     is_positive: Bool[np.ndarray, " P"],
     counts: Int64[np.ndarray, "P B"],
 ) -> Float64[np.ndarray, "M B"]:
-    """Area under each method's ROC curve in points, ties counting half; NaN without both classes.
+    """The area under each method's ROC curve, in points; NaN without both classes.
 
-    It is the share of pairs of a positive and a negative item in which the positive one
-    has the higher value.
+    It is the share of the pairs of a positive and a negative item in which the positive
+    item has the higher value; a pair with equal values counts half.
     """
     positives = counts[is_positive]
     negatives = counts * ~is_positive[:, None]

@@ -1,7 +1,7 @@
-"""Causes of a different number that are no choice of a protocol, and lines of other programs.
+"""Causes of a different number outside of protocols, and lines of other programs.
 
-Both are curated in `results/questions/causes.toml`: a cause is a few lines there, with
-the public thread in which it was found.
+Both are curated in `results/questions/causes.toml`, where a cause has the public thread
+in which it was found.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CERTAINTIES = ("certain", "likely", "possible")
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause of a different number, and the published rows at which it is looked for.
+    """One cause of a different number, and the published rows that it may affect.
 
     Attributes:
         id: A name of lower-case words between hyphens.
@@ -27,10 +27,11 @@ class Cause:
         change: What to change in the reader's own program.
         source: The public thread or document in which the cause was confirmed.
         rows: Patterns of `TABLE/ROW`, or of the method that reproduces the row.
-        gap: The smallest and the largest difference that the cause makes: the reader's
-            number minus the published one, in points. Each column has to be between.
+        gap: The smallest and the largest difference that the cause makes, in points: the
+            reader's number minus the published one. The difference in each column has
+            to be between them.
         columns: Patterns of column ids; each column has to match one.
-        certainty: How sure the cause is where rows, columns and gap agree.
+        certainty: How certain the cause is where rows, columns and gap agree.
     """
 
     id: str
@@ -84,7 +85,7 @@ class ProgramLine:
 
 @dataclass(frozen=True)
 class Causes:
-    """The file: causes in the order in which they are suggested, and lines of programs."""
+    """The content of the file: causes in the order of suggestions, and lines of programs."""
 
     causes: tuple[Cause, ...] = ()
     lines: tuple[ProgramLine, ...] = ()

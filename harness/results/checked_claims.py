@@ -45,7 +45,13 @@ def nearest_reading(claim: CardClaim, measured: float) -> str:
 def gives(
     claim: CardClaim, measured: float | None, tolerance: float = SAME_DIGITS
 ) -> bool:
-    """Whether a score has the printed digits of a claim, or is as near as two runs are."""
+    """Whether a score has the printed digits of a claim, or differs by the tolerance at most.
+
+    Args:
+        claim: The claim.
+        measured: The score in points; None is undefined.
+        tolerance: Points by which two runs of the same model may differ.
+    """
     if measured is None:
         return False
     for reading in claim.readings:
@@ -58,15 +64,15 @@ def gives(
 
 @dataclass(frozen=True)
 class FoundChoices:
-    """The choices under which a claim's digits come out.
+    """The choices under which a score has a claim's digits, if a search found any.
 
     Attributes:
-        words: What was chosen other than the claim says, a phrase each; none where
-            nothing that was tried gives the digits.
-        measured: The score under them, in points.
-        tried: How many scores were looked at.
-        reason: Why nothing was tried, or nothing found.
-        is_chance: Whether one of so many scores may well have the digits by chance.
+        words: A phrase for each choice that is not the claim's; none where no score has
+            the digits.
+        measured: The score under these choices, in points.
+        tried: The number of scores that were compared with the claim.
+        reason: Why no score was compared, or none has the digits.
+        is_chance: Whether one of so many scores may have the digits by chance.
     """
 
     words: tuple[str, ...] = ()
@@ -87,8 +93,8 @@ class CheckedClaim:
         reading: The claimed number in points, as it is compared.
         why_not: Why it was not checked; empty where it was.
         is_missing: Whether it could be checked with files that are not on this machine.
-        explanation: What gives the claimed digits, where it differs and was followed
-            up.
+        explanation: The choices that give the claimed digits, where it differs and they
+            were looked for.
     """
 
     claim: CardClaim
@@ -111,17 +117,17 @@ class CheckedClaim:
 
     @property
     def has_its_digits(self) -> bool:
-        """Whether the measured score has the printed digits, as near as the verdict knows them."""
+        """Whether the verdict is that the measured score has the printed digits."""
         return self.verdict is not None and self.verdict.state is CellState.EXACT
 
     @property
     def is_fine(self) -> bool:
-        """Whether it is printed to a hundredth of a point: few other scores have its digits."""
+        """Whether it is printed to a hundredth of a point, which few other scores equal."""
         return bool(self.reading) and Published(self.reading).half_unit <= 0.005
 
 
 def checked_claim(claim: CardClaim, measured: float | None) -> CheckedClaim:
-    """A claim judged by a measured score; one on doubtful pairs can hold, and never differs."""
+    """A claim judged by a measured score; a claim on doubtful pairs can hold, but not differ."""
     if measured is None:
         return CheckedClaim(
             claim, why_not="the score is undefined: the similarities are constant"
@@ -146,7 +152,7 @@ class Verification:
         model: The model as it was named.
         method: The id under which it was measured.
         claims: Every claim.
-        faults: What could not be read, a line each.
+        faults: A line for each file that could not be read.
         weights: The digest of its weights.
         has_card: Whether there is a card in its folder.
     """

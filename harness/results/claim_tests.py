@@ -1,9 +1,10 @@
 """Claims of papers, tested on measured scores.
 
-A claim says that one row is above another in some columns of a table. Each column is
-tested with the methods of both rows (a `Decision`, shown as a `Finding`), and the
-claim's outcome follows from its columns (a `ClaimResult`). A test uses the stored
-interval of the difference if a run has made one, and Welch's test over seeds otherwise.
+A claim says that one row is above another in some columns of a table. `ClaimTests`
+tests each column with the methods of both rows. The result of a test is a `Decision`, in
+a `Finding` with the scores that were compared; the outcome of the claim follows from its
+findings (`ClaimResult`). A test uses the stored interval of the difference if a run has
+made one, and Welch's test over seeds otherwise.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ from harness.results.reproduction import seed_scores
 from harness.results.verdict import TOLERANCES, CellState, welch_test
 
 AVERAGE = "Avg."
-# A stored interval belongs to the difference that it was made for: by so many points the
-# difference may have moved since. Fits round otherwise on other processors, so that five
-# seeds there are another five: their means moved by 0.08 at most.
+# Points by which a difference may have moved since its stored interval was computed. For
+# methods with seeds it is more, since fits round differently on another processor, where
+# five seeds act like another five: their means moved by 0.08 at most.
 SAME_DIFFERENCE = 0.01
-SAME_DIFFERENCE_REFITTED = 0.1  # of methods with seeds
+SAME_DIFFERENCE_REFITTED = 0.1
 
-# What a decision rests on, where it is not what a stored interval rests on.
+# The basis of a decision without a stored interval; `Interval.by` has the others.
 SEEDS_ALONE = "seeds alone"  # Welch's test: the items were not resampled
-NO_INTERVAL = "no interval"  # the sign of a difference decides nothing
-# The bases that a run replaces by an interval.
+NO_INTERVAL = "no interval"  # nothing was tested
+# The bases for which a run computes an interval.
 BASES_WITHOUT_INTERVAL = (SEEDS_ALONE, ITEMS_AND_NORMAL_P, NO_INTERVAL)
 
 
 class ClaimOutcome(StrEnum):
     """Whether the row that is claimed to be better is above the other on the measured scores.
 
-    It is an outcome for the encoders that were measured, and says nothing of a paper's
-    own encoder.
+    An outcome is about the encoders that were measured, and not about the encoder of a
+    paper.
     """
 
     HIGHER = "higher"
@@ -71,10 +72,10 @@ class Decision:
     Attributes:
         outcome: Whether the first score is higher or lower.
         difference: The measured difference in points.
-        interval: Its 95 % interval, which is not corrected.
-        basis: What the decision rests on.
+        interval: Its 95 % interval, not corrected for several tests.
+        basis: What was tested: `SEEDS_ALONE`, `NO_INTERVAL` or what an interval is by.
         p: The two-sided p of no difference.
-        p_holm: p corrected for the tasks of the claim; it decides.
+        p_holm: p corrected for the tasks of the claim, which decides the outcome.
     """
 
     outcome: ClaimOutcome
@@ -85,7 +86,7 @@ class Decision:
     p_holm: float | None = None
 
     def corrected(self, p_holm: float) -> Decision:
-        """The decision with p as it is corrected for several tests."""
+        """The decision by a p that is corrected for several tests."""
         outcome = ClaimOutcome.UNDECIDED
         if p_holm <= SIGNIFICANCE_LEVEL and self.difference:
             outcome = ClaimOutcome.HIGHER if self.difference > 0 else ClaimOutcome.LOWER
@@ -95,31 +96,37 @@ class Decision:
 def decide(
     better: SeedScores, worse: SeedScores, stored: Interval | None = None
 ) -> Decision:
-    """Whether the first is above the second, by one test.
+    """Whether the first scores are above the second, by one test.
 
-    The stored interval decides if it is of this difference. Otherwise, if a side has
-    seeds, Welch's test over the seeds decides, which says nothing of the choice of
-    items. Otherwise it is undecided.
+    The stored interval decides if it was computed for this difference. Otherwise, if a
+    side has seeds, Welch's test over the seeds decides, which does not take the choice
+    of items into account. Otherwise the claim is undecided.
+
+    Args:
+        better: The scores by seed of the method that is claimed to be better.
+        worse: The scores by seed of the other method.
+        stored: The stored interval of their difference; None without one.
     """
     if not better.scores or not worse.scores:
         return Decision(outcome=ClaimOutcome.NOT_MEASURED)
-    above, below = better.value.mean, worse.value.mean
-    if above is None or below is None:
+    mean_of_better, mean_of_worse = better.value.mean, worse.value.mean
+    if mean_of_better is None or mean_of_worse is None:
         return Decision(outcome=ClaimOutcome.UNDECIDED, basis=CellState.UNDEFINED)
-    difference = round(above - below, 9)
-    seeded = [side for side in (better, worse) if side.seeded]
-    if any(len(side.scores) < TOLERANCES.seeds for side in seeded):
+    difference = round(mean_of_better - mean_of_worse, 9)
+    seeded_sides = [side for side in (better, worse) if side.seeded]
+    if any(len(side.scores) < TOLERANCES.seeds for side in seeded_sides):
         return Decision(
             outcome=ClaimOutcome.UNDECIDED,
             difference=difference,
             basis=CellState.TOO_FEW_SEEDS,
         )
-    same_difference = SAME_DIFFERENCE_REFITTED if seeded else SAME_DIFFERENCE
-    if stored and abs(stored.difference - difference) <= same_difference:
-        moved = _moved_to(difference, stored)
-        interval, p, basis = (moved.low, moved.high), moved.p, moved.by
-    elif seeded:
-        samples = [(side.value.sd or 0.0, len(side.scores)) for side in seeded]
+    allowed_move = SAME_DIFFERENCE_REFITTED if seeded_sides else SAME_DIFFERENCE
+    if stored and abs(stored.difference - difference) <= allowed_move:
+        shifted = _shift_to(difference, stored)
+        interval, p, basis = (shifted.low, shifted.high), shifted.p, shifted.by
+    elif seeded_sides:
+        # A side without seeds does not vary, and is left out.
+        samples = [(side.value.sd or 0.0, len(side.scores)) for side in seeded_sides]
         welch = welch_test(difference, *samples)
         interval = (difference - welch.half, difference + welch.half)
         p, basis = welch.p, SEEDS_ALONE
@@ -137,10 +144,11 @@ def decide(
     return uncorrected.corrected(p)
 
 
-def _moved_to(difference: float, stored: Interval) -> Interval:
-    """A stored interval, shifted to the difference of seeds that were fitted anew.
+def _shift_to(difference: float, stored: Interval) -> Interval:
+    """The stored interval, shifted to the difference that seeds have after another fit.
 
-    The shifted p is the larger of the stored p and the p of a normal distribution.
+    Its p is the larger one of the stored p and of the p of a normal distribution with
+    the shifted interval.
     """
     shift = difference - stored.difference
     if abs(shift) <= SAME_DIFFERENCE:
@@ -162,10 +170,10 @@ class Finding:
     Attributes:
         label: The heading of the column, or `Avg.`.
         contrast: The methods and scores that were compared.
-        published: The two printed numbers in points, the claimed one first; None in
-            words alone.
-        sides: The measured scores of both methods, the claimed one first.
-        decision: Whether the first is higher or lower.
+        published: The two printed numbers in points, the row that is claimed to be
+            better first; None for a claim in words alone.
+        sides: The measured scores of both methods, in the same order.
+        decision: Whether the first method is higher or lower.
     """
 
     label: str
@@ -184,7 +192,7 @@ class Finding:
 
 
 def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of a claim, their p corrected by Holm's procedure: its tasks are the family."""
+    """The findings of a claim with the p of their decisions corrected by Holm's procedure."""
     p_values: dict[int, float] = {}  # of the findings that were tested, by their index
     for index, finding in enumerate(findings):
         if finding.decision.p is not None:
@@ -202,9 +210,9 @@ def correct_for_tasks(findings: Sequence[Finding]) -> list[Finding]:
 class ClaimResult:
     """A claim with a finding for each task, and the average where there is one.
 
-    Its outcome is the one that more than half of its tasks have; a missing score counts
-    as a task, and the average does not. A conjunction is higher if it is on all tasks,
-    and lower if it is on one.
+    Its outcome is the outcome of more than half of its tasks. A task without a score
+    counts, and the average does not. A conjunction is higher if it is higher on all
+    tasks, and lower if it is lower on one.
     """
 
     claim: Claim
@@ -233,18 +241,18 @@ class ClaimResult:
     def rests_on_seeds_alone(self) -> bool:
         """Whether it is decided, and would not be without the tests over seeds alone.
 
-        These tests say nothing of the choice of items.
+        These tests do not take the choice of items into account.
         """
         if self.outcome not in DECIDED_OUTCOMES:
             return False
         findings = []
         for finding in self.findings:
             if finding.decision.basis == SEEDS_ALONE:
-                undecided = replace(finding.decision, outcome=ClaimOutcome.UNDECIDED)
-                finding = replace(finding, decision=undecided)
+                decision = replace(finding.decision, outcome=ClaimOutcome.UNDECIDED)
+                finding = replace(finding, decision=decision)
             findings.append(finding)
-        without_seeds_alone = replace(self, findings=tuple(findings))
-        return without_seeds_alone.outcome != self.outcome
+        without_these_tests = replace(self, findings=tuple(findings))
+        return without_these_tests.outcome != self.outcome
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
@@ -256,13 +264,14 @@ class ClaimResult:
     @property
     def cells(self) -> tuple[CellName, ...]:
         """Method and task of each measured cell that the claim was tested on."""
-        return tuple(
-            cell for finding in self.findings for cell in finding.contrast.cells
-        )
+        cells: list[CellName] = []
+        for finding in self.findings:
+            cells += finding.contrast.cells
+        return tuple(cells)
 
     @property
     def in_paper(self) -> int:
-        """On how many tasks the paper's own numbers have the claimed order."""
+        """The number of tasks on which the paper's own numbers have the claimed order."""
         count = 0
         for finding in self.findings:
             if finding.claimed is not None and finding.claimed > 0:
@@ -271,7 +280,7 @@ class ClaimResult:
 
 
 def _outcome_of_conjunction(outcomes: Sequence[ClaimOutcome]) -> ClaimOutcome:
-    """The outcome of a claim whose every part has to hold."""
+    """The outcome of a claim of which every task has to hold."""
     if ClaimOutcome.LOWER in outcomes:
         return ClaimOutcome.LOWER
     if set(outcomes) == {ClaimOutcome.HIGHER}:
@@ -334,10 +343,10 @@ class ClaimTests:
 
 
 def _mean_of_published(findings: Sequence[Finding]) -> tuple[float, float] | None:
-    """The means of the printed numbers; None for a claim that is made in words alone."""
-    printed = [finding.published for finding in findings if finding.published]
-    if not printed:
+    """The means of the printed numbers; None for a claim in words alone."""
+    printed_pairs = [finding.published for finding in findings if finding.published]
+    if not printed_pairs:
         return None
-    mean_of_better = fmean(better for better, _ in printed)
-    mean_of_worse = fmean(worse for _, worse in printed)
+    mean_of_better = fmean(better for better, _ in printed_pairs)
+    mean_of_worse = fmean(worse for _, worse in printed_pairs)
     return mean_of_better, mean_of_worse

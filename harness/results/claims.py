@@ -1,7 +1,8 @@
-"""Claims of papers about two methods, as `results/questions/claims.toml` has them.
+"""Claims of papers that one method is better than another, from `claims.toml`.
 
-The file names tables, rows and columns by their ids (`ClaimEntry`); when it is read,
-each name is looked up (`Claim`). `harness.results.claim_tests` tests claims.
+The file `results/questions/claims.toml` names tables, rows and columns by their ids
+(`ClaimEntry`). When it is read, each id is looked up (`Claim`).
+`harness.results.claim_tests` tests claims.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.core.toml import read_typed
+from harness.results.index import encoder_of_method
 from harness.results.intervals import TaskScore
 from harness.results.published import PUBLISHED_SCORES, Column, Row, Table, score_path
 
@@ -24,17 +26,17 @@ class ClaimEntry:
         id: The claim's name.
         claim: The claim in a sentence.
         table: The id of the published table.
-        better: The id of the row that is claimed to be better, or words where no row
+        better: The id of the row that is claimed to be better, or a text where no row
             prints it.
-        worse: The id of the other row, or words.
+        worse: The id of the other row, or a text.
         methods: The methods that are compared for this claim; by default the methods of
             the rows.
         columns: The ids of the columns that it is claimed for; by default all columns
             with scores of a single task.
-        note: What has to be known of the claim.
-        part_of: The name of the claim of the paper that this and others are parts of.
+        note: A note on the claim.
+        part_of: The id of the claim of the paper of which this is one part.
         of_paper: False for a test on an encoder about which no paper claims anything.
-        conjunction: Whether every column is claimed, and not most of them.
+        conjunction: Whether it is claimed for every column, and not for most of them.
     """
 
     id: str
@@ -52,10 +54,10 @@ class ClaimEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim with its table, rows, columns and methods, as `ClaimEntry` names them.
+    """A claim with its table, rows, columns and methods, whose ids a `ClaimEntry` has.
 
-    It says that `better` is above `worse` in each of the columns. The rows of a claim
-    that is made in words alone hold no values.
+    It says that `better` is above `worse` in each of the columns. The rows of a claim in
+    words alone have no values.
     """
 
     id: str
@@ -72,11 +74,12 @@ class Claim:
 
     @property
     def encoders(self) -> tuple[str, ...]:
-        """The encoders that it was tested on: of `better`, then of `worse`."""
-        return tuple(dict.fromkeys(method.partition(".")[0] for method in self.methods))
+        """The encoders of the two methods, the one of `better` first; one if they are the same."""
+        encoders = [encoder_of_method(method) for method in self.methods]
+        return tuple(dict.fromkeys(encoders))
 
     def published(self, column: Column) -> tuple[float, float] | None:
-        """The two printed numbers, in points, the claimed one first; None in words alone."""
+        """The printed numbers of `better` and `worse`, in points; None for a claim in words."""
         if not self.better.values:
             return None
         better = self.table.score(self.better, column)
@@ -90,7 +93,8 @@ class Claims:
 
     Attributes:
         about: A text about the models.
-        rows: For each table, the method that each row is tested with, by the row's id.
+        rows: By the id of a table and then of a row, the method that the row is tested
+            with.
         claims: The claims.
         tables: The published tables by id.
     """
@@ -113,11 +117,11 @@ class Claims:
         return tuple(self._resolve(entry) for entry in self.claims)
 
     def _resolve(self, entry: ClaimEntry) -> Claim:
-        """The claim of an entry. Raises ValueError for a name that is not there."""
+        """The claim of an entry. Raises ValueError for an unknown name."""
         try:
-            claim = self._find_parts(entry)
+            claim = self._look_up_names(entry)
             for column in claim.columns:
-                claim.published(column)  # raises for a row without a number there
+                claim.published(column)  # raises for a row without a number in it
         except LookupError as error:
             raise ValueError(
                 f"claim {entry.id}: {error} is no such table, row or column"
@@ -129,8 +133,8 @@ class Claims:
             )
         return claim
 
-    def _find_parts(self, entry: ClaimEntry) -> Claim:
-        """The claim with its parts by name. Raises LookupError."""
+    def _look_up_names(self, entry: ClaimEntry) -> Claim:
+        """The claim of an entry. Raises LookupError for an unknown table, row or column."""
         table = self.tables[entry.table]
         rows = {row.id: row for row in table.rows}
         columns = {column.id: column for column in score_columns(table)}
@@ -159,22 +163,22 @@ class Claims:
 
 
 def _row_of_words(words: str) -> Row:
-    """A row that prints nothing: one side of a claim that is made in words."""
+    """A row without numbers, for one side of a claim in words."""
     return Row(id=words, label=words, backbone="", fit="", supervision="", values={})
 
 
 def score_of_column(table: Table, column: Column) -> TaskScore:
-    """Task and path of the score that a column prints, by the table's aggregation.
+    """Task and path of the score that a column prints.
 
-    A row that quotes a number of another paper may have another aggregation, which is
-    not looked at.
+    The aggregation is the column's or the table's. That of a row is not looked at: a row
+    that quotes another paper may have its own.
     """
     aggregation = column.aggregation or table.aggregation
     return str(column.task), score_path(column.metric or table.metric, aggregation)
 
 
 def score_columns(table: Table) -> tuple[Column, ...]:
-    """The columns with scores of a single task. An average is computed here, never copied."""
+    """The columns with scores of a single task. Averages are computed, not read."""
     columns = []
     for column in table.columns:
         metric = column.metric or table.metric
@@ -184,5 +188,5 @@ def score_columns(table: Table) -> tuple[Column, ...]:
 
 
 def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
-    """The claims with their tables. Raises DataError for whatever is unknown, missing or double."""
+    """The claims of a file. Raises DataError for an unknown, missing or repeated name."""
     return read_typed(Claims, path, tables={table.id: table for table in tables})

@@ -43,13 +43,13 @@ class Comparisons:
 
     Attributes:
         encoder: The encoder of all rows.
-        protocol: The scoring of the table.
+        protocol: The id of the table's `Scoring`.
         resamples: How many resamples there were.
         seed: The seed of the bootstrap.
         averages: The averages that were compared, by method, best first.
         rows: Each row with the row above it.
-        over_seeds: Whether the means over all seeds of a row were compared, with seeds
-            resampled as items are; otherwise seed 0 of each row, over items alone.
+        over_seeds: Whether the means over all seeds of a row were compared, and both
+            seeds and items resampled; otherwise seed 0 of each row, with items alone.
     """
 
     encoder: str
@@ -66,12 +66,12 @@ class Comparisons:
         return f"{self.encoder}.{self.protocol}"
 
     def hold_for(self, averages: Mapping[str, float]) -> bool:
-        """Whether these are the rows, in this order, with the averages that were compared."""
+        """Whether the averages are those that were compared, in the same order."""
         return [*self.averages.items()] == [*printed_averages(averages).items()]
 
     @property
     def indistinguishable(self) -> set[str]:
-        """Rows whose average is not distinguishable from the row above."""
+        """The methods whose average is not distinguishable from the average of the row above."""
         return {
             neighbours.below
             for neighbours in self.rows
@@ -86,14 +86,14 @@ def printed_averages(averages: Mapping[str, float]) -> dict[str, float]:
 
 def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name. Raises DataError for a damaged file."""
-    tables = (
-        read_sealed(Comparisons, path)
-        for path in sorted((results / COMPARISONS).glob("*.json"))
-    )
-    return {table.name: table for table in tables}
+    comparisons: dict[str, Comparisons] = {}
+    for path in sorted((results / COMPARISONS).glob("*.json")):
+        table = read_sealed(Comparisons, path)
+        comparisons[table.name] = table
+    return comparisons
 
 
 def write_comparisons(results: Path, comparisons: Comparisons) -> None:
-    """Store comparisons, whole or not at all; what is there already is left alone."""
+    """Store comparisons; an equal file is not written again."""
     path = results / COMPARISONS / f"{file_name(comparisons.name)}.json"
     write_sealed(path, asdict(comparisons))

@@ -1,12 +1,12 @@
 """References: scores that other programs gave on weights that anybody can have.
 
 Each is a JSON file of `results/references`: a program, its command, and its scores for
-methods on tasks or for trainings. Whatever is unknown, missing or contradictory is
-refused by file, cell and key.
+methods on tasks or for trainings. An unknown, missing or contradictory entry is refused
+with the names of file, cell and key.
 
-The scores of a reference are compared with ours. Where all of them agree under one
-procedure (`Protocol.procedure`), the reference confirms our protocol of the published
-numbers that were made by this procedure.
+The scores of a reference are compared with ours. A reference confirms a procedure
+(`Protocol.procedure`) if all of its scores under this procedure equal ours. Then it also
+confirms the protocols of published numbers that have this procedure.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from harness.results.questions import Trial, read_searches
 from harness.results.reproduction import compose_method, seed_scores
 from harness.results.verdict import CellState, Measured, Published, verdict
 
-# Points, between programs that compute one number in floats of 32 bits.
+# Points by which two programs may differ that compute the same number in float32.
 REFERENCE_TOLERANCE = 1e-3
 SCORE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
-TRIAL_SCORES = ("before", "best", "loss")  # what a search keeps of a training
+TRIAL_SCORES = ("before", "best", "loss")  # the numbers of a `Trial`
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class ReferenceCell:
         method: The method's id; empty for a training.
         task: The task's name; empty for a training.
         training: The arguments of `harness train`; empty for a task.
-        tolerance: The difference in points that counts as equal; None is the tolerance
-            of the file.
+        tolerance: The difference in points that counts as equal; None means the
+            tolerance of the file.
     """
 
     scores: Mapping[str, float]
@@ -69,8 +69,8 @@ class ReferenceCell:
         if not self.scores:
             raise ValueError("scores: wanted at least one number, found none")
         for name, score in self.scores.items():
-            is_known = not is_training or name in TRIAL_SCORES
-            if not SCORE_NAME.fullmatch(name) or not is_known:
+            is_trial_score = name in TRIAL_SCORES
+            if not SCORE_NAME.fullmatch(name) or (is_training and not is_trial_score):
                 raise ValueError(
                     f"scores: {name!r} is no score; wanted one like spearman.all"
                 )
@@ -80,8 +80,8 @@ class ReferenceCell:
                 )
 
     @property
-    def what(self) -> tuple[str, str]:
-        """Method and task; for a training its arguments, and an empty text."""
+    def subject(self) -> tuple[str, str]:
+        """Method and task; for a training, its arguments and an empty text."""
         if self.training:
             return self.training, ""
         return self.method, self.task
@@ -125,34 +125,37 @@ class Reference:
             raise ValueError(
                 f"reason: a tolerance other than {REFERENCE_TOLERANCE:g} needs one"
             )
-        known: set[tuple[str, str, str]] = set()
+        names: set[tuple[str, str, str]] = set()
         for cell in self.cells:
             for score in cell.scores:
-                path = (*cell.what, score)
-                if path in known:
-                    raise ValueError(f"cells: {' '.join(path)} is there twice")
-                known.add(path)
+                name_of_score = (*cell.subject, score)
+                if name_of_score in names:
+                    raise ValueError(f"cells: {' '.join(name_of_score)} is there twice")
+                names.add(name_of_score)
 
     def tolerance_of(self, cell: ReferenceCell) -> float:
         """The cell's tolerance, or the file's."""
         return self.tolerance if cell.tolerance is None else cell.tolerance
 
-    def is_of_authors_of(self, table: PublishedTable) -> bool:
+    def is_by_authors_of(self, table: PublishedTable) -> bool:
         """Whether the authors of a published table wrote the program.
 
-        A table is by a program's authors if its paper has the program's name.
+        They did if the name of their paper contains `authors_of`, or else the name of
+        the program.
         """
-        work = self.authors_of or self.program.partition(",")[0]
-        return work.casefold() in table.paper.casefold()
+        name = self.authors_of or self.program.partition(",")[0]
+        return name.casefold() in table.paper.casefold()
 
 
 def score_path_of(score: str) -> ScorePath:
-    """The place of a score in a record: `pearson.all` -> (pearson, all)."""
-    return ("spearman", score) if score in AGGREGATIONS else tuple(score.split("."))
+    """The path of a score in a record: `pearson.all` is (pearson, all), `all` (spearman, all)."""
+    if score in AGGREGATIONS:
+        return ("spearman", score)
+    return tuple(score.split("."))
 
 
 def read_reference(path: Path) -> Reference:
-    """One file, checked. Raises DataError that names file, cell and key."""
+    """The reference of a file. Raises DataError that names file, cell and key."""
     return read_typed(Reference, path, file=path.name)
 
 
@@ -164,7 +167,7 @@ def read_references(results: Path) -> tuple[Reference, ...]:
 NO_TASK = "task not in the matrix"
 NO_SCORE = "no such score"
 
-Trials = Mapping[str, Sequence[Trial]]  # the runs of each training, by its arguments
+Trials = Mapping[str, Sequence[Trial]]  # the trials of each training, by its arguments
 # The references that confirm each procedure, in the order of their files.
 Confirmations = Mapping[Protocol, Sequence[Reference]]
 
@@ -182,9 +185,9 @@ class ReferenceScore:
     """A score of another program, and ours.
 
     Attributes:
-        reference: The file of the score.
-        cell: Its method and task, or training.
-        score: Its name.
+        reference: The reference that has the score.
+        cell: The cell of the reference that has it.
+        score: The name of the score.
         theirs: The score of the other program, in points.
         ours: Our score, in points; None where there is none.
         state: The verdict on the difference, or why there is none.
@@ -199,12 +202,14 @@ class ReferenceScore:
 
     @property
     def difference(self) -> float | None:
-        """Ours minus theirs, rounded as verdicts round."""
-        return None if self.ours is None else round(self.ours - self.theirs, 9)
+        """Ours minus theirs, in points, rounded as in verdicts; None where ours is missing."""
+        if self.ours is None:
+            return None
+        return round(self.ours - self.theirs, 9)
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the difference is within the tolerance; None where ours is not known."""
+        """Whether the difference is within the tolerance; None where ours is missing."""
         if self.difference is None:
             return None
         return abs(self.difference) <= self.reference.tolerance_of(self.cell)
@@ -245,7 +250,7 @@ def compare_reference(
 def _measured(
     cell: ReferenceCell, name: str, results: Results, trials: Trials, registry: Registry
 ) -> Measured | str:
-    """What was measured here, or the state that says why nothing was."""
+    """Our scores for a score of a reference, or a state if there are none."""
     if cell.training:
         return _measured_of_training(cell.training, name, trials)
     if cell.task not in registry.tasks:
@@ -263,21 +268,21 @@ def _measured(
 
 
 def _measured_of_training(training: str, name: str, trials: Trials) -> Measured | str:
-    """A score of a training, one a seed, or the state of one that was not run."""
+    """Our scores of a training, one a seed, or a state if it was not run."""
     if not trials.get(training):
         return str(CellState.NOT_RUN)
     scores = tuple(getattr(trial, name) for trial in trials[training])
     return Measured(scores, seeded=len(scores) > 1)
 
 
-def confirmed(
-    compared: Iterable[ReferenceScore], results: Results, registry: Registry
+def find_confirmations(
+    scores: Iterable[ReferenceScore], results: Results, registry: Registry
 ) -> Confirmations:
-    """The procedures under which every score of a reference equals ours, with their references."""
+    """The procedures under which every score of other programs equals ours."""
     references: dict[Protocol, list[Reference]] = {}
     refuted_procedures: set[Protocol] = set()
-    for score in compared:
-        method, task = score.cell.what
+    for score in scores:
+        method, task = score.cell.subject
         if task not in registry.tasks or score.ours is None:
             continue
         protocol = Protocol.from_score(
@@ -286,9 +291,9 @@ def confirmed(
         if protocol is None:
             continue
         procedure = protocol.procedure(len(results.subsets(task)))
-        confirming = references.setdefault(procedure, [])
-        if score.reference not in confirming:
-            confirming.append(score.reference)
+        confirming_references = references.setdefault(procedure, [])
+        if score.reference not in confirming_references:
+            confirming_references.append(score.reference)
         if not score.agrees:
             refuted_procedures.add(procedure)
     for procedure in refuted_procedures:
@@ -304,16 +309,19 @@ def confirmed_by(
 ) -> Reference | None:
     """The reference that confirms the protocol of a published cell; None if there is none.
 
-    An average is confirmed if the protocol is on each of its tasks. If several
+    An average is confirmed if its protocol is confirmed on each of its tasks. If several
     references confirm a cell, one by the authors of the cell's table is preferred.
     """
-    confirming: list[Reference] = []
-    for task, protocol in zip(cell.tasks, protocols_of(cell, registry), strict=False):
+    protocols = protocols_of(cell, registry)
+    if not protocols:  # no method and task here give the number
+        return None
+    confirming_references: list[Reference] = []
+    for task, protocol in zip(cell.tasks, protocols, strict=True):
         procedure = protocol.procedure(len(results.subsets(task)))
         if not confirmations.get(procedure):
             return None
-        confirming += confirmations[procedure]
-    for reference in confirming:
-        if reference.is_of_authors_of(cell.table):
+        confirming_references += confirmations[procedure]
+    for reference in confirming_references:
+        if reference.is_by_authors_of(cell.table):
             return reference
-    return confirming[0] if confirming else None
+    return confirming_references[0]

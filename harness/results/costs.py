@@ -10,28 +10,28 @@ from harness.results.scorings import SEVEN, Scoring
 
 
 def milliseconds(results: Results, method: str, scoring: Scoring) -> float | None:
-    """Milliseconds for each distinct sentence, for encoding and applying a method.
+    """Milliseconds for each distinct sentence, for encoding it and applying the method.
 
-    None where a record of the tasks does not say how long it took, or of how many
-    sentences.
+    None where a record of one of the tasks lacks a timing or the number of sentences.
     """
     seconds: list[float] = []
     sentences = 0
     for record in _records(results, method, scoring):
-        count = record.facts.get("distinct_sentences")
-        encoding, applying = record.timings.get("encode"), record.timings.get("apply")
-        if count is None or encoding is None or applying is None:
+        sentence_count = record.facts.get("distinct_sentences")
+        encode_seconds = record.timings.get("encode")
+        apply_seconds = record.timings.get("apply")
+        if sentence_count is None or encode_seconds is None or apply_seconds is None:
             return None
-        seconds += [encoding, applying]
-        sentences += count
-    total = math.fsum(seconds)
-    if not total or not sentences:
+        seconds += [encode_seconds, apply_seconds]
+        sentences += sentence_count
+    total_seconds = math.fsum(seconds)
+    if not total_seconds or not sentences:
         return None
-    return 1000 * total / sentences
+    return 1000 * total_seconds / sentences
 
 
 def shared_the_machine(results: Results, method: str, scoring: Scoring) -> bool:
-    """Whether a record was measured while other processes of the run worked, too."""
+    """Whether one of the records was measured while other processes of the run worked."""
     records = _records(results, method, scoring)
     return any(record.facts.get("workers", 1) > 1 for record in records)
 

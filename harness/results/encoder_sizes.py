@@ -1,7 +1,7 @@
-"""How large an encoder is against the papers' encoders: the order and the headings of pages.
+"""Groups of encoders by their size, by which pages are ordered and have headings.
 
-What holds for a small model may not hold for a model of the papers' size, so no page
-puts them into one count.
+A finding on a small model may not hold for a model of the papers' size, so no page counts
+the two together.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Packaged, Trained, VectorFile
 from harness.core.types import Record
 from harness.registry import Registry
-from harness.results.index import Results
+from harness.results.index import Results, encoder_of_method
 
-# The dimensions of BERT-base, and of the word vectors that the papers average (GloVe
-# 840B).
+# The number of dimensions of BERT-base, and of the word vectors that the papers average
+# (GloVe 840B).
 DIMENSIONS_OF_BERT_BASE = 768
 DIMENSIONS_OF_WORD_VECTORS = 300
 OWN_PACKAGE = "harness/"  # the folder of the weights that come with the harness
@@ -31,7 +31,7 @@ class EncoderSize(StrEnum):
 
     @property
     def heading(self) -> str:
-        """The group as a heading."""
+        """The group as a heading: its name with a capital."""
         return f"{self.value[0].upper()}{self.value[1:]}"
 
     @property
@@ -48,7 +48,7 @@ def sizes_of_encoders(
     """The size of every measured encoder, by its name without a maximum length."""
     records_by_encoder: dict[str, list[Record]] = {}
     for (method, _), records in results.by_cell.items():
-        encoder = base_name(method.partition(".")[0])
+        encoder = base_name(encoder_of_method(method))
         records_by_encoder.setdefault(encoder, []).extend(records)
     return {
         encoder: size_of_encoder(registry.encoders.get(encoder), records)
@@ -62,9 +62,9 @@ def size_of_encoder(
     """The size of an encoder.
 
     Args:
-        config: What is known of its files; None for an encoder that is not registered.
-        records: Its records, which hold the dimensions of its vectors. A fitted map may
-            have left out some, so the largest number counts.
+        config: Its configuration; None for an encoder that is not registered.
+        records: Its records, which hold the number of dimensions of the vectors. A
+            fitted map may leave out some, so the largest number counts.
     """
     source = config.source if config is not None else None
     dimensions = 0
@@ -78,8 +78,10 @@ def size_of_encoder(
         dimensions_of_papers = DIMENSIONS_OF_WORD_VECTORS
     if dimensions >= dimensions_of_papers:
         return EncoderSize.PAPERS
-    is_own = isinstance(source, Packaged) and source.package.startswith(OWN_PACKAGE)
-    if is_own or isinstance(source, Trained):
+    comes_with_harness = isinstance(source, Packaged) and source.package.startswith(
+        OWN_PACKAGE
+    )
+    if comes_with_harness or isinstance(source, Trained):
         return EncoderSize.MINIATURE
     return EncoderSize.SMALL
 
@@ -87,7 +89,7 @@ def size_of_encoder(
 def in_groups(
     encoders: Iterable[str], sizes: Mapping[str, EncoderSize]
 ) -> dict[EncoderSize, list[str]]:
-    """The encoders of each group that has any, the group of the largest models first.
+    """The encoders of each group, the largest models first; empty groups are left out.
 
     Args:
         encoders: Names, with a maximum length or without.

@@ -336,11 +336,11 @@ class ResultsFolder:
 
     @cached_property
     def confirmations(self) -> conformance.Confirmations:
-        """The procedures under which every score of a reference equals ours."""
+        """The procedures that references confirm."""
         scores: list[conformance.ReferenceScore] = []
         for reference in self.compared_references:
             scores += reference.scores
-        return conformance.confirmed(scores, self.records, self.registry)
+        return conformance.find_confirmations(scores, self.records, self.registry)
 
     def explain(self, name: str, mine: float | None = None) -> Explanation:
         """A published cell, and the effects of other choices on its score.

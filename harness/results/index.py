@@ -17,11 +17,11 @@ from harness.results.records import encode
 from harness.results.store import Store
 from harness.results.verdict import CellState
 
-# The state of what is no published cell: a claim, a training, a ratio.
+# The state of a claim, a training or a ratio without a measurement.
 NOT_MEASURED = "not measured"
 CellName = tuple[str, str]  # a method's id and a task's name
 DIGEST_DIGITS_SHOWN = 12  # hexadecimal digits of a digest that a message shows
-MISSING = "–"  # the state of an average over cells of which one has no score
+MISSING = "–"  # the state of an average if one of its cells has no score
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class SeedScores:
 
 
 def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
-    """The mean over tasks of each seed that all of them have; none where a task has no score."""
+    """The mean over the tasks for each seed that all tasks have; undefined if a score is."""
     if len(tasks) == 1:
         return tasks[0]
     common_seeds = set(tasks[0].scores)
@@ -87,10 +87,10 @@ class Results:
 
     Attributes:
         by_cell: The records of each cell, one a seed.
-        packaged: The methods all of whose records come with the harness.
-        stale: The cells that were measured with settings of an older version.
-        lines: The lines of the records of a cell, as they were read from files. The
-            digest of the records is taken over them.
+        packaged: The methods whose records all come with the harness.
+        stale: The cells that were measured with other settings than their method has now.
+        lines: The records of each cell as lines of JSON, as they were read from files,
+            over which the digest of the records is taken.
     """
 
     by_cell: Mapping[CellName, Sequence[Record]]
@@ -135,10 +135,10 @@ class Results:
     @cached_property
     def by_task(self) -> Mapping[str, Sequence[str]]:
         """The methods that have a record of a task, for each task."""
-        methods: dict[str, list[str]] = {}
+        methods_by_task: dict[str, list[str]] = {}
         for method, task in self.by_cell:
-            methods.setdefault(task, []).append(method)
-        return methods
+            methods_by_task.setdefault(task, []).append(method)
+        return methods_by_task
 
     def any_records(self, task: str) -> Sequence[Record]:
         """The records of the first method that has the task; none without one."""
@@ -170,22 +170,23 @@ class Results:
 
 
 def main_score(scores: ScoreTree) -> tuple[str, float | None]:
-    """The metric and the score by which a record is known; None if the score is undefined."""
+    """The metric and value of a record's main score; None if the score is undefined."""
     path = main_path(scores)
     return path[0], score_at(scores, path)
 
 
 def main_path(scores: ScoreTree) -> ScorePath:
-    """The path of the score by which a record is known; one empty name if it has none."""
+    """The path of a record's main score; one empty name if it has none."""
     # The metrics of plug-ins are registered last, and are looked for first.
-    for metric in reversed([*metrics().values()]):
+    metrics_in_order = [*metrics().values()]
+    for metric in reversed(metrics_in_order):
         if metric.main_score[0] in scores:
             return metric.main_score
     return ("",)
 
 
 def value(scores: Sequence[float | None]) -> Value:
-    """The score over these seeds; undefined if it is for one of them."""
+    """The mean and deviation of scores over seeds; undefined if one of the scores is."""
     numbers = [score for score in scores if score is not None]
     if not scores:
         return Value(None, state=CellState.NOT_RUN)
@@ -194,14 +195,14 @@ def value(scores: Sequence[float | None]) -> Value:
     mean, count = fmean(numbers), len(numbers)
     if count == 1:
         return Value(mean, seeds=1)
-    # As statistics.stdev but for its exact fractions, which take a tenth of a report's
-    # time.
+    # `statistics.stdev` gives the same, but its exact fractions take a tenth of the time
+    # of a report.
     variance = math.fsum((score - mean) ** 2 for score in numbers) / (count - 1)
     return Value(mean, sd=math.sqrt(variance), seeds=count)
 
 
 def average(values: Sequence[Value]) -> Value:
-    """The mean over a row; it exists only if every one of its cells does."""
+    """The mean over a row; missing if one of its cells has no score."""
     means = [value.mean for value in values if value.mean is not None]
     if len(means) < len(values):
         return Value(None, state=MISSING)

@@ -1,7 +1,7 @@
-"""Stored intervals of the differences between two methods, on which claims rest.
+"""Stored intervals of the differences between two methods, by which claims are tested.
 
-The bootstrap of an interval takes long: a run computes and stores it, and reading takes
-it from the file.
+The bootstrap of an interval takes long, so a run computes and stores it, and commands
+that read results take it from the file.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from harness.core.toml import read_sealed
 from harness.results.index import CellName
 from harness.results.layout import RECORDS
 
-# What was resampled for an interval.
-ITEMS_ALONE = "items"  # of methods without seeds
+# What was resampled for an interval: for methods without seeds, the items alone. In
+# `ITEMS_AND_NORMAL_P`, p is computed from the interval as for a normal distribution.
+ITEMS_ALONE = "items"
 SEEDS_AND_ITEMS = "seeds and items"
-# The items; p is computed from the interval, as if the difference were normal.
 ITEMS_AND_NORMAL_P = "items, normal p"
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
@@ -93,7 +93,7 @@ def read_intervals(results: Path) -> Intervals:
 
 
 def write_intervals(results: Path, intervals: Intervals) -> None:
-    """Store intervals in the order of their contrasts; a file that has them is left alone."""
+    """Store intervals in the order of their contrasts; an equal file is not written again."""
     if not intervals:
         return
     in_order = [intervals[contrast] for contrast in sorted(intervals, key=repr)]

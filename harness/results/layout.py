@@ -1,7 +1,7 @@
-"""Folders of a results folder that several modules read or write.
+"""The folders of a results folder, and the order in which results folders are read.
 
-Each kind of thing has one: what is published (`papers/`), measured (`records/`), given
-by authors' code (`references/`), asked by a page (`questions/`) and generated
+A results folder has folders for what is published (`papers/`), measured (`records/`),
+given by authors' code (`references/`), asked by a page (`questions/`) and generated
 (`tables/`).
 """
 
@@ -37,10 +37,11 @@ def is_results(folder: Path) -> bool:
 
 
 def own_or_committed(folder: Path) -> Path:
-    """A results folder, or a folder in one; the packaged one where there is none of its own.
+    """A results folder, or a folder in it; the packaged one if the user has no such folder.
 
-    `results/papers` is the packaged `papers` if the current folder has no folder
-    `results/papers`, or if `results` is no results folder.
+    `results/papers` means the packaged `papers` if the current folder has no folder
+    `results/papers`, or if its `results` is no results folder. A path that does not
+    begin with `results` is returned as it is.
     """
     if not folder.is_relative_to(OWN):
         return folder
@@ -61,22 +62,24 @@ def reading_order(
     with_packaged: bool = False,
     only_own: bool = False,
 ) -> tuple[Path, ...]:
-    """The folders that are read when one is opened: a cell comes from the first that has it.
+    """The folders that are read when a results folder is opened.
 
-    `results` of the current folder comes before the packaged results; any other folder
-    is read alone. In a checkout of the harness, `results` are the packaged results.
+    A cell is read from the first of them that has it. `results` of the current folder
+    comes before the packaged results; any other folder is read alone. In a checkout of
+    the harness, `results` are the packaged results.
 
     Args:
         folder: The folder that is opened; the packaged one, where there is no
             `results`.
         with_runs: `runs` of the current folder come after its `results`.
-        with_packaged: The packaged results come after any folder; after `runs`, the
-            current folder's `results` come before them.
+        with_packaged: The packaged results come last after any folder. Between `runs`
+            and them comes `results` of the current folder.
         only_own: The packaged results are left out.
     """
     is_checkout = is_packaged(OWN)
     if is_checkout and is_packaged(folder):
         return (folder,)
+    order: list[Path]
     if folder == OWN:
         order = [OWN, RUNS] if with_runs else [OWN]
     elif folder == COMMITTED:
@@ -100,21 +103,25 @@ def require_own(option: str, folder: Path) -> None:
 
 
 def readme_of(results: Path) -> Path | None:
-    """The README that shows a results folder; only the project's own `results` has one."""
-    return Path("README.md") if results == OWN else None
+    """The README that shows numbers of a results folder; None for other folders than `results`."""
+    if results == OWN:
+        return Path("README.md")
+    return None
 
 
 def papers_of(results: Path) -> Path:
     """The folder of a results folder's published tables; the packaged one if it has none."""
     papers = results / PAPERS
-    return papers if papers.is_dir() else COMMITTED / PAPERS
+    if papers.is_dir():
+        return papers
+    return COMMITTED / PAPERS
 
 
 def measured_for(question: Path) -> Path:
-    """The path of what was measured for a file of questions, but for its suffix.
+    """The path, but for its suffix, of the measurements for a file of questions.
 
-    `results/questions/speed.toml` -> `results/records/speed.toml`; for a file that is
-    in no folder of questions, the path of the file itself.
+    It is `results/records/speed.toml` for `results/questions/speed.toml`. For a file
+    that is in no folder of questions, it is the path of the file itself.
     """
     for folder in question.parents:
         if folder.name == QUESTIONS:
@@ -123,14 +130,15 @@ def measured_for(question: Path) -> Path:
 
 
 def digest_of_measured(question: Path) -> str:
-    """sha256 over a file of questions and what was measured for it, from which a page is made.
+    """The sha256 over a file of questions and its measurements, from which a page is made.
 
-    What was measured is in a file of the same name, or in a folder of that name.
+    The measurements are in a JSON file of the same name, or in several in a folder of
+    that name.
     """
     folder = measured_for(question).with_suffix("")
     file = folder.with_suffix(".json")
-    measured = [file] if file.is_file() else sorted(folder.glob("*.json"))
+    measured_files = [file] if file.is_file() else sorted(folder.glob("*.json"))
     digest = hashlib.sha256()
-    for path in (question, *measured):
+    for path in (question, *measured_files):
         digest.update(path.read_bytes())
     return digest.hexdigest()

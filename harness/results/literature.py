@@ -1,7 +1,7 @@
-"""What people wrote about numbers: published tables, claims, references, questions of pages.
+"""The literature of a results folder: published tables, claims, references, questions of pages.
 
-A folder of runs has none of these. It is compared with the literature of the committed
-results.
+These are the files that people wrote, and not a run. A folder of runs has none of them,
+and is compared with the literature of the committed results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the weights of an encoder and the texts of a corpus come from, and what pins them."""
+"""Where the weights of an encoder and the texts of a corpus come from, and if they are pinned."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ class Origin:
 
 
 def origin_of_encoder(config: EncoderConfig, records: Iterable[Record]) -> Origin:
-    """Where the weights of an encoder come from, by its source and by its records.
-
-    The records of a copy that was given by hand name no commit.
-    """
+    """Where the weights of an encoder come from, by its configuration and its records."""
     name = config.name.partition(":")[0]
     source = config.source
-    commit = source.revision if isinstance(source, Hub) and not source.sha256 else None
-    if commit and any(record.facts.get("revision") != commit for record in records):
-        return Origin(name=name, source=str(source), is_pinned=False, is_copy=True)
+    if isinstance(source, Hub) and source.revision and not source.sha256:
+        # Only a download from the hub notes its commit in the records.
+        commits = {record.facts.get("revision") for record in records}
+        if commits - {source.revision}:
+            return Origin(name=name, source=str(source), is_pinned=False, is_copy=True)
     is_downloaded = isinstance(source, Hub) or bool(assets_of(config))
     is_pinned = not (is_downloaded and pinned_by(config) == "unpinned")
     text = str(source).removesuffix(", unpinned")

@@ -1,4 +1,4 @@
-"""The protocol of a score: everything that it depends on."""
+"""The protocol of a score: the encoder, and every choice of the method and the task."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from harness.results.published import PublishedCell
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Everything that one score depends on: the encoder and every choice of method and task.
+    """The encoder of one score, and every choice of its method and its task.
 
-    A choice that a method or task does not have is empty.
+    A choice that the method or task does not have is empty.
 
     Attributes:
         encoder: The encoder.
@@ -51,10 +51,10 @@ class Protocol:
     def from_score(
         cls, method: str, task: Task, metric: str, aggregation: str = ""
     ) -> Protocol | None:
-        """The protocol of a method's score on a task; None for a text that is no method id.
+        """The protocol of a method's score on a task; None if `method` is no method id.
 
-        A metric such as `euclidean_spearman` is a correlation, and the similarity
-        function that the pairs are scored by.
+        A metric such as `euclidean_spearman` is split into the similarity function by
+        which pairs are scored and the correlation.
         """
         parts = MethodId.parse(method)
         if parts is None:
@@ -77,14 +77,14 @@ class Protocol:
 
     @property
     def score(self) -> str:
-        """The score in a record: `spearman`, or of another similarity `euclidean_spearman`."""
+        """The name of the score in a record: `spearman`, or `euclidean_spearman`."""
         if not self.has_similarity:
             return self.metric
         return score_name(self.scored_by, self.metric)
 
     @property
     def has_similarity(self) -> bool:
-        """Whether pairs are scored by another similarity function than the cosine."""
+        """Whether pairs are scored by a similarity function other than the cosine."""
         return self.scored_by in SIMILARITIES
 
     def differences(self, other: Protocol) -> tuple[str, ...]:
@@ -97,8 +97,12 @@ class Protocol:
     def procedure(self, subsets: int) -> Protocol:
         """The choices in which two programs have to agree, whatever encoder and data they read.
 
-        Whitening to any dimension is one kind of post-processing, and a task of fewer
-        than two `subsets` has no aggregation.
+        All other choices are empty. The argument of a post-processor is left out, so that
+        whitening to any number of dimensions is one procedure.
+
+        Args:
+            subsets: The number of subsets of the task; with fewer than two, its
+                aggregation is left out.
         """
         posts = [post.partition(":")[0] for post in self.post.split("+")]
         return replace(
@@ -115,10 +119,10 @@ class Protocol:
 
 
 def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:
-    """The protocols of a published cell, one for its task or for each task that it averages.
+    """The protocols of a published cell, one for each of `cell.tasks`, in their order.
 
-    There are none if no method reproduces the cell, or if it names a method or task
-    that is not here.
+    There are none if no method reproduces the cell, or if one of its tasks is not
+    registered.
     """
     tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
     if cell.method is None or len(tasks) < len(cell.tasks):

@@ -1,8 +1,8 @@
 """Published tables: printed digits with their protocols.
 
-A `Table` has rows and columns as its file has them; what the file leaves unsaid at one
-level is said at another. A `PublishedCell` is one printed number with all of that
-resolved: its method, task, metric and aggregation. `published_tables` reads tables from
+A `Table` has rows and columns as its file has them. Method, task, metric and aggregation
+of a number may be stated at its row, its column or the table; a `PublishedCell` is one
+printed number with all of them. `harness.results.published_tables` reads tables from
 files and checks them.
 """
 
@@ -25,9 +25,12 @@ from harness.results.verdict import CellState, Published
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason: the id that rows and columns name in `why_not`, and its explanation.
+    """A reason why no method or task here gives a number.
 
-    `state` is the word that its numbers have in place of a verdict.
+    Attributes:
+        id: The id that rows and columns name in `why_not`.
+        explanation: The reason in a sentence.
+        state: The state that the numbers have in place of a verdict.
     """
 
     id: str
@@ -41,12 +44,13 @@ class Reason:
 
 @cache
 def reasons() -> Mapping[str, Reason]:
-    """Every reason that there is, by id; read once."""
+    """All reasons by id; read once."""
     rows = read_rows(Reason, Path(__file__).with_name("reasons.toml"), "reason")
     return {reason.id: reason for reason in rows}
 
 
-# Metrics that are scores, by their key in a record, and what else papers print.
+# The published metrics that are scores, under their names in a record, and with them all
+# published metrics.
 PUBLISHED_SCORES = (
     *CORRELATION_SCORES,
     "auc",
@@ -56,14 +60,15 @@ PUBLISHED_SCORES = (
 )
 PUBLISHED_METRICS = (*PUBLISHED_SCORES, "reciprocal_rank", "word statistic")
 
-# The aggregation of a record's score that each word picks. A single set has no subsets.
+# The aggregation of a record's score for each aggregation that a table may name. A single
+# set has no subsets.
 AGGREGATION_OF: Mapping[str, Aggregation] = {
     **{name: name for name in AGGREGATIONS},
     "single set": "all",
 }
 
-# How the protocol of a row is known: its method, pooling, text, aggregation and fit
-# corpus. The least certain of them decides.
+# How the protocol of a row is known, that is, its method, pooling, text form, aggregation
+# and fit corpus. If they are known in different ways, the least certain one counts.
 EVIDENCE: Mapping[str, str] = {
     "confirmed": "our scores under the row's protocol equal those of the authors' own program",
     "code": "read from the code that the authors released",
@@ -76,7 +81,7 @@ TextByName = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: it has a task, averages other columns, or has a reason.
+    """One column of a table: it has a task, or averages other columns, or has a `why_not`.
 
     Attributes:
         id: The column's id in the table.
@@ -111,7 +116,7 @@ class Column:
 class Row:
     """One row of a table: it has a method, or a reason why no method reproduces it.
 
-    Maps are by the ids of columns.
+    The keys of mappings are ids of columns, but for `verbatim`.
 
     Attributes:
         id: The row's id in the table.
@@ -122,10 +127,10 @@ class Row:
         values: The printed numbers.
         method: The method that reproduces it.
         why_not: The id of the reason why none does.
-        evidence: How its protocol is known, of `EVIDENCE`; by default the table's.
+        evidence: How its protocol is known, a key of `EVIDENCE`; by default the table's.
         group: The heading under which the paper prints the row.
         trained_on: The data that the encoder was trained on.
-        model_free: Whether there is no model, as in a row of human agreement.
+        model_free: Whether the numbers are of no model, but of human agreement.
         transductive: Whether it is fitted on the sentences that are scored.
         pooling: The pooling that the paper names.
         dims: The dimensions that the paper names.
@@ -135,10 +140,10 @@ class Row:
         sd: The standard deviations over the runs, as printed.
         sd_row: The id of the row that prints them, if it is another one.
         median: The medians over the runs, as printed.
-        methods: The methods of columns whose method is not the row's.
-        tasks: The tasks of columns whose task is not the column's.
-        table: The table of the paper that prints it, if it is not the table's.
-        source: What the numbers were read from, if it is not the table's.
+        methods: Methods for single columns, in place of the row's.
+        tasks: Tasks for single columns, in place of the column's.
+        table: The name of another table of the paper that prints the row.
+        source: What the numbers were read from, if it is not the table's source.
         note: A note on the row.
         notes: Notes on its numbers.
         verbatim: Words of the paper, by the key that they explain.
@@ -194,7 +199,7 @@ class Table:
         columns: The columns.
         rows: The rows.
         aggregation: The aggregation of its numbers.
-        evidence: How its protocols are known, of `EVIDENCE`.
+        evidence: How its protocols are known, a key of `EVIDENCE`.
         scale: 100 where points are printed, 1 for fractions.
         notes: Notes on the table.
         verbatim: Words of the paper, by the key that they explain.
@@ -236,7 +241,7 @@ class Table:
         aggregation = column.aggregation or row.aggregation or self.aggregation
         why_not = row.why_not or column.why_not
         points = Decimal(value).scaleb(2 if self.scale == 1 else 0)
-        sd = self._spreads(row).get(column.id)
+        sd = self._deviations(row).get(column.id)
         notes = (row.notes.get(column.id), row.note, column.note)
         tasks_of_average = [self._task(row, name) for name in column.average_of]
         source = row.source or self.source
@@ -269,15 +274,15 @@ class Table:
         """The task of a column, which a row may have in another text form."""
         return row.tasks.get(column, self._task_of_column[column])
 
-    def _spreads(self, row: Row) -> TextByName:
-        """The printed standard deviations of a row, which another row may hold."""
-        for other in self.rows:
-            if other.id == row.sd_row:
-                return other.values
+    def _deviations(self, row: Row) -> TextByName:
+        """The printed standard deviations of a row, which may be a row of their own."""
+        for candidate in self.rows:
+            if candidate.id == row.sd_row:
+                return candidate.values
         return row.sd
 
     def score(self, row: Row, column: Column) -> float:
-        """A printed score in points. Raises DataError where the column prints no score."""
+        """A printed score in points. Raises DataError for a number that is no score."""
         return self.cell(row, column).score
 
 
@@ -291,17 +296,17 @@ class PublishedCell:
         column: Its column.
         id: `TABLE/ROW/COLUMN`.
         value: The printed digits.
-        in_points: The digits in points: where a fraction is printed, with the decimal
-            point moved. None for a number that is no score.
+        in_points: The digits in points; of a printed fraction the decimal point is
+            moved. None for a number that is no score.
         task: The task; None in an average and where no task fits.
         average_of: The tasks that an average runs over, in this row's text form.
-        metric: A key of a record's scores, or a metric that no record has.
+        metric: The name of a score in records, or a metric that no record has.
         aggregation: `all`, `mean` or `wmean`.
         method: The method that reproduces it.
         why_not: Why no method and task of the harness reproduce it.
-        evidence: How its protocol is known, of `EVIDENCE`; None where nothing
+        evidence: How its protocol is known, a key of `EVIDENCE`; None where nothing
             reproduces it.
-        notes: Notes on this number, nearest first, without the table's own.
+        notes: The notes of the number, its row and its column, in this order.
         sd: The published standard deviation over `row.n` runs, in points.
         source: What the number was read from.
         place: The paper and its table in which the number is printed.
@@ -339,7 +344,7 @@ class PublishedCell:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Its task alone, or those that it averages; none where no task fits."""
+        """Its task, or the tasks that it averages; none where no task fits."""
         if self.average_of:
             return self.average_of
         return (self.task,) if self.task else ()
@@ -353,7 +358,7 @@ class PublishedCell:
 
     @property
     def published(self) -> Published | None:
-        """The number as a verdict takes it; None where it is no score."""
+        """The number as an argument of `verdict`; None where it is no score."""
         if self.in_points is None:
             return None
         if self.sd is None:
@@ -362,7 +367,7 @@ class PublishedCell:
 
 
 def score_path(metric: str, aggregation: str | None) -> ScorePath:
-    """The path of a score in a record; only a correlation is there under each aggregation."""
+    """The path of a score in a record; only correlations are stored for each aggregation."""
     if aggregation is None or metric not in CORRELATION_SCORES:
         return (metric,)
     return metric, AGGREGATION_OF[aggregation]

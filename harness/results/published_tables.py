@@ -1,8 +1,8 @@
-"""Published tables read from TOML files: what each file has to hold, and cells by name.
+"""Published tables read from TOML files and checked, and cells by name.
 
-The types of `Table`, `Row` and `Column` say most of what a file has to hold. The last
-part of this module checks the rest: words of closed lists, keys that contradict each
-other, numbers that are none.
+The types of `Table`, `Row` and `Column` hold most rules of a file. The last part of this
+module checks the others: words of closed lists, keys that contradict each other, and
+values that have to be numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABLE_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 # The keys of a row that hold a value for each column.
 KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")
-KEYS_OF_NUMBERS = ("values", "sd", "median")  # of these, the ones that hold numbers
+KEYS_OF_NUMBERS = ("values", "sd", "median")  # the keys among these that hold numbers
 
 
 def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, ...]:
@@ -41,24 +41,24 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
 
     Args:
         folder: The folder of the files.
-        registry: Encoders that were given by hand are taken from it; all other names
-            that tables may use are those that come with the harness.
+        registry: Its encoders that were given by hand may be named by tables, in
+            addition to everything that comes with the harness.
 
     Raises:
-        DataError: There is no table, one is there twice, or a table names an unknown
-            method or task.
+        DataError: There is no table, two files have the same table, or a table names an
+            unknown method or task.
     """
-    known = load_registry()
+    known_names = load_registry()
     if registry is not None:
-        known = known.with_encoders(registry.by_hand.values())
+        known_names = known_names.with_encoders(registry.by_hand.values())
     tables: dict[tuple[str, str], Table] = {}
     for path in sorted(folder.glob("*.toml")):
         table = load_table(path)
-        _require_known_names(table, known)
-        first = tables.setdefault((table.paper, table.table), table)
-        if first is not table:
+        _require_known_names(table, known_names)
+        first_table = tables.setdefault((table.paper, table.table), table)
+        if first_table is not table:
             raise DataError(
-                f"{table.id}.toml: {table.paper}, {table.table} is also in {first.id}"
+                f"{table.id}.toml: {table.paper}, {table.table} is also in {first_table.id}"
             )
     if not tables:
         raise DataError(
@@ -68,7 +68,10 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
 
 
 def load_table(path: Path) -> Table:
-    """One table, checked in itself. Raises DataError that names file, row and key."""
+    """The table of a file, whose names of methods and tasks are not looked up.
+
+    Raises DataError that names file, row and key.
+    """
     table = read_typed(Table, path, id=path.stem)
     for place, fault in _faults(table):
         raise DataError(f"{path.name}{place}: {fault}")
@@ -90,12 +93,12 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
     for cell in table.cells:
         cells.setdefault(cell.row.id, {})[cell.column.id] = cell
     columns = look_up(f"row of {table.id}", row, cells, remedy)
-    by_plain_name = {_plain(name): name for name in columns}
-    column = by_plain_name.get(_plain(column), column)
+    id_by_plain_name = {_plain_name(name): name for name in columns}
+    column = id_by_plain_name.get(_plain_name(column), column)
     return look_up(f"column of {table.id}/{row}", column, columns, remedy)
 
 
-# Names of columns in other programs, as `_plain` writes them.
+# Plain names (`_plain_name`) of columns in other programs, with ours.
 SAME_COLUMNS = {
     "sst": "sst2",
     "stsbenchmark": "stsb",
@@ -106,10 +109,10 @@ SAME_COLUMNS = {
 }
 
 
-def _plain(column: str) -> str:
-    """A column's name without case and punctuation: `STSBenchmark` and `sts-b` are one."""
-    plain = "".join(filter(str.isalnum, column.lower()))
-    return SAME_COLUMNS.get(plain, plain)
+def _plain_name(column: str) -> str:
+    """A column's name without case and punctuation: `stsb` for `STSBenchmark` and `sts-b`."""
+    plain_name = "".join(filter(str.isalnum, column.lower()))
+    return SAME_COLUMNS.get(plain_name, plain_name)
 
 
 def _require_known_names(table: Table, registry: Registry) -> None:
@@ -125,18 +128,18 @@ def _require_known_names(table: Table, registry: Registry) -> None:
             raise DataError(f"{table.id}.toml, {place}: {error}") from None
 
 
-# What the types of the fields allow and a table does not
+# Faults that the types of the fields do not exclude
 
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:
-    """Every fault of a table: its place, which is empty for the table itself, and a sentence."""
+    """Every fault of a table: its place, empty for the table itself, and a sentence."""
     words = _closed_lists(table)
     for fault in _table_faults(table, words):
         yield "", fault
     for column in table.columns:
         for fault in _column_faults(column, words):
             yield f", column {column.id}", fault
-    # In these keys of a row, each name is a column.
+    # The names in these keys of a row have to be ids of columns.
     columns = [column.id for column in table.columns]
     words_of_rows = {**words, **dict.fromkeys(KEYS_BY_COLUMN, columns)}
     for row in table.rows:
@@ -196,7 +199,7 @@ def _closed_lists(table: Table) -> dict[str, Collection[str]]:
 def _unknown_words(
     level: Table | Column | Row, words: Mapping[str, Collection[str]]
 ) -> Iterator[str]:
-    """An id that is none, and the first unknown word of each key that has a closed list."""
+    """A malformed id, and the first unknown word of each key that has a closed list."""
     if not TABLE_ID.fullmatch(level.id):
         yield f"{level.id!r} is no id: lower-case letters and digits between - or ."
     for key, allowed in words.items():
@@ -230,7 +233,7 @@ def _contradictions(row: Row, table: Table) -> Iterator[str]:
 
 
 def _number_faults(row: Row, table: Table) -> Iterator[str]:
-    """Numbers of a row that are no numbers, or no scores at the table's scale."""
+    """Values of a row that are no numbers, or no scores at the table's scale."""
     for key in KEYS_OF_NUMBERS:
         for column, number in getattr(row, key).items():
             if not PRINTED_NUMBER.fullmatch(number):

@@ -1,7 +1,7 @@
-"""What pages ask in addition to published numbers, and what was measured for them.
+"""Questions of pages in addition to published numbers, and their measurements.
 
-A file of `results/questions` asks: searches for hyper-parameters, traps of protocols.
-What was measured is in `results/records`, under the same name.
+A file of `results/questions` has the questions, here searches for hyper-parameters and
+traps of protocols. The measurements are in `results/records`, under the same name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Trial:
         best: The best dev score, in points.
         step: The step of the best dev score.
         steps: How many steps there were.
-        loss: The mean loss over the last steps, as the curve of losses is averaged.
+        loss: The mean loss over the last steps, as many as one point of the curve of
+            losses averages.
         seconds: How long it took.
         start: The digests of the checkpoint that it started from, by file.
         data: The digests of its data by their names.
@@ -67,17 +68,17 @@ class SearchRow:
 
 @dataclass(frozen=True)
 class Search:
-    """One search and its outcome.
+    """One search for hyper-parameters, with its trials.
 
     Attributes:
         path: Its file.
-        title: The heading of its section.
-        caption: What is said below the heading.
+        title: The heading of its section on the page.
+        caption: The text below the heading.
         recipe: The recipe of `harness train`, with the options that all rows share.
         rows: The variants.
         table: The id of the published table whose rows it repeats; empty where there is
             none.
-        trials: The trainings of each command, one a seed.
+        trials: The trials of each command, one a seed.
     """
 
     path: Path
@@ -123,7 +124,7 @@ def read_search(path: Path) -> Search:
 
 
 def trials_file(search: Path) -> Path:
-    """Where the trials of a search are kept."""
+    """The file with the trials of a search."""
     return measured_for(search).with_suffix(".json")
 
 
@@ -132,8 +133,8 @@ class Rehearsal:
     """The last run of all published cells on stand-ins of their weights.
 
     Attributes:
-        commit: The commit of its code. A version would not do: it names a release, and
-            what is rehearsed is the code after it.
+        commit: The commit of its code. A version is not enough, since it is that of the
+            release before this code.
         dirty: Whether the code had changes that were not committed.
         cells: How many cells there are.
         numbers: How many published numbers have cells that all ran.
@@ -167,9 +168,9 @@ class TrapRow:
 
 
 class TrapValue(NamedTuple):
-    """A row of a trap with its score, and the score's difference from the row it is compared with.
+    """A row of a trap with its score, and the difference from the row that it is compared with.
 
-    The difference is in points; None for the row that the others are compared with, and
+    The difference is in points; None for the row with which the others are compared, and
     where a score is missing.
     """
 
@@ -186,9 +187,9 @@ class Trap:
         title: Its heading.
         text: What is confused, and why.
         rows: Measured scores that show it.
-        about: The choices that are confused, by the names of the fields of `Protocol`.
-        published: Patterns of `TABLE/ROW`, or of methods, of the published rows that
-            are known to be confused, whatever was measured.
+        about: The choices that are confused, as names of fields of `Protocol`.
+        published: The published rows that are known to be confused, as patterns of
+            `TABLE/ROW` or of method ids.
     """
 
     title: str
@@ -198,17 +199,19 @@ class Trap:
     published: tuple[str, ...] = ()
 
     def applies_to(self, cell: PublishedCell) -> bool:
-        """Whether a published number is of a row that is known to be confused in this way."""
-        names = (f"{cell.table.id}/{cell.row.id}", cell.method or "")
-        return any(
-            fnmatchcase(name, pattern) for name in names for pattern in self.published
-        )
+        """Whether a published number is in a row that is known to be confused in this way."""
+        row_name = f"{cell.table.id}/{cell.row.id}"
+        method_name = cell.method or ""
+        for pattern in self.published:
+            if fnmatchcase(row_name, pattern) or fnmatchcase(method_name, pattern):
+                return True
+        return False
 
     def values(self, results: Results) -> Iterator[TrapValue]:
         """Every row with its score and its difference from the first row of its task.
 
-        Unless the trap is about which score is taken, only rows with the same score are
-        compared.
+        Rows of another score are compared too if the trap is about the aggregation or the
+        metric; otherwise only rows of the same score are.
         """
         first_values: dict[tuple[str, ScorePath], Value] = {}
         is_about_scores = "aggregation" in self.about or "metric" in self.about
@@ -216,8 +219,9 @@ class Trap:
             value = results.value(row.method, row.task, *row.score)
             task = row.task.partition(".")[0]
             group = (task, () if is_about_scores else row.score)
-            base = first_values.setdefault(group, value)
+            first_value = first_values.setdefault(group, value)
             difference = None
-            if value is not base and value.mean is not None and base.mean is not None:
-                difference = value.mean - base.mean
+            is_first = value is first_value
+            if not is_first and value.mean is not None and first_value.mean is not None:
+                difference = value.mean - first_value.mean
             yield TrapValue(row=row, value=value, difference=difference)

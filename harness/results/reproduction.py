@@ -1,8 +1,8 @@
 """Published cells against records: the scores that were measured, and the verdict on them.
 
-`reproduce` compares one cell. A cell has no verdict if no method is here, if nothing
-was measured, or if it was measured on other data or with other settings: the state says
-which.
+`reproduce` compares one cell. A cell has no verdict if no method here reproduces it, if
+it was not measured, or if it was measured on other data or with other settings; its
+state says which.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
 from harness.tasks.releases import OTHER_DATA, release_of
 
-# General files have a vector for 88 to 99 % of the tokens of the STS, transfer and
-# embedded tasks (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for
-# another task for 46 to 79 %.
+# The coverage is the share of tokens that have a word vector. Vector files for general
+# use cover 88 to 99 % of the tokens of the STS, transfer and embedded tasks (the smallest
+# one, of 15,000 words, covers 88 % of SST-2); a subset made for another task, 46 to 79 %.
 LOW_COVERAGE = 0.85
-# A file that holds other words than its reader takes them for has hardly any: below
-# this share a cell fails unless the user allows it.
+# A file that is read with the wrong encoding or tokenisation covers hardly any token.
+# Below this share a cell fails unless the user allows it.
 MIN_COVERAGE = 0.2
 
-# A fact of a record that is shown under a registered encoder's id: the id it was
-# measured under.
+# The fact of a record that is also shown under the id of a registered encoder: the id
+# under which it was measured.
 MEASURED_AS = "measured_as"
 
 
@@ -45,10 +45,10 @@ class Reproduction:
         cell: The published cell.
         verdict: The verdict, or why there is none.
         scores: The measured scores in points, one a seed.
-        unpinned: Which of the encoder and the fit corpus have no pin.
-        measured_as: The ids that the scores were measured under, where they differ from
-            the cell's.
-        coverage: The lowest share of the tokens that have a vector; None without word
+        unpinned: The encoder and the fit corpus, as far as they are not pinned.
+        measured_as: The ids of methods under which the scores were measured, where they
+            differ from the cell's.
+        coverage: The lowest share of tokens with a word vector; None without word
             vectors.
     """
 
@@ -71,9 +71,10 @@ class Reproduction:
 
 
 def count(cells: Collection[Reproduction]) -> Counter[str]:
-    """How many cells are published, `runnable` (with a method here), `run`, and in each state.
+    """The numbers of cells that are `published`, `runnable`, `run`, and in each state.
 
-    States are counted among the cells that were run.
+    A cell is runnable if it has a method here. Only cells that were run are counted by
+    state.
     """
     counts: Counter[str] = Counter()
     for cell in cells:
@@ -115,31 +116,35 @@ def reproduce(
     if not mean.scores:  # no seed has a score of each task
         return Reproduction(cell=cell, verdict=Verdict(CellState.NOT_RUN))
     by_seed = tuple(mean.scores.values())
-    if not mean.seeded:  # seeds of a method without randomness repeat one score
+    if not mean.seeded:  # all seeds of a method without randomness have the same score
         by_seed = by_seed[:1]
-    judged = verdict(published, Measured(by_seed, mean.seeded))
-    if judged.state is CellState.UNDEFINED:
-        return Reproduction(cell=cell, verdict=judged)
+    judgement = verdict(published, Measured(by_seed, mean.seeded))
+    if judgement.state is CellState.UNDEFINED:
+        return Reproduction(cell=cell, verdict=judgement)
     records: list[Record] = []
     for task in cell.tasks:
         records += results.records(str(cell.method), task)
-    other_ids = [
-        str(record.facts[MEASURED_AS])
-        for record in records
-        if MEASURED_AS in record.facts
-    ]
     return Reproduction(
         cell=cell,
-        verdict=judged,
+        verdict=judgement,
         scores=tuple(score for score in by_seed if score is not None),
         unpinned=unpinned_origins(method, records, registry),
-        measured_as=tuple(dict.fromkeys(other_ids)),
+        measured_as=_other_ids(records),
         coverage=coverage(records),
     )
 
 
+def _other_ids(records: Iterable[Record]) -> tuple[str, ...]:
+    """The ids under which records were measured, of those that have another id here."""
+    ids: dict[str, None] = {}  # in their order, each once
+    for record in records:
+        if MEASURED_AS in record.facts:
+            ids[str(record.facts[MEASURED_AS])] = None
+    return tuple(ids)
+
+
 def compose_method(identifier: str | None, registry: Registry) -> Method | None:
-    """The method of an id; None if the registry cannot compose it, or there is no id."""
+    """The method of an id; None without an id, or if the registry cannot compose it."""
     if not identifier:
         return None
     try:
@@ -159,7 +164,18 @@ def is_stale(records: Iterable[Record], method: Method | None) -> bool:
 def seed_scores(
     identifier: str, task: str, path: ScorePath, results: Results, registry: Registry
 ) -> SeedScores:
-    """The scores of a cell by seed; none where its records are of other settings or data."""
+    """The scores of a method on a task by seed.
+
+    There are none, with the state that says why, if a record was measured with other
+    settings or on other data.
+
+    Args:
+        identifier: The method's id.
+        task: The task's name.
+        path: The path of the score in a record.
+        results: The records.
+        registry: Methods by name.
+    """
     records = results.records(identifier, task)
     method = compose_method(identifier, registry)
     if is_stale(records, method):
@@ -193,31 +209,31 @@ def _why_no_score(
 
 
 def _has_other_corpus(cell: PublishedCell, results: Results) -> bool:
-    """Whether the cell was measured with a map that is fitted on a corpus of another name.
+    """Whether the cell was measured with a post-processor fitted on another corpus.
 
-    Only fit corpora count, and not the sentences of the task (`@target`).
+    The sentences of the task (`@target`) are no corpus here.
     """
-    wanted = MethodId.parse(cell.method or "")
-    if wanted is None or wanted.fit_on in (None, *TARGETS):
+    published_id = MethodId.parse(cell.method or "")
+    if published_id is None or published_id.fit_on in (None, *TARGETS):
         return False
-    # An id is its steps, `bert-base.mean+whitening`, and the corpus after an @.
-    wanted_steps = str(cell.method).partition("@")[0]
+    # An id has its parts, `bert-base.mean+whitening`, and the corpus after an @.
+    published_parts = str(cell.method).partition("@")[0]
     for identifier in results.by_task.get(cell.task or "", ()):
-        steps, _, corpus = identifier.partition("@")
-        if steps == wanted_steps and corpus not in (wanted.fit_on, *TARGETS):
+        parts, _, corpus = identifier.partition("@")
+        if parts == published_parts and corpus not in (published_id.fit_on, *TARGETS):
             return True
     return False
 
 
 def coverage(records: Iterable[Record]) -> float | None:
-    """The lowest share of tokens with a vector; None for records of other encoders."""
-    facts = [record.facts for record in records]
-    shares = [fact["coverage"] for fact in facts if fact.get("coverage") is not None]
-    return min(shares, default=None)
+    """The lowest coverage in records; None for records without word vectors."""
+    shares = [record.facts.get("coverage") for record in records]
+    known_shares = [share for share in shares if share is not None]
+    return min(known_shares, default=None)
 
 
 def low_coverage(records: Iterable[Record]) -> float | None:
-    """The lowest share of tokens with a vector if it is too low, else None."""
+    """The lowest coverage in records if it is below `LOW_COVERAGE`, else None."""
     share = coverage(records)
     if share is None or share >= LOW_COVERAGE:
         return None

@@ -1,8 +1,9 @@
-"""Encoders under another name that have the files of a registered encoder.
+"""Copies of registered encoders under other names.
 
-A folder given by hand whose weights and tokenizer are byte-identical to a registered
-encoder's is that encoder: what is published for the one is published for the other. The
-digests of registered encoders are in the records that come with the harness.
+A folder that was given by hand may have the same weights and tokenizer, byte by byte, as
+a registered encoder. Then it is this encoder, and numbers that are published for it are
+compared with the records of the copy too. The digests of registered encoders are in the
+records that come with the harness.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from functools import cache
 from harness.core.hardware import base_name
 from harness.core.types import MethodId, Record
 from harness.registry import Registry, load_registry
-from harness.results.index import CellName, Results
+from harness.results.index import CellName, Results, encoder_of_method
 from harness.results.layout import COMMITTED
 from harness.results.reproduction import MEASURED_AS, compose_method
 from harness.results.store import Store
 
-# The digests of a record that say which encoder it is of.
+# The names in `Record.digests` of the digests of an encoder's files.
 FILE_DIGESTS = ("weights", "tokenizer", "counts")
 
 # The values of `FILE_DIGESTS` in a record; None for one that it does not have.
@@ -28,14 +29,14 @@ Files = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class RegisteredEncoder:
-    """A registered encoder as it was measured: its name, and its own maximum length."""
+    """The name of a registered encoder, and the maximum length with which it was measured."""
 
     name: str
     max_length: int | None
 
 
 def files_of(record: Record) -> Files | None:
-    """The digests of an encoder's files in a record; None where it holds none."""
+    """The digests of the encoder's files in a record; None if it has none of weights."""
     if not record.digests.get("weights"):
         return None
     return tuple(record.digests.get(name) for name in FILE_DIGESTS)
@@ -43,15 +44,16 @@ def files_of(record: Record) -> Files | None:
 
 @cache
 def registered_files() -> Mapping[Files, RegisteredEncoder]:
-    """The registered encoders by their files, as the records that come with the harness have them.
+    """The registered encoders by the digests of their files, from the packaged records.
 
-    The records are read once. Of two names for the same files the first counts.
+    The records are read once. Of two encoders with the same files the first is taken.
     """
     encoders: dict[Files, RegisteredEncoder] = {}
     registered_names = load_registry().encoders
     for record in Store(COMMITTED).records():
         # An encoder at another length or precision has another name, `bert-base:64`.
-        name, files = record.method.partition(".")[0], files_of(record)
+        name = encoder_of_method(record.method)
+        files = files_of(record)
         if files is not None and name in registered_names:
             encoder = RegisteredEncoder(name, record.facts.get("max_length"))
             encoders.setdefault(files, encoder)
@@ -59,12 +61,12 @@ def registered_files() -> Mapping[Files, RegisteredEncoder]:
 
 
 def same_encoder(record: Record) -> RegisteredEncoder | None:
-    """The registered encoder whose files the encoder of a record has under another name.
+    """The registered encoder of which the encoder of a record is a copy; None if there is none.
 
-    None if there is none, and for a record with another maximum length, unless its id
-    states the length.
+    The copy has to have the same maximum length, unless the record's id states its own.
     """
-    method, files = MethodId.parse(record.method), files_of(record)
+    method = MethodId.parse(record.method)
+    files = files_of(record)
     if method is None or files is None:
         return None
     if base_name(method.encoder) in load_registry().encoders:
@@ -79,15 +81,15 @@ def same_encoder(record: Record) -> RegisteredEncoder | None:
 
 
 def as_registered(record: Record, registry: Registry) -> Record | None:
-    """A record under the id that a registered encoder of the same files has; None without one.
+    """The record of a copy under the id of the registered encoder; None for any other record.
 
-    Its facts tell the id that it was measured under.
+    Its facts have the id under which it was measured.
     """
     registered = same_encoder(record)
     if registered is None:
         return None
-    name = base_name(record.method.partition(".")[0])
-    identifier = registered.name + record.method.removeprefix(name)
+    name_of_copy = base_name(encoder_of_method(record.method))
+    identifier = registered.name + record.method.removeprefix(name_of_copy)
     method = compose_method(identifier, registry)
     if method is None:
         return None
@@ -96,10 +98,10 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
 
 
 def add_registered_ids(results: Results, registry: Registry) -> Results:
-    """The records, and those with the files of a registered encoder also under its ids.
+    """The records, with those of copies of registered encoders also under the ids of these.
 
-    A cell of the registered encoder that was measured keeps its own records. Of several
-    encoders with the same files the first is taken.
+    If the registered encoder itself was measured on a task, its own records are kept. Of
+    several copies the first is taken.
     """
     added: dict[CellName, list[Record]] = {}
     for records in results.by_cell.values():

@@ -44,14 +44,14 @@ class ScoreRow:
             frequency has the names of both parts, as in `lower/1` and `k=3/all`.
         state: `measured`; `stale` if the method has other settings now; or why the
             score is undefined.
-        score: In points (x100), but for alignment and uniformity and for the numbers
-            that describe word vectors or their spectrum; None is undefined.
+        score: The score in points (x100); None is undefined. Alignment, uniformity and
+            the numbers that describe word vectors or their spectrum are not in points.
         coverage: The share of tokens that have a word vector; None for encoders without
             word vectors.
         pairs: How many pairs, or labelled sentences, were scored.
         published: The number that is published under this protocol, in points. Of
-            several it is the one whose protocol is known best, and of these the first
-            by its table's name.
+            several numbers it is the one with the best evidence, and of these the first
+            by the id of its table.
         published_in: Its TABLE/ROW/COLUMN, as `harness explain` takes it.
         evidence: How its protocol is known: confirmed, code, paper or inferred.
         difference: Measured minus published, in points, over all seeds.
@@ -71,8 +71,8 @@ class ScoreRow:
         release: The public version of the data set that the pairs are of, if it has
             several: `senteval`, `retokenised` or `other data`; None if it has one.
         weights: The digest of the encoder's weights.
-        plugin: The plug-ins whose code has a part in the score, with a note at those
-            that are not loaded here.
+        plugin: The plug-ins whose code takes part in the score, with a note on those
+            that are not loaded now.
         source: `packaged` for a record that comes with the harness, `own` for any
             other.
     """
@@ -117,10 +117,10 @@ class ScoreRow:
 def folder_rows(
     folder: ResultsFolder, every_score: bool = False, published_too: bool = False
 ) -> list[ScoreRow]:
-    """The rows of everything that a results folder reads: its own records, then packaged ones.
+    """The rows of all records that a `ResultsFolder` reads, folder by folder.
 
-    The records of each folder are compared with the tables of that folder. For
-    `every_score` and `published_too` see `score_rows`.
+    The records of each folder are compared with the published tables of that folder.
+    `score_rows` describes `every_score` and `published_too`.
     """
     rows: list[ScoreRow] = []
     for path in folder.folders:
@@ -154,36 +154,38 @@ def score_rows(
         registry: Methods and tasks by name.
         every_score: One row for each score of a record, and not for its main score
             alone.
-        source: What the rows have in the column `source`.
-        published_too: Scores that are not the main one have rows, too, if a number is
-            published for them.
+        source: The value of the rows in the column `source`.
+        published_too: In addition to the main score, each score for which a number is
+            published has a row.
     """
-    published = _published_by_score(results, tables, registry)
+    reproductions = _reproductions_by_score(results, tables, registry)
     rows = []
     for (method, task), records in results.by_cell.items():
         is_stale = (method, task) in results.stale
         for record in records:
-            main = main_path(record.scores)
-            for path in _paths(record, main):
-                reproduction = published.get((method, task, path))
-                is_published = published_too and reproduction is not None
-                if every_score or is_published or path == main:
+            path_of_main = main_path(record.scores)
+            for path in _paths(record, path_of_main):
+                reproduction = reproductions.get((method, task, path))
+                is_shown = every_score or path == path_of_main
+                if published_too and reproduction is not None:
+                    is_shown = True
+                if is_shown:
                     rows.append(_row(record, path, reproduction, source, is_stale))
     return rows
 
 
-def _paths(record: Record, main: ScorePath) -> list[ScorePath]:
-    """The paths of a record's scores; a main score that it lacks is the first."""
+def _paths(record: Record, path_of_main: ScorePath) -> list[ScorePath]:
+    """The paths of a record's scores, with the path of its main score even if it lacks one."""
     paths = [*score_paths(record.scores)]
-    if main in paths:
+    if path_of_main in paths:
         return paths
-    return [main, *paths]
+    return [path_of_main, *paths]
 
 
-def _published_by_score(
+def _reproductions_by_score(
     results: Results, tables: Iterable[Table], registry: Registry
 ) -> Mapping[tuple[str, str, ScorePath], Reproduction]:
-    """The published number of each measured score, by method, task and path.
+    """The reproduction of a published number by each score, by method, task and path.
 
     If a score has several published numbers, the one with the best evidence is taken.
     """
@@ -191,26 +193,26 @@ def _published_by_score(
     cells: list[PublishedCell] = []
     for table in tables:
         cells += table.cells
-    best_first = [*EVIDENCE, None]
-    cells.sort(key=lambda cell: best_first.index(cell.evidence))
-    published: dict[tuple[str, str, ScorePath], Reproduction] = {}
+    best_evidence_first = [*EVIDENCE, None]
+    cells.sort(key=lambda cell: best_evidence_first.index(cell.evidence))
+    reproductions: dict[tuple[str, str, ScorePath], Reproduction] = {}
     for cell in cells:
         records = results.records(str(cell.method), str(cell.task))
         if not records or not cell.published:
             continue
-        # The rows have the id that a cell was measured under.
+        # Rows have the id under which a cell was measured.
         method = str(records[0].facts.get(MEASURED_AS, cell.method))
         path = score_path(cell.metric, cell.aggregation)
         score = (method, str(cell.task), path)
-        if score not in published:
-            published[score] = reproduce(cell, results, registry)
-    return published
+        if score not in reproductions:
+            reproductions[score] = reproduce(cell, results, registry)
+    return reproductions
 
 
 def plugins_in_words(record: Record) -> str | None:
-    """The plug-ins of a record by name and version, with a note at those that are not loaded.
+    """The plug-ins of a record by name and version, with a note on those that are not loaded.
 
-    Which plug-ins this process has loaded is read from `harness.core.provenance`. None
+    `harness.core.provenance.PLUGINS` has the plug-ins that this process has loaded. None
     for a record without plug-ins.
     """
     plugins = []
@@ -225,7 +227,7 @@ def plugins_in_words(record: Record) -> str | None:
 def _row(
     record: Record,
     path: ScorePath,
-    published: Reproduction | None,
+    reproduction: Reproduction | None,
     source: str,
     is_stale: bool,
 ) -> ScoreRow:
@@ -271,15 +273,15 @@ def _row(
         plugin=plugins_in_words(record),
         source=source,
     )
-    if published is None:
+    if reproduction is None:
         return row
     return replace(
         row,
-        published=published.cell.points,
-        published_in=published.cell.id,
-        evidence=published.cell.evidence,
-        difference=published.verdict.difference,
-        verdict=str(published.state),
+        published=reproduction.cell.points,
+        published_in=reproduction.cell.id,
+        evidence=reproduction.cell.evidence,
+        difference=reproduction.verdict.difference,
+        verdict=str(reproduction.state),
     )
 
 

@@ -15,7 +15,7 @@ from harness.core.scores import ScorePath
 from harness.core.types import LeaderboardColumn, Section, Task
 from harness.results.index import Results, Value, average, methods_by_encoder
 
-# The papers' own column order (SBERT, SimCSE).
+# In the order of the columns of the papers (SBERT, SimCSE).
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
 TASK_LABELS = {task: task.upper() for task in SEVEN}
 
@@ -30,7 +30,7 @@ class Scoring:
 
     @property
     def id(self) -> str:
-        """As a file name: `senteval-spearman-all`."""
+        """The scoring as a file name: `senteval-spearman-all`."""
         return f"{self.text}-{self.correlation}-{self.aggregation}"
 
     @property
@@ -51,10 +51,13 @@ class Scoring:
 # The scoring of SBERT and SimCSE: SentEval's files, a year's subsets concatenated.
 SIMCSE = Scoring("senteval", "spearman", "all")
 # The scoring of BERT-whitening, whose released code reads SentEval's files too. BERT-flow
-# has it for all columns but one: its released code reads STS-B from GLUE's files, which
-# are raw text.
+# has it in all columns but STS-B, which its released code reads from GLUE's files, in raw
+# text.
 WHITENING = Scoring("senteval", "spearman", "wmean")
-COMPARED_SCORINGS = (SIMCSE, WHITENING)  # of the tables whose rows are compared
+COMPARED_SCORINGS = (
+    SIMCSE,
+    WHITENING,
+)  # neighbouring rows of their tables are compared
 SCORINGS = (
     *COMPARED_SCORINGS,
     Scoring("raw", "spearman", "all"),
@@ -65,7 +68,7 @@ SCORINGS = (
 
 
 def seven_values(results: Results, method: str, scoring: Scoring) -> list[Value]:
-    """The seven values of a method, and their average, which exists only if all of them do."""
+    """The seven values of a method, and their average, which is missing if one of them is."""
     values = [
         results.value(method, scoring.task(task), *scoring.path) for task in SEVEN
     ]
@@ -85,7 +88,7 @@ def averages(
 
 
 def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
-    """The encoders with a method that has an average under SimCSE's or BERT-whitening's scoring."""
+    """The encoders, with their methods, of which one has an average under a compared scoring."""
     complete: dict[str, Sequence[str]] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         if any(averages(results, methods, scoring) for scoring in COMPARED_SCORINGS):
@@ -116,7 +119,7 @@ def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
 
 
 def columns_of_section(section: Section, tasks: Iterable[Task]) -> LeaderboardColumns:
-    """The columns that tasks ask for in a section: main scores first, then others."""
+    """The columns of tasks in a section of the leaderboard: main scores first, then others."""
     main_columns: list[tuple[Task, LeaderboardColumn]] = []
     other_columns: list[tuple[Task, LeaderboardColumn]] = []
     for task in tasks:
@@ -130,7 +133,7 @@ def columns_of_section(section: Section, tasks: Iterable[Task]) -> LeaderboardCo
 def rows_of_columns(
     columns: LeaderboardColumns, results: Results, methods: Sequence[str]
 ) -> list[MethodRow]:
-    """Methods with their values; those that have none are left out."""
+    """Methods with their values in the columns; methods without any value are left out."""
     scores: list[tuple[str, ScorePath]] = []  # the task and path of each column
     for task, column in columns:
         scores.append((task.name, column.score or metric_of(task).main_score))

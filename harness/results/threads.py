@@ -1,7 +1,7 @@
 """Public threads in which somebody could not reproduce a published number.
 
-Explanations are checked with them: for each thread, the known cause is compared with the
-explanations that `harness.results.diagnosis` gives.
+They test the diagnoses of `harness.results.diagnosis`: for each thread, the known cause is
+looked for among the suggestions.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def read_threads(path: Path) -> Sequence[Thread]:
 
 
 def rank_of_cause(thread: Thread, diagnosis: Diagnosis) -> int | None:
-    """The rank of the thread's cause among the explanations, from 1; None where it is absent.
+    """The rank of a thread's cause among the suggestions, from 1; None where it is absent.
 
-    For a thread whose cause nobody knows it is 1 if the answer says that it is unknown.
+    If nobody knows the cause, the rank is 1 for a diagnosis that it is unknown.
     """
     if thread.cause == UNKNOWN_CAUSE:
         return 1 if diagnosis.is_unknown else None

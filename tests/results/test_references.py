@@ -15,8 +15,8 @@ from harness.results.conformance import (
     Reference,
     ReferenceCell,
     compare_reference,
-    confirmed,
     confirmed_by,
+    find_confirmations,
 )
 from harness.results.folder import ResultsFolder
 from harness.results.questions import Trial
@@ -117,7 +117,10 @@ def test_a_protocol_is_confirmed_where_all_of_its_scores_agree():
     def poolings(records):
         results = results_of(*records)
         scores = compare_reference(reference, results, {}, REGISTRY)
-        return {procedure.pooling for procedure in confirmed(scores, results, REGISTRY)}
+        return {
+            procedure.pooling
+            for procedure in find_confirmations(scores, results, REGISTRY)
+        }
 
     assert poolings(fine) == {"mean", "cls"}
     assert poolings([*fine[:2], replace(record(41.6), task="sts13.senteval")]) == {
@@ -164,7 +167,7 @@ def test_what_confirms_a_row_is_named_and_by_its_authors(folder):
     cells = [cell for table in folder.tables for cell in table.cells]
     confirmed = [cell for cell in cells if cell.evidence == "confirmed"]
     for cell in confirmed:
-        assert reference_of(cell, folder).is_of_authors_of(cell.table), cell.id
+        assert reference_of(cell, folder).is_by_authors_of(cell.table), cell.id
     [cell] = [
         replace(c, table=replace(c.table, paper="Another")) for c in confirmed[:1]
     ]
