@@ -76,7 +76,7 @@ NAMED = {
     "report.replication": {"miniature"},  # its page's own name
     "results.encoder_sizes": {"miniature"},  # a group of encoders
     "contracts.cases": {"minilm", "whitening"},  # files, as examples
-    "cli.train": {"simcse", "sbert"},  # the names of commands
+    "cli.recipes": {"simcse", "sbert"},  # the names of commands
     "training.datasets": {"miniature", "simcse"},  # names of data sets
 }
 

@@ -20,7 +20,7 @@ from harness.assets.catalogue import DATA_ASSETS, Asset
 from harness.assets.snapshots import COMMIT, Snapshot, commit_of_main, repository_folder
 from harness.core.digests import remembering
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import rewrite, safe, sized
+from harness.core.files import rewrite, safe_path, sized
 from harness.core.hardware import base_name
 from harness.core.interfaces import (
     EncoderConfig,
@@ -198,7 +198,7 @@ class Places:
             writable: Whether digests may be noted in the cache.
         """
         with remembering(
-            self.cache / DIGESTS_FOLDER, anew=not noted, writable=writable
+            self.cache / DIGESTS_FOLDER, read_all=not noted, writable=writable
         ):
             identity = config.identify(path)
         return replace(identity, key=with_code(identity.key, config))
@@ -374,7 +374,7 @@ class PinFile:
             raise ValueError(f"wanted schema {PINS_SCHEMA}, found {self.schema}")
         for pin in self.pins.values():
             for file, digest in pin.items():
-                safe(file)
+                safe_path(file)
                 if not DIGEST_PATTERN.fullmatch(digest):
                     raise ValueError(
                         f"{file!r} is pinned to {digest!r}, which is no digest"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.core.digests import sha256_of
 from harness.core.errors import DataError
-from harness.core.files import safe, write_atomically
+from harness.core.files import safe_path, write_atomically
 from harness.core.toml import read_typed
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -33,7 +33,7 @@ class Seal:
 
     def __post_init__(self) -> None:
         for name, digest in self.files.items():
-            safe(name)
+            safe_path(name)
             if not SHA256.fullmatch(digest):
                 raise ValueError(f"{name!r} has {digest!r}, which is no sha256")
 

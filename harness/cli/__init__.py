@@ -38,7 +38,7 @@ from harness.cli.options import note
 from harness.cli.parsing import CommandGroup, SeveralValues, flattened
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line, is_interruption
-from harness.core.provenance import blamed
+from harness.core.provenance import plugin_prefix
 
 STREAMS = ("stdout", "stderr")
 # Python collects garbage after 700 new objects. Commands read records that stay, in tens
@@ -63,7 +63,7 @@ class Commands(CommandGroup):
         try:
             return super().invoke(ctx)
         except SystemExit as error:
-            raise HarnessError(blamed(error) + error_line(error)) from error
+            raise HarnessError(plugin_prefix(error) + error_line(error)) from error
 
 
 app = typer.Typer(
@@ -96,11 +96,12 @@ app.add_typer(train.trainings, name="train")
 app.add_typer(cache.caching, name="cache")
 
 
-def _version(wanted: bool) -> bool:
-    if wanted:
+def _print_version(is_asked: bool) -> bool:
+    """The callback of --version: prints the version and ends the command."""
+    if is_asked:
         typer.echo(f"harness {version_of('sentence-embedding-harness')}")
         raise typer.Exit
-    return wanted
+    return is_asked
 
 
 @app.callback()
@@ -108,7 +109,10 @@ def root(
     version: Annotated[  # noqa: ARG001 - its callback answers
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the version.",
         ),
     ] = False,
     debug: Annotated[
@@ -143,11 +147,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         _discard_output("stdout")  # its reader has gone away
         sys.exit(0)
+    # The last resort: an error that nobody expected is one line, too.
     except BaseException as error:
         is_exit_of_click = isinstance(error, SystemExit)
         if is_exit_of_click or is_interruption(error):
             raise
-        line = f"harness: {blamed(error)}{error_line(error)}"
+        line = f"harness: {plugin_prefix(error)}{error_line(error)}"
         _exit(line, HarnessError.exit_status, unexpected=error)
 
 

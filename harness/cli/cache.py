@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,11 +28,7 @@ def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
     root = Folders(cache=cache).places().cache
     entries = list(reversed(gc.cached_entries(root)))  # the most recently used first
     if as_json:
-        facts = [
-            asdict(entry) | {"last_used": _utc_time(entry.last_used)}
-            for entry in entries
-        ]
-        say_rows(facts, as_json)
+        say_rows([_entry_facts(entry) for entry in entries], as_json)
         return
     if not entries:
         say(f"nothing is cached in {root}")
@@ -41,7 +37,15 @@ def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
     say_rows([_entry_row(entry) for entry in entries])
 
 
+def _entry_facts(entry: gc.CacheEntry) -> dict[str, Any]:
+    """An entry for a program."""
+    facts = asdict(entry)
+    facts["last_used"] = _utc_time(entry.last_used)
+    return facts
+
+
 def _entry_row(entry: gc.CacheEntry) -> dict[str, str]:
+    """An entry as a row for people."""
     is_encoder = entry.kind == "encoder"
     return {
         "cached": entry.description,
@@ -86,10 +90,10 @@ def remove(
     entries = gc.entries_named(gc.cached_entries(root), names)
     outcomes = [(entry, gc.clear(root, entry)) for entry in entries]
     _say_cleared(root, outcomes)
-    in_use = sum(not is_removed for _, is_removed in outcomes)
-    if in_use:
+    kept_count = sum(not is_removed for _, is_removed in outcomes)
+    if kept_count:
         raise HarnessError(
-            f"{in_use} of {len(entries)} are in use and were kept; run it again later"
+            f"{kept_count} of {len(entries)} are in use and were kept; run it again later"
         )
 
 

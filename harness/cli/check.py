@@ -1,14 +1,12 @@
 """`harness check`: a run against the committed records, or against a model's card.
 
-harness.gate compares. Here is what a command adds: the choice of cells, and the report
-as text.
+harness.gate compares. This module chooses the cells, and prints the report.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +20,7 @@ from harness.core.terminal import wrapped
 from harness.gate.card import check_card, claims_to_compare
 from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoders
-from harness.gate.outcome import CheckResult, Report, State
+from harness.gate.outcome import Report, State
 from harness.plugins import plugins_in_use
 from harness.results.card_statements import claim_files
 from harness.results.cards import claims_of_files
@@ -77,11 +75,11 @@ def check_command(
     else:
         report = _card_report(gate, card, patterns, fail_below)
     if as_json:
-        opt.say(json.dumps({"status": report.exit_status} | asdict(report)))
+        facts = {"status": report.exit_status, **asdict(report)}
+        opt.say(json.dumps(facts))
     else:
-        opt.say(
-            rendered_report(report, results, card or baseline, opt.terminal_width())
-        )
+        reference = baseline if card is None else card
+        opt.say(report_in_words(report, results, reference, opt.terminal_width()))
     raise typer.Exit(report.exit_status)
 
 
@@ -105,46 +103,49 @@ def _card_report(
     claims, faults = claims_of_files(claim_files(card), patterns.registry)
     if faults:
         raise DataError(faults[0])
-    compared = [
+    claims_of_tasks = [
         claim
         for claim in claims_to_compare(claims)
         if matches(claim.task, patterns.tasks)
     ]
-    if not compared:
+    if not claims_of_tasks:
         raise AssetMissing(
             f"--card {card}: wanted numbers of tasks that are here, found none among its "
             f"{len(claims)}; harness verify says why"
         )
-    other_claims = len(claims) - len(compared)
-    if other_claims:
+    other_count = len(claims) - len(claims_of_tasks)
+    if other_count:
         opt.note(
-            f"{card}: {other_claims} other numbers are not compared; "
+            f"{card}: {other_count} other numbers are not compared; "
             "harness verify says why"
         )
     cells = [cell for cell in gate.records if matches(cell.method, patterns.methods)]
-    return check_card(gate, compared, cells, margin)
+    return check_card(gate, claims_of_tasks, cells, margin)
 
 
-def rendered_report(
-    report: Report, runs: Path, committed: Path, width: int | None = None
+def report_in_words(
+    report: Report, runs: Path, reference: Path, width: int | None = None
 ) -> str:
-    """The checks that need attention, then a line of counts, each wrapped to a width."""
+    """The checks that need attention, then a line that counts all of them.
+
+    Args:
+        report: The checks.
+        runs: The folder of the run.
+        reference: The results folder or card that it was compared with.
+        width: The columns that lines are wrapped to; None wraps none.
+    """
     lines: list[str] = []
     for check in (*report.encoders, *report.cells):
         if check.state is not State.AGREES or check.notable:
             lines += str(check).splitlines()
-    counts: dict[State, list[str]] = {}
-    _add_counts(counts, report.encoders, "encoder")
-    _add_counts(counts, report.cells, "cell")
-    states = [f"{state}: {', '.join(counted)}" for state, counted in counts.items()]
-    lines.append(f"{runs} against {committed}: {'; '.join(states)}")
+    counts_by_state: dict[State, list[str]] = {}
+    for noun, checks in (("encoder", report.encoders), ("cell", report.cells)):
+        for state, count in Counter(check.state for check in checks).items():
+            plural = "" if count == 1 else "s"
+            counts = counts_by_state.setdefault(state, [])
+            counts.append(f"{count} {noun}{plural}")
+    states = []
+    for state, counts in counts_by_state.items():
+        states.append(f"{state}: {', '.join(counts)}")
+    lines.append(f"{runs} against {reference}: {'; '.join(states)}")
     return "\n".join(wrapped(line, width) for line in lines)
-
-
-def _add_counts(
-    counts: dict[State, list[str]], checks: Sequence[CheckResult], noun: str
-) -> None:
-    """Add how many of the checks are in each state, as in `2 cells`."""
-    for state, number in Counter(check.state for check in checks).items():
-        counted = f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-        counts.setdefault(state, []).append(counted)

@@ -26,6 +26,7 @@ from harness.results.layout import RUNS, reading_order
 from harness.results.records import Cell
 from harness.tasks.loader import TaskLoader
 
+# By `PairedTest.differs`.
 ANSWER_IN_WORDS = {None: "not tested", True: "differs", False: "not distinguishable"}
 RANKED_METRICS = ("spearman", "pearson")  # metrics of tasks whose pairs have ranks
 
@@ -72,7 +73,9 @@ def compare_command(
         resampler = Resampler(folder, loader, progress)
         tests = compare_methods(first, second, tasks, resampler)
 
-    comparison = Comparison.from_tests((first, second), tests, folder, loader, pairs)
+    comparison = Comparison.from_tests(
+        (first, second), tests, folder, loader, pair_count=pairs
+    )
     if as_json:
         opt.say_rows(comparison.facts(with_pairs=pairs > 0), as_json)
         return
@@ -108,7 +111,7 @@ class Comparison:
         tests: Sequence[PairedTest],
         folder: ResultsFolder,
         loader: TaskLoader,
-        pairs: int,
+        pair_count: int,
     ) -> Comparison:
         """A comparison of tests.
 
@@ -117,7 +120,7 @@ class Comparison:
             tests: A test for each task.
             folder: The results folder that has the records.
             loader: Loads the sentences of pairs.
-            pairs: How many pairs of each task are shown; 0 for none.
+            pair_count: How many pairs of each task are shown; 0 for none.
         """
         packaged: dict[str, list[str]] = {}
         moves: dict[str, opt.PrintedRows] = {}
@@ -125,9 +128,11 @@ class Comparison:
             packaged[test.task] = [
                 name for name in methods if folder.is_packaged(name, test.task)
             ]
-            if pairs and test.metric in RANKED_METRICS:
+            if pair_count and test.metric in RANKED_METRICS:
                 task = folder.registry.tasks[test.task]
-                moves[test.task] = _moved_pairs(methods, task, folder, loader, pairs)
+                moves[test.task] = _moved_pairs(
+                    methods, task, folder, loader, pair_count
+                )
         return cls(methods=methods, tests=tests, packaged=packaged, moves=moves)
 
     @property
@@ -136,12 +141,13 @@ class Comparison:
         return [self._row(test) for test in self.tests]
 
     def _row(self, test: PairedTest) -> dict[str, Any]:
-        first, second = self.methods
+        """The row of a test; the columns of the interval are empty without one."""
+        first_method, second_method = self.methods
         row: dict[str, Any] = {
             "task": test.task,
             "score": test.metric,
-            first: test.first,
-            second: test.second,
+            first_method: test.first,
+            second_method: test.second,
             "difference": f"{test.difference:+.2f}",
             "95 % interval": "",
             "p": "",
@@ -195,13 +201,13 @@ def _moved_pairs(
 ) -> opt.PrintedRows:
     """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
     first_method, second_method = methods
-    first = results.similarities(Cell(first_method, task.name))
-    second = results.similarities(Cell(second_method, task.name))
-    if first is None or second is None:
+    first_similarities = results.similarities(Cell(first_method, task.name))
+    second_similarities = results.similarities(Cell(second_method, task.name))
+    if first_similarities is None or second_similarities is None:
         return []
     pairs = loader.texts(task).pairs
     rows = []
-    for move in most_moved(first, second, count):
+    for move in most_moved(first_similarities, second_similarities, count):
         index = move.pair - 1  # pairs are counted from 1
         rows.append(
             {

@@ -1,8 +1,8 @@
 """How `run` and `reproduce` measure cells and print each one when it is done.
 
-harness.evaluation.parallel measures. Here are what a command adds: folders, a bar,
-encoders that are trained on the spot, a line for each failure, and the note that the gate
-reads of cells that did not run.
+harness.evaluation.parallel measures. This module adds what a command needs: it makes the
+folders, shows a bar, trains encoders on the spot, prints a line for each failure, and
+writes the file from which the gate learns which cells did not run.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def limit_processes(execution: opt.Execution, device: str) -> opt.Execution:
 
     A number of processes or a scheduler that options name is kept.
     """
-    is_chosen = execution.jobs is not None or execution.scheduler is not None
-    if is_chosen or device.startswith("cpu"):
+    is_named = execution.jobs is not None or execution.scheduler is not None
+    if is_named or device.startswith("cpu"):
         return execution
     return replace(execution, jobs=1)
 
@@ -85,11 +85,13 @@ def execute_and_print(
             ):
                 outcomes.append(outcome)
                 printer.outcome(outcome)
-    finally:  # also after an interruption: cells that were not reached have no answer
+    finally:  # also after an interruption, before which not all cells were reached
         _note_failures(outcomes, planned)
-        reached = {outcome.cell for outcome in outcomes}
-        unreached = [cell.address for cell in cells if cell.address not in reached]
-        note_outcomes(store.folder, outcomes, unreached)
+        reached_cells = {outcome.cell for outcome in outcomes}
+        unreached_cells = [
+            cell.address for cell in cells if cell.address not in reached_cells
+        ]
+        note_outcomes(store.folder, outcomes, unreached_cells)
     return outcomes
 
 
@@ -110,18 +112,21 @@ def missing_trainings(
 ) -> list[TrainingJob]:
     """The trainings of encoders that these cells need and that are missing.
 
-    Only families are trained that say so: from files that come with the harness, in
-    little time.
+    Only members of families with `on_the_spot` are trained: these families start from
+    files that come with the harness, and take little time.
     """
-    members = {cell.encoder.source: cell.encoder for cell in planned}
-    absolute = places.absolute()  # a worker may have been started in another folder
+    encoder_by_source = {cell.encoder.source: cell.encoder for cell in planned}
+    # A worker may have been started in another folder.
+    absolute_places = places.absolute()
     jobs = []
-    for source, member in members.items():
+    for source, encoder in encoder_by_source.items():
         if not isinstance(source, Trained) or not source.on_the_spot:
             continue
-        if not places.has_encoder(member):
-            call = partial(_train_with_one_thread, member.name, source, absolute)
-            jobs.append(TrainingJob(call=call, encoder=member))
+        if not places.has_encoder(encoder):
+            call = partial(
+                _train_with_one_thread, encoder.name, source, absolute_places
+            )
+            jobs.append(TrainingJob(call=call, encoder=encoder))
     return jobs
 
 
@@ -147,5 +152,5 @@ def _train_with_one_thread(
 
 
 def exit_status_of(outcomes: Sequence[Outcome]) -> int:
-    """1 if a cell failed, else 2 for wrong usage, else 3 if something is missing, else 0."""
-    return min(filter(None, (outcome.exit_status for outcome in outcomes)), default=0)
+    """The exit status of a run."""
+    return opt.worst_status([outcome.exit_status for outcome in outcomes])

@@ -1,8 +1,7 @@
 """`harness explain` and `harness cite`: why a number differs, and how it is cited.
 
-`explain` has four answers: the rows of a table, why a reader's number differs from a
-published one (--mine), the same as JSON, and what each choice of a protocol was
-measured to do.
+`explain` has three answers: the rows of a table, why a reader's number differs from a
+published one (--mine), and what each choice of a protocol was measured to do.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def fetch_command(
     statuses = []
     for name, things in things_by_name.items():
         statuses.append(_fetch(name, things, fetcher, as_json))
-    raise typer.Exit(min(filter(None, statuses), default=0))
+    raise typer.Exit(opt.worst_status(statuses))
 
 
 # What names mean
@@ -100,12 +100,14 @@ def fetch_command(
 def _names_to_fetch(
     named: Sequence[str], all_assets: bool, registry: Registry
 ) -> Sequence[str]:
-    """The names that are given; without any all, or the data sets that tasks score."""
+    """The names of a command line: `named`, or every asset, or the data sets that tasks score."""
     if all_assets and named:
         raise UsageError(f"wanted --all or names, found --all and {named[0]}")
     if all_assets:
         return every_asset_name(registry)
-    return named or scored_assets(registry)
+    if named:
+        return named
+    return scored_assets(registry)
 
 
 def every_asset_name(registry: Registry) -> tuple[str, ...]:
@@ -139,7 +141,8 @@ def fetched_things(
             asset for asset in assets.values() if asset.name in members
         )
     for name, config in registry.encoders.items():
-        things_by_name[name] = assets_of(config) or (config,)
+        assets_of_encoder = assets_of(config)
+        things_by_name[name] = assets_of_encoder if assets_of_encoder else (config,)
     requested_things: dict[str, tuple[Fetchable, ...]] = {}
     for name in dict.fromkeys(names):
         if "/" in name and name not in things_by_name:  # a repository of the hub
@@ -167,19 +170,19 @@ def _fetch(
 
     Returns the exit status.
     """
-    outcome = ""
+    location = ""
     error_text = ""
     status = 0
     try:
-        outcome = ", ".join(fetcher.bring(thing) for thing in things)
+        location = ", ".join(fetcher.bring(thing) for thing in things)
     except HarnessError as error:
         error_text = str(error)
         status = error.exit_status
         opt.note(f"harness: {error_text}")
     if as_json:
-        opt.say(json.dumps({"asset": name, "is": outcome, "error": error_text}))
-    elif outcome:
-        opt.say(f"{name}: {outcome}")
+        opt.say(json.dumps({"asset": name, "is": location, "error": error_text}))
+    elif location:
+        opt.say(f"{name}: {location}")
     return status
 
 

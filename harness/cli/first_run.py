@@ -29,11 +29,12 @@ from harness.registry import Registry
 from harness.report.next_steps import NextStep, best_next_step
 from harness.report.sheets import printed_number
 from harness.results.folder import ResultsFolder
+from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction
 from harness.results.verdict import CellState
 
 FETCH = "harness fetch "
-BYTES_OF_PARAMETER = 4  # of a download in float32
+BYTES_OF_PARAMETER = 4  # in a file of float32
 DATA_DIR = Path("data")  # unless an option or the environment names another
 FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
@@ -52,24 +53,24 @@ def fetch_small_data(
         The folders, with a data folder if there is one. For a data set that did not
         arrive a note says which files to place by hand.
     """
-    data_dir = folders.data_dir or DATA_DIR
-    with_data = _with_data_dir(folders, data_dir)
-    places = with_data.places()
-    missing = [asset_named(name) for name in FIRST_ASSETS if not places.has_data(name)]
-    if not missing:
-        return with_data
+    data_dir = DATA_DIR if folders.data_dir is None else folders.data_dir
+    folders_with_data = _with_data_dir(folders, data_dir)
+    places = folders_with_data.places()
+    missing_assets = [
+        asset_named(name) for name in FIRST_ASSETS if not places.has_data(name)
+    ]
+    if not missing_assets:
+        return folders_with_data
     switch = "--offline" if offline else offline_switch(os.environ)
     if switch:
-        names = " ".join(asset.name for asset in missing)
+        names = " ".join(asset.name for asset in missing_assets)
         opt.note(f"not downloaded, since {switch} is set: {names}")
-        return with_data
-    sources = ", ".join(_with_sources(asset) for asset in missing)
+        return folders_with_data
+    sources = ", ".join(_with_sources(asset) for asset in missing_assets)
     opt.note(f"downloading into {data_dir}: {sources}")
     make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
-    _fetch(missing, replace(folders, data_dir=data_dir), registry)
-    with suppress(
-        OSError
-    ):  # removes the folder if nothing arrived; else it is not empty
+    _fetch(missing_assets, replace(folders, data_dir=data_dir), registry)
+    with suppress(OSError):  # a folder into which something was downloaded stays
         data_dir.rmdir()
     return _with_data_dir(folders, data_dir)
 
@@ -91,15 +92,15 @@ def _with_sources(asset: Asset) -> str:
     return f"{asset.name} (from {' or '.join(names[:2])})"
 
 
-def _fetch(missing: Sequence[Asset], folders: opt.Folders, registry: Registry) -> None:
-    """Fetch the assets one by one, until no source of one can be reached."""
+def _fetch(assets: Sequence[Asset], folders: opt.Folders, registry: Registry) -> None:
+    """Fetch assets one by one. The first that no source gives ends it, offline as a rule."""
     fetcher = Fetcher(
         folders.places(),
         registry.tasks.values(),
         registry.corpora.values(),
         small_first=True,
     )
-    for asset in missing:
+    for asset in assets:
         try:
             fetcher.bring(asset)
         except DataError as error:
@@ -119,13 +120,13 @@ def lines_of_methods(measured: ResultsFolder, records: Collection[Record]) -> li
     Returns:
         Lines to print.
     """
-    measured_methods = {record.method for record in records}
+    methods_of_run = {record.method for record in records}
     rows_of_method: dict[str, list[tuple[str, ...]]] = {}
     exact_count = 0
     number_count = 0
     for reproduction in measured.all_reproductions:
         method = str(reproduction.cell.method)
-        if not reproduction.state.is_verdict or method not in measured_methods:
+        if not reproduction.state.is_verdict or method not in methods_of_run:
             continue
         rows_of_method.setdefault(method, []).append(_row(reproduction))
         number_count += 1
@@ -138,25 +139,31 @@ def lines_of_methods(measured: ResultsFolder, records: Collection[Record]) -> li
     for method, rows in rows_of_method.items():
         table = text_table(rows, FIRST_RUN_HEADER, opt.terminal_width())
         lines += ["", f"{method}:", table]
-    lines += [
-        "",
-        f"{exact_count} of {number_count} published numbers reproduced exactly",
-    ]
-    return lines
+    count = f"{exact_count} of {number_count} published numbers reproduced exactly"
+    return [*lines, "", count]
 
 
 def _row(reproduction: Reproduction) -> tuple[str, ...]:
-    """A row of the table; the measured score has as many decimals as the published one."""
-    cell, score = reproduction.cell, reproduction.measured
+    """A row of the table, with the columns of FIRST_RUN_HEADER.
+
+    The measured score has two decimals, or more if the published number has.
+    """
+    cell = reproduction.cell
     metric = " ".join(word for word in (cell.metric, cell.aggregation) if word)
-    decimals = max(2, len(printed_number(cell).partition(".")[2]))
+    published = printed_number(cell)
+    _, _, printed_decimals = published.partition(".")
+    decimals = max(2, len(printed_decimals))
+    score = "–"
+    if reproduction.measured is not None:
+        score = f"{reproduction.measured:.{decimals}f}"
+    table, _, _ = cell.id.partition("/")
     return (
-        cell.task or f"average of {len(cell.tasks)}",
+        cell.task if cell.task else f"average of {len(cell.tasks)}",
         metric,
-        printed_number(cell),
-        "–" if score is None else f"{score:.{decimals}f}",
+        published,
+        score,
         str(reproduction.state),
-        cell.id.partition("/")[0],
+        table,
     )
 
 
@@ -166,7 +173,7 @@ def next_step(
     places: Places,
     registry: Registry,
 ) -> list[str]:
-    """The download that makes most published numbers measurable for each byte.
+    """Lines that name the download which makes most published numbers measurable per byte.
 
     Args:
         measured: The run's own records, which say how fast this machine encodes.
@@ -175,33 +182,40 @@ def next_step(
         registry: Methods and tasks by name.
 
     Returns:
-        Two lines, with the time that measuring them takes here. None if the run measured
-        no published number, or if nothing that can be downloaded is missing.
+        An empty line and two lines, with the time that the numbers take here. No lines
+        if the run measured no published number, or nothing that can be downloaded is
+        missing.
     """
     if not any(reproduction.scores for reproduction in measured.all_reproductions):
         return []
-    present = {asset.name for asset in every_asset() if places.has_data(asset.name)}
+    names_here = {asset.name for asset in every_asset() if places.has_data(asset.name)}
     for name, config in registry.encoders.items():
         if places.has_encoder(config):
-            present.add(name)
-    step = best_next_step(measured.all_reproductions, registry, present)
+            names_here.add(name)
+    step = best_next_step(measured.all_reproductions, registry, names_here)
     if step is None:
         return []
     names = " ".join(command.removeprefix(FETCH) for command in step.commands)
-    encoders = dict.fromkeys(str(cell.method).partition(".")[0] for cell in step.cells)
-    patterns = " ".join(f"'{encoder}.*'" for encoder in encoders)
-    data_dir = places.data_dir or DATA_DIR
-    download = (
+    data_dir = DATA_DIR if places.data_dir is None else places.data_dir
+    download_line = (
         f"next: {FETCH}{names} --data-dir {data_dir} ({sized(step.bytes)}) makes "
         f"{len(step.cells)} more published numbers measurable"
     )
     seconds = _seconds_to_measure(step, measured, committed, registry)
     if seconds is not None:
         time = f"about {duration(seconds)}" if seconds >= 1 else "seconds"
-        download += f", in {time} on this machine"
-    measuring = f"then: harness reproduce -m {patterns} --data-dir {data_dir}"
+        download_line += f", in {time} on this machine"
+    encoders = dict.fromkeys(_encoder_of_number(cell) for cell in step.cells)
+    patterns = " ".join(f"'{encoder}.*'" for encoder in encoders)
+    run_line = f"then: harness reproduce -m {patterns} --data-dir {data_dir}"
     width = opt.terminal_width()
-    return ["", wrapped(f"{download};", width), wrapped(measuring, width)]
+    return ["", wrapped(f"{download_line};", width), wrapped(run_line, width)]
+
+
+def _encoder_of_number(cell: PublishedCell) -> str:
+    """The encoder of a published number's method, with length and precision."""
+    encoder, _, _ = str(cell.method).partition(".")
+    return encoder
 
 
 def _seconds_to_measure(
@@ -212,24 +226,26 @@ def _seconds_to_measure(
 ) -> float | None:
     """The seconds that encoding takes at the rate of this run; None if it encoded nothing.
 
-    A rate is in parameters times sentences a second: a model with twice the parameters
-    is taken to need twice the time. A parameter is four bytes of a download.
+    The rate is in parameters times sentences a second: a model with twice the parameters
+    is taken to need twice the time. The parameters follow from the size of a download.
     """
-    largest = _largest_encoder(measured)
-    if largest is None:
+    measured_rate = _rate_of_largest_encoder(measured)
+    if measured_rate is None:
         return None
-    rate = largest.parameters * largest.sentences_per_second
+    rate = measured_rate.parameters * measured_rate.sentences_per_second
     tasks_of_encoders: dict[str, set[str]] = {}
     for cell in step.cells:
-        encoder = base_name(str(cell.method).partition(".")[0])
+        encoder = base_name(_encoder_of_number(cell))
         tasks_of_encoders.setdefault(encoder, set()).update(cell.tasks)
     seconds = 0.0
     for encoder, tasks in tasks_of_encoders.items():
         config = registry.encoders[encoder]
         if not isinstance(config, TransformerConfig):
-            continue  # to look up word vectors takes next to no time
+            continue  # looking up word vectors takes next to no time
+        parameters: float = measured_rate.parameters
         size = getattr(config.source, "download_size", None)
-        parameters = size / BYTES_OF_PARAMETER if size else largest.parameters
+        if size:
+            parameters = size / BYTES_OF_PARAMETER
         sentences = sum(_distinct_sentences(task, committed) for task in tasks)
         seconds += parameters * sentences / rate
     return seconds
@@ -237,14 +253,14 @@ def _seconds_to_measure(
 
 @dataclass(frozen=True, order=True)
 class EncodingRate:
-    """How fast an encoder was: compared by its parameters first."""
+    """How fast an encoder was; of two rates the one with more parameters is the larger."""
 
     parameters: int
     sentences_per_second: float
 
 
-def _largest_encoder(measured: ResultsFolder) -> EncodingRate | None:
-    """The best rate of the largest encoder of a run, since small ones tell little of others."""
+def _rate_of_largest_encoder(measured: ResultsFolder) -> EncodingRate | None:
+    """The best rate of a run's largest encoder; small ones say little about large ones."""
     rates = []
     for records in measured.records.by_cell.values():
         for record in records:

@@ -8,6 +8,7 @@ names the plug-in.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -206,6 +207,7 @@ def assets_rows(registry: Registry, places: Places) -> list[ListedRow]:
 
 
 def _data_row(asset: Asset, places: Places) -> ListedRow:
+    """A row of `assets_rows` for a data set."""
     path = places.data(asset)
     return {
         "asset": asset.name,
@@ -222,13 +224,16 @@ def _data_row(asset: Asset, places: Places) -> ListedRow:
 
 
 def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
+    """A row of `assets_rows` for an encoder."""
     source = encoder.source
     origin = str(source)
     if isinstance(source, Hub | Packaged) and packaged(encoder):
         origin = f"package {source.package}"
+    download_source = ""
     digests_of_first_copy: Mapping[str, str] = {}
     size: int | None = None
     if isinstance(source, Hub):
+        download_source = f"hub {source.repo}"
         digests_of_first_copy = places.encoder_pins.pin_of(source.repo)
         size = source.download_size
     is_here = places.has_encoder(encoder)
@@ -240,7 +245,7 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
         "what": "encoder",
         "here": is_here,
         "source": origin,
-        "sources": f"hub {source.repo}" if isinstance(source, Hub) else "",
+        "sources": download_source,
         "pinned": _pin_in_words(pinned_by(encoder), digests_of_first_copy),
         "bytes": size,
         "licence": encoder.licence,
@@ -268,8 +273,10 @@ def _size(path: Path | None) -> int:
     """Bytes of a file, or of a folder's files."""
     if path is None:
         return 0
-    files = [path] if path.is_file() else path.rglob("*")
-    return sum(file.stat().st_size for file in files if file.is_file())
+    if path.is_file():
+        return path.stat().st_size
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+    return sum(sizes)
 
 
 # Components of a method id
@@ -304,10 +311,10 @@ def _component_row(word: str, meaning: str, plugin_name: str = "") -> ListedRow:
 def _pooling_in_words(pooling: Pooling) -> str:
     """What a pooling is, and the layers that it averages in BERT-base."""
     sentence = _first_sentence(type(pooling))
-    layers = pooling.hidden_states(BERT_BASE_LAYERS)
+    layers = [str(layer) for layer in pooling.hidden_states(BERT_BASE_LAYERS)]
     if not layers:
         return sentence
-    return f"{sentence} ({' and '.join(map(str, layers))} of {BERT_BASE_LAYERS})"
+    return f"{sentence} ({' and '.join(layers)} of {BERT_BASE_LAYERS})"
 
 
 def _post_processor_in_words(post_processor: Any) -> str:
@@ -315,15 +322,19 @@ def _post_processor_in_words(post_processor: Any) -> str:
 
     A variant is a `functools.partial` of the class of the post-processor.
     """
-    words = [_first_sentence(getattr(post_processor, "func", post_processor))]
-    for field, value in getattr(post_processor, "keywords", {}).items():
-        words.append(f"({field}={value})")
+    if not isinstance(post_processor, partial):
+        return _first_sentence(post_processor)
+    words = [_first_sentence(post_processor.func)]
+    for setting, value in post_processor.keywords.items():
+        words.append(f"({setting}={value})")
     return " ".join(words)
 
 
-def _first_sentence(thing: Any) -> str:
-    """The first sentence of a docstring."""
-    return (thing.__doc__ or "").partition("\n")[0].partition(". ")[0].rstrip(".")
+def _first_sentence(documented: Any) -> str:
+    """The first sentence of a docstring, without its point; empty without a docstring."""
+    first_line, _, _ = str(documented.__doc__ or "").partition("\n")
+    sentence, _, _ = first_line.partition(". ")
+    return sentence.rstrip(".")
 
 
 # Published tables and their cells
@@ -360,12 +371,18 @@ def cells_rows(tables: tuple[Table, ...], name: str) -> list[ListedRow]:
 
 
 def _published_row(cell: PublishedCell) -> ListedRow:
+    """A published number with its method, or the reason why no method reproduces it."""
+    method = str(cell.method)
+    reason = ""
+    if cell.why_not:
+        method = ""
+        reason = cell.why_not.id
     return {
         "cell": cell.id,
         "published": cell.value,
-        "method": "" if cell.why_not else str(cell.method),
+        "method": method,
         "task": ", ".join(cell.tasks),
-        "why not": cell.why_not.id if cell.why_not else "",
+        "why not": reason,
     }
 
 

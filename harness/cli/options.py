@@ -3,7 +3,7 @@
 Modules of this package import it as `opt`. A type such as `opt.Methods` annotates one
 parameter of a command. A dataclass such as `opt.Selection` holds several options,
 which `harness.cli.parsing.flattened` makes of its fields. Every command prints its
-answer by `say`, and what is no part of the answer by `note`.
+answer by `say`, and lines that are no part of the answer by `note`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,10 +38,11 @@ from harness.results.reproduction import MIN_COVERAGE
 
 DEVICE_NAME = re.compile(r"(cpu|cuda|mps)(:\d+)?")
 
+# What a table for people, JSON or CSV shows: each row maps names of columns to values.
 PrintedRows = Sequence[Mapping[str, Any]]
 
 
-# How single values are checked
+# How values are checked, and what a command ends with
 
 
 def usable_device(device: str) -> str:
@@ -92,6 +93,15 @@ def require_folder(option: str, folder: Path) -> None:
     """Raise UsageError, naming the option, for a folder that does not exist."""
     if not folder.is_dir():
         raise UsageError(f"{option} {folder}: there is no such folder")
+
+
+def worst_status(statuses: Iterable[int]) -> int:
+    """The exit status of a command, from those of its parts.
+
+    1 if a part failed, else 2 for wrong usage, else 3 if something is missing, else 0.
+    """
+    statuses_of_errors = [status for status in statuses if status != 0]
+    return min(statuses_of_errors, default=0)
 
 
 # Single options
@@ -353,8 +363,9 @@ def say_rows(rows: PrintedRows, as_json: bool = False) -> None:
 
 
 def _says_something(column: str, rows: PrintedRows) -> bool:
-    """Whether a row has another text than an empty one or `no` in a column."""
-    return any(cell_text(row[column]) not in ("", "no") for row in rows)
+    """Whether a column has a text in some row, and not only empty ones and `no`."""
+    texts = {cell_text(row[column]) for row in rows}
+    return not texts <= {"", "no"}
 
 
 def cell_text(value: Any) -> str:

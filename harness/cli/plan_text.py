@@ -16,8 +16,8 @@ from harness.evaluation.plan import EncoderPlan, MissingAsset, Plan
 PLAN_HEADER = ("encoder", "cells", "cached", "to encode", "time")
 UNKNOWN = "unknown"
 DEFAULT_WIDTH = 80  # columns of text that goes into no terminal
-MOST_ENCODERS = 4  # of those that a short plan names
-# The beginnings of commands that take several names: one such command gets several assets.
+MOST_ENCODERS = 4  # that a short plan names
+# The beginnings of commands that take several names, so that one gets several assets.
 COMMANDS_FOR_SEVERAL = ("harness fetch ", "harness train family ", "pip install ")
 
 
@@ -32,23 +32,29 @@ def short_plan_text(plan: Plan, width: int | None = None) -> str:
     """
     width = DEFAULT_WIDTH if width is None else width
     lines = wrapped(_cells_that_can_run(plan), width).splitlines()
-    runnable = _runnable_encoders(plan)
-    runnable.sort(key=lambda encoder: encoder.to_encode or 0, reverse=True)
-    for encoder in runnable[:MOST_ENCODERS]:
+    encoders = _runnable_encoders(plan)
+    encoders.sort(key=_sentences_to_encode, reverse=True)
+    for encoder in encoders[:MOST_ENCODERS]:
         lines.append(shorten(_work_of(encoder), width, placeholder=" …"))
-    unnamed = len(runnable) - MOST_ENCODERS
-    if unnamed > 0:
-        lines.append(f"and {_counted(unnamed, 'encoder')} more: harness plan shows all")
+    unnamed_count = len(encoders) - MOST_ENCODERS
+    if unnamed_count > 0:
+        counted_encoders = _counted(unnamed_count, "encoder")
+        lines.append(f"and {counted_encoders} more: harness plan shows all")
     if plan.missing:
         one_line_and_a_half = 3 * width // 2
-        missing = shorten(
+        missing_assets = shorten(
             _missing_in_short(plan.missing),
             one_line_and_a_half,
             placeholder=" … (harness plan)",
         )
-        lines += wrapped(missing, width).splitlines()
+        lines += wrapped(missing_assets, width).splitlines()
     lines += _notes(plan, width)
     return "\n".join(lines)
+
+
+def _sentences_to_encode(encoder: EncoderPlan) -> int:
+    """The sentences that an encoder has to encode; 0 where their number is unknown."""
+    return 0 if encoder.to_encode is None else encoder.to_encode
 
 
 def _work_of(encoder: EncoderPlan) -> str:
@@ -65,19 +71,11 @@ def _work_of(encoder: EncoderPlan) -> str:
 
 def _missing_in_short(missing: Mapping[str, MissingAsset]) -> str:
     """How many assets are missing, their size, and the commands that get several."""
-    names_by_command: dict[str, dict[str, None]] = {}
-    for asset in missing.values():
-        command = _command_for_several(asset.get)
-        if command is not None:
-            names = names_by_command.setdefault(command, {})
-            names[asset.get.removeprefix(command)] = None
-    commands = [
-        f"{command}{' '.join(names)}" for command, names in names_by_command.items()
-    ]
-    get = "; ".join(commands) if commands else "harness plan names them"
+    commands = _commands_for_several(missing)
+    remedy = "; ".join(commands) if commands else "harness plan names them"
     return (
         f"missing: {_counted(len(missing), 'asset')}, {_known_size(missing)} "
-        f"as far as known: {get}"
+        f"as far as known: {remedy}"
     )
 
 
@@ -104,14 +102,20 @@ def plan_text(plan: Plan, width: int | None = None) -> str:
 
 def _row(encoder: EncoderPlan) -> tuple[str, ...]:
     """A row of the table, with the columns of PLAN_HEADER."""
-    cached = f"{encoder.cached:,} of {encoder.sentences:,}"
-    to_encode, seconds = encoder.to_encode, encoder.seconds
+    cached_sentences = f"{encoder.cached:,} of {encoder.sentences:,}"
+    if encoder.to_train:
+        cached_sentences = "to be trained"
+    sentences_to_encode = time = UNKNOWN
+    if encoder.to_encode is not None:
+        sentences_to_encode = f"{encoder.to_encode:,}"
+    if encoder.seconds is not None:
+        time = duration(encoder.seconds)
     return (
         encoder.name,
         str(encoder.cells),
-        "to be trained" if encoder.to_train else cached,
-        UNKNOWN if to_encode is None else f"{to_encode:,}",
-        UNKNOWN if seconds is None else duration(seconds),
+        cached_sentences,
+        sentences_to_encode,
+        time,
     )
 
 
@@ -136,9 +140,9 @@ def _known_size(missing: Mapping[str, MissingAsset]) -> str:
 def _cells_that_can_run(plan: Plan) -> str:
     """How many cells can run here, how many are measured, and the work that is left."""
     sentence = f"{plan.runnable} of {plan.cells} cells can run here"
-    measured = sum(encoder.measured for encoder in plan.encoders)
-    if measured:
-        sentence += f", {measured} of them are measured already"
+    measured_count = sum(encoder.measured for encoder in plan.encoders)
+    if measured_count:
+        sentence += f", {measured_count} of them are measured already"
     if not plan.runnable:
         return f"{sentence}."
     return f"{sentence}; {_work_left(plan)}"
@@ -146,52 +150,67 @@ def _cells_that_can_run(plan: Plan) -> str:
 
 def _work_left(plan: Plan) -> str:
     """The time to encode, as far as it is known, and the work that is not timed."""
-    runnable = _runnable_encoders(plan)
-    untimed = sum(encoder.seconds is None for encoder in runnable)
-    seconds = sum(encoder.seconds or 0.0 for encoder in runnable)
+    encoders = _runnable_encoders(plan)
+    known_seconds = [
+        encoder.seconds for encoder in encoders if encoder.seconds is not None
+    ]
+    seconds = sum(known_seconds)
+    untimed_count = len(encoders) - len(known_seconds)
     times = []
-    if seconds or not untimed:
+    if seconds or not untimed_count:
         times.append(f"about {duration(seconds)}")
-    if untimed:
-        times.append(f"an unknown time for {_counted(untimed, 'encoder')}")
+    if untimed_count:
+        times.append(f"an unknown time for {_counted(untimed_count, 'encoder')}")
     text = f"encoding takes {' and '.join(times)}"
     counts = {
-        "training": sum(encoder.to_train for encoder in runnable),
-        "fit": sum(encoder.fits for encoder in runnable),
-        "scoring": sum(encoder.scorings for encoder in runnable),
+        "training": sum(encoder.to_train for encoder in encoders),
+        "fit": sum(encoder.fits for encoder in encoders),
+        "scoring": sum(encoder.scorings for encoder in encoders),
     }
-    other_work = [_counted(count, noun) for noun, count in counts.items() if count]
-    if other_work:
-        text += f"; not timed are {', '.join(other_work)}"
+    untimed_work = [_counted(count, noun) for noun, count in counts.items() if count]
+    if untimed_work:
+        text += f"; not timed are {', '.join(untimed_work)}"
     return f"{text}."
 
 
 def _counted(count: int, noun: str) -> str:
     """`1 fit`, `2 fits`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    plural = "" if count == 1 else "s"
+    return f"{count:,} {noun}{plural}"
 
 
 def _missing_assets(missing: Mapping[str, MissingAsset], width: int) -> Iterator[str]:
     """The commands that get missing assets, then the assets that are got by hand."""
     if not missing:
         return
-    names_by_command: dict[str, dict[str, None]] = {}
-    by_hand = []
+    yield f"\nasset missing ({len(missing)}, {_known_size(missing)} as far as known):"
+    room_for_backslash = 2  # columns at the end of a line that is continued
+    for command in _commands_for_several(missing):
+        lines = wrapped(f"{INDENT}{command}", width - room_for_backslash)
+        yield lines.replace("\n", " \\\n")
+    steps_by_hand = []
     for name, asset in missing.items():
+        if _command_for_several(asset.get) is None:
+            step = asset.get if asset.get else asset.message
+            steps_by_hand.append(f"{INDENT}{name}: {step}")
+    if steps_by_hand:
+        yield "by hand:"
+        for step in steps_by_hand:
+            yield wrapped(step, width)
+
+
+def _commands_for_several(missing: Mapping[str, MissingAsset]) -> list[str]:
+    """The commands that get missing assets, one for all that it can get at once."""
+    names_by_command: dict[str, dict[str, None]] = {}  # each name once, in order
+    for asset in missing.values():
         command = _command_for_several(asset.get)
-        if command is None:
-            by_hand.append(f"{INDENT}{name}: {asset.get or asset.message}")
-        else:
+        if command is not None:
             names = names_by_command.setdefault(command, {})
             names[asset.get.removeprefix(command)] = None
-    yield (f"\nasset missing ({len(missing)}, {_known_size(missing)} as far as known):")
+    commands = []
     for command, names in names_by_command.items():
-        line = wrapped(f"{INDENT}{command}{' '.join(names)}", width - 2)
-        yield line.replace("\n", " \\\n")
-    if by_hand:
-        yield "by hand:"
-        for line in by_hand:
-            yield wrapped(line, width)
+        commands.append(f"{command}{' '.join(names)}")
+    return commands
 
 
 def _command_for_several(command: str) -> str | None:

@@ -1,8 +1,9 @@
 """What a run prints: each score with its published numbers, and a table of all.
 
 The printer keeps the records of the run. A published number is looked up by the method
-and the task that reproduce it. A record also answers the numbers of a registered encoder
-whose weights and tokenizer are those of its own encoder (`results.same_files`).
+and the task that reproduce it. If the encoder of a record has the same weights and
+tokenizer as a registered encoder, the record is also compared with the published numbers
+of the registered one (`results.same_files`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
 from textwrap import shorten
 
@@ -36,16 +37,23 @@ from harness.results.store import Store
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
-OUTCOME_HEADER = (
-    "method",
-    "task",
-    "metric",
-    "measured",
-    "published",
-    "verdict",
-    "published cell",
-)
 NUMBERS_SHOWN = 3  # published numbers in the line of a score; the table has all
+
+
+@dataclass(frozen=True)
+class OutcomeRow:
+    """A row of the table of all scores; empty texts where no number is published."""
+
+    method: str
+    task: str
+    metric: str
+    measured: str
+    published: str = ""
+    verdict: str = ""
+    published_cell: str = ""
+
+
+OUTCOME_HEADER = tuple(column.name.replace("_", " ") for column in fields(OutcomeRow))
 
 
 @dataclass(kw_only=True)
@@ -81,7 +89,8 @@ class Printer:
         if record is None:
             return
         if self.as_json:
-            say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
+            facts = {name: getattr(record, name) for name in JSON_FIELDS}
+            say(json.dumps(facts))
         elif not self.quiet and self.cells_left is None:
             self._say_cell(outcome.cell, record)
 
@@ -99,8 +108,12 @@ class Printer:
         if cells_left[method] > 0 or self.quiet:
             return
         line = self._method_line(method)
-        if line:
-            say(shorten(line, terminal_width() or len(line), placeholder=" …"))
+        if not line:
+            return
+        width = terminal_width()
+        if width is not None:
+            line = shorten(line, width, placeholder=" …")
+        say(line)
 
     def _method_line(self, method: str) -> str:
         """The mean over seeds of a method's main score on each task; empty without a score."""
@@ -116,23 +129,25 @@ class Printer:
         Those of the record's main score come first. A number of another score says which.
         """
         methods = [record.method]
-        registered = as_registered(record, self.registry)
-        if registered is not None:
-            methods.append(registered.method)
+        registered_record = as_registered(record, self.registry)
+        if registered_record is not None:
+            methods.append(registered_record.method)
         cells: list[PublishedCell] = []
         for method in methods:
             cells += self._published_by_cell.get((method, record.task), ())
         numbers = self._reproductions(cells)
         numbers.sort(key=lambda number: _other_score(record, number) != "")
-        words = []
+        phrases = []
         for number in numbers[:NUMBERS_SHOWN]:
-            words.append(
-                f"{_other_score(record, number)}published {printed_number(number.cell)}, "
-                f"{number.state} ({number.cell.id})"
+            other_score = _other_score(record, number)
+            published = printed_number(number.cell)
+            phrases.append(
+                f"{other_score}published {published}, {number.state} ({number.cell.id})"
             )
-        if len(numbers) > NUMBERS_SHOWN:
-            words.append(f"{len(numbers) - NUMBERS_SHOWN} more below")
-        return words
+        hidden_count = len(numbers) - NUMBERS_SHOWN
+        if hidden_count > 0:
+            phrases.append(f"{hidden_count} more below")
+        return phrases
 
     def table(self) -> str:
         """All scores of the run in a table.
@@ -142,34 +157,37 @@ class Printer:
         """
         reproductions = self._reproductions(self._published_cells)
         rows = [self._published_row(reproduction) for reproduction in reproductions]
-        cells_with_number = {(method, task) for method, task, *_ in rows}
+        cells_with_number = {(row.method, row.task) for row in rows}
         for (method, task), records in self.records.items():
             if (method, task) not in cells_with_number:
                 metric, _ = main_score(records[0].scores)
-                measured = f"{_mean_main_score(records)}{_remarks(records)}"
-                rows.append((method, task, metric, measured, "", "", ""))
-        rows.sort(key=lambda row: (row[0], row[1]))
-        if reproductions:
-            return text_table(rows, OUTCOME_HEADER, terminal_width())
-        measured_columns = OUTCOME_HEADER.index("published")
-        measured_rows = [row[:measured_columns] for row in rows]
-        header = OUTCOME_HEADER[:measured_columns]
-        return text_table(measured_rows, header, terminal_width())
+                score = f"{_mean_main_score(records)}{_remarks(records)}"
+                rows.append(OutcomeRow(method, task, metric, score))
+        rows.sort(key=lambda row: (row.method, row.task))
+        column_count = len(OUTCOME_HEADER)
+        if not reproductions:
+            column_count = OUTCOME_HEADER.index("published")
+        texts = [astuple(row)[:column_count] for row in rows]
+        return text_table(texts, OUTCOME_HEADER[:column_count], terminal_width())
 
-    def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
-        cell, score = reproduction.cell, reproduction.measured
+    def _published_row(self, reproduction: Reproduction) -> OutcomeRow:
+        """The row of a published number."""
+        cell = reproduction.cell
         method = self._measured_method(cell)
         records: list[Record] = []
         for task in cell.tasks:
             records += self.records.get((method, task), [])
-        return (
-            method,
-            cell.task or f"average of {len(cell.tasks)}",
-            _metric(cell),
-            "–" if score is None else f"{score:.2f}{_remarks(records)}",
-            printed_number(cell),
-            str(reproduction.state),
-            cell.id,
+        score = "–"
+        if reproduction.measured is not None:
+            score = f"{reproduction.measured:.2f}{_remarks(records)}"
+        return OutcomeRow(
+            method=method,
+            task=cell.task if cell.task else f"average of {len(cell.tasks)}",
+            metric=_metric(cell),
+            measured=score,
+            published=printed_number(cell),
+            verdict=str(reproduction.state),
+            published_cell=cell.id,
         )
 
     def same_encoders(self) -> list[str]:
@@ -241,7 +259,9 @@ def score_in_words(record: Record) -> str:
     metric, score = main_score(record.scores)
     if score is None:
         reason = record.facts.get("undefined")
-        return f"{CellState.UNDEFINED}: {reason}" if reason else CellState.UNDEFINED
+        if not reason:
+            return CellState.UNDEFINED
+        return f"{CellState.UNDEFINED}: {reason}"
     name = "Spearman" if metric == "spearman" else metric
     return f"{name} {score:.2f}{_remarks([record])}"
 
@@ -257,8 +277,12 @@ def _other_score(record: Record, reproduction: Reproduction) -> str:
     path = score_path(cell.metric, cell.aggregation)
     if not cell.average_of and path == main_path(record.scores):
         return ""
-    average = f"average of {len(cell.tasks)}, " if cell.average_of else ""
-    score = "–" if reproduction.measured is None else f"{reproduction.measured:.2f}"
+    average = ""
+    if cell.average_of:
+        average = f"average of {len(cell.tasks)}, "
+    score = "–"
+    if reproduction.measured is not None:
+        score = f"{reproduction.measured:.2f}"
     return f"{average}{_metric(cell)} {score}, "
 
 

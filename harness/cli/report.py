@@ -38,7 +38,8 @@ def report_command(
     part, too.
     """
     opt.require_folder("--results", results)
-    readme = readme or readme_of(results)
+    if readme is None:
+        readme = readme_of(results)
     order = reading_order(results, only_own=only_own)
     folder = ResultsFolder(
         results, opt.Sources(encoder=encoder).registry, papers, folders=order
@@ -47,19 +48,19 @@ def report_command(
         _require_current(folder, readme)
         opt.say("all generated files are up to date")
         return
-    written = write_files(folder, readme)
-    if written:
-        opt.say(f"{len(written)} generated files changed under {results}")
+    written_files = write_files(folder, readme)
+    if written_files:
+        opt.say(f"{len(written_files)} generated files changed under {results}")
     else:
         opt.say("nothing changed")
 
 
 def _require_current(folder: ResultsFolder, readme: Path | None) -> None:
     """Print the generated files that would change; raise HarnessError if there are any."""
-    stale = stale_files(folder, readme)
-    for path in stale:
+    paths = stale_files(folder, readme)
+    for path in paths:
         opt.say(f"would change: {path}")
-    if stale:
+    if paths:
         raise HarnessError(
-            f"{len(stale)} generated files are stale: run harness report"
+            f"{len(paths)} generated files are stale: run harness report"
         )

@@ -77,8 +77,9 @@ def reproduce_command(
     runs = committed.reopen(output)
 
     if not execution.quiet:
-        measured = None if execution.overwrite else runs.store
-        opt.say(short_plan_text(plan_cells(chosen, measured), opt.terminal_width()))
+        done_cells = None if execution.overwrite else runs.store
+        plan = plan_cells(chosen, done_cells)
+        opt.say(short_plan_text(plan, opt.terminal_width()))
     printer = Printer(
         store=runs.store,
         registry=chosen.registry,
@@ -94,22 +95,32 @@ def reproduce_command(
     records = [outcome.record for outcome in outcomes if outcome.record]
     rules = read_rules(baseline)
     checks = [compare_record(record, committed.records, rules) for record in records]
-    measured_runs = committed.reopen(output)
-    promoted = promote(records, measured_runs, committed) if update else None
-    compared = committed.reopen(baseline) if update else committed
+    finished_run = committed.reopen(output)  # with the records of this run
+    promoted_count = None
+    final_baseline = committed
+    if update:
+        promoted_count = promote(records, finished_run, committed)
+        final_baseline = committed.reopen(baseline)  # with the promoted records
 
     is_first_run = profile_name == "first"
-    lines = [] if is_first_run else lines_of_claims(measured_runs, compared)
-    lines += run_summary(outcomes, checks, measured_runs, compared)
-    lines += _written_pages(outcomes, measured_runs, compared, promoted)
+    lines: list[str] = []
+    if not is_first_run:
+        lines += lines_of_claims(finished_run, final_baseline)
+    lines += run_summary(outcomes, checks, finished_run, final_baseline)
+    lines += _write_pages(outcomes, finished_run, final_baseline, promoted_count)
     if is_first_run:
-        lines += lines_of_methods(measured_runs, records)
-        lines += next_step(measured_runs, compared, folders.places(), chosen.registry)
+        places = folders.places()
+        lines += lines_of_methods(finished_run, records)
+        lines += next_step(finished_run, final_baseline, places, chosen.registry)
     for line in lines:
         opt.say(line)
-    moved = any(check.moved for check in checks) and not update
-    status = int(moved) or exit_status_of(outcomes)
-    raise typer.Exit(0 if status == AssetMissing.exit_status and not strict else status)
+    has_moved = any(check.moved for check in checks)
+    if has_moved and not update:
+        raise typer.Exit(1)
+    status = exit_status_of(outcomes)
+    if status == AssetMissing.exit_status and not strict:
+        status = 0
+    raise typer.Exit(status)
 
 
 def _compare_rows(
@@ -125,12 +136,13 @@ def _compare_rows(
     try:
         with progress_on(sys.stderr) as progress:
             resampler = Resampler(runs, chosen.loader, progress, execution.engine)
+            # The run's own comparisons replace the committed ones.
             if committed.claims is not None:
-                stored = {**committed.intervals, **runs.intervals}
-                intervals = compare_claims(committed.claims, resampler, stored)
+                known_intervals = {**committed.intervals, **runs.intervals}
+                intervals = compare_claims(committed.claims, resampler, known_intervals)
                 write_intervals(runs.path, intervals)
-            compared = {**committed.comparisons, **runs.comparisons}
-            for table in compare_tables(resampler, compared):
+            known_comparisons = {**committed.comparisons, **runs.comparisons}
+            for table in compare_tables(resampler, known_comparisons):
                 write_comparisons(runs.path, table)
     except HarnessError as error:
         opt.note(f"harness: rows were not compared: {error}")
@@ -141,31 +153,32 @@ def promote(
 ) -> int:
     """Write what was measured to the committed folder; records that agree stay as they are.
 
-    A comparison of rows replaces the committed one only if it has all methods of that
-    which still have records. Returns the number of records that were written.
+    A comparison of rows replaces the committed one only if it has all methods of the
+    committed one that still have records. Returns the number of records that were
+    written.
     """
     recorded_methods = set(committed.records.methods)
-    for name, new in runs.comparisons.items():
-        old = committed.comparisons.get(name)
-        compared_before: set[str] = set()
-        if old is not None:
-            compared_before = recorded_methods & old.averages.keys()
-        if compared_before <= new.averages.keys():
-            write_comparisons(committed.path, new)
+    for name, comparison in runs.comparisons.items():
+        methods_to_keep: set[str] = set()
+        committed_comparison = committed.comparisons.get(name)
+        if committed_comparison is not None:
+            methods_to_keep = recorded_methods & committed_comparison.averages.keys()
+        if methods_to_keep <= comparison.averages.keys():
+            write_comparisons(committed.path, comparison)
     write_intervals(committed.path, runs.intervals)
     return committed.store.promote(records)
 
 
-def _written_pages(
+def _write_pages(
     outcomes: Sequence[Outcome],
     runs: ResultsFolder,
     committed: ResultsFolder,
-    promoted: int | None,
+    promoted_count: int | None,
 ) -> list[str]:
     """Write the pages of the run, and of the committed folder after a promotion.
 
-    `promoted` is the number of promoted records; None without a promotion. Returns lines
-    that say where the pages are.
+    `promoted_count` is the number of promoted records; None without a promotion. Returns
+    lines that say where the pages are.
     """
     lines = []
     if any(outcome.status in ("measured", "done") for outcome in outcomes):
@@ -173,9 +186,9 @@ def _written_pages(
         lines.append(
             f"tables: {runs.path}/LEADERBOARD.md, {runs.path}/tables, {runs.path}/site"
         )
-    if promoted is not None:
-        written = write_files(committed, readme_of(committed.path))
+    if promoted_count is not None:
+        pages = write_files(committed, readme_of(committed.path))
         lines.append(
-            f"promoted: {promoted} records, {len(written)} generated files rewritten"
+            f"promoted: {promoted_count} records, {len(pages)} generated files rewritten"
         )
     return lines

@@ -81,19 +81,21 @@ def show_command(
     has_several_sources = len({row.source for row in rows}) > 1
     if not columns and has_several_sources and "source" not in names:
         names.append("source")
-    printed_rows = []
-    for row in rows:
-        printed_rows.append({name: getattr(row, name) for name in names})
-    print_rows(printed_rows)
+    print_rows([_columns_of(row, names) for row in rows])
+
+
+def _columns_of(row: ScoreRow, names: Sequence[str]) -> dict[str, Any]:
+    """The named columns of a row."""
+    return {name: getattr(row, name) for name in names}
 
 
 def _column_names(columns: str | None, is_table: bool) -> list[str]:
     """The columns that are asked for, or those of the format. Raises UsageError."""
     fields_by_name = {field.name: field for field in fields(ScoreRow)}
-    if columns == "all" or (not columns and not is_table):
-        return [*fields_by_name]
-    if not columns:
-        return [*TABLE_COLUMNS]
+    if not columns and is_table:
+        return list(TABLE_COLUMNS)
+    if not columns or columns == "all":
+        return list(fields_by_name)
     names = [name.strip() for name in columns.split(",")]
     for name in names:
         look_up("column", name, fields_by_name)
@@ -103,10 +105,11 @@ def _column_names(columns: str | None, is_table: bool) -> list[str]:
 def say_csv(rows: opt.PrintedRows) -> None:
     """Print rows as CSV. A text that a spreadsheet would compute gets a quote in front."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
-    writer.writeheader()
+    column_names = list(rows[0])
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column_names)
     for row in rows:
-        writer.writerow({name: _as_text(value) for name, value in row.items()})
+        writer.writerow([_as_text(row[name]) for name in column_names])
     opt.say(text.getvalue().rstrip("\n"))
 
 

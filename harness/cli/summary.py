@@ -32,15 +32,16 @@ STATES_BY_GROUP = {
 def lines_of_claims(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
     """What came of the claims, by the run's records if they test any, else by committed ones."""
     for folder in (measured, committed):
-        tested = [
+        tested_claims = [
             claim
             for claim in folder.claim_results
             if claim.outcome != ClaimOutcome.NOT_MEASURED
         ]
-        if not tested:
+        if not tested_claims:
             continue
         lines = [f"claims of papers, tested by {folder.path}/records:"]
-        for title, group in claims_by_size(tested, folder.encoder_sizes).items():
+        claims_of_sizes = claims_by_size(tested_claims, folder.encoder_sizes)
+        for title, group in claims_of_sizes.items():
             lines.append(f"  {title}: {outcomes_in_words(group)}")
         lines.append(f"  each with its encoder: {folder.path}/tables/{CLAIMS_PAGE}")
         return lines
@@ -54,11 +55,11 @@ def run_summary(
     committed: ResultsFolder,
 ) -> list[str]:
     """How many cells ran, what they reproduce, what moved, and why cells did not run."""
-    counts = Counter(outcome.status for outcome in outcomes)
-    cells = ", ".join(f"{count:,} {status}" for status, count in counts.items())
+    statuses = Counter(outcome.status for outcome in outcomes)
+    counts = [f"{count:,} {status}" for status, count in statuses.items()]
     return [
         "",
-        f"cells: {cells}",
+        f"cells: {', '.join(counts)}",
         *lines_of_numbers(outcomes, runs),
         *lines_of_moves(checks, committed),
         *lines_of_failures(outcomes),
@@ -71,18 +72,20 @@ def lines_of_numbers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> li
     for outcome in outcomes:
         if outcome.status == "asset missing":
             cells_without_asset.add((outcome.cell.method, outcome.cell.task))
-    states = Counter(
-        _state(reproduction, cells_without_asset)
-        for reproduction in measured.all_reproductions
-    )
+    count_by_state: Counter[CellState] = Counter()
+    for reproduction in measured.all_reproductions:
+        count_by_state[_state(reproduction, cells_without_asset)] += 1
     lines = [f"{len(measured.all_reproductions):,} published numbers:"]
-    for group, members in STATES_BY_GROUP.items():
-        counts = [f"{states[state]:,} {state}" for state in members if states[state]]
-        line = f"  {sum(states[state] for state in members):,} {group}"
-        if counts and len(members) > 1:
+    for group, states in STATES_BY_GROUP.items():
+        line = f"  {sum(count_by_state[state] for state in states):,} {group}"
+        counts = []
+        for state in states:
+            if count_by_state[state]:
+                counts.append(f"{count_by_state[state]:,} {state}")
+        if counts and len(states) > 1:
             line += f" ({', '.join(counts)})"
         lines.append(line)
-    return lines + _differing(measured)
+    return lines + _lines_of_differing_numbers(measured)
 
 
 def _state(
@@ -98,7 +101,7 @@ def _state(
     return reproduction.state
 
 
-def _differing(measured: ResultsFolder) -> list[str]:
+def _lines_of_differing_numbers(measured: ResultsFolder) -> list[str]:
     """A line for each published number that differs, and the command that explains it."""
     lines = []
     for reproduction in measured.all_reproductions:
@@ -110,48 +113,52 @@ def _differing(measured: ResultsFolder) -> list[str]:
             f"differs: {cell_id}: {points:+.2f} points; "
             f"why: harness explain {cell_id} --results {measured.path}"
         )
-    return _shortened(lines, more=f"{measured.path}/tables/papers")
+    return _shortened(lines, f"{measured.path}/tables/papers")
 
 
 def lines_of_moves(
     checks: Sequence[CheckResult], committed: ResultsFolder
 ) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
-    compared = [check for check in checks if check.state is not State.NO_BASELINE]
-    moved = [check for check in checks if check.moved]
+    moved_cells = [check for check in checks if check.moved]
+    new_count = sum(check.state is State.NO_BASELINE for check in checks)
+    compared_count = len(checks) - new_count
     lines = []
-    if compared:
-        agree = len(compared) - len(moved)
+    if compared_count:
+        agreeing_count = compared_count - len(moved_cells)
         lines.append(
-            f"{agree:,} of {len(compared):,} agree with {committed.path}/records"
+            f"{agreeing_count:,} of {compared_count:,} agree with {committed.path}/records"
         )
-    new = len(checks) - len(compared)
-    if new:
+    if new_count:
         lines.append(
-            f"{new:,} have no committed record to agree with (--update makes them)"
+            f"{new_count:,} have no committed record to agree with (--update makes them)"
         )
-    return lines + [f"  moved: {check.name}: {check.why}" for check in moved]
+    for check in moved_cells:
+        lines.append(f"  moved: {check.name}: {check.why}")
+    return lines
 
 
 def lines_of_failures(outcomes: Iterable[Outcome]) -> list[str]:
     """Lines about cells that did not run: how to get a missing asset, or the failure's message."""
-    reasons = Counter(
-        (outcome.status, outcome.get or outcome.message)
-        for outcome in outcomes
-        if outcome.record is None
-    )
-    if not reasons:
+    count_by_reason: Counter[tuple[str, str]] = Counter()
+    for outcome in outcomes:
+        if outcome.record is None:
+            reason = outcome.get if outcome.get else outcome.message
+            count_by_reason[outcome.status, reason] += 1
+    if not count_by_reason:
         return []
-    lines = [
-        f"{count:,} {status}: {why}" for (status, why), count in reasons.most_common()
-    ]
-    more = "harness plan names every asset, harness list assets where it is from"
-    return [f"{reasons.total():,} cells did not run:", *_shortened(lines, more)]
+    lines = []
+    for (status, reason), count in count_by_reason.most_common():
+        lines.append(f"{count:,} {status}: {reason}")
+    source = "harness plan names every asset, harness list assets where it is from"
+    cell_count = count_by_reason.total()
+    return [f"{cell_count:,} cells did not run:", *_shortened(lines, source)]
 
 
-def _shortened(lines: Sequence[str], more: str) -> list[str]:
-    """The first LINES_SHOWN lines; `more` says where the others are found."""
-    shown = [f"  {line}" for line in lines[:LINES_SHOWN]]
-    if len(lines) > LINES_SHOWN:
-        shown.append(f"  and {len(lines) - LINES_SHOWN:,} more: {more}")
-    return shown
+def _shortened(lines: Sequence[str], source: str) -> list[str]:
+    """The first LINES_SHOWN lines, indented; `source` says where all of them are found."""
+    shortened_lines = [f"  {line}" for line in lines[:LINES_SHOWN]]
+    hidden_count = len(lines) - LINES_SHOWN
+    if hidden_count > 0:
+        shortened_lines.append(f"  and {hidden_count:,} more: {source}")
+    return shortened_lines

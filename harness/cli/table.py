@@ -62,11 +62,12 @@ def table_command(
             "published tables, or all]"
         ),
     ] = None,
-    beside: Annotated[
+    paper_tables: Annotated[
         list[str] | None,
         opt.option(
+            "--beside",
             help="Published table whose rows of this protocol are added; several are allowed. "
-            "Without -t, its columns are the table's."
+            "Without -t, its columns are the table's.",
         ),
     ] = None,
     encoder: opt.Encoders = None,
@@ -81,7 +82,7 @@ def table_command(
     best of a column are marked (paired bootstrap, Holm's correction).
     """
     if paper is not None:
-        if method or task or beside or aggregation:
+        if method or task or paper_tables or aggregation:
             raise UsageError(
                 "--paper prints a published table as it is; leave out -m, -t, --beside and "
                 "--aggregation"
@@ -102,7 +103,7 @@ def table_command(
     patterns.require_known(folder.records.methods)
 
     tasks = registry.select_tasks(patterns.tasks)
-    published = [folder.table(name) for name in beside or ()]
+    published = [folder.table(name) for name in paper_tables or ()]
     columns = columns_of_published(published, registry, tasks)
     if aggregation:
         columns = columns_of_tasks(tasks or _tasks_of(columns), aggregation)

@@ -129,7 +129,7 @@ def verify_command(
         _print_verification(verification, markdown=markdown, as_json=as_json)
     if output is not None:
         _write_models_page(output)
-    raise typer.Exit(min(filter(None, statuses), default=0))
+    raise typer.Exit(opt.worst_status(statuses))
 
 
 def _verify_model(
@@ -194,6 +194,7 @@ def own_method(method: Method, resolver: Resolver) -> Method:
 def _print_verification(
     verification: Verification, *, markdown: bool, as_json: bool
 ) -> None:
+    """Print a verification as JSON, as Markdown, or as text."""
     if as_json:
         opt.say(json.dumps(verification_facts(verification)))
     elif markdown:
@@ -207,6 +208,7 @@ def _print_verification(
 
 
 def _facts_file(output: Path, model: str) -> Path:
+    """The file of a model's verification."""
     return output / f"{file_name(model)}.json"
 
 
@@ -228,6 +230,7 @@ def _earlier_status(output: Path | None, model: str) -> int | None:
 
 
 def _write_facts(output: Path, verification: Verification) -> None:
+    """Write the file of a model's verification."""
     text = json.dumps(verification_facts(verification), indent=1)
     path = _facts_file(output, verification.model)
     write_atomically(path, f"{text}\n".encode())
@@ -240,7 +243,7 @@ def _write_models_page(output: Path) -> None:
     opt.note(f"{output / MODELS_PAGE}: {len(facts)} models")
 
 
-# search
+# The search
 
 
 def search_command(

@@ -133,7 +133,8 @@ def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
         digesting = _Digesting(file)
         with io.BufferedReader(digesting, READ_BYTES) as reader:
             yield reader
-            while reader.read(READ_BYTES):  # the rest, since gzip stops before the end
+            # The rest of the file, too, since gzip stops before the end.
+            while reader.read(READ_BYTES):
                 pass
     require_unchanged(path, digesting.sha.hexdigest())
 
@@ -147,12 +148,12 @@ class Notes:
 
     Attributes:
         folder: The folder of the notes, a file each.
-        anew: Whether every file is read, whatever its note says.
+        read_all: Whether every file is read, whatever its note says.
         writable: Whether digests may be noted.
     """
 
     folder: Path
-    anew: bool = False
+    read_all: bool = False
     writable: bool = True
 
 
@@ -161,7 +162,7 @@ _NOTES: ContextVar[Notes | None] = ContextVar("notes", default=None)
 
 @contextmanager
 def remembering(
-    folder: Path, *, anew: bool = False, writable: bool = True
+    folder: Path, *, read_all: bool = False, writable: bool = True
 ) -> Iterator[None]:
     """Context in which `sha256_of` notes digests of large files, and reads only changed ones.
 
@@ -169,7 +170,7 @@ def remembering(
     certain, since a change through a memory map keeps all of them; a plan may rely on
     it, a measurement may not. The arguments are those of `Notes`.
     """
-    token = _NOTES.set(Notes(folder, anew, writable))
+    token = _NOTES.set(Notes(folder, read_all, writable))
     try:
         yield
     finally:
@@ -216,7 +217,7 @@ def _sha256_with_notes(notes: Notes, path: Path) -> str:
     note = notes.folder / digest_of_repr(path.absolute())
     state = state_of(path)
     noted_digest = _noted_sha256(note, state)
-    if noted_digest is not None and not notes.anew:
+    if noted_digest is not None and not notes.read_all:
         return noted_digest
     digest = read_sha256(path)
     if digest != noted_digest and notes.writable:

@@ -41,7 +41,7 @@ def make_folder(folder: Path, setting: str, *, to_write: bool = False) -> None:
 
 
 SCRATCH = ".writing-"  # the beginning of the names of scratch files
-# Seconds without a change after which a scratch file is that of a killed process.
+# Seconds without a change after which the process of a scratch file must have been killed.
 SECONDS_TO_WRITE = 3600.0
 
 
@@ -49,10 +49,16 @@ SECONDS_TO_WRITE = 3600.0
 def replacing(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Path]:
     """A scratch file that replaces a file when the block ends, after it is synced to disk.
 
-    A reader, or a system after a crash, sees all of the new file or nothing of it. If
-    the block raises, the file stays as it was, and so if `check` raises, which is
-    called last. A scratch file that a killed process left is removed an hour later. An
-    OSError names the file, not the scratch file.
+    A reader, or a system after a crash, sees all of the new file or nothing of it. A
+    scratch file that a killed process left is removed an hour later.
+
+    Args:
+        path: The file.
+        check: Called last, before the file is replaced. If it raises, or the block
+            does, the file stays as it was.
+
+    Raises:
+        OSError: It names the file, not the scratch file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for unfinished in path.parent.glob(f"{SCRATCH}*.tmp"):
@@ -189,7 +195,7 @@ def file_name(identifier: str) -> str:
     return name
 
 
-def safe(name: str) -> PurePosixPath:
+def safe_path(name: str) -> PurePosixPath:
     """A name as a relative path. Raises ValueError for one that would leave its folder.
 
     The message does not repeat the name, which somebody else chose.

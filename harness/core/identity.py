@@ -29,7 +29,7 @@ NOT_IN_IDENTITY: Mapping[str, Any] = {"identity": False}
 PLAIN_TYPES = (type(None), bool, int, float, str)
 
 
-def identity_text(value: Any, written: Collection[str] = ()) -> str:
+def identity_text(value: Any, always_written: Collection[str] = ()) -> str:
     """The text of a value's settings, as one would write it in Python.
 
     A dataclass is written as the call that makes it, without fields that have the
@@ -39,8 +39,8 @@ def identity_text(value: Any, written: Collection[str] = ()) -> str:
 
     Args:
         value: A frozen dataclass, or a setting of one.
-        written: The names of settings that are written even at their default, for
-            digests that are older than the rule that leaves them out.
+        always_written: The names of settings that are written even at their default,
+            for digests that are older than the rule that leaves them out.
 
     Examples:
         >>> from harness.transforms.pooling import MEAN
@@ -60,16 +60,18 @@ def identity_text(value: Any, written: Collection[str] = ()) -> str:
             digest = hashlib.sha256(value.tobytes()).hexdigest()
             return f"array({value.dtype}, {value.shape}, {digest})"
         case tuple() | list():
-            items = [identity_text(item, written) for item in value]
+            items = [identity_text(item, always_written) for item in value]
             comma = "," if len(items) == 1 else ""  # as Python writes a tuple of one
             return f"({', '.join(items)}{comma})"
         case set() | frozenset():
-            items = [identity_text(item, written) for item in value]
+            items = [identity_text(item, always_written) for item in value]
             return f"{{{', '.join(sorted(items))}}}"
         case Mapping():
             items = []
             for key, item in value.items():
-                items.append(f"{identity_text(key)}: {identity_text(item, written)}")
+                items.append(
+                    f"{identity_text(key)}: {identity_text(item, always_written)}"
+                )
             return f"{{{', '.join(sorted(items))}}}"
     if _has_unique_name(value):
         return f"{value.__module__}.{value.__qualname__}"
@@ -79,8 +81,8 @@ def identity_text(value: Any, written: Collection[str] = ()) -> str:
     is_of_plugin = any(plugin.defines(kind) for plugin in PLUGINS.values())
     arguments = []
     for name, default in _defaults(kind).items():
-        setting = identity_text(getattr(value, name), written)
-        if is_of_plugin or name in written or setting != default:
+        setting = identity_text(getattr(value, name), always_written)
+        if is_of_plugin or name in always_written or setting != default:
             arguments.append(f"{name}={setting}")
     return f"{kind.__name__}({', '.join(arguments)})"
 

@@ -30,7 +30,8 @@ class Lines(Progress):
     """Progress for a log: a line for each ten seconds in which something was done."""
 
     def __init__(self, stream: TextIO, clock: Clock = perf_counter) -> None:
-        self._stream, self._clock = stream, clock
+        self._stream = stream
+        self._clock = clock
         self._last_line_time = clock()
         self.phase("", None)
 
@@ -40,14 +41,16 @@ class Lines(Progress):
     def __exit__(self, *_: object) -> None:
         pass
 
-    def phase(self, what: str, steps: int | None) -> None:
-        """Begin a phase, which ends the last one."""
-        self._phase_name, self._note = what, ""
-        self._steps, self._steps_done = steps, 0
+    def phase(self, name: str, steps: int | None) -> None:
+        """Begin a phase, which ends the one before it."""
+        self._phase_name = name
+        self._note = ""
+        self._steps = steps
+        self._steps_done = 0
         self._phase_start = self._clock()
 
     def step(self, steps: int) -> None:
-        """Count steps that were done; print a line if the last one is ten seconds old."""
+        """Count steps that were done; print a line, ten seconds after the one before."""
         self._steps_done += steps
         now = self._clock()
         if now - self._last_line_time < LINE_INTERVAL:
@@ -109,7 +112,8 @@ class Bar(Progress):
             redirect_stderr=False,
         )
         self._phase_name = ""
-        self._clock, self._show_time = clock, clock() + delay
+        self._clock = clock
+        self._show_time = clock() + delay
 
     def __enter__(self) -> Bar:
         return self
@@ -118,12 +122,12 @@ class Bar(Progress):
         if self._rich.live.is_started:
             self._rich.stop()
 
-    def phase(self, what: str, steps: int | None) -> None:
-        """Begin a phase, which ends the last one."""
+    def phase(self, name: str, steps: int | None) -> None:
+        """Begin a phase, which ends the one before it."""
         for task in self._rich.tasks:
             self._rich.remove_task(task.id)
-        self._rich.add_task(what, total=steps)
-        self._phase_name = what
+        self._rich.add_task(name, total=steps)
+        self._phase_name = name
         self.step(0)
 
     def step(self, steps: int) -> None:

@@ -148,7 +148,8 @@ def _code_in(values: Iterable[object]) -> Iterator[object]:
             continue
         visited[id(value)] = value
         yield value
-        yield from (value if isinstance(value, type) else type(value)).__mro__
+        kind = value if isinstance(value, type) else type(value)
+        yield from kind.__mro__
         pending += _held_by(value)
 
 
@@ -269,15 +270,15 @@ def _sha256_when_first_seen(file: str) -> str:
     return read_sha256(Path(file))
 
 
-def blamed(error: BaseException) -> str:
-    """`plug-in NAME: ` for an error that code of a loaded plug-in raised, else an empty text.
+def plugin_prefix(error: BaseException) -> str:
+    """What is put before the message of an error: `plug-in NAME: `, or an empty text.
 
-    It is to be put before the message.
+    It names the loaded plug-in whose code raised the error or called what raised it.
     """
     modules = []
     for frame, _ in walk_tb(error.__traceback__):
         modules.append(str(frame.f_globals.get("__name__")))
-    for module in reversed(modules):
+    for module in reversed(modules):  # the innermost call first
         for name, plugin in PLUGINS.items():
             if plugin.owns(module):
                 return f"plug-in {name}: "

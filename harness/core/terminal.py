@@ -29,29 +29,36 @@ def text_table(
         rows: The cells; None is an empty one.
         head: The names of the columns.
         width: The width of the terminal in characters; None for any.
-        sides: The alignment of each column, `left` or `right`; by default left.
+        sides: The alignment of each column, `left` or `right`; None aligns all left.
     """
     from tabulate import tabulate
 
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    table = tabulate(texts, headers=list(head), disable_numparse=True, colalign=sides)
-    longest_line = max((len(line.rstrip()) for line in table.splitlines()), default=0)
-    if width is None or longest_line <= width:
+    text_rows = [[_cell_text(cell) for cell in row] for row in rows]
+    table = tabulate(
+        text_rows, headers=list(head), disable_numparse=True, colalign=sides
+    )
+    line_lengths = [len(line.rstrip()) for line in table.splitlines()]
+    if width is None or max(line_lengths, default=0) <= width:
         return table
-    return "\n".join(_row_as_list(row, head, width) for row in texts)
+    return "\n".join(_row_as_list(row, head, width) for row in text_rows)
+
+
+def _cell_text(cell: object) -> str:
+    """The text of a cell; None is an empty one."""
+    return "" if cell is None else str(cell)
 
 
 def _row_as_list(row: Sequence[str], head: Sequence[str], width: int) -> str:
     """The first cell of a row on a line, and below it the others with their columns' names."""
-    first, *others = row
+    title, *texts = row
     named_cells = []
-    for name, text in zip(head[1:], others, strict=True):
+    for name, text in zip(head[1:], texts, strict=True):
         if text:
             named_cells.append(f"{name}: {text}")
     if not named_cells:
-        return first
+        return title
     cells = wrapped(f"{INDENT}{'   '.join(named_cells)}", width)
-    return f"{wrapped(first, width)}\n{cells}"
+    return f"{wrapped(title, width)}\n{cells}"
 
 
 def wrapped(text: str, width: int | None) -> str:

@@ -126,7 +126,7 @@ class Progress:
     `harness.core.progress.Bar` shows a bar and `Lines` prints lines.
     """
 
-    def phase(self, what: str, steps: int | None) -> None:
+    def phase(self, name: str, steps: int | None) -> None:
         """Begin a phase of so many steps; None where their number is unknown."""
 
     def step(self, steps: int) -> None:
@@ -173,7 +173,8 @@ class Pairs:
         for name in ("a", "b", "group"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "gold", _gold_scores(self.gold))
-        lengths = {*map(len, self.columns), len(self.gold), len(self.group)}
+        columns = (*self.columns, self.gold, self.group)
+        lengths = {len(column) for column in columns}
         if len(lengths) != 1:
             raise DataError(f"columns of unequal length: {sorted(lengths)}")
         self._require_texts("first", self.a)
@@ -208,9 +209,9 @@ class Pairs:
         """
         return self.a + self.b
 
-    def concatenate(self, *others: Pairs) -> Pairs:
-        """These pairs and others, in order."""
-        parts = (self, *others)
+    def concatenate(self, *further_pairs: Pairs) -> Pairs:
+        """These pairs and further ones, in order."""
+        parts = (self, *further_pairs)
         return Pairs(
             a=tuple(chain.from_iterable(part.a for part in parts)),
             b=tuple(chain.from_iterable(part.b for part in parts)),
@@ -391,10 +392,10 @@ class Task:
             AssetMissing: A file is not there.
             DataError: A file is not what it should be.
         """
-        parts = (
+        pairs_of_splits = [
             self.checked(self.load(data_dir, split), split) for split in self.scored
-        )
-        return Pairs.concatenate(*parts)
+        ]
+        return Pairs.concatenate(*pairs_of_splits)
 
     def checked(self, pairs: Pairs, split: str) -> Pairs:
         """Check the pairs of a split that `load` returned, and return them.
@@ -408,10 +409,12 @@ class Task:
             raise DataError(f"{place}: wanted Pairs, found {type(pairs).__name__}")
         if not len(pairs):
             raise DataError(f"{place}: wanted one pair or more, found none")
-        low, high = self.graded or (-np.inf, np.inf)
-        outside = (pairs.gold < low) | (pairs.gold > high)
-        if outside.any():
-            index = int(outside.argmax())
+        if self.graded is None:
+            return pairs
+        low, high = self.graded
+        is_outside = (pairs.gold < low) | (pairs.gold > high)
+        if is_outside.any():
+            index = int(is_outside.argmax())
             raise DataError(
                 f"{place}, pair {index + 1}: wanted a score from {low} to {high}, found "
                 f"{pairs.gold[index]}; mend it, or the scale (`graded`)"

@@ -66,7 +66,7 @@ class FamilyConfig(BaseConfig):
         family = base_name(self.name)
         facts = {
             "recipe": self.recipe,
-            "start": identity_text(self.start, written=SETTINGS_IN_FOLDERS),
+            "start": identity_text(self.start, SETTINGS_IN_FOLDERS),
         }
         if self.version:
             facts["version"] = self.version

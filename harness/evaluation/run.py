@@ -28,7 +28,7 @@ from harness.core.errors import (
 )
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Identity, Transform
-from harness.core.provenance import blamed
+from harness.core.provenance import plugin_prefix
 from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import EncoderFacts, fit, measure
@@ -105,7 +105,9 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
         if is_interruption(error):
             raise
         LOG.debug("", exc_info=error)
-        outcomes += failed(cells, HarnessError(blamed(error) + error_line(error)))
+        outcomes += failed(
+            cells, HarnessError(plugin_prefix(error) + error_line(error))
+        )
 
 
 def without_outcome(

@@ -22,7 +22,7 @@ from harness.contracts.plugins import load_plugins
 from harness.core import metrics as core_metrics
 from harness.core import plugin_code
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import safe
+from harness.core.files import safe_path
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, Plugin, plugins_of
 from harness.encoders.kernels.choose import TOLERANCE
@@ -519,9 +519,9 @@ REPLACED = {  # what a plug-in does when it is imported, and what it is told to 
     ),
     "the code of a function": (
         "import harness.core.files as T\n"
-        "def safe(name): return name\n"
-        "T.safe.__code__ = safe.__code__\n",
-        "harness.core.files.safe.__code__",
+        "def safe_path(name): return name\n"
+        "T.safe_path.__code__ = safe_path.__code__\n",
+        "harness.core.files.safe_path.__code__",
     ),
     "a constant": (
         "import harness.core.metrics as T\nT.TIE_DECIMALS = 2\n",
@@ -544,13 +544,13 @@ def as_before():
     """Puts back what the plug-ins of a test replace."""
     owners = (StaticConfig, Affine, core_metrics, np, linalg)
     held = [(owner, dict(vars(owner))) for owner in owners]
-    code, tolerance = safe.__code__, dict(TOLERANCE)
+    code, tolerance = safe_path.__code__, dict(TOLERANCE)
     yield
     for owner, before in held:
         for name, thing in before.items():
             if vars(owner)[name] is not thing:
                 setattr(owner, name, thing)
-    safe.__code__ = code
+    safe_path.__code__ = code
     TOLERANCE.update(tolerance)
 
 

@@ -84,7 +84,7 @@ def test_an_unchanged_large_file_is_read_once_unless_all_shall_be(noted):
     with remembering(note.parent):
         assert sha256_of(file) == sha256("12345678")
         assert not read
-        with remembering(note.parent, anew=True):
+        with remembering(note.parent, read_all=True):
             assert sha256_of(file) == sha256("12345678")
         sha256_of(file)
     assert read == [file]

@@ -11,7 +11,7 @@ from subword_tables import made as model2vec
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
 from harness.assets.places import Places
-from harness.cli.train import SimcseUnsup
+from harness.cli.recipes import SimcseUnsup
 from harness.core.errors import DataError
 from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.checkpoint_settings import NOT_APPLIED

@@ -16,7 +16,7 @@ from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.execution import missing_trainings
 from harness.cli.plan_text import plan_text
-from harness.cli.train import RECIPES, Recipe, command_line
+from harness.cli.recipes import RECIPES, Recipe, command_line
 from harness.core import hardware
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError

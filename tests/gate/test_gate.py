@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.assets.places import Places
-from harness.cli.check import rendered_report
+from harness.cli.check import report_in_words
 from harness.core import metrics
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics.similarity import OTHER_SCORES
@@ -132,7 +132,7 @@ def report_of(folder, runs="runs", cells=CELLS, margin=None, **options):
 
 def said(report, folder, runs="runs", width=None):
     """What the command prints of a report."""
-    return rendered_report(report, folder / runs, folder / "results", width)
+    return report_in_words(report, folder / runs, folder / "results", width)
 
 
 def states(report):
@@ -216,7 +216,7 @@ class Run:
         assert (check.state, states) == (state, [encoder] if encoder else [])
         assert why in check.why
         assert report.exit_status == status
-        text = rendered_report(report, self.runs, self.committed)
+        text = report_in_words(report, self.runs, self.committed)
         assert (f"{state}: {PLAIN}: " in text) == (
             state is not AGREES or "(it trains" in why
         )
@@ -390,7 +390,7 @@ def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
     nowhere = tmp_path / "nowhere"
     report = Gate.open(tmp_path / "runs", nowhere, registry=FOUND).check([PLAIN])
     assert (only(report).state, report.exit_status) == (NO_BASELINE, 3)
-    text = rendered_report(report, tmp_path / "runs", nowhere)
+    text = report_in_words(report, tmp_path / "runs", nowhere)
     assert "harness run --gate --update makes it" in text
     assert "moved" not in text
 

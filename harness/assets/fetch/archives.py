@@ -20,7 +20,7 @@ from typing import Any
 from harness.assets.catalogue import Download
 from harness.assets.fetch.http import reason_of
 from harness.core.errors import DataError
-from harness.core.files import safe
+from harness.core.files import safe_path
 
 COPIED_BYTES = 2**18  # at a time
 # What the readers of archives raise for a damaged one.
@@ -61,7 +61,7 @@ def unpack_archive(archive: Path, download: Download, folder: Path) -> dict[str,
     shutil.rmtree(unpacked, ignore_errors=True)  # of a fetch that was killed
     try:
         for name, content in _members(archive, pattern):
-            path = safe(pattern.sub(download.into, name))
+            path = safe_path(pattern.sub(download.into, name))
             digest, size = copy_limited(content, unpacked / path, remaining_bytes)
             remaining_bytes -= size
             first_digest = digests.setdefault(str(path), digest)
@@ -95,7 +95,7 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
                 if pattern.fullmatch(info.filename) and not info.is_dir():
-                    safe(info.filename)
+                    safe_path(info.filename)
                     with zipped.open(info) as content:
                         yield info.filename, content
         return
@@ -103,7 +103,7 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any
         for member in tar:
             if not pattern.fullmatch(member.name) or member.isdir():
                 continue
-            safe(member.name)
+            safe_path(member.name)
             file = tar.extractfile(member) if member.isreg() else None
             if file is None:
                 raise ValueError("a member that is a link or a device")

@@ -30,7 +30,7 @@ from harness.assets.snapshots import (
 )
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import safe
+from harness.core.files import safe_path
 from harness.core.interfaces import Hub
 
 # The weights of the model, and of its modules, which are in folders such as `2_Dense`.
@@ -93,7 +93,7 @@ def _git_sha1(path: Path) -> str:
 def _is_plain_path(name: str) -> bool:
     """Whether a name is a relative path that means the same on every system."""
     try:
-        return str(safe(name)) == name and name.isprintable()
+        return str(safe_path(name)) == name and name.isprintable()
     except ValueError:
         return False
 

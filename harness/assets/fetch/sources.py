@@ -23,7 +23,7 @@ from harness.assets.fetch.tables import unpack_table
 from harness.assets.places import Pin, every_asset
 from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError, HarnessError, OtherData
-from harness.core.files import safe
+from harness.core.files import safe_path
 
 DOWNLOADS_FOLDER = ".harness/downloads"  # under the data folder
 WAITING_FOLDER = ".harness/waiting"  # under the data folder
@@ -370,7 +370,7 @@ def _unpack(file: Path, download: Download, folder: Path) -> Mapping[str, str]:
     if download.table:
         unpack_table(file, download, folder)
     else:
-        target = folder / safe(download.into)
+        target = folder / safe_path(download.into)
         target.parent.mkdir(parents=True, exist_ok=True)
         file.replace(target)
     return {}
@@ -407,7 +407,9 @@ def _files_below(folder: Path) -> list[Path]:
 @contextmanager
 def waiting_folder(data_dir: Path, asset: Asset, part: AssetPart) -> Iterator[Path]:
     """An empty folder below the data folder, which is removed afterwards."""
-    folder = data_dir / WAITING_FOLDER / f"{safe(asset.name)}-{safe(part.name)}"
+    folder = (
+        data_dir / WAITING_FOLDER / f"{safe_path(asset.name)}-{safe_path(part.name)}"
+    )
     shutil.rmtree(folder, ignore_errors=True)  # of a fetch that was killed
     folder.mkdir(parents=True)
     try:

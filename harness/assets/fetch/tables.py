@@ -17,7 +17,7 @@ from harness.assets.catalogue import Download, RowFormat
 from harness.assets.fetch.archives import UNPACKING_ERRORS, copy_limited
 from harness.assets.fetch.http import reason_of
 from harness.core.errors import DataError
-from harness.core.files import safe
+from harness.core.files import safe_path
 
 SEPARATORS = ("\t", "\n", "\r")  # of the columns and lines of the files
 
@@ -35,7 +35,7 @@ def unpack_table(table_file: Path, download: Download, folder: Path) -> None:
     """
     row_format = download.table
     assert row_format is not None  # noqa: S101 - only tables are given to it
-    target = folder / safe(download.into)
+    target = folder / safe_path(download.into)
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=table_file.parent, prefix="rows-") as scratch:
         rows = _rows(table_file, download, Path(scratch))

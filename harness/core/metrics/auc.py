@@ -15,25 +15,27 @@ def roc_auc(
 ) -> float | None:
     """The area under the ROC curve of x for gold 1 against 0, x100.
 
-    It is the statistic of Mann and Whitney, in which ties count half; None where gold
-    has one class.
+    It is U / (n m), where U is the statistic of Mann and Whitney for n positive and m
+    other pairs, in which ties count half. None where gold has one class.
     """
     from scipy.stats import rankdata
 
-    chosen = positive == 1
-    n, m = int(chosen.sum()), int((~chosen).sum())
+    is_positive = positive == 1
+    n = int(is_positive.sum())
+    m = int((~is_positive).sum())
     if n == 0 or m == 0:
         return None
-    return float(100 * (rankdata(x)[chosen].sum() - n * (n + 1) / 2) / (n * m))
+    rank_sum = rankdata(x)[is_positive].sum()
+    return float(100 * (rank_sum - n * (n + 1) / 2) / (n * m))
 
 
 def area(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
     """The area under the ROC curve of the values. Raises ScoreError for other gold than 0 and 1."""
-    other = ~np.isin(pairs.gold, (0, 1))
-    if other.any():
-        pair = int(other.argmax())
+    is_class = np.isin(pairs.gold, (0, 1))
+    if not is_class.all():
+        index = int(is_class.argmin())
         raise ScoreError(
-            f"pair {pair + 1}: wanted gold 0 or 1, found {pairs.gold[pair]}"
+            f"pair {index + 1}: wanted gold 0 or 1, found {pairs.gold[index]}"
         )
     return {"auc": roc_auc(values, pairs.gold)}
 

@@ -1,7 +1,7 @@
 """Correlation of similarity and graded gold: Spearman's and Pearson's, under every aggregation.
 
-The main score is that of the cosine. Correlations of dot product, Euclidean and
-Manhattan distance are computed, too, but not for single groups.
+The main score is the correlation of the cosine. Correlations of dot product, Euclidean
+and Manhattan distance are computed, too, but not for single groups.
 
 The aggregation `all` is the correlation over all pairs of a year's subsets (SBERT,
 SimCSE), `mean` is the mean of the subsets' correlations, and `wmean` their mean
@@ -34,12 +34,13 @@ class GoldColumn:
     """What similarities are correlated with: gold scores, or their ranks.
 
     Attributes:
-        of_all: One for each pair; ranks are those among all pairs.
-        of_subsets: Those of the pairs of each subset; ranks are those in the subset.
+        values: A number for each pair; a rank is among all pairs.
+        values_by_subset: The numbers of the pairs of each subset; a rank is in the
+            subset.
     """
 
-    of_all: Float64[np.ndarray, " P"]
-    of_subsets: Mapping[str, Float64[np.ndarray, " p"]]
+    values: Float64[np.ndarray, " P"]
+    values_by_subset: Mapping[str, Float64[np.ndarray, " p"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Gold:
     """The gold of a task, made ready once for the correlations of every similarity function.
 
     Attributes:
-        rows_of_subsets: Which pairs are those of each subset.
+        rows_of_subsets: Which pairs belong to each subset.
         scores: The gold scores.
         ranks: Their ranks.
     """
@@ -57,12 +58,14 @@ class Gold:
     ranks: GoldColumn
 
     @classmethod
-    def of_pairs(cls, pairs: Pairs) -> Gold:
+    def from_pairs(cls, pairs: Pairs) -> Gold:
         """The gold of pairs, with its ranks."""
         from scipy.stats import rankdata
 
         subset_of_pair = np.array(pairs.group)
-        rows_of_subsets, scores, ranks = {}, {}, {}
+        rows_of_subsets = {}
+        scores = {}
+        ranks = {}
         for name in dict.fromkeys(pairs.group):
             rows = subset_of_pair == name
             rows_of_subsets[name] = rows
@@ -70,14 +73,14 @@ class Gold:
             ranks[name] = rankdata(scores[name])
         return cls(
             rows_of_subsets=rows_of_subsets,
-            scores=GoldColumn(of_all=pairs.gold, of_subsets=scores),
-            ranks=GoldColumn(of_all=rankdata(pairs.gold), of_subsets=ranks),
+            scores=GoldColumn(values=pairs.gold, values_by_subset=scores),
+            ranks=GoldColumn(values=rankdata(pairs.gold), values_by_subset=ranks),
         )
 
 
 def aggregations(
     correlation: Correlation,
-    values: Float64[np.ndarray, " P"],
+    similarities: Float64[np.ndarray, " P"],
     column: GoldColumn,
     rows_of_subsets: Mapping[str, Bool[np.ndarray, " P"]],
 ) -> dict[str, Any]:
@@ -86,16 +89,19 @@ def aggregations(
     The means are None where the correlation in a group is.
     """
     groups = {
-        name: correlation(values[rows], column.of_subsets[name])
+        name: correlation(similarities[rows], column.values_by_subset[name])
         for name, rows in rows_of_subsets.items()
     }
     sizes = [rows.sum() for rows in rows_of_subsets.values()]
-    defined = [score for score in groups.values() if score is not None]
-    all_defined = 0 < len(defined) == len(groups)
+    defined_scores = [score for score in groups.values() if score is not None]
+    mean = weighted_mean = None
+    if groups and len(defined_scores) == len(groups):
+        mean = float(np.mean(defined_scores))
+        weighted_mean = float(np.average(defined_scores, weights=sizes))
     return {
-        "all": correlation(values, column.of_all),
-        "mean": float(np.mean(defined)) if all_defined else None,
-        "wmean": float(np.average(defined, weights=sizes)) if all_defined else None,
+        "all": correlation(similarities, column.values),
+        "mean": mean,
+        "wmean": weighted_mean,
         "groups": groups,
     }
 
@@ -119,7 +125,7 @@ def spearman_of_ranked(
 
 
 def pearson(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float | None:
-    """Pearson's correlation, x100; None if a column is constant or there are fewer than two."""
+    """Pearson's correlation, x100; None if a column is constant, or there is one pair or none."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     x, y = _centred(x), _centred(y)
@@ -137,7 +143,7 @@ def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
 
 def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
     """Both correlations of similarities and gold, under every aggregation."""
-    return correlations_with(values, Gold.of_pairs(pairs))
+    return correlations_with(values, Gold.from_pairs(pairs))
 
 
 def correlations_with(values: Float64[np.ndarray, " P"], gold: Gold) -> dict[str, Any]:
@@ -159,15 +165,15 @@ def pearson_of_similarities(
     x: Float64[np.ndarray, " P"], gold: Float64[np.ndarray, " P"]
 ) -> float | None:
     """Pearson's correlation, x100; None if the similarities differ by rounding alone."""
-    constant = len(x) > 0 and np.ptp(np.round(x, TIE_DECIMALS)) == 0
-    return None if constant else pearson(x, gold)
+    is_constant = len(x) > 0 and np.ptp(np.round(x, TIE_DECIMALS)) == 0
+    return None if is_constant else pearson(x, gold)
 
 
 def of_other_similarities(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, pairs: Pairs
 ) -> dict[str, Any]:
     """Both correlations of dot products and distances with gold, under every aggregation."""
-    gold = Gold.of_pairs(pairs)
+    gold = Gold.from_pairs(pairs)
     a, b = vectors[scored.a], vectors[scored.b]
     scores: dict[str, Any] = {}
     for similarity in SIMILARITIES:

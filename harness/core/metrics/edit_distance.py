@@ -18,30 +18,29 @@ def edit_distance(
 ) -> dict[str, float | None]:
     """Spearman of similarity and Levenshtein distance, x100.
 
-    The distance is over whitespace tokens and not normalised. Scores that end with
-    `near` are over pairs at distance 4 or less, and those that begin with `gold` need
-    no model, but for `gold_similarity`.
+    The distance is over whitespace tokens and not normalised. Scores whose names end in
+    `near` are over pairs at a distance of 4 at most. `gold_edit_distance` and
+    `gold_edit_distance_near` are of gold in the place of similarity, and need no model;
+    `gold_similarity` is of similarity and gold.
     """
     distance = token_distances(pairs)
-    near = distance <= NEAR_EDITS
+    is_near = distance <= NEAR_EDITS
     return {
         "edit_distance": spearman(cosines, distance),
-        "edit_distance_near": spearman(cosines[near], distance[near]),
+        "edit_distance_near": spearman(cosines[is_near], distance[is_near]),
         "gold_edit_distance": spearman(pairs.gold, distance),
-        "gold_edit_distance_near": spearman(pairs.gold[near], distance[near]),
+        "gold_edit_distance_near": spearman(pairs.gold[is_near], distance[is_near]),
         "gold_similarity": spearman(cosines, pairs.gold),
     }
 
 
 def token_distances(pairs: Pairs) -> Float64[np.ndarray, " P"]:
     """Levenshtein distance between the whitespace tokens of each pair: insert, delete, replace."""
-    return np.array(
-        [
-            Levenshtein.distance(a.split(), b.split())
-            for a, b in zip(pairs.a, pairs.b, strict=True)
-        ],
-        dtype=np.float64,
-    )
+    distances = [
+        Levenshtein.distance(a.split(), b.split())
+        for a, b in zip(pairs.a, pairs.b, strict=True)
+    ]
+    return np.array(distances, dtype=np.float64)
 
 
 METRIC = Metric(

@@ -33,15 +33,13 @@ def alignment_uniformity(
     if (norms == 0).any():
         return {"alignment": None, "uniformity": None}
     unit = vectors / norms
-    gap = unit[a[positive]] - unit[b[positive]]
-    alignment = float(np.einsum("pk,pk->p", gap, gap).mean()) if len(gap) else None
-    repeats = np.bincount(np.concatenate([a, b]), minlength=len(unit)).astype(
-        np.float64
-    )
-    return {
-        "alignment": alignment,
-        "uniformity": _uniformity(unit.astype(np.float32), repeats),
-    }
+    gaps = unit[a[positive]] - unit[b[positive]]
+    alignment = None
+    if len(gaps):
+        alignment = float(np.einsum("pk,pk->p", gaps, gaps).mean())
+    repeats = np.bincount(np.concatenate([a, b]), minlength=len(unit))
+    uniformity = _uniformity(unit.astype(np.float32), repeats.astype(np.float64))
+    return {"alignment": alignment, "uniformity": uniformity}
 
 
 def _uniformity(
@@ -51,7 +49,7 @@ def _uniformity(
 
     `repeats` is the number of times that each sentence occurs.
     """
-    total, count = 0.0, repeats.sum()
+    total = 0.0  # of exp(4 u.v) over all ordered pairs, a sentence with itself included
     weights = repeats.astype(np.float32)
     for start in range(0, len(unit), PRODUCT_ROWS):
         rows = unit[start : start + PRODUCT_ROWS]
@@ -63,6 +61,10 @@ def _uniformity(
         with_later_rows = float(row_weights @ (kernel @ weights[start:]))
         within_block = float(row_weights @ (kernel[:, : len(rows)] @ row_weights))
         total += 2 * with_later_rows - within_block
-    ordered = total - float(repeats @ np.exp(4.0 * np.einsum("nk,nk->n", unit, unit)))
-    pairs = count * (count - 1)
-    return float(np.log(ordered / pairs)) - 4.0 if pairs > 0 and ordered > 0 else None
+    with_itself = float(repeats @ np.exp(4.0 * np.einsum("nk,nk->n", unit, unit)))
+    total -= with_itself
+    sentence_count = repeats.sum()
+    pair_count = sentence_count * (sentence_count - 1)
+    if pair_count <= 0 or total <= 0:
+        return None
+    return float(np.log(total / pair_count)) - 4.0

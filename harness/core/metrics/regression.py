@@ -39,33 +39,40 @@ def predicted_gold(
         raise ScoreError(
             "regression: wanted a train and a dev split in addition to the scored one"
         )
-    train, dev, test = (
-        _features(vectors[pairs.a], vectors[pairs.b]) for pairs in (*labelled, scored)
-    )
-    train_gold, dev_gold = (pairs.gold for pairs in labelled)
-    mean, spread = train.mean(axis=0), train.std(axis=0)
+    train_pairs, dev_pairs = labelled
+    train = _features(vectors, train_pairs)
+    mean = train.mean(axis=0)
+    spread = train.std(axis=0)
     spread[spread <= LEAST_SPREAD * spread.max()] = np.inf  # becomes 0 when scaled
-    scaled = (train - mean) / spread
-    gram, moment = scaled.T @ scaled, scaled.T @ (train_gold - train_gold.mean())
-    best: tuple[float, float, Float64[np.ndarray, " F"]] | None = None
+    scaled_train = (train - mean) / spread
+    scaled_dev = (_features(vectors, dev_pairs) - mean) / spread
+    scaled_test = (_features(vectors, scored) - mean) / spread
+
+    mean_gold = train_pairs.gold.mean()
+    gram = scaled_train.T @ scaled_train
+    moment = scaled_train.T @ (train_pairs.gold - mean_gold)
+    best_correlation = -np.inf
+    best_penalty = best_weight = None
     for penalty in RIDGE_PENALTIES:
         weight = np.linalg.solve(gram + penalty * np.eye(len(gram)), moment)
-        correlation = pearson((dev - mean) / spread @ weight, dev_gold)
-        if correlation is not None and (best is None or correlation > best[0]):
-            best = correlation, penalty, weight
-    if best is None:
+        correlation = pearson(scaled_dev @ weight, dev_pairs.gold)
+        if correlation is not None and correlation > best_correlation:
+            best_correlation = correlation
+            best_penalty = penalty
+            best_weight = weight
+    if best_weight is None:
         raise ScoreError(
             "regression: no penalty gives a prediction that varies over dev"
         )
-    _, penalty, weight = best
-    return (test - mean) / spread @ weight + train_gold.mean(), {"penalty": penalty}
+    return scaled_test @ best_weight + mean_gold, {"penalty": best_penalty}
 
 
 def _features(
-    u: Float[np.ndarray, "P K"], v: Float[np.ndarray, "P K"]
+    vectors: Float[np.ndarray, "N K"], pairs: PairRows
 ) -> Float64[np.ndarray, "P F"]:
-    """[|u - v|, u * v], in float64."""
-    u, v = u.astype(np.float64), v.astype(np.float64)
+    """The features [|u - v|, u * v] of pairs of vectors u and v, in float64."""
+    u = vectors[pairs.a].astype(np.float64)
+    v = vectors[pairs.b].astype(np.float64)
     return np.hstack([np.abs(u - v), u * v])
 
 
