@@ -71,7 +71,8 @@ def check_command(
     cells_of_gate = (*gate.rules.quick_cells, *gate.records)
     patterns.require_known({cell.method for cell in cells_of_gate})
     if card is None:
-        report = gate.check(gate.wanted(patterns.methods, patterns.tasks), fail_below)
+        cells = gate.cells_to_check(patterns.methods, patterns.tasks)
+        report = gate.check(cells, fail_below)
     else:
         report = _card_report(gate, card, patterns, fail_below)
     if as_json:

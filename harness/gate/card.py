@@ -1,7 +1,7 @@
 """A run against the numbers of a model's card: the card is the baseline.
 
-For a model that replaces another, or that is trained anew: the run is measured by
-`harness run` as any is, and each number of the card is compared with the record of its
+This is for a model that replaces another one, or that is trained anew: the run is
+measured by `harness run`, and each number of the card is compared with the record of its
 task.
 """
 
@@ -104,9 +104,9 @@ def _check(gate: Gate, claim: CardClaim, cell: Cell) -> CheckResult | None:
 
 
 def claims_to_compare(claims: Sequence[CardClaim]) -> tuple[CardClaim, ...]:
-    """The claims on tasks that are here; of equal ones from several sources, the first."""
-    first_claims: dict[tuple[object, ...], CardClaim] = {}
+    """The claims on tasks that are here; of equal claims from several sources, the first."""
+    claim_of_number: dict[tuple[object, ...], CardClaim] = {}
     for claim in claims:
         number = (claim.task, claim.score, claim.readings)
-        first_claims.setdefault(number, claim)
-    return tuple(claim for claim in first_claims.values() if not claim.why_not)
+        claim_of_number.setdefault(number, claim)
+    return tuple(claim for claim in claim_of_number.values() if not claim.why_not)

@@ -1,9 +1,9 @@
 """Whether a run agrees with the committed results, and if not, which part moved.
 
-`Gate.wanted` says which cells are compared, and `Gate.check` compares them: first the
-golden vectors of their encoders, then the cells themselves. The part that moved is the
-input, the encoder (then its golden vectors moved), or the scorer, which is everything
-after the encoder.
+`Gate.cells_to_check` selects cells, and `Gate.check` compares them: first the golden
+vectors of their encoders, then the cells themselves. The part that moved is the input,
+the encoder (then its golden vectors moved), or the scorer, which is everything after the
+encoder.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ class Gate:
         """Why cells and golden vectors are missing in the run, by their names."""
         return read_failures(self.runs.path)
 
-    def wanted(
+    def cells_to_check(
         self, methods: Sequence[str] = (), tasks: Sequence[str] = ()
     ) -> tuple[Cell, ...]:
         """The cells of the quick set and of the run that patterns select.
 
-        Without patterns all are selected. A method and a task given by their ids are
-        wanted even where there is no record of them.
+        Without patterns all are selected. A method and a task that are given by their ids
+        are selected even where there is no record of them.
 
         Args:
             methods: Ids or patterns of methods.
@@ -129,9 +129,9 @@ class Gate:
         named_methods = [method for method in methods if not is_glob(method)]
         named_tasks = [task for task in tasks if not is_glob(task)]
         self._require_tasks(named_tasks, cells)
-        known_cells = {(cell.method, cell.task) for cell in cells}
+        names_of_cells = {(cell.method, cell.task) for cell in cells}
         for method, task in product(named_methods, named_tasks):
-            if (method, task) not in known_cells:
+            if (method, task) not in names_of_cells:
                 cells.append(Cell(method, task))
         selected_cells = [
             cell
@@ -209,12 +209,14 @@ class Gate:
             cells: The cells that the encoder encoded sentences for.
             margin: The margin of the check; with one, moved vectors are no failure.
         """
-        records = [self.records[cell] for cell in cells if cell in self.records]
-        keys = {record.digests.get("encoding") for record in records}
-        check = self._check_golden_vectors(name, keys)
+        encoding_keys: set[str | None] = set()
+        for cell in cells:
+            if cell in self.records:
+                encoding_keys.add(self.records[cell].digests.get("encoding"))
+        check = self._check_golden_vectors(name, encoding_keys)
         if check is None:
             return None
-        changed_encoder = self._changed_encoder(cells, keys)
+        changed_encoder = self._changed_encoder(cells, encoding_keys)
         if changed_encoder is not None:
             command = f"harness run --gate {changed_encoder.options}measures again"
             return CheckResult(
@@ -227,27 +229,32 @@ class Gate:
         return check
 
     def _changed_encoder(
-        self, cells: Sequence[Cell], keys: Collection[str | None]
+        self, cells: Sequence[Cell], encoding_keys: Collection[str | None]
     ) -> CurrentEncoder | None:
         """The encoder of a cell whose files have changed since the run; None where none did.
 
-        `keys` are the keys of the encodings of the run, none if nothing was measured.
+        Args:
+            cells: The cells of one encoder; a family has an encoder for each seed.
+            encoding_keys: The keys of the encodings of the run; empty if nothing was
+                measured.
         """
-        changed_encoder = None
-        if keys and self.encoders is not None:
-            for cell in cells:
-                encoder = self.encoders.of_cell(cell)
-                if encoder is not None and encoder.key not in keys:
-                    changed_encoder = encoder
-        return changed_encoder
+        if self.encoders is None or not encoding_keys:
+            return None
+        for cell in cells:
+            encoder = self.encoders.encoder_of_cell(cell)
+            if encoder is not None and encoder.key not in encoding_keys:
+                return encoder
+        return None
 
     def _check_golden_vectors(
-        self, name: str, keys: Collection[str | None]
+        self, name: str, encoding_keys: Collection[str | None]
     ) -> CheckResult | None:
-        """The golden vectors of a run against the committed ones.
+        """The golden vectors of a run against the committed ones; None without any.
 
-        `keys` are the keys of the encodings that the cells of the run were measured
-        with.
+        Args:
+            name: The name of the golden vectors.
+            encoding_keys: The keys of the encodings that the cells of the run were
+                measured with.
         """
         committed = read_golden_vectors(self.committed.path, name)
         measured = read_golden_vectors(self.runs.path, name)
@@ -261,7 +268,7 @@ class Gate:
         if measured is None:
             why = failure or f"{path} is missing; {MEASURE_AGAIN}"
             return CheckResult(name=name, state=State.COULD_NOT_RUN, why=why)
-        if not _is_current(measured, keys):
+        if not _is_current(measured, encoding_keys):
             state = State.COULD_NOT_RUN if failure else State.NOT_MEASURED_AGAIN
             why = failure or f"{path} is of an earlier run; {MEASURE_AGAIN}"
             return CheckResult(name=name, state=state, why=why)
@@ -309,8 +316,10 @@ class Gate:
         the change moved a score.
         """
         record = self.records[cell]
-        encoder = None if self.encoders is None else self.encoders.of_cell(cell)
-        options = encoder.options if encoder else ""
+        encoder = None
+        if self.encoders is not None:
+            encoder = self.encoders.encoder_of_cell(cell)
+        options = "" if encoder is None else encoder.options
         arguments = f"-m {cell.method} -t {cell.task} measures again"
         sidecar = self.runs.store.path(cell).with_suffix(".safetensors")
         metadata = sidecar_metadata(sidecar)
@@ -347,18 +356,17 @@ class Gate:
         if task is None:
             return moves
         try:
-            inputs = self._loader.texts(task)
-        except HarnessError:
+            texts = self._loader.texts(task)
+        except HarnessError:  # the data are not here, or are damaged
             return moves
-        if inputs.digests["data"] != record.digests.get("data"):
+        if texts.digests["data"] != record.digests.get("data"):
             return moves
-        first, second = inputs.pairs.a, inputs.pairs.b
-        moves_with_texts = []
+        moves_with_sentences = []
         for move in moves:
             row = move.pair - 1  # pairs are numbered from 1
-            texts = (first[row], second[row])
-            moves_with_texts.append(replace(move, texts=texts))
-        return tuple(moves_with_texts)
+            sentences = (texts.pairs.a[row], texts.pairs.b[row])
+            moves_with_sentences.append(replace(move, texts=sentences))
+        return tuple(moves_with_sentences)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -368,11 +376,16 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _is_current(golden: GoldenVectors, keys: Collection[str | None]) -> bool:
+def _is_current(golden: GoldenVectors, encoding_keys: Collection[str | None]) -> bool:
     """Whether golden vectors were made by this code, with an encoder of the run's records.
 
-    Older files do not say by which code they were made. `keys` are the keys of the
-    encodings of the records; without records any encoder will do.
+    Older files do not say by which code they were made.
+
+    Args:
+        golden: The golden vectors of the run.
+        encoding_keys: The keys of the encodings of its records; without records any
+            encoder will do.
     """
-    is_by_this_code = golden.code in ("", code_digest())
-    return is_by_this_code and (not keys or golden.key in keys)
+    if golden.code not in ("", code_digest()):
+        return False
+    return not encoding_keys or golden.key in encoding_keys

@@ -17,11 +17,13 @@ from harness.core.errors import AssetMissing, HarnessError
 from harness.core.hardware import base_name
 from harness.core.types import MethodId
 from harness.encoders.function import FunctionConfig
+from harness.gate.golden_vectors import is_native
 from harness.registry import Registry
 from harness.resolve import config_for
+from harness.results.index import encoder_of_method
 from harness.results.records import Cell
 from harness.results.store import Store
-from harness.transforms.pooling import MEAN, NATIVE
+from harness.transforms.pooling import MEAN
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class CurrentEncoders:
     """The encoders of cells as their files are now, as far as these are on this machine.
 
     Nothing is written. The digests of large files that runs have noted are used, and
-    each encoder is identified once.
+    each encoder is identified once: then it is kept in `_identified`, by its method and
+    seed.
 
     Attributes:
         registry: The encoders by name.
@@ -64,16 +67,15 @@ class CurrentEncoders:
         """The folders and files of the encoders given by hand."""
         return {**Store(self.runs).encoders(), **self.places.encoders}
 
-    def of_cell(self, cell: Cell) -> CurrentEncoder | None:
+    def encoder_of_cell(self, cell: Cell) -> CurrentEncoder | None:
         """The encoder of a cell; None where its files are not here."""
         method_id = MethodId.parse(cell.method)
         if method_id is None:
             return None
-        # Every pooling reads the same files, so that `mean` does for all: another one may
-        # be of a plug-in that is not loaded. Only a model's own modules are files, too.
-        pooling = MEAN.name
-        if method_id.pooling.partition(":")[0] == NATIVE.name:
-            pooling = method_id.pooling
+        # Every pooling reads the same files, so that `mean` serves for all of them: another
+        # pooling may be of a plug-in that is not loaded. Only `native`, the model's own
+        # modules, reads further files.
+        pooling = method_id.pooling if is_native(method_id) else MEAN.name
         method = f"{method_id.encoder}.{pooling}"
         if (method, cell.seed) not in self._identified:
             self._identified[method, cell.seed] = self._identify(method, cell.seed)
@@ -81,7 +83,7 @@ class CurrentEncoders:
 
     def _identify(self, method: str, seed: int) -> CurrentEncoder | None:
         """The encoder of a method and seed; None where it is not known what its files are."""
-        name = base_name(method.partition(".")[0])
+        name = base_name(encoder_of_method(method))
         path = self.paths_by_name.get(name)
         if path is None:
             return self._identify_registered(method, seed)
@@ -99,7 +101,7 @@ class CurrentEncoders:
 
     def _identify_registered(self, method: str, seed: int) -> CurrentEncoder | None:
         """An encoder that was not given by hand; None for one of a plug-in that is not loaded."""
-        name = base_name(method.partition(".")[0])
+        name = base_name(encoder_of_method(method))
         try:
             key = self._key(method, seed, name, path=None)
         except HarnessError:

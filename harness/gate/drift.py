@@ -5,8 +5,8 @@ moved by more than the tolerance and there are other committed seeds, its main s
 compared with their mean instead: it may be as far from it as one more run would be.
 
 With a margin (`harness check --fail-below`) a cell fails only if its main score fell by
-more than the margin, for whatever reason. Other data fail all the same: their scores
-cannot be compared.
+more than the margin, for whatever reason. Changed data fail with a margin, too: their
+scores cannot be compared.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Move:
     Attributes:
         points: How far, in points; infinite where one side has no score.
         tolerance: How far it may be, in points.
-        note: Why the tolerance is not that of the platform; empty where it is.
+        note: Why it has another tolerance than the platform's; empty where it has not.
     """
 
     points: float
@@ -68,7 +68,7 @@ class Move:
     @property
     def is_allowed(self) -> bool:
         """Whether it is within the tolerance."""
-        return within(self.points, self.tolerance)
+        return is_within(self.points, self.tolerance)
 
     def __str__(self) -> str:
         if self.is_lost:
@@ -80,28 +80,39 @@ class Move:
 def compare_record(record: Record, committed: Results, rules: Rules) -> CheckResult:
     """One record against the committed records of its method and task, one a seed.
 
-    Every score is compared with that of the same seed. Where one moved and there are
-    other seeds, the main score is compared with the interval for one more run: it is one
-    number, so that 95 % of the runs are within a 95 % interval.
+    Every score is compared with the score of the same seed. Where one moved and there
+    are other seeds, the main score is compared with the interval for one more run: it is
+    one number, so that 95 % of the runs are within a 95 % interval.
+
+    Args:
+        record: A record of the run.
+        committed: All committed records.
+        rules: The tolerances of single cells.
     """
     name = str(cell_of(record))
-    seeds = committed.records(record.method, record.task)
-    same_seed = _record_of_seed(seeds, record.seed)
-    if same_seed is None and len(seeds) < 2:
+    committed_records = committed.records(record.method, record.task)
+    same_seed = _record_of_seed(committed_records, record.seed)
+    if same_seed is None and len(committed_records) < 2:
         return CheckResult(
             name=name,
             state=State.NO_BASELINE,
             why=f"there is no committed record; {PROMOTE}",
         )
-    override = rules.override_of_cell.get((record.method, record.task))
-    move = _move_from_seed(record, same_seed, _tolerance(record, seeds, override))
-    if override is not None:
-        move = replace(move, note=override.reason)
-    inputs = other_inputs(seeds, record)
-    if not inputs and _needs_other_seeds(move, same_seed, seeds, override):
-        move = _move_from_seeds(record, seeds, move.tolerance)
 
-    before = _main_score_before(seeds, same_seed)
+    override = rules.override_of_cell.get((record.method, record.task))
+    if override is None:
+        tolerance = _platform_tolerance(record, same_seed or committed_records[0])
+        move = _move_from_same_seed(record, same_seed, tolerance)
+    else:
+        move = _move_from_same_seed(record, same_seed, override.tolerance)
+        move = replace(move, note=override.reason)
+    inputs = changed_inputs(committed_records, record)
+    if not inputs and _needs_other_seeds(
+        move, same_seed, len(committed_records), override
+    ):
+        move = _move_from_mean(record, committed_records, move.tolerance)
+
+    before = _committed_main_score(committed_records, same_seed)
     after = _main_score(record)
     state = State.AGREES if move.is_allowed else State.UNKNOWN
     why = str(move)
@@ -123,26 +134,23 @@ def compare_record(record: Record, committed: Results, rules: Rules) -> CheckRes
     )
 
 
-def _record_of_seed(seeds: Sequence[Record], seed: int) -> Record | None:
-    for record in seeds:
+def _record_of_seed(records: Sequence[Record], seed: int) -> Record | None:
+    for record in records:
         if record.seed == seed:
             return record
     return None
 
 
-def _tolerance(
-    record: Record, seeds: Sequence[Record], override: Override | None
-) -> float:
-    """How far a record may be from the committed ones, in points."""
-    if override is not None:
-        return override.tolerance
-    committed = _record_of_seed(seeds, record.seed) or seeds[0]
-    if platform(committed.environment) == platform(record.environment):
+def _platform_tolerance(record: Record, committed_record: Record) -> float:
+    """How far a record may be from a committed one, in points, by their platforms."""
+    if platform(committed_record.environment) == platform(record.environment):
         return SAME_PLATFORM
     return TOLERANCE_ACROSS_PLATFORMS
 
 
-def _move_from_seed(record: Record, same_seed: Record | None, tolerance: float) -> Move:
+def _move_from_same_seed(
+    record: Record, same_seed: Record | None, tolerance: float
+) -> Move:
     """The largest move of a score from the committed record of the same seed."""
     points = math.inf
     if same_seed is not None:
@@ -153,47 +161,55 @@ def _move_from_seed(record: Record, same_seed: Record | None, tolerance: float) 
 def _needs_other_seeds(
     move: Move,
     same_seed: Record | None,
-    seeds: Sequence[Record],
+    committed_seeds: int,
     override: Override | None,
 ) -> bool:
     """Whether a record is to be compared with the mean over seeds.
 
     That is so where its own seed is not committed, or its scores moved too far from that
     seed, no override says how far they may, and there are other seeds.
+
+    Args:
+        move: The move from the same seed.
+        same_seed: The committed record of the same seed; None where there is none.
+        committed_seeds: How many seeds are committed.
+        override: The override of the cell, if it has one.
     """
     if same_seed is None:
         return True
     moved_too_far = not move.is_lost and not move.is_allowed
-    return moved_too_far and override is None and len(seeds) > 1
+    return moved_too_far and override is None and committed_seeds > 1
 
 
-def _move_from_seeds(record: Record, seeds: Sequence[Record], tolerance: float) -> Move:
-    """The move of the main score from the mean over seeds.
+def _move_from_mean(
+    record: Record, committed_records: Sequence[Record], tolerance: float
+) -> Move:
+    """The move of the main score from the mean over the committed seeds.
 
     It may be as far as the prediction interval for one more run, or the tolerance.
     """
     score = _main_score(record)
-    committed = value([_main_score(seed) for seed in seeds])
-    if score is None or committed.mean is None or committed.sd is None:
+    scores_of_seeds = [_main_score(committed) for committed in committed_records]
+    committed_score = value(scores_of_seeds)
+    mean, deviation = committed_score.mean, committed_score.sd
+    if score is None or mean is None or deviation is None:
         return Move(math.inf, tolerance)
-    half_width = prediction_half_width(committed.sd, committed.seeds)
-    note = f"from the mean of {committed.seeds} committed seeds"
+    half_width = prediction_half_width(deviation, committed_score.seeds)
+    note = f"from the mean of {committed_score.seeds} committed seeds"
     if half_width >= tolerance:
         note += "; their interval for one more run"
     return Move(
-        points=abs(score - committed.mean),
-        tolerance=max(tolerance, half_width),
-        note=note,
+        points=abs(score - mean), tolerance=max(tolerance, half_width), note=note
     )
 
 
-def _main_score_before(
-    seeds: Sequence[Record], same_seed: Record | None
+def _committed_main_score(
+    committed_records: Sequence[Record], same_seed: Record | None
 ) -> float | None:
     """The committed main score of the same seed, or else the mean over the seeds."""
     if same_seed is not None:
         return _main_score(same_seed)
-    return value([_main_score(record) for record in seeds]).mean
+    return value([_main_score(record) for record in committed_records]).mean
 
 
 def _main_score(record: Record) -> float | None:
@@ -210,7 +226,7 @@ def before_and_after(before: float | None, after: float | None) -> str:
     return " -> ".join(scores)
 
 
-def within(points: float, tolerance: float) -> bool:
+def is_within(points: float, tolerance: float) -> bool:
     """Whether a move is within a tolerance; NaN never is.
 
     It is rounded, so that a move of exactly a decimal tolerance is within it.
@@ -218,22 +234,24 @@ def within(points: float, tolerance: float) -> bool:
     return round(points, 9) <= tolerance
 
 
-def other_inputs(seeds: Sequence[Record], record: Record) -> tuple[str, ...]:
-    """The inputs that are not the committed ones: data, weights, tokenizer, configuration.
+def changed_inputs(
+    committed_records: Sequence[Record], record: Record
+) -> tuple[str, ...]:
+    """The inputs of a record that are not the committed ones, by the names of their digests.
 
-    A digest that differs between committed seeds is of something that training made, and
-    not of an input.
+    Inputs are data, weights, tokenizer and configuration. A digest that differs between
+    committed seeds is of something that training made, and not of an input.
     """
     names = set(record.digests)
-    for seed in seeds:
-        names |= seed.digests.keys()
+    for committed_record in committed_records:
+        names |= committed_record.digests.keys()
     changed_names = []
     for name in sorted(names - DIGESTS_OF_PROGRAM):
-        committed_digests = {seed.digests.get(name) for seed in seeds}
-        if (
-            len(committed_digests) == 1
-            and record.digests.get(name) not in committed_digests
-        ):
+        committed_digests = {
+            committed_record.digests.get(name) for committed_record in committed_records
+        }
+        is_of_input = len(committed_digests) == 1
+        if is_of_input and record.digests.get(name) not in committed_digests:
             changed_names.append(name)
     return tuple(changed_names)
 
@@ -244,8 +262,8 @@ def other_inputs(seeds: Sequence[Record], record: Record) -> tuple[str, ...]:
 def moved_part(cell: CheckResult, encoder: CheckResult | None) -> State:
     """The state of a cell with the part that moved it, if it moved.
 
-    The part is an input, else the encoder, else the scorer. Other weights, another
-    tokenizer or other modules count as the encoder if its golden vectors moved, too.
+    The part is an input, else the encoder, else the scorer. Changed weights, tokenizers
+    and modules count as the encoder if its golden vectors moved, too.
 
     Args:
         cell: The check of the cell.

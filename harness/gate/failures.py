@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
@@ -21,16 +22,15 @@ FAILURES_FILE = "not-run.json"
 def note_outcomes(
     results: Path, outcomes: Iterable[Outcome], unreached: Iterable[Cell] = ()
 ) -> None:
-    """Note which cells did not run, with those that an interrupted run never reached.
+    """Note which cells did not run, and which cells an interrupted run never reached.
 
     The note of an earlier run on a cell that now ran is removed. Wrong usage leaves no
     note.
     """
-    reasons = {
-        str(outcome.cell): outcome.message
-        for outcome in outcomes
-        if outcome.exit_status != UsageError.exit_status
-    }
+    reasons: dict[str, str] = {}
+    for outcome in outcomes:
+        if outcome.exit_status != UsageError.exit_status:
+            reasons[str(outcome.cell)] = outcome.message
     for cell in unreached:
         reasons[str(cell)] = "the last run ended before it"
     note_failures(results, reasons)
@@ -42,19 +42,20 @@ def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
     Other processes may note reasons at the same time: the file is read again while it is
     locked, so that theirs stay.
     """
-    if _merged(results, reasons) == read_failures(results):
-        return
-
-    def content() -> bytes:
-        return f"{json.dumps(_merged(results, reasons), indent=1)}\n".encode()
-
-    rewrite(results / FAILURES_FILE, content)
+    if _merged_reasons(results, reasons) != read_failures(results):
+        rewrite(results / FAILURES_FILE, partial(_file_content, results, reasons))
 
 
-def _merged(results: Path, reasons: Mapping[str, str]) -> dict[str, str]:
-    """The reasons that are noted, with these in place of older ones; without empty ones."""
-    noted = {**read_failures(results), **reasons}
-    return {name: reason for name, reason in noted.items() if reason}
+def _file_content(results: Path, reasons: Mapping[str, str]) -> bytes:
+    """The file with these reasons, beyond those that are in it now."""
+    return f"{json.dumps(_merged_reasons(results, reasons), indent=1)}\n".encode()
+
+
+def _merged_reasons(results: Path, reasons: Mapping[str, str]) -> dict[str, str]:
+    """The reasons in the file, with these in place of older ones; without empty ones."""
+    merged_reasons = read_failures(results)
+    merged_reasons.update(reasons)
+    return {name: reason for name, reason in merged_reasons.items() if reason}
 
 
 def read_failures(results: Path) -> dict[str, str]:

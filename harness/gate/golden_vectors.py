@@ -1,7 +1,7 @@
 """Golden vectors: the vectors of 32 fixed sentences, by which a moved encoder is recognised.
 
-If a score moved and the golden vectors of its encoder did not, then what comes after the
-encoder moved. They are the token means of the last layer, or for `minilm.native` the
+If a score moved and the golden vectors of its encoder did not, the cause comes after the
+encoder. Golden vectors are the token means of the last layer, or for `minilm.native` the
 output of the model's own modules. They are encoded anew each time and never taken from
 the cache. Their file is `<results>/records/golden/<encoder>.safetensors`, with the
 encoder's key and the platform.
@@ -31,6 +31,7 @@ from harness.core.texts import text_digest
 from harness.core.types import MethodId
 from harness.gate.drift import platform
 from harness.gate.outcome import PROMOTE, CheckResult, State
+from harness.results.index import encoder_of_method
 from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE
 
@@ -70,11 +71,21 @@ def golden_sentences() -> tuple[str, ...]:
 
 
 def golden_name(method: str) -> str:
-    """The name of a method's golden vectors: its encoder, or `minilm.native` for own modules."""
+    """The name of a method's golden vectors.
+
+    It is the encoder's name; for a model under its own modules also their name and
+    prompt, as `minilm.native`.
+    """
     method_id = MethodId.parse(method)
-    if method_id is not None and method_id.pooling.partition(":")[0] == NATIVE.name:
+    if method_id is not None and is_native(method_id):
         return f"{method_id.encoder}.{method_id.pooling}"
-    return method.partition(".")[0]
+    return encoder_of_method(method)
+
+
+def is_native(method_id: MethodId) -> bool:
+    """Whether a method pools by the model's own modules, with a prompt or without."""
+    pooling, _, _prompt = method_id.pooling.partition(":")
+    return pooling == NATIVE.name
 
 
 def encode_golden_sentences(
@@ -94,9 +105,11 @@ def encode_golden_sentences(
     encoding = encoder.encode(golden_sentences())
     vectors = encoding.native
     if vectors is None:
-        vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
-    device = encoder.facts.get("device", "cpu")
-    platform_facts = platform(environment() | {"device": device})
+        last_layer = encoding.layers.index(encoding.depth)
+        vectors = encoding.mean[:, last_layer]
+    facts = environment()
+    facts["device"] = encoder.facts.get("device", "cpu")
+    platform_facts = platform(facts)
     return GoldenVectors(
         encoder=name,
         key=with_code(encoder.key, config),

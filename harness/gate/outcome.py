@@ -87,7 +87,8 @@ class CheckResult:
         before: The committed main score of the same seed, or else the mean over seeds;
             None where it is undefined.
         after: A cell's main score in the run.
-        notable: Whether the tolerance is not that of the platform, which is reported.
+        notable: Whether it has another tolerance than the platform's; it is then
+            reported even where it agrees.
         pairs: The pairs whose rank moved most.
         counts: Whether the exit status of the report depends on it.
     """

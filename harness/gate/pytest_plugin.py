@@ -78,14 +78,25 @@ def pytest_collection_modifyitems(
         raise pytest.UsageError(
             f"--harness-gate: {Path(results) / GATE} names no quick set"
         )
-    encoder_names = dict.fromkeys(golden_name(cell.method) for cell in cells)
-    cell_names = [str(cell) for cell in cells]
     gate_run = GateRun(config)
-    for name in [*encoder_names, *cell_names]:
-        item = GateItem.from_parent(
-            session, name=name, nodeid=f"{TEST_FOLDER}::{name}", gate_run=gate_run
-        )
-        items.append(item)
+    for name in dict.fromkeys(golden_name(cell.method) for cell in cells):
+        items.append(_gate_item(session, name, gate_run, is_encoder=True))
+    for cell in cells:
+        items.append(_gate_item(session, str(cell), gate_run, is_encoder=False))
+
+
+def _gate_item(
+    session: pytest.Session, name: str, gate_run: GateRun, *, is_encoder: bool
+) -> GateItem:
+    """The test of a cell or an encoder."""
+    item: GateItem = GateItem.from_parent(
+        session,
+        name=name,
+        nodeid=f"{TEST_FOLDER}::{name}",
+        gate_run=gate_run,
+        is_encoder=is_encoder,
+    )
+    return item
 
 
 @dataclass(frozen=True)
@@ -132,24 +143,32 @@ class GateRun:
 
 
 class GateItem(pytest.Item):
-    """The test of a cell, or of an encoder's golden vectors."""
+    """The test of a cell, or of an encoder's golden vectors.
 
-    def __init__(self, *, gate_run: GateRun, **item_arguments: Any) -> None:
+    Args:
+        gate_run: The run of all cells.
+        is_encoder: Whether it is the test of an encoder.
+        item_arguments: The name and the place of the test, as pytest has them.
+    """
+
+    def __init__(
+        self, *, gate_run: GateRun, is_encoder: bool, **item_arguments: Any
+    ) -> None:
         super().__init__(**item_arguments)
         self.gate_run = gate_run
+        self.is_encoder = is_encoder
 
     def runtest(self) -> None:
-        """Fail unless the cell agrees with its committed record."""
+        """Fail unless the cell, or the encoder, agrees with what is committed."""
         from harness.core.errors import HarnessError
 
         try:
             report = self.gate_run.report
         except HarnessError as error:
             pytest.fail(str(error), pytrace=False)
-        all_checks = [*report.encoders, *report.cells]
-        checks = [check for check in all_checks if check.name == self.name]
-        is_encoder = " on " not in self.name
-        if not checks and is_encoder:
+        checks_of_kind = report.encoders if self.is_encoder else report.cells
+        checks = [check for check in checks_of_kind if check.name == self.name]
+        if not checks and self.is_encoder:
             pytest.skip(
                 "each member of a family is trained anew: it has no golden vectors"
             )

@@ -15,7 +15,7 @@ from harness.assets.places import Places
 from harness.core.arrays import Float
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import write_atomically
-from harness.core.interfaces import Trained
+from harness.core.interfaces import EncoderConfig, Trained
 from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, by_encoder
 from harness.gate.failures import golden_failure, note_failures
@@ -58,7 +58,7 @@ def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
 
 
 def make_golden_vectors(
-    planned: Sequence[PlannedCell], places: Places, results: Path
+    planned_cells: Sequence[PlannedCell], places: Places, results: Path
 ) -> None:
     """Write the golden vectors of every encoder of these cells, or note why there are none.
 
@@ -66,16 +66,16 @@ def make_golden_vectors(
     golden vectors: each member is trained anew, and they differ.
 
     Args:
-        planned: The cells of the run.
+        planned_cells: The cells of the run.
         places: Where the files of encoders are.
         results: The results folder of the run.
     """
-    encoders = {
-        golden_name(cell.method.id): cell.method.encoder
-        for cell in planned
-        if not isinstance(cell.method.encoder.source, Trained)
-    }
-    for name, config in encoders.items():
+    configs: dict[str, EncoderConfig] = {}
+    for cell in planned_cells:
+        config = cell.method.encoder
+        if not isinstance(config.source, Trained):
+            configs[golden_name(cell.method.id)] = config
+    for name, config in configs.items():
         failure = ""
         try:
             golden_vectors = encode_golden_sentences(name, config, places)
@@ -109,7 +109,10 @@ def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int
 
 
 def _promote_golden_vectors(encoder: str, runs: Path, committed: Path) -> bool:
-    """Copy an encoder's golden vectors from a run, if they do not agree; whether it was done."""
+    """Copy an encoder's golden vectors from a run, unless the committed ones agree.
+
+    Returns whether they were copied.
+    """
     measured = read_golden_vectors(runs, encoder)
     if measured is None:
         return False
@@ -123,7 +126,10 @@ def _promote_golden_vectors(encoder: str, runs: Path, committed: Path) -> bool:
 
 
 def promote_similarities(cell: Cell, runs: Path, committed: Path) -> bool:
-    """Copy a cell's similarities from a run, if they do not agree; whether it was done."""
+    """Copy a cell's similarities from a run, unless the committed ones agree.
+
+    Returns whether they were copied.
+    """
     source = Store(runs).path(cell).with_suffix(".safetensors")
     target = Store(committed).quick_path(cell)
     measured = Store(runs).cosines(cell)
@@ -140,6 +146,7 @@ def promote_similarities(cell: Cell, runs: Path, committed: Path) -> bool:
 def _are_same(
     committed: Float[np.ndarray, " P"] | None, measured: Float[np.ndarray, " P"]
 ) -> bool:
+    """Whether no similarity differs by more than `SAME_SIMILARITY`."""
     if committed is None or committed.shape != measured.shape:
         return False
     largest_difference = np.abs(committed - measured).max(initial=0.0)

@@ -27,7 +27,7 @@ class QuickCell:
 
 @dataclass(frozen=True)
 class Override:
-    """A tolerance of one cell that replaces those of the platform.
+    """A tolerance of one cell, in place of the platform's tolerance.
 
     Attributes:
         method: The method of the cell.

@@ -1,7 +1,8 @@
 """A method as a folder of sentence-transformers, with a model card.
 
 `write_model` writes the encoder, its pooling and the fitted maps as modules. `write_card`
-writes README.md, with the measured scores of these very weights and maps.
+writes README.md. A score of a record is on the card if the record was measured with
+exactly these weights and maps, as its digests say.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import nn
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
-from harness.core.interfaces import Hub, Pooling, Transform
+from harness.core.interfaces import EncoderConfig, Hub, Pooling, Transform
 from harness.core.json_text import parse_json
 from harness.core.metrics import metric_of
 from harness.core.scores import score_at
@@ -51,15 +52,25 @@ from harness.transforms.pooling import Cls, Mean, Pooler
 COSINE_SETTING = {"similarity_fn_name": "cosine"}
 COPIED_SUFFIXES = (".json", ".txt", ".model", ".safetensors", ".bin")
 
+CARD_TEMPLATE = Path(__file__).with_suffix(".md")
+LICENCES_OF_HUB = ("apache-2.0", "mit", "bsd-3-clause")  # named there as they are here
+SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
+|:--|:--|--:|--:|:--|
+"""
+DIGEST_DIGITS_ON_CARD = 12
+
+
+# The model
+
 
 def write_model(
-    planned: PlannedCell, cell: FittedTransforms, places: Places, folder: Path
+    planned: PlannedCell, fitted: FittedTransforms, places: Places, folder: Path
 ) -> None:
     """Write a fitted method as a folder, all of it or nothing.
 
     Args:
         planned: The method, with the seed and the task that it was fitted on.
-        cell: Its fitted maps, and what tells its encoder from others.
+        fitted: Its fitted maps, with the identity of its encoder.
         places: Where the encoder's files are.
         folder: A folder that does not exist, or an empty one.
 
@@ -71,40 +82,50 @@ def write_model(
         raise UsageError(
             f"{folder}: wanted a new or an empty folder, found files in it"
         )
-    config, cache = planned.encoder, places.cache
-    path = places.encoder(config)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         dir=folder.parent, prefix=f".{folder.name}-"
     ) as scratch_parent:
         scratch = Path(scratch_parent) / "new"
         scratch.mkdir()
-        match config:
-            case NativeConfig():
-                _copy_native(config, path, scratch, cell)
-            case TransformerConfig():
-                _copy_transformer(
-                    transformer_folder(path), cache, scratch, cell.identity.max_length
-                )
-                _append_pooling(
-                    scratch, config.load(path, cache), planned.method.pooling
-                )
-            case _:
-                raise UsageError(
-                    f"{config.name}: wanted a transformer, or a folder under its own modules as "
-                    f"{config.name}.native, found a {type(config).__name__}; harness.encoder opens "
-                    "it in Python"
-                )
-        if cell.transforms:
-            affine = _affine(planned.method, cell.transforms)
-            append_dense(scratch, affine, LINEAR)
+        _write_modules(planned, fitted, places, scratch)
         if folder.exists():
             folder.rmdir()
         scratch.replace(folder)
 
 
-def _affine(method: Method, transforms: Sequence[Transform]) -> LinearLayer:
-    """A chain of affine maps as one linear layer."""
+def _write_modules(
+    planned: PlannedCell, fitted: FittedTransforms, places: Places, folder: Path
+) -> None:
+    """Write the modules of a method into an empty folder: encoder, pooling, fitted maps."""
+    config, cache = planned.encoder, places.cache
+    path = places.encoder(config)
+    max_length = fitted.identity.max_length
+    match config:
+        case NativeConfig():
+            has_maps = bool(fitted.transforms)
+            _copy_native(config, path, folder, max_length, has_maps=has_maps)
+        case TransformerConfig():
+            _copy_transformer(transformer_folder(path), cache, folder, max_length)
+            encoder = config.load(path, cache)
+            _append_pooling(folder, encoder, planned.method.pooling)
+        case _:
+            raise UsageError(
+                f"{config.name}: wanted a transformer, or a folder under its own modules as "
+                f"{config.name}.native, found a {type(config).__name__}; harness.encoder opens "
+                "it in Python"
+            )
+    if fitted.transforms:
+        layer = _linear_layer(planned.method, fitted.transforms)
+        append_dense(folder, layer, LINEAR)
+
+
+def _linear_layer(method: Method, transforms: Sequence[Transform]) -> LinearLayer:
+    """A chain of affine maps as one linear layer.
+
+    A map sends a row x to (x - shift) W. The chain so far sends x to x A + b; with one
+    more map it sends x to x (A W) + (b - shift) W. It begins with A = 1 and b = 0.
+    """
     weight: Any = 1.0
     bias: Any = 0.0
     for transform in transforms:
@@ -119,13 +140,23 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> LinearLayer:
 
 
 def _copy_native(
-    config: NativeConfig, path: Path, folder: Path, cell: FittedTransforms
+    config: NativeConfig,
+    path: Path,
+    folder: Path,
+    max_length: int | None,
+    *,
+    has_maps: bool,
 ) -> None:
     """Copy a sentence-transformers folder, to be read in float32.
 
-    The prompt and the maximum length that the method has become the folder's own.
+    Args:
+        config: The encoder. Its prompt becomes the default of the new folder.
+        path: The folder that is copied.
+        folder: The new folder.
+        max_length: The maximum length of the new folder.
+        has_maps: Whether fitted maps follow its modules. Mapped vectors are compared
+            whole, by cosine.
     """
-    max_length = cell.identity.max_length
     module_list = parse_json((path / MODULES_FILE).read_bytes())
     for file in path.iterdir():
         if file.is_file() and file.suffix in COPIED_SUFFIXES:
@@ -138,14 +169,15 @@ def _copy_native(
     if (transformer / "config.json").is_file() and max_length is not None:
         edit_json(transformer / "config.json", dtype="float32")
         edit_json(sentence_settings_file(transformer), max_seq_length=max_length)
+    modules = config.modules(path)
     if config.prompt:
         edit_json(
             folder / MODEL_FILE,
-            prompts=dict(config.modules(path).prompts),
+            prompts=dict(modules.prompts),
             default_prompt_name=config.prompt,
         )
-    if cell.transforms:  # mapped vectors are compared whole, by cosine
-        if config.modules(path).dimensions:
+    if has_maps:
+        if modules.dimensions:
             raise UsageError(
                 f"{config.name}.native: truncate_dim would cut what a map is given"
             )
@@ -171,15 +203,15 @@ def _append_pooling(
     model = encoder.plain_kernel.model
     if model.config.is_encoder_decoder and not model.config.model_type.endswith("t5"):
         raise UsageError(
-            f"{encoder.name}: wanted an encoder, found a {model.config.model_type}, of which "
-            "sentence-transformers pools the decoder's states; it is not exported"
+            f"{encoder.name}: wanted an encoder, found a {model.config.model_type}, whose "
+            "decoder's states sentence-transformers would pool; it is not exported"
         )
     if not isinstance(pooling, Mean | Cls | Pooler):
         raise UsageError(
             f"{pooling.name}: wanted a pooling of hidden states, found another"
         )
     if not isinstance(pooling, Mean):
-        pooling(encoder.sample)  # raises an error if the encoder lacks it
+        pooling(encoder.sample)  # raises an error if the encoder lacks the pooling
     pooler = None
     if isinstance(pooling, Pooler):
         pooler = _pooler_layer(encoder)
@@ -206,19 +238,13 @@ def _pooler_layer(encoder: TransformerEncoder) -> LinearLayer:
     return LinearLayer(layers[0].weight.detach(), layers[0].bias.detach())
 
 
-# The card. A record's score is on it if its digests are those of the exported files.
-
-LICENCES = ("apache-2.0", "mit", "bsd-3-clause")  # of which the hub has the same names
-CARD_TEMPLATE = Path(__file__).with_suffix(".md")
-SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
-|:--|:--|--:|--:|:--|
-"""
+# The card
 
 
 def write_card(
     folder: Path,
     planned: PlannedCell,
-    cell: FittedTransforms,
+    fitted: FittedTransforms,
     tasks: Mapping[str, Task],
     results: Results,
     citation: str,
@@ -228,7 +254,7 @@ def write_card(
     Args:
         folder: The folder.
         planned: The method that was exported.
-        cell: Its fitted maps.
+        fitted: Its fitted maps, with the identity of its encoder.
         tasks: All tasks by their names.
         results: The records that may have scores of it.
         citation: BibTeX.
@@ -237,55 +263,63 @@ def write_card(
         The number of scores on the card.
     """
     method, encoder = planned.method, planned.encoder
-    source, licence = encoder.source, encoder.licence.lower()
-    header = ModelCardData(
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        tags=["sentence-transformers", "sentence-similarity", "feature-extraction"],
-        base_model=source.repo if isinstance(source, Hub) and source.repo else None,
-        license=licence if licence in LICENCES else None,
-    )
-    rows = [
-        _row(record, method.id, tasks[record.task], results)
-        for record in records_of(planned, cell, tasks, results)
-    ]
+    score_rows = []
+    for record in records_of(planned, fitted, tasks, results):
+        score_rows.append(_score_row(record, tasks[record.task], results))
     scores = "No record holds a score of these weights."
-    if rows:
-        scores = SCORES_HEAD + "\n".join(rows)
-    fitted = "Nothing is fitted behind the encoder."
+    if score_rows:
+        scores = SCORES_HEAD + "\n".join(score_rows)
+    fit_in_words = "Nothing is fitted after the encoder."
     if method.post:
-        fitted = (
+        fit_in_words = (
             f"Fitted on `@{method.fit_on}`, seed {planned.seed}; sha256 of its sentences "
-            f"`{cell.fitted_on}`."
+            f"`{fitted.fitted_on}`."
         )
-    digests = (
-        f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items()
-    )
+    digests = [
+        f"{name} `{digest[:DIGEST_DIGITS_ON_CARD]}`"
+        for name, digest in fitted.identity.digests.items()
+    ]
     card = CARD_TEMPLATE.read_text(encoding="utf-8").format(
-        header=header.to_yaml(),
+        header=_card_header(encoder).to_yaml(),
         method=method.id,
         encoder=encoder.name,
         folder=folder.name,
         scores=scores,
-        fitted=fitted,
-        source=source,
+        fitted=fit_in_words,
+        source=encoder.source,
         digests=", ".join(digests),
         trained_on=encoder.trained_on or "not stated",
         licence=encoder.licence or "not stated",
         citation=citation,
     )
     (folder / "README.md").write_text(card, encoding="utf-8")
-    return len(rows)
+    return len(score_rows)
+
+
+def _card_header(encoder: EncoderConfig) -> ModelCardData:
+    """The front matter of the card, by which the hub lists a model."""
+    source = encoder.source
+    base_model = None
+    if isinstance(source, Hub) and source.repo:
+        base_model = source.repo
+    licence = encoder.licence.lower()
+    return ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-transformers", "sentence-similarity", "feature-extraction"],
+        base_model=base_model,
+        license=licence if licence in LICENCES_OF_HUB else None,
+    )
 
 
 def records_of(
     planned: PlannedCell,
-    cell: FittedTransforms,
+    fitted: FittedTransforms,
     tasks: Mapping[str, Task],
     results: Results,
 ) -> list[Record]:
-    """The records of these very weights, maps and seed that have a main score, by task."""
-    exported = (cell.identity.key, cell.fitted_on, planned.seed)
+    """The records of exactly these weights, maps and seed that have a main score, by task."""
+    exported = (fitted.identity.key, fitted.fitted_on, planned.seed)
     records = []
     for _, task in sorted(tasks.items()):
         for record in results.records(planned.method.id, task.name):
@@ -297,7 +331,7 @@ def records_of(
     return records
 
 
-def _row(record: Record, method: str, task: Task, results: Results) -> str:
+def _score_row(record: Record, task: Task, results: Results) -> str:
     """The main score of a record as a row of the card, with its protocol."""
     metric = metric_of(task)
     path = metric.main_score
@@ -307,6 +341,6 @@ def _row(record: Record, method: str, task: Task, results: Results) -> str:
         f"{record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {metric_in_words}"
     )
     score = f"{score_at(record.scores, path):.2f}"
-    all_seeds = results.value(method, task.name, *path)
+    all_seeds = results.value(record.method, task.name, *path)
     cells = (task.name, ".".join(path), score, str(all_seeds), protocol)
     return f"| {' | '.join(cells)} |"

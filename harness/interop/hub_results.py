@@ -61,7 +61,7 @@ def reported_scores(
         task = tasks.get(record.task)
         if points is None or task is None:
             continue
-        data_set, split = _names(task)
+        data_set, split = _names_on_hub(task)
         text = "SentEval text" if task.text == "senteval" else "raw text"
         length = record.facts.get("max_length")
         notes = (
@@ -78,7 +78,7 @@ def reported_scores(
         )
 
 
-def _names(task: Task) -> tuple[DataSet, str]:
+def _names_on_hub(task: Task) -> tuple[DataSet, str]:
     """The data set and split of a task as the hub names them, or else by the task's name."""
     for data_set in data_sets():
         for split, name in data_set.tasks.items():

@@ -33,13 +33,21 @@ from harness.results.reproduction import MIN_COVERAGE
 
 LOCAL_PATH = "local files of the harness"
 
-# mteb's class for each task here that has the pairs of one of mteb's tasks, in the text
-# form of mteb's copy. mteb's SICK-R holds the pairs of all splits.
-COUNTERPARTS: dict[str, Any] = {
-    task.name: type(get_task(name))
-    for task in collected().tasks.values()
-    for name in task.aliases
-}
+
+def _counterparts() -> dict[str, Any]:
+    """mteb's class for each task here that has the pairs of one of mteb's tasks.
+
+    The pairs are in the text form of mteb's copy. mteb's SICK-R holds the pairs of all
+    splits.
+    """
+    counterparts: dict[str, Any] = {}
+    for task in collected().tasks.values():
+        for name in task.aliases:
+            counterparts[task.name] = type(get_task(name))
+    return counterparts
+
+
+COUNTERPARTS = _counterparts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +62,13 @@ class MtebEncoder:
     ) -> Float32[np.ndarray, "N K"]:
         """A row for each text, in order. mteb's task, prompt and batch size are ignored.
 
-        The rows are in float32, as those of mteb's models. mteb's cosine has no rule for
+        The rows are in float32, as mteb's models give them. mteb's cosine has no rule for
         ties: in float64 it would rank the rounding errors of identical sentences, which
         moves STS12 by 2.5e-5.
         """
-        texts = [text for batch in inputs for text in batch["text"]]
+        texts: list[str] = []
+        for batch in inputs:
+            texts += batch["text"]
         return self.embedder(texts).astype(np.float32)
 
     def similarity_pairwise(
@@ -128,9 +138,10 @@ def as_mteb(
         raise DataError(
             f"{config.name}: its files changed while they were read; try again"
         )
-    experiment = None  # mteb keeps the results of each experiment of a model apart
+    # mteb keeps results apart by these settings, where a model of one name has several.
+    settings_of_fit = None
     if method.post:
-        experiment = {
+        settings_of_fit = {
             "post": "+".join(post.name for post in method.post),
             "texts": str(embedder.fitted_on)[:16],
             "seed": seed,
@@ -144,7 +155,7 @@ def as_mteb(
             "open_weights": True,
             "similarity_fn_name": ScoringFunction.COSINE,
             "use_instructions": False,
-            "experiment_kwargs": experiment,
+            "experiment_kwargs": settings_of_fit,
         }
     )
     return MtebEncoder(embedder, model_meta)

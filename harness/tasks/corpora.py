@@ -1,4 +1,4 @@
-"""Corpora that post-processors are fitted on: those of the papers, and free substitutes.
+"""Corpora that post-processors are fitted on: the papers' corpora, and free substitutes.
 
 `nli`, `all-nli` and `wiki` are the papers' full corpora; a method that is fitted on
 another corpus is another method. Sentences are read from the file on every pass and are
@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.core.errors import DataError
 from harness.core.texts import TextDigest
 from harness.core.types import Corpus
-from harness.tasks.readers import body, fields, lines, locate, published
+from harness.tasks.readers import body, fields, lines, locate, reading_published_file
 
 
 @dataclass(frozen=True)
@@ -49,24 +49,24 @@ class CorpusFile:
 class Sentences:
     """The sentences of a corpus, read from the file on every pass.
 
-    A pass raises DataError where a digest differs, and at its end for another number of
-    sentences than the known one.
+    A pass raises DataError where a digest differs, and at its end for a number of
+    sentences other than the `count` of the source.
     """
 
     path: Path
     source: CorpusFile
 
     def __iter__(self) -> Iterator[str]:
-        known_digests = dict(self.source.digests)
+        digest_by_number = dict(self.source.digests)
         digest = TextDigest()
         limit = self.source.count if self.source.prefix else None
-        with published():
+        with reading_published_file():
             for sentence in islice(self.source.read(self.path), limit):
                 digest.add(sentence)
                 number = digest.count
-                if number in known_digests:
+                if number in digest_by_number:
                     sha256 = digest.hexdigest()
-                    if sha256 != known_digests[number]:
+                    if sha256 != digest_by_number[number]:
                         raise DataError(
                             f"{self.path}: wanted other sentences up to number {number}, found "
                             f"sha256 {sha256}"
@@ -84,7 +84,10 @@ def one_a_line(path: Path) -> Iterator[str]:
 
 
 def snli_pairs(path: Path) -> Iterator[str]:
-    """Label, label, premise, hypothesis: both sentences of every pair, with repetitions."""
+    """Both sentences of every pair, with repetitions.
+
+    A line has two labels, the premise and the hypothesis.
+    """
     for place, line in lines(path):
         _, _, premise, hypothesis = fields(place, line, 4)
         yield premise
@@ -132,7 +135,15 @@ ENWIKI_DIGESTS = (
 def corpus(
     name: str, source: CorpusFile, licence: str, note: str, published: bool
 ) -> Corpus:
-    """A corpus of the sentences of a file."""
+    """A corpus of the sentences of a file.
+
+    Args:
+        name: Its name, after the `@` of a method's id.
+        source: The file.
+        licence: Its licence.
+        note: What it is, for people.
+        published: Whether it is the whole of a corpus that the papers name.
+    """
     return Corpus(
         name=name,
         sentences=source,
@@ -212,12 +223,12 @@ CORPORA = (
     all_nli(
         "all-nli", WHOLE_ALL_NLI, "the whole AllNLI.tsv, MultiNLI's dev sets included"
     ),
-    corpus("wiki", WIKI, "CC BY-SA", WIKI_NOTE, published=True),
+    corpus("wiki", WIKI, licence="CC BY-SA", note=WIKI_NOTE, published=True),
     corpus(
         "snli-18k",
         SNLI_18K,
-        "CC BY-SA 4.0",
-        "18,000 pairs of SNLI train",
+        licence="CC BY-SA 4.0",
+        note="18,000 pairs of SNLI train",
         published=False,
     ),
     enwiki("enwiki-10k", 10_000),

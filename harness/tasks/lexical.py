@@ -4,7 +4,7 @@ BERT-flow, Table 6, gives the correlation of similarity and edit distance on STS
 without a definition of the distance. Of the possible definitions only the number of
 token edits, not normalised, gives a correlation of gold near the published -24.61: it
 is -24.54 with the tokens of the SentEval text, which `lexical` therefore uses, and
--22.5 with those of the raw text.
+-22.5 with the tokens of the raw text.
 """
 
 from __future__ import annotations

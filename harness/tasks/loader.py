@@ -1,8 +1,9 @@
-"""The texts of a cell, read once for all cells; tasks and corpora limited to a few rows.
+"""The texts of a cell: the pairs that are scored, and the sentences that are fitted on.
 
-A limited task serves to see whether everything runs. It has a name of its own, such as
-`sts-b.limit-20`, which no published table holds, so that its scores are never compared
-with published ones.
+A `TaskLoader` reads each file once for all cells of a run. Tasks and corpora can be
+limited to a few rows, to see whether everything runs: a limited task has a name of its
+own, such as `sts-b.limit-20`, which no published table holds, so that its scores are
+never compared with published ones.
 """
 
 from __future__ import annotations
@@ -23,61 +24,6 @@ from harness.core.metrics import labelled_splits
 from harness.core.texts import TextDigest
 from harness.core.types import Corpus, Pairs, Task, pairs_digest
 
-
-@dataclass(frozen=True)
-class _Rows:
-    """Loads at most `limit` rows of a split, evenly spaced, since files may be sorted."""
-
-    load: Callable[[Path, str], Pairs]
-    limit: int
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        try:
-            return self._spaced_rows(self.load(data_dir, split))
-        except OtherData as other:
-            pairs = self._spaced_rows(cast(Pairs, other.pairs))
-            raise OtherData(str(other), pairs) from None
-
-    def _spaced_rows(self, pairs: Pairs) -> Pairs:
-        count = min(self.limit, len(pairs))
-        rows = np.linspace(0, len(pairs) - 1, count).round().astype(int)
-        return Pairs(
-            a=tuple(pairs.a[row] for row in rows),
-            b=tuple(pairs.b[row] for row in rows) if pairs.b else (),
-            gold=pairs.gold[rows],
-            group=tuple(pairs.group[row] for row in rows),
-        )
-
-
-@dataclass(frozen=True)
-class _First:
-    """Streams the first sentences of a corpus."""
-
-    sentences: Callable[[Path], Iterable[str]]
-    limit: int
-
-    def __call__(self, data_dir: Path) -> Iterable[str]:
-        return islice(self.sentences(data_dir), self.limit)
-
-
-def limited(task: Task, limit: int) -> Task:
-    """The task with at most `limit` rows a split, named `sts-b.limit-20`."""
-    return replace(
-        task, name=f"{task.name}.limit-{limit}", load=_Rows(task.load, limit)
-    )
-
-
-def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
-    """The corpus with at most `limit` sentences, named `nli.limit-20`."""
-    return replace(
-        corpus,
-        name=f"{corpus.name}.limit-{limit}",
-        sentences=_First(corpus.sentences, limit),
-        count=limit if corpus.count is None else min(limit, corpus.count),
-        published=False,
-    )
-
-
 LOG = logging.getLogger(__name__)
 
 # The fit corpora that are sentences of the task itself, each with its description.
@@ -93,7 +39,7 @@ OWN_TEXTS = "own-texts"
 
 @dataclass(frozen=True, eq=False)
 class FitCorpus:
-    """Sentences to fit on, with their repetitions: those of a task or of a corpus.
+    """Sentences to fit on, with their repetitions: of the task itself, or of a corpus.
 
     Attributes:
         name: The name after the `@` of an id.
@@ -112,15 +58,15 @@ class FitCorpus:
     @property
     def digest(self) -> str:
         """The sha256 of the sentences in their order."""
-        return self._digested.hexdigest()
+        return self._text_digest.hexdigest()
 
     @property
     def count(self) -> int:
         """The number of sentences, repetitions included."""
-        return self._digested.count
+        return self._text_digest.count
 
     @cached_property
-    def _digested(self) -> TextDigest:
+    def _text_digest(self) -> TextDigest:
         return TextDigest(self.sentences())
 
 
@@ -132,9 +78,10 @@ class CellTexts:
         pairs: The pairs that are scored.
         labelled: The pairs of each split that the task's metric learns from; empty for
             most metrics.
-        digests: Those of a record: `data`, and `labels` where there are labelled pairs.
-        sentences: The distinct sentences to be encoded, without those of a corpus,
-            which are encoded as they are read.
+        digests: The digests that a record holds: `data`, and `labels` where there are
+            labelled pairs.
+        sentences: The distinct sentences to be encoded. The sentences of a corpus are
+            not among them: they are encoded as they are read.
         fit_corpus: The sentences that the post-processors are fitted on, if any.
     """
 
@@ -149,8 +96,8 @@ def splits_read(task: Task, fit_on: str) -> tuple[str, ...]:
     """The splits of a task that are fitted on, in the order in which they are read.
 
     `target` and `target-splits` read every split once. Only a task of one split is read
-    three times by `target-splits`, as if it were the train, dev and test split: so
-    BERT-flow's released code does with STS12 to STS16 (`Sts_12_16_Processor` in
+    three times by `target-splits`, as if it were the train, dev and test split. BERT-flow's
+    released code reads STS12 to STS16 in this way (`Sts_12_16_Processor` in
     `siamese_utils.py`, with `use_full_for_training=1`).
     """
     if fit_on == "target-train":
@@ -161,7 +108,7 @@ def splits_read(task: Task, fit_on: str) -> tuple[str, ...]:
 
 
 def distinct_sentences(texts: Iterable[CellTexts]) -> frozenset[str]:
-    """The distinct sentences of several cells, many of which share their texts."""
+    """The distinct sentences of several cells, which often share their texts."""
     distinct_texts = set(texts)
     return frozenset().union(*(texts.sentences for texts in distinct_texts))
 
@@ -173,21 +120,23 @@ def load_split(task: Task, data_dir: Path, split: str) -> Pairs:
     """
     try:
         return task.load(data_dir, split)
-    except OtherData as other:
-        LOG.warning("harness: %s; scores of it have the state `other data`", other)
-        return cast(Pairs, other.pairs)
+    except OtherData as error:
+        LOG.warning("harness: %s; scores of it have the state `other data`", error)
+        return cast(Pairs, error.pairs)
 
 
 @dataclass
 class TaskLoader:
     """Reads the files of tasks and corpora, once for all cells of a run.
 
+    What was read is kept in the last three attributes.
+
     Attributes:
         places: Where the files are.
-        corpora: The fit corpora, by name.
-        splits: The splits that were read, by what loads them and their name.
-        streamed: The corpora that were asked for, by name.
-        cells: The texts that were asked for, by task and fit corpus.
+        corpora: The corpora of the registry, by name.
+        splits: The splits of tasks, by what loads them and their name.
+        fit_corpora: The corpora that were asked for, by name.
+        cell_texts: The texts of cells, by task and fit corpus.
     """
 
     places: Places
@@ -195,21 +144,21 @@ class TaskLoader:
     splits: dict[tuple[Callable[[Path, str], Pairs], str], Pairs] = field(
         default_factory=dict
     )
-    streamed: dict[str, FitCorpus] = field(default_factory=dict)
-    cells: dict[tuple[Task, str | None], CellTexts] = field(default_factory=dict)
+    fit_corpora: dict[str, FitCorpus] = field(default_factory=dict)
+    cell_texts: dict[tuple[Task, str | None], CellTexts] = field(default_factory=dict)
 
     def texts(self, task: Task, fit_on: str | None = None) -> CellTexts:
         """The texts of the cells of a task, under methods that are fitted on `fit_on`.
 
         Raises AssetMissing for data that are not here, DataError for damaged ones.
         """
-        if (task, fit_on) not in self.cells:
+        if (task, fit_on) not in self.cell_texts:
             if fit_on is None:
                 texts = self._scored_texts(task)
             else:
                 texts = self._with_fit_corpus(self.texts(task), task, fit_on)
-            self.cells[task, fit_on] = texts
-        return self.cells[task, fit_on]
+            self.cell_texts[task, fit_on] = texts
+        return self.cell_texts[task, fit_on]
 
     def _scored_texts(self, task: Task) -> CellTexts:
         """The texts of a task's cells under a method that is not fitted."""
@@ -251,10 +200,10 @@ class TaskLoader:
     def _stream(self, corpus: Corpus) -> FitCorpus:
         """A corpus as a fit corpus, the same object each time: its digest is computed once."""
         data_dir = self.places.require_data(corpus.asset)
-        if corpus.name not in self.streamed:
+        if corpus.name not in self.fit_corpora:
             sentences = partial(corpus.sentences, data_dir)
-            self.streamed[corpus.name] = FitCorpus(corpus.name, sentences)
-        return self.streamed[corpus.name]
+            self.fit_corpora[corpus.name] = FitCorpus(corpus.name, sentences)
+        return self.fit_corpora[corpus.name]
 
     def _split(self, task: Task, split: str) -> Pairs:
         """A split of a task, checked; it is read at the first time."""
@@ -262,3 +211,62 @@ class TaskLoader:
         if (task.load, split) not in self.splits:
             self.splits[task.load, split] = load_split(task, data_dir, split)
         return task.checked(self.splits[task.load, split], split)
+
+
+# Tasks and corpora limited to a few rows
+
+
+def limited(task: Task, limit: int) -> Task:
+    """The task with at most `limit` rows a split, named `sts-b.limit-20`."""
+    return replace(
+        task, name=f"{task.name}.limit-{limit}", load=_SpacedRows(task.load, limit)
+    )
+
+
+def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
+    """The corpus with at most `limit` sentences, named `nli.limit-20`."""
+    count = limit if corpus.count is None else min(limit, corpus.count)
+    return replace(
+        corpus,
+        name=f"{corpus.name}.limit-{limit}",
+        sentences=_FirstSentences(corpus.sentences, limit),
+        count=count,
+        published=False,
+    )
+
+
+@dataclass(frozen=True)
+class _SpacedRows:
+    """Loads at most `limit` rows of a split, evenly spaced, since files may be sorted."""
+
+    load: Callable[[Path, str], Pairs]
+    limit: int
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:
+        try:
+            return self._choose(self.load(data_dir, split))
+        except OtherData as error:
+            pairs = self._choose(cast(Pairs, error.pairs))
+            raise OtherData(str(error), pairs) from None
+
+    def _choose(self, pairs: Pairs) -> Pairs:
+        """Rows from the first to the last, at most `limit`."""
+        count = min(self.limit, len(pairs))
+        rows = np.linspace(0, len(pairs) - 1, count).round().astype(int)
+        return Pairs(
+            a=tuple(pairs.a[row] for row in rows),
+            b=tuple(pairs.b[row] for row in rows) if pairs.b else (),
+            gold=pairs.gold[rows],
+            group=tuple(pairs.group[row] for row in rows),
+        )
+
+
+@dataclass(frozen=True)
+class _FirstSentences:
+    """Streams the first sentences of a corpus."""
+
+    sentences: Callable[[Path], Iterable[str]]
+    limit: int
+
+    def __call__(self, data_dir: Path) -> Iterable[str]:
+        return islice(self.sentences(data_dir), self.limit)

@@ -3,13 +3,13 @@
 The project made them with a generator (docs/included.md says where it is). It drew
 scenes from a lexicon (who does what to what, where, how many), changed them, and
 expressed each by a template. So it is known what the two sentences of a pair have in
-common, and gold is computed from that:
+common, and the gold score is computed from it:
 
     gold = low + (high - low) * core * kept
 
 `core` is the weighted similarity of event (4), patient (3) and agent (2) in the trees
-of the lexicon (Wu and Palmer 1994). `kept` is a product with a discount for each detail
-that differs: setting, trait, number, denial. `mini-sts` has captions, headlines and
+of the lexicon (Wu and Palmer 1994). `kept` is a product with a factor below 1 for each
+detail that differs: setting, trait, number, denial. `mini-sts` has captions, headlines and
 questions, which are its groups, in freely chosen words; `mini-sick` has captions,
 changed in the way in which SICK was built (Marelli et al. 2014); `mini-qnli` has
 questions about invented things, with sentences that answer them or do not.
@@ -34,7 +34,7 @@ from harness.core.errors import DataError
 from harness.core.texts import text_digest
 from harness.core.types import Corpus, LeaderboardColumn, Pairs, Task
 from harness.tasks.lexical import legend
-from harness.tasks.readers import fields, known_split, lines
+from harness.tasks.readers import fields, lines, require_split
 
 ASSET = "embedded"
 LICENCE = "CC0 1.0"
@@ -57,13 +57,13 @@ def embedded_rows(name: str, columns: int) -> list[list[str]]:
     `columns` is the number of fields in a row.
     """
     path = EMBEDDED_DATA / name
-    wanted = EMBEDDED_SHA256[name]
+    released_digest = EMBEDDED_SHA256[name]
     try:
         places_and_lines = list(lines(path))
-        found = text_digest(line for _, line in places_and_lines)
-        if found != wanted:
+        digest = text_digest(line for _, line in places_and_lines)
+        if digest != released_digest:
             raise DataError(
-                f"{path}: wanted lines with sha256 {wanted[:16]}…, found {found[:16]}…"
+                f"{path}: wanted lines with sha256 {released_digest[:16]}…, found {digest[:16]}…"
             )
     except DataError as error:
         raise DataError(
@@ -75,8 +75,13 @@ def embedded_rows(name: str, columns: int) -> list[list[str]]:
 def embedded_pairs(name: str, split: str) -> Pairs:
     """One split of an embedded set. A row is group, gold and two sentences."""
     file = f"{name.removeprefix('mini-')}-{split}.tsv"
-    group, gold, a, b = zip(*embedded_rows(file, columns=4), strict=True)
-    return Pairs(a=a, b=b, gold=np.array(gold, dtype=np.float64), group=group)
+    rows = embedded_rows(file, columns=4)
+    return Pairs(
+        a=tuple(first for _, _, first, _ in rows),
+        b=tuple(second for _, _, _, second in rows),
+        gold=np.array([gold for _, gold, _, _ in rows], dtype=np.float64),
+        group=tuple(group for group, _, _, _ in rows),
+    )
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class MiniPairs:
     relabel: Callable[[Pairs], Pairs] | None = None
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
-        pairs = embedded_pairs(self.name, known_split(split, SPLITS[self.name]))
+        pairs = embedded_pairs(self.name, require_split(split, SPLITS[self.name]))
         return pairs if self.relabel is None else self.relabel(pairs)
 
 

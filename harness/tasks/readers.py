@@ -6,8 +6,8 @@ are ordinary characters, and blanks around a sentence stay, since some tokenizer
 them. The rows are then compared with the digest of the published ones: a copy with
 other line ends passes, any other change does not.
 
-The same readers serve published files and those of users. The remedy for a wrong line
-differs, so that `published` and `reading_own_file` add it to the message.
+The same readers serve published files and the files of users. The remedy for a wrong line
+differs, so that `reading_published_file` and `reading_own_file` add it to the message.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class NotUtf8(DataError):
 
 
 @contextmanager
-def published() -> Iterator[None]:
-    """While a published file is read: what is wrong with it is mended by its publisher's copy."""
+def reading_published_file() -> Iterator[None]:
+    """Add to the error of a published file that it should be got from its publisher again."""
     try:
         yield
     except DataError as error:
@@ -59,7 +59,7 @@ def published() -> Iterator[None]:
 
 @contextmanager
 def reading_own_file() -> Iterator[None]:
-    """While a file of the user is read: what is wrong with it is mended in the file."""
+    """Add to the error of a file of the user that the user should correct it."""
     try:
         yield
     except NotUtf8 as error:
@@ -70,10 +70,14 @@ def reading_own_file() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class PublishedRows:
-    """The scored pairs of a published file: their number, and their digest in each text form.
+    """The scored pairs of a published file.
 
-    `sha256` also holds the digest of another public version, `retokenised`, and that of
-    the `gold` scores alone.
+    Attributes:
+        family: The task family.
+        name: The split or subset.
+        pairs: The number of pairs.
+        sha256: The digest of the rows in each text form. `retokenised` is another public
+            version, and `gold` the scores alone.
     """
 
     family: str
@@ -91,8 +95,13 @@ class PublishedRows:
 class PublishedSet:
     """Loads a split of a set: finds its files, parses them, compares the rows with the published.
 
-    `files` are those of each split, `folders` the places under the data folder where
-    they may be.
+    Attributes:
+        family: The task family, by which the published rows are found.
+        asset: The asset that holds the files.
+        text: The text form of the files.
+        parse: Reads the files of a split, given as arguments in their order.
+        files: The files of each split.
+        folders: The folders under the data folder where the files may be.
     """
 
     family: str
@@ -103,20 +112,19 @@ class PublishedSet:
     folders: tuple[str, ...] = field(repr=False)
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
-        names = self.files[known_split(split, self.files)]
-        paths = [
-            locate(data_dir, self.asset, *(folder + name for folder in self.folders))
-            for name in names
-        ]
         rows = published_rows(self.family)[split]
-        empty = next((path for path in paths if path.stat().st_size == 0), None)
-        if empty is not None:
-            raise DataError(
-                f"{empty}: wanted {rows.pairs} scored pairs, found 0 bytes; {REFETCH_ADVICE}"
-            )
-        with published():
+        paths = []
+        for name in self.files[require_split(split, self.files)]:
+            candidates = [folder + name for folder in self.folders]
+            path = locate(data_dir, self.asset, *candidates)
+            if path.stat().st_size == 0:
+                raise DataError(
+                    f"{path}: wanted {rows.pairs} scored pairs, found 0 bytes; {REFETCH_ADVICE}"
+                )
+            paths.append(path)
+        with reading_published_file():
             pairs = self.parse(*paths)
-        return known_version(pairs, paths[0], rows, self.text)
+        return require_known_version(pairs, paths[0], rows, self.text)
 
 
 @cache
@@ -139,7 +147,7 @@ def locate(data_dir: Path, asset: str, *candidates: str) -> Path:
     )
 
 
-def known_split(split: str, splits: Iterable[str]) -> str:
+def require_split(split: str, splits: Iterable[str]) -> str:
     """The name of a split, after a check that it is one of these. Raises UsageError."""
     if split not in splits:
         raise UsageError(
@@ -148,7 +156,7 @@ def known_split(split: str, splits: Iterable[str]) -> str:
     return split
 
 
-def opened(path: Path) -> BufferedIOBase:
+def open_unpacked(path: Path) -> BufferedIOBase:
     """An open file, decompressed while it is read if its name ends with .xz or .gz."""
     if path.suffix == ".xz":
         return lzma.open(path)
@@ -178,13 +186,12 @@ def whole_lines(
     """
     number = 0
     try:
-        with opened(path) if data is None else BytesIO(data) as file:
+        with open_unpacked(path) if data is None else BytesIO(data) as file:
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                if (
-                    b"\0" in raw
-                ):  # UTF-16 has one in each letter of English, and is valid UTF-8
+                # UTF-16 has a NUL byte in each letter of English, and is valid UTF-8.
+                if b"\0" in raw:
                     raise NotUtf8(
                         f"{path}:{number}: wanted UTF-8, found NUL bytes, as of UTF-16"
                     )
@@ -198,13 +205,13 @@ def whole_lines(
 
 def body(path: Path, header: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The lines below the header. Raises DataError for another header."""
-    source = lines(path)
-    place, first = next(source, (f"{path}:1", ""))
-    if first.split("\t") != list(header):
+    places_and_lines = lines(path)
+    place, first_line = next(places_and_lines, (f"{path}:1", ""))
+    if first_line.split("\t") != list(header):
         raise DataError(
-            f"{place}: wanted the header {' '.join(header)}, found {first!r}"
+            f"{place}: wanted the header {' '.join(header)}, found {first_line!r}"
         )
-    yield from source
+    yield from places_and_lines
 
 
 def fields(place: str, line: str, *counts: int) -> list[str]:
@@ -267,7 +274,9 @@ def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
     )
 
 
-def known_version(pairs: Pairs, path: Path, rows: PublishedRows, text: Text) -> Pairs:
+def require_known_version(
+    pairs: Pairs, path: Path, rows: PublishedRows, text: Text
+) -> Pairs:
     """The pairs, after a check that they are a public version of a text form.
 
     Raises OtherData for rows of SentEval's form that are of no known version but have
@@ -283,10 +292,10 @@ def known_version(pairs: Pairs, path: Path, rows: PublishedRows, text: Text) -> 
             "file is from, in an issue of the project",
             pairs,
         )
-    return checked(pairs, path, rows.pairs, rows.sha256[text])
+    return require_published_rows(pairs, path, rows.pairs, rows.sha256[text])
 
 
-def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
+def require_published_rows(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
     """The pairs, after a check of their number and digest. Raises DataError."""
     digest = rows_digest(pairs)
     if len(pairs) != rows:

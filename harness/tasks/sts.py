@@ -21,12 +21,12 @@ from harness.tasks.readers import (
     ScoredPair,
     Text,
     fields,
-    known_split,
     lines,
     number,
     pairs_of,
     published_rows,
     read_scored_pairs,
+    require_split,
 )
 
 SCALE = (0.0, 5.0)
@@ -50,7 +50,7 @@ class StsYear:
     text: Text
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
-        known_split(split, ("test",))
+        require_split(split, ("test",))
         subsets = published_rows(f"sts{self.year}")
         pairs_of_subsets: list[Pairs] = []
         other_data: OtherData | None = None

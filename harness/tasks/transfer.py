@@ -53,8 +53,8 @@ def parse_sst(path: Path) -> Iterator[LabelledTokens]:
 def parse_trec(path: Path) -> Iterator[LabelledTokens]:
     """`COARSE:fine question`, in Latin-1."""
     for place, line in lines(path, "latin-1"):
-        label, colon, rest = line.partition(":")
-        _, blank, question = rest.partition(" ")
+        label, colon, subtype_and_question = line.partition(":")
+        _, blank, question = subtype_and_question.partition(" ")
         if not colon or not blank:
             raise DataError(f"{place}: wanted COARSE:fine question, found {line!r}")
         yield LabelledTokens((question.split(),), class_of(place, label, QUESTIONS))
@@ -81,6 +81,7 @@ def read_in_order(
 
 
 def _position(row: LabelledTokens) -> tuple[int, ...]:
+    """The numbers by which SentEval sorts rows."""
     lengths = [len(tokens) for tokens in row.sentences]
     return (*lengths, row.label)
 

@@ -32,8 +32,8 @@ from harness.tasks.readers import (
     body,
     fields,
     lines,
-    published,
     reading_own_file,
+    reading_published_file,
     whole_lines,
 )
 
@@ -371,7 +371,7 @@ def _open(
             raise DataError(
                 f"{path}: wanted sha256 {asset.sha256}, found {digest}; {REFETCH_ADVICE}"
             )
-        with published():
+        with reading_published_file():
             return TrainingSet(name, digest, read(path))
     path = Path(name)
     if not path.is_file():

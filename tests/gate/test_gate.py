@@ -30,9 +30,9 @@ from harness.gate.current_encoders import CurrentEncoder, CurrentEncoders
 from harness.gate.drift import (
     PAIRS_SHOWN,
     TOLERANCE_ACROSS_PLATFORMS,
+    changed_inputs,
     compare_record,
     most_moved,
-    other_inputs,
 )
 from harness.gate.failures import FAILURES_FILE, note_outcomes, read_failures
 from harness.gate.golden_vectors import (
@@ -578,10 +578,12 @@ def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(
     committed, tmp_path
 ):
     key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
-    same = Mock(CurrentEncoders, of_cell=lambda _: CurrentEncoder(key))
+    same = Mock(CurrentEncoders, encoder_of_cell=lambda _: CurrentEncoder(key))
     assert report_of(tmp_path, encoders=same).exit_status == 0
     new = CurrentEncoder("new", "--encoder fake='a b' ")
-    changed = Mock(CurrentEncoders, of_cell=lambda cell: new if cell == PLAIN else None)
+    changed = Mock(
+        CurrentEncoders, encoder_of_cell=lambda cell: new if cell == PLAIN else None
+    )
     report = report_of(tmp_path, encoders=changed)
     assert (only(report).state, report.exit_status) == (NOT_AGAIN, 3)
     again = "harness run --encoder fake='a b' -m fake.mean -t toy measures again"
@@ -766,8 +768,8 @@ def test_weights_that_training_made_are_no_input_and_other_data_always_are():
     retrained = record(
         70.5, digests={**trained[0].digests, "weights": "new", "code": "x"}
     )
-    assert other_inputs(trained, retrained) == ()
-    assert other_inputs(seeds(70.0, 71.0), retrained) == ("weights",)
+    assert changed_inputs(trained, retrained) == ()
+    assert changed_inputs(seeds(70.0, 71.0), retrained) == ("weights",)
     assert not check_of(retrained, trained).moved
     others = record(70.5, digests={**trained[0].digests, "data": "x"})
     assert check_of(others, trained).inputs == ("data",)
@@ -867,19 +869,16 @@ def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
 
 
 def test_by_default_the_quick_set_and_whatever_was_run(committed, runs, tmp_path):
-    assert Gate.open(tmp_path / "nowhere", committed, registry=FOUND).wanted() == CELLS
+    not_run = Gate.open(tmp_path / "nowhere", committed, registry=FOUND)
+    assert not_run.cells_to_check() == CELLS
     extra = Cell("fake.cls", "toy")
     measure(tmp_path, "runs", cells=[extra])
-    assert Gate.open(runs, committed, registry=FOUND).wanted() == (*CELLS, extra)
-    assert Gate.open(runs, committed, registry=FOUND).wanted(["*centre*"]) == (CENTRED,)
-    assert Gate.open(runs, committed, registry=FOUND).wanted(["*"], ["toy"]) == (
-        *CELLS,
-        extra,
-    )
+    gate = Gate.open(runs, committed, registry=FOUND)
+    assert gate.cells_to_check() == (*CELLS, extra)
+    assert gate.cells_to_check(["*centre*"]) == (CENTRED,)
+    assert gate.cells_to_check(["*"], ["toy"]) == (*CELLS, extra)
     mine = Cell("mine.mean", "toy")
-    assert Gate.open(runs, committed, registry=FOUND).wanted(
-        ["mine.mean"], ["toy"]
-    ) == (mine,)
+    assert gate.cells_to_check(["mine.mean"], ["toy"]) == (mine,)
     report = report_of(tmp_path, cells=[mine])
     assert (states(report), report.exit_status) == ({str(mine): NO_BASELINE}, 3)
 

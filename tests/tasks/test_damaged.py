@@ -11,8 +11,8 @@ from harness.tasks import readers, transfer
 from harness.tasks.readers import (
     REFETCH_ADVICE,
     PublishedSet,
-    published,
     reading_own_file,
+    reading_published_file,
 )
 
 REGISTRY = load_registry()
@@ -155,7 +155,7 @@ def test_the_remedy_is_that_of_the_file_that_is_read(tmp_path):
         pytest.raises(
             DataError, match=rf"x\.txt:2: wanted UTF-8, found .*; {REFETCH_ADVICE}$"
         ),
-        published(),
+        reading_published_file(),
     ):
         list(readers.lines(path))
     with (

@@ -79,11 +79,11 @@ def test_compressed_files_read_alike_and_a_cut_one_is_refused(
 
 def test_other_rows_and_other_counts_are_refused(tmp_path):
     pairs = files.pairs_of([("a", "b", 1.0)], "g")
-    assert files.checked(pairs, tmp_path, 1, rows_digest(pairs)) is pairs
+    assert files.require_published_rows(pairs, tmp_path, 1, rows_digest(pairs)) is pairs
     with pytest.raises(DataError, match="wanted 2 scored pairs, found 1"):
-        files.checked(pairs, tmp_path, 2, rows_digest(pairs))
+        files.require_published_rows(pairs, tmp_path, 2, rows_digest(pairs))
     with pytest.raises(DataError, match="wanted rows with sha256"):
-        files.checked(pairs, tmp_path, 1, "0" * 64)
+        files.require_published_rows(pairs, tmp_path, 1, "0" * 64)
 
 
 def test_outer_blanks_are_kept_and_source_notes_are_not_text(tmp_path):
