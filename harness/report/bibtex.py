@@ -1,4 +1,4 @@
-"""BibTeX: the entries of references.bib by their keys, and those that a method cites."""
+"""BibTeX: the entries of references.bib by their keys, and the keys that a method cites."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def entries(path: Path = BIB_FILE) -> dict[str, str]:
 
 
 def entries_with(papers: Path | None) -> dict[str, str]:
-    """The harness's entries, and those of `references.bib` in a folder of published tables."""
+    """The harness's entries, and the `references.bib` in a folder of published tables."""
     harness_entries = entries()
-    path = papers / BIB_FILE.name if papers is not None else None
-    if path is None or not path.is_file():
+    if papers is None or not (papers / BIB_FILE.name).is_file():
         return harness_entries
+    path = papers / BIB_FILE.name
     papers_entries = entries(path)
-    common = sorted(papers_entries.keys() & harness_entries)
-    if common:
+    common_keys = sorted(papers_entries.keys() & harness_entries)
+    if common_keys:
         raise DataError(
-            f"{path}: the harness has the key {common[0]!r} too; remove this entry"
+            f"{path}: the harness has the key {common_keys[0]!r} too; remove this entry"
         )
     return harness_entries | papers_entries
 
@@ -68,14 +68,14 @@ def bib_keys(cites: Iterable[str]) -> tuple[str, ...]:
 
 def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    known = entries_with(papers)
-    wanted = bib_keys(cites)
-    for key in wanted:
-        if key not in known:
+    entry_by_key = entries_with(papers)
+    keys = bib_keys(cites)
+    for key in keys:
+        if key not in entry_by_key:
             raise DataError(
                 f"{BIB_FILE.name}: wanted an entry {key!r}, found none; add it"
             )
-    return "\n\n".join(known[key] for key in wanted)
+    return "\n\n".join(entry_by_key[key] for key in keys)
 
 
 def software() -> str:
@@ -86,11 +86,11 @@ def software() -> str:
 
 def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None:
     """Refuse a table whose `cite` is no key of references.bib, with the nearest ones."""
-    known = entries_with(papers)
+    entry_by_key = entries_with(papers)
     for table in tables:
-        if table.cite not in known:
-            near = nearest(table.cite, known)
-            remedy = f"{near} Else add" if near else "add"
+        if table.cite not in entry_by_key:
+            suggestion = nearest(table.cite, entry_by_key)
+            remedy = f"{suggestion} Else add" if suggestion else "add"
             raise DataError(
                 f"{table.id}.toml: cite: wanted a key of {BIB_FILE.name} of the harness, or of "
                 f"{papers or 'the tables'}/{BIB_FILE.name}, found {table.cite!r}; "
@@ -101,18 +101,18 @@ def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None
 def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
     """The keys of the papers of a method, of its encoder and of its post-processors.
 
-    The paper of a post-processor is that of the first registered method that has it and
-    cites another paper than its encoder does; a post-processor may name another one by
+    The paper of a post-processor is cited by the first registered method that has it and
+    cites another paper than its encoder does. A post-processor may name a further one by
     `cite`.
     """
     if method is None:
         return ()
-    papers_of_posts: dict[type, str] = {}
-    for other in registry.methods.values():
-        if other.cite != other.encoder.cite:
-            for post in other.post:
-                papers_of_posts.setdefault(type(post), other.cite)
+    cite_by_post: dict[type, str] = {}
+    for registered in registry.methods.values():
+        if registered.cite != registered.encoder.cite:
+            for post in registered.post:
+                cite_by_post.setdefault(type(post), registered.cite)
     cites = [method.cite, method.encoder.cite]
     for post in method.post:
-        cites += [papers_of_posts.get(type(post), ""), getattr(post, "cite", "")]
+        cites += [cite_by_post.get(type(post), ""), getattr(post, "cite", "")]
     return bib_keys(cites)

@@ -70,7 +70,9 @@ Pages = Mapping[Path, "str | SlowFile"]
 def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     """Every generated file of a results folder and of the README, by its path.
 
-    With the README of the harness go the guide to plug-ins and the page on flows.
+    With the README of the harness go the guide to plug-ins and the page on flows. All
+    measured files are read first to see that none has changed, whether a page shows it
+    or not; pages then read the files that they show.
 
     Raises:
         DataError: A file that was measured has changed since.
@@ -133,18 +135,17 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
 
 
 def _slow_pages(folder: ResultsFolder) -> dict[Path, SlowFile]:
-    """What takes long to make: pictures, and the page of results."""
+    """The files that take long to make: pictures, and the page of results."""
     slow_files = {}
     pictures_by_name = pictures(folder)
     for name, picture in pictures_by_name.items():
         slow_files[folder.path / name] = SlowFile(
-            picture.made_from, partial(getattr, picture, "svg")
+            made_from=picture.made_from, make=partial(getattr, picture, "svg")
         )
-    site = SlowFile(
-        made_from(folder, pictures_by_name),
-        partial(site_page, folder, pictures_by_name),
+    slow_files[folder.path / SITE_PAGE] = SlowFile(
+        made_from=made_from(folder, pictures_by_name),
+        make=partial(site_page, folder, pictures_by_name),
     )
-    slow_files[folder.path / SITE_PAGE] = site
     return slow_files
 
 
@@ -170,14 +171,14 @@ def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path
 
 
 def _strays(folder: ResultsFolder, pages: Pages) -> list[Path]:
-    """The files among the tables that nothing calls for any more."""
+    """The files among the tables that would no longer be made."""
     tables = folder.path / "tables"
     expected = {*pages, folder.path / DIGESTS_FILE}
     return [path for path in sorted(tables.rglob("*.*")) if path not in expected]
 
 
 def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
-    """Files that writing would change, and table files that no record calls for any more."""
+    """Files that writing would change, and files among the tables that it would remove."""
     pages = generated(folder, readme)
     digests = read_digests(folder.path)
     changed = [
@@ -191,14 +192,24 @@ def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
 def _is_written(
     path: Path, content: str | SlowFile, digests: Mapping[Path, str]
 ) -> bool:
-    """Whether a file has this content; a slow one, whether it is as it was when it was made."""
+    """Whether a file is as writing would make it.
+
+    A slow file is not made anew for this. It is right if nothing has changed it since it
+    was written, as its digest says, and if it says that it is made from what would be
+    used now.
+
+    Args:
+        path: The file.
+        content: Its text, or how to make it.
+        digests: The digests of the slow files when they were written.
+    """
     if not path.exists():
         return False
-    written = path.read_bytes()
+    data = path.read_bytes()
     if isinstance(content, str):
-        return written == content.encode()
-    is_as_written = digests.get(path) == hashlib.sha256(written).hexdigest()
-    return is_as_written and content.made_from.encode() in written
+        return data == content.encode()
+    is_as_written = digests.get(path) == hashlib.sha256(data).hexdigest()
+    return is_as_written and content.made_from.encode() in data
 
 
 def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
@@ -235,9 +246,16 @@ def read_digests(results: Path) -> Mapping[Path, str]:
     return digests
 
 
-def note_digests(results: Path, written: Iterable[Path]) -> bool:
-    """Note the digests of written files, and of no other ones; whether one is new."""
-    digests = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in written}
+def note_digests(results: Path, slow_files: Iterable[Path]) -> bool:
+    """Note the digests of slow files, in place of all that are noted; whether any is new.
+
+    Args:
+        results: The results folder.
+        slow_files: The slow files, which were written just now.
+    """
+    digests = {
+        path: hashlib.sha256(path.read_bytes()).hexdigest() for path in slow_files
+    }
     if digests == read_digests(results):
         return False
     lines = []

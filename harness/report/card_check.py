@@ -36,7 +36,7 @@ Facts = dict[str, Any]  # as JSON has them
 
 
 def verification_text(verification: Verification, width: int | None = None) -> str:
-    """A verification for a terminal: its table, the followed-up differences, and what is unchecked.
+    """A verification for a terminal: its table, the followed-up differences, the unchecked claims.
 
     Args:
         verification: The checked claims of a model.
@@ -49,10 +49,10 @@ def verification_text(verification: Verification, width: int | None = None) -> s
     followed_up = _followed_up(verification)
     if followed_up:
         parts.append("\n".join(followed_up))
-    unchecked = _unchecked(verification)
-    if unchecked:
-        lines = [NOT_CHECKED, *(f"  {line}" for line in unchecked)]
-        parts.append("\n".join(lines))
+    reasons = _reasons_unchecked(verification)
+    if reasons:
+        lines = [f"  {reason}" for reason in reasons]
+        parts.append("\n".join([NOT_CHECKED, *lines]))
     if verification.faults:
         parts.append("\n".join(verification.faults))
     if not verification.claims:
@@ -74,11 +74,11 @@ def verification_markdown(verification: Verification, version: str) -> str:
         rows = []
         for claim in verification.checked:
             rows.append([escape(cell) for cell in _claim_row(claim)])
-        parts.append(table(head, rows, words=2))
+        parts.append(table(head, rows, word_columns=2))
     parts += [escape(sentence) for sentence in _followed_up(verification)]
-    unchecked = _unchecked(verification)
-    if unchecked:
-        lines = [f"* {escape(line)}" for line in unchecked]
+    reasons = _reasons_unchecked(verification)
+    if reasons:
+        lines = [f"* {escape(reason)}" for reason in reasons]
         parts.append("\n".join([NOT_CHECKED, "", *lines]))
     parts.append(
         f"Measured with `harness verify`, sentence-embedding-harness {version}, under the model's "
@@ -163,20 +163,20 @@ def _followed_up(verification: Verification) -> list[str]:
 
 def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
     """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
-    tried = number_of(explanation.tried, "score")
+    scores = number_of(explanation.tried, "score")
     if not explanation.words:
-        return f"{subject}: {explanation.reason} ({tried} tried)."
+        return f"{subject}: {explanation.reason} ({scores} tried)."
     choices = " and ".join(explanation.words)
     sentence = f"{subject} is reproduced with {choices}"
     if explanation.measured is not None:
         sentence += f" ({explanation.measured:.4f})"
     sentence += "."
     if explanation.is_chance:
-        sentence += f" That may be chance: {tried} were looked at."
+        sentence += f" That may be chance: {scores} were looked at."
     return sentence
 
 
-def _unchecked(verification: Verification) -> list[str]:
+def _reasons_unchecked(verification: Verification) -> list[str]:
     """Why claims were not checked: a line a reason, with the first of its claims."""
     names_by_reason: dict[str, list[str]] = {}
     for checked in verification.claims:
@@ -211,7 +211,7 @@ def verification_facts(verification: Verification) -> Facts:
 
 
 def _claim_facts(checked: CheckedClaim) -> Facts:
-    """A claim as JSON: what is stated, what was measured, and the verdict or why there is none."""
+    """A claim as JSON: the stated and the measured number, the verdict or why there is none."""
     claim = checked.claim
     statement = claim.statement
     difference = verdict = None

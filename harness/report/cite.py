@@ -32,9 +32,8 @@ from harness.results.reproduction import (
 )
 
 NOT_MEASURED_HERE = "nothing was measured here"
-MOST_COMMITS = (
-    3  # listed in a sentence; more are counted, and each record names its own
-)
+# Listed in a sentence. More of them are counted: each record names its own commit.
+MOST_COMMITS = 3
 
 
 @dataclass(frozen=True)
@@ -107,34 +106,32 @@ def cite_harness(folder: ResultsFolder) -> Citation:
 def cite_table(name: str, folder: ResultsFolder) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
     table, registry = folder.table(name), folder.registry
-    cells = folder.reproductions(table).values()
+    reproductions = folder.reproductions(table).values()
     protocol = metric_in_words(table.metric)
     aggregation = aggregation_in_words(table.aggregation)
     if aggregation:
         protocol += f", {aggregation}"
-    sentence = (
-        f"{table.paper}, {table.title}; {protocol}; {len(cells)} numbers published"
-    )
-    measured_cells = [cell for cell in cells if cell.scores]
-    if measured_cells:
-        counts = ", ".join(_counts_in_words(measured_cells))
+    sentence = f"{table.paper}, {table.title}; {protocol}; {len(table.cells)} numbers published"
+    measured = [reproduction for reproduction in reproductions if reproduction.scores]
+    if measured:
+        counts = ", ".join(_counts_in_words(measured))
         made_with = _made_with(folder.records_of_table(table))
-        sentence += f", {len(measured_cells)} of them measured ({counts}) {made_with}."
+        sentence += f", {len(measured)} of them measured ({counts}) {made_with}."
     else:
         sentence += f"; {NOT_MEASURED_HERE}."
     keys = [table.cite]
-    for cell in cells:
-        keys += keys_of(compose_method(cell.cell.method, registry), registry)
-    for cell in cells:
-        keys += [registry.tasks[task].cite for task in cell.cell.tasks]
+    for cell in table.cells:
+        keys += keys_of(compose_method(cell.method, registry), registry)
+    for cell in table.cells:
+        keys += [registry.tasks[task].cite for task in cell.tasks]
     return Citation([sentence], keys)
 
 
-def _counts_in_words(measured_cells: Sequence[Reproduction]) -> list[str]:
+def _counts_in_words(measured: Sequence[Reproduction]) -> list[str]:
     """How many cells have each verdict, and the number of seeds: `3 exact`, `1 close`."""
-    states = Counter(str(cell.state) for cell in measured_cells)
+    states = Counter(str(reproduction.state) for reproduction in measured)
     counts = [f"{number} {state}" for state, number in states.items()]
-    most_seeds = max(len(cell.scores) for cell in measured_cells)
+    most_seeds = max(len(reproduction.scores) for reproduction in measured)
     if most_seeds > 1:
         counts.append(f"up to {most_seeds} seeds a number")
     return counts
@@ -157,13 +154,14 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
 def cite_method(name: str, folder: ResultsFolder) -> Citation:
     """A method: what it is, and the tasks that it was measured on; `harness table` has scores."""
     results, registry = folder.records, folder.registry
+    method: Method | None
     try:
         method = registry.parse(name)
     except UsageError:
         if name not in results.methods:
             raise
         method = (
-            None  # its encoder was given by hand, and its records are in the folder
+            None  # of an encoder that was given by hand, with records in the folder
         )
     tasks = []
     for task in registry.tasks.values():
@@ -175,9 +173,10 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
         method_results = results.select((name, task.name) for task in tasks)
         names = ", ".join(task.name for task in tasks)
         measured = f"measured on {names} {_made_with(method_results)}"
-    sentences = [f"{name}: {measured}."]
+    sentences = []
     if method is not None:
-        sentences.insert(0, _description(method))
+        sentences.append(_description(method))
+    sentences.append(f"{name}: {measured}.")
     keys = list(keys_of(method, registry))
     for table in folder.tables:
         if any(cell.method == name for cell in table.cells):
@@ -219,14 +218,16 @@ def _measured_in_words(
         return f"{NOT_MEASURED_HERE} ({reason})"
     score = value(reproduction.scores)
     difference = reproduction.verdict.difference
-    verdict = state if difference is None else f"{difference:+.2f}, {state}"
+    verdict = state
+    if difference is not None:
+        verdict = f"{difference:+.2f}, {state}"
     maker = f"by {method.id} " if method else ""
     seeds = _seeds_in_words(method, score.seeds)
     return f"measured {score} {seeds} ({verdict}) {maker}{_made_with(records)}"
 
 
 def _description(method: Method) -> str:
-    """Training data, fit corpus and deviations of a method: they decide what it compares with."""
+    """Training data, fit corpus and deviations of a method, on which comparisons depend."""
     text = f"{method.id}: encoder trained on {method.encoder.trained_on}"
     if method.fit_on:
         text += f"; fitted on {method.fit_on}"
@@ -238,6 +239,7 @@ def _description(method: Method) -> str:
 
 
 def _seeds_in_words(method: Method | None, count: int) -> str:
+    """`over 5 seeds`; `in one run` for a method that has no seeds."""
     if count == 1 and not (method and method.seeded):
         return "in one run"
     return f"over {number_of(count, 'seed')}"

@@ -19,7 +19,7 @@ from harness.report.replication import claims_by_size, encoders_of, outcomes_in_
 from harness.results.claim_tests import ClaimOutcome, ClaimResult
 from harness.results.conformance import ReferenceScore
 from harness.results.folder import ResultsFolder
-from harness.results.index import DIGEST_DIGITS_SHOWN
+from harness.results.index import DIGEST_DIGITS_SHOWN, encoder_of_method
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, count
 from harness.results.verdict import VERDICTS, CellState
@@ -118,7 +118,7 @@ def _tolerances_in_words(scores: Sequence[ReferenceScore]) -> str:
     """How many scores of each encoder agree within each tolerance."""
     counts: Counter[str] = Counter()
     for score in scores:
-        encoder = base_name(score.cell.method.partition(".")[0])
+        encoder = base_name(encoder_of_method(score.cell.method))
         subject = f"`{encoder}`" if encoder else "trainings"
         tolerance = score.reference.tolerance_of(score.cell)
         unit = "point" if tolerance == 1 else "points"

@@ -69,6 +69,9 @@ def answer_lines(
         _explanation(number, suggestion, diagnosis, causes, registry, verbose=verbose)
         for number, suggestion in enumerate(suggestions, start=1)
     ]
+    explanation_lines: list[str] = []
+    for explanation in explanations:
+        explanation_lines += explanation.lines
     search_lines: list[str] = []
     if search and not diagnosis.nothing_is_wrong:
         hint = f"The weights are here; measured for sure: {search}"
@@ -76,18 +79,14 @@ def answer_lines(
 
     if verbose:
         note_lines = textwrap.wrap(note, ANSWER_WIDTH)
-        explanation_lines: list[str] = []
-        for explanation in explanations:
-            explanation_lines += explanation.lines
         return [*numbers, *note_lines, *verdict, *explanation_lines, *search_lines]
 
     closing = [*search_lines, "--verbose has all notes, explanations and sources."]
     lines_left = ANSWER_LINES - len(numbers) - len(verdict) - len(closing)
-    # The explanations come whole if they can; a note has a line in any case.
-    wanted_lines = sum(len(explanation.lines) for explanation in explanations)
-    note_lines = _first_lines(note, max(1, lines_left - wanted_lines))
-    body = _fitting_lines(explanations, lines_left - len(note_lines))
-    return [*numbers, *note_lines, *verdict, *body, *closing]
+    # All lines of the explanations are shown if they fit; a note has a line in any case.
+    note_lines = _first_lines(note, max(1, lines_left - len(explanation_lines)))
+    fitting_lines = _fitting_lines(explanations, lines_left - len(note_lines))
+    return [*numbers, *note_lines, *verdict, *fitting_lines, *closing]
 
 
 @dataclass(frozen=True)
@@ -118,13 +117,13 @@ def _fitting_lines(explanations: Sequence[_Explanation], lines_left: int) -> lis
     """
     lines: list[str] = []
     for explanation in explanations:
-        room = lines_left - len(lines)
-        if len(explanation.lines) <= room:
+        available = lines_left - len(lines)
+        if len(explanation.lines) <= available:
             lines += explanation.lines
             continue
-        if len(explanation.short_lines) <= room:
+        if len(explanation.short_lines) <= available:
             lines += explanation.short_lines
-        elif len(explanation.title) <= room:
+        elif len(explanation.title) <= available:
             lines += explanation.title
         break
     return lines

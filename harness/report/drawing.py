@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 GREY, GREEN, RED = "#8b949e", "#12a150", "#e5484d"
 SHADE_ALPHAS = (0.30, 0.20, 0.12)  # of the bands, from the innermost
-SPARE_PREFIX = (
-    "spare "  # the beginning of the names of looks for kinds that are not listed
-)
+# The beginning of the names of looks that are for kinds without a look of their own.
+SPARE_PREFIX = "spare "
 
 # Coordinates on the figure, in points: two decimals are finer than any screen.
 COORDINATES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
@@ -97,16 +96,22 @@ class Panel:
     row_labels: Sequence[str] = ()
 
 
-def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
-    """The text of a picture's file; `about` is its description in the metadata."""
+def svg(figure: Figure, panels: Sequence[Panel], description: str = "") -> str:
+    """The text of a picture's file.
+
+    Args:
+        figure: Its words and sizes.
+        panels: What it shows.
+        description: Its description in the metadata.
+    """
     import matplotlib
 
     with matplotlib.rc_context(fname=Path(__file__).with_suffix(".mplstyle")):
-        picture, axes = laid_out(figure, panels)
+        picture, axes = lay_out(figure, panels)
         hints = _draw(axes, panels)
         metadata = {
             "Title": figure.title,
-            "Description": about,
+            "Description": description,
             "Date": None,
             "Creator": None,
         }
@@ -123,10 +128,11 @@ def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
 
 
 def _with_two_decimals(coordinates: re.Match[str]) -> str:
+    """An attribute with coordinates, each cut after two decimals."""
     return LONG_FRACTION.sub(r"\1", coordinates[0])
 
 
-def laid_out(
+def lay_out(
     figure: Figure, panels: Sequence[Panel]
 ) -> tuple[MatplotlibFigure, Sequence[Axes]]:
     """Empty panels below the title and the notes; the edges around them are as wide in all."""
@@ -163,34 +169,44 @@ def _draw(all_axes: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
     looks = looks_of(kinds)
     hints: dict[str, str] = {}
     for number, (axes, panel) in enumerate(zip(all_axes, panels, strict=True)):
-        _draw_ground(axes, panel)
-        line_style = "-" if panel.joined else ""
-        marker_size = 6.5 if panel.joined or panel.rows else None
+        _draw_background(axes, panel)
         for index, series in enumerate(panel.series):
             gid = f"points-{number}-{index}"
             hints[gid] = series.hint
             look: Mapping[str, Any] = {"color": series.color, "marker": "o"}
             if not series.color:
                 look = looks[series.kind]
-            axes.plot(
-                series.x,
-                series.y,
-                gid=gid,
-                linestyle=line_style,
-                markersize=marker_size,
-                zorder=3,
-                **look,
-            )
-        axes.set(**panel.axes)
-        if axes.get_xscale() == "linear" and "xticks" not in panel.axes:
-            axes.locator_params("x", integer=True)
-        for axis in (axes.xaxis, axes.yaxis):
-            if axis.get_scale() != "linear":
-                axis.set_major_formatter("{x:g}")
-                axis.minorticks_off()
+            _draw_series(axes, panel, series, gid, look)
+        _set_axes(axes, panel)
     if len(looks) > 1 and not panels[0].rows:
         _draw_legend(all_axes[0], looks)
     return hints
+
+
+def _draw_series(
+    axes: Axes, panel: Panel, series: Series, gid: str, look: Mapping[str, Any]
+) -> None:
+    """Draw points in their colour and marker, joined by a line where the panel says so."""
+    axes.plot(
+        series.x,
+        series.y,
+        gid=gid,
+        linestyle="-" if panel.joined else "",
+        markersize=6.5 if panel.joined or panel.rows else None,
+        zorder=3,
+        **look,
+    )
+
+
+def _set_axes(axes: Axes, panel: Panel) -> None:
+    """Set labels, limits and ticks; ticks of a logarithmic axis are plain numbers."""
+    axes.set(**panel.axes)
+    if axes.get_xscale() == "linear" and "xticks" not in panel.axes:
+        axes.locator_params("x", integer=True)
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_scale() != "linear":
+            axis.set_major_formatter("{x:g}")
+            axis.minorticks_off()
 
 
 def _draw_legend(axes: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
@@ -206,7 +222,7 @@ def _draw_legend(axes: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
     )
 
 
-def _draw_ground(axes: Axes, panel: Panel) -> None:
+def _draw_background(axes: Axes, panel: Panel) -> None:
     """Draw the background of a panel: its guides, its shades and the names of its rows."""
     for x, y in panel.guides:
         axes.plot(x, y, marker="", color=GREY, linewidth=0.8, alpha=0.6, zorder=1)
@@ -222,7 +238,7 @@ def _draw_ground(axes: Axes, panel: Panel) -> None:
 
 
 @cache
-def known_looks() -> Mapping[str, tuple[str, str]]:
+def listed_looks() -> Mapping[str, tuple[str, str]]:
     """The colour and the marker of each kind in `drawing.toml`; the spare looks come last."""
     return read_typed(dict[str, tuple[str, str]], Path(__file__).with_suffix(".toml"))
 
@@ -232,14 +248,14 @@ def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
 
     A kind that is not in `drawing.toml` takes the next spare look.
     """
-    listed_looks = known_looks()
+    look_by_kind = listed_looks()
     spare_looks = cycle(
-        look for name, look in listed_looks.items() if name.startswith(SPARE_PREFIX)
+        look for name, look in look_by_kind.items() if name.startswith(SPARE_PREFIX)
     )
     looks = {}
     for kind in sorted(set(kinds)):
-        if kind in listed_looks:
-            color, marker = listed_looks[kind]
+        if kind in look_by_kind:
+            color, marker = look_by_kind[kind]
         else:
             color, marker = next(spare_looks)
         looks[kind] = {"color": color, "marker": marker}

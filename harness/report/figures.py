@@ -1,7 +1,7 @@
 """The pictures of the pages: the numbers that each plots.
 
 Each function here chooses numbers from records; `figures.toml` holds the words and the
-sizes, and `drawing` draws. A `Picture` is not drawn before it is asked for its SVG: to
+sizes, and `drawing` draws. A `Picture` is drawn when it is asked for its SVG, since to
 import Matplotlib takes longer than to make all pages.
 """
 
@@ -51,16 +51,17 @@ class Picture:
 
     @cached_property
     def svg(self) -> str:
+        """The text of its file."""
         return svg(self.figure, self.panels, self.made_from)
 
 
 def pictures(folder: ResultsFolder) -> dict[str, Picture]:
     """Every picture that something was measured for, by its file, in the order of the pages."""
     steps_file = folder.questions / "steps.toml"
-    cells = folder.all_reproductions
+    reproductions = folder.all_reproductions
     plots = {
-        "published-against-measured": published_against_measured(cells),
-        "protocol-steps": protocol_steps(steps_file, cells, folder.records),
+        "published-against-measured": published_against_measured(reproductions),
+        "protocol-steps": protocol_steps(steps_file, reproductions, folder.records),
     }
     by_file: dict[str, Picture] = {}
     for name, figure in figures().items():
@@ -87,7 +88,7 @@ def figures() -> Mapping[str, Figure]:
     return read_typed(dict[str, Figure], Path(__file__).with_suffix(".toml"))
 
 
-def published_against_measured(cells: Sequence[Reproduction]) -> Plot | None:
+def published_against_measured(reproductions: Sequence[Reproduction]) -> Plot | None:
     """Published numbers against measured ones; below, differences in the bands of the verdicts.
 
     None where nothing was measured.
@@ -95,23 +96,24 @@ def published_against_measured(cells: Sequence[Reproduction]) -> Plot | None:
     points: list[Series] = []
     differences: list[Series] = []
     shown_cells: list[CellName] = []
-    for cell in cells:
-        published, measured = cell.cell.points, cell.measured
+    for reproduction in reproductions:
+        cell = reproduction.cell
+        published, measured = cell.points, reproduction.measured
         if published is None or measured is None:
             continue
-        shown_cells += cell.cell.measured_cells
-        numbers = f"published {cell.cell.in_points}, measured {measured:.4f}"
+        shown_cells += cell.measured_cells
+        numbers = f"published {cell.in_points}, measured {measured:.4f}"
         point = Series(
-            kind=post_processing(cell.cell.method or ""),
+            kind=post_processing(cell.method or ""),
             x=[published],
             y=[measured],
-            hint=f"{cell.cell.id}: {numbers}, {cell.state}",
+            hint=f"{cell.id}: {numbers}, {reproduction.state}",
         )
         points.append(point)
         differences.append(replace(point, y=[measured - published]))
     if not points:
         return None
-    counts = count(cells)
+    counts = count(reproductions)
     words = {
         "run": counts["run"],
         "published": counts["published"],
@@ -169,13 +171,13 @@ class Steps:
 
 
 def protocol_steps(
-    path: Path, cells: Sequence[Reproduction], results: Results
+    path: Path, reproductions: Sequence[Reproduction], results: Results
 ) -> Plot | None:
     """From a published number, choice by choice, to the number of another protocol.
 
     Args:
         path: The file of the steps.
-        cells: All published cells.
+        reproductions: All published cells.
         results: The records.
 
     Returns:
@@ -184,7 +186,9 @@ def protocol_steps(
     if not path.exists():
         return None
     steps = read_typed(Steps, path)
-    cells_by_id = {reproduction.cell.id: reproduction.cell for reproduction in cells}
+    cells_by_id = {
+        reproduction.cell.id: reproduction.cell for reproduction in reproductions
+    }
     cell = cells_by_id.get(steps.cell)
     if cell is None or cell.points is None:
         return None
@@ -213,21 +217,24 @@ def protocol_steps(
 
 def _panel_of_steps(names: Sequence[str], scores: Sequence[float]) -> Panel:
     """A row for each score: a bar from the score before it, in the colour of its direction."""
-    first = scores[0]
-    series = [Series("", x=[first], y=[0], hint=f"published: {first:.2f}", color=GREY)]
-    labels = [f"{first:.2f}"]
+    published = scores[0]
+    point = Series(
+        kind="", x=[published], y=[0], hint=f"published: {published:.2f}", color=GREY
+    )
+    series = [point]
+    labels = [f"{published:.2f}"]
     guides = []
-    for row, (last_score, score) in enumerate(pairwise(scores), start=1):
+    for row, (score_above, score) in enumerate(pairwise(scores), start=1):
         bar = Series(
             kind="",
-            x=[last_score, score],
+            x=[score_above, score],
             y=[row, row],
             hint=f"{names[row]}: {score:.2f}",
-            color=GREEN if score > last_score else RED,
+            color=GREEN if score > score_above else RED,
         )
         series.append(bar)
-        labels.append(f"{score:.2f} ({signed(score - last_score)})")
-        guides.append(([last_score, last_score], [row - 1, row]))
+        labels.append(f"{score:.2f} ({signed(score - score_above)})")
+        guides.append(([score_above, score_above], [row - 1, row]))
     return Panel(
         series,
         axes={"xlabel": "points"},

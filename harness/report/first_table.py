@@ -10,6 +10,7 @@ from harness.report.markdown import MISSING_NUMBER, escape, table
 from harness.report.sentences import metric_in_words
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
+from harness.results.index import encoder_of_method
 from harness.results.published import Row, Table
 from harness.results.reproduction import Reproduction
 from harness.results.scorings import TASK_LABELS
@@ -36,7 +37,7 @@ class FirstRow:
 
 @dataclass(frozen=True)
 class FirstTable:
-    """Rows of one published table under its own metric; models of the papers' size come first."""
+    """Rows of one published table under its own metric, the row of the largest model first."""
 
     table: Table
     rows: Sequence[FirstRow]
@@ -98,7 +99,7 @@ def first_table(folder: ResultsFolder) -> FirstTable | None:
 
 def _size_rank(row: Row, folder: ResultsFolder) -> int:
     """The size of a row's encoder as a number; the largest encoders have 0."""
-    encoder = base_name(str(row.method).partition(".")[0])
+    encoder = base_name(encoder_of_method(str(row.method)))
     return list(EncoderSize).index(folder.encoder_sizes[encoder])
 
 
@@ -109,10 +110,10 @@ MeasuredCells = Mapping[str, Reproduction]
 def _measured_cells(
     paper_table: Table, folder: ResultsFolder
 ) -> Mapping[str, MeasuredCells]:
-    """The measured cells of each row under the metric of its table, by the row's id.
+    """The measured cells of each row on the seven tasks, by the row's id.
 
-    They are those of the seven tasks on their test splits; a task in another text form
-    counts as the task.
+    They are under the metric of the table, on the test splits. A task in another text
+    form counts as the task.
     """
     cells_by_row: dict[str, dict[str, Reproduction]] = {}
     for row in paper_table.rows:
@@ -127,18 +128,20 @@ def _measured_cells(
     return cells_by_row
 
 
-def _first_row(row: Row, cells: MeasuredCells) -> FirstRow:
+def _first_row(row: Row, reproductions: MeasuredCells) -> FirstRow:
     """A row with two decimals, and the verdicts that its numbers have."""
     published, measured = [], []
     for task in TASK_LABELS:
-        cell = cells.get(task)
-        if cell is None:
+        reproduction = reproductions.get(task)
+        if reproduction is None:
             published.append(MISSING_NUMBER)
             measured.append(MISSING_NUMBER)
         else:
-            published.append(_two_decimals(cell.cell.points))
-            measured.append(_two_decimals(cell.measured))
-    verdicts = dict.fromkeys(str(cell.state) for cell in cells.values())
+            published.append(_two_decimals(reproduction.cell.points))
+            measured.append(_two_decimals(reproduction.measured))
+    verdicts = dict.fromkeys(
+        str(reproduction.state) for reproduction in reproductions.values()
+    )
     return FirstRow(
         label=row.label,
         published=published,

@@ -3,8 +3,9 @@
 A flow leaves out the coordinates whose range is below a floor, a share of the widest
 range. The floor is 1e-6 (`harness/transforms/flows.py`). It was 3e-5 for a time, and
 mpnet-base's flows on the last layer were measured with that: their scores under both
-floors are in `results/records/flow_floors.json`. The noise is that of the same sentences
-encoded in several ways, in `encoding_noise.json` (`benchmarks/encoding_noise.py`).
+floors are in `results/records/flow_floors.json`. Noise is how far the encodings of the
+same sentences differ when they are made in several ways; it is in `encoding_noise.json`
+(`benchmarks/encoding_noise.py`).
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def noise_table(path: Path) -> str:
                 "; ".join(narrow_coordinates) or "none",
             ]
         )
-    return table(NOISE_HEAD, lines, words=1)
+    return table(NOISE_HEAD, lines, word_columns=1)
 
 
 # Scores under two floors
@@ -150,6 +151,15 @@ class FloorRow:
     high: tuple[float, ...]
     floor: str
 
+    @property
+    def is_measured_twice(self) -> bool:
+        """Whether it was measured with both floors."""
+        return bool(self.low and self.high)
+
+    def equals(self, row: FloorRow) -> bool:
+        """Whether it has the scores of another row, under both floors."""
+        return (self.low, self.high) == (row.low, row.high)
+
 
 @dataclass(frozen=True)
 class StoredRows:
@@ -170,11 +180,12 @@ def floors_table(rows: Sequence[FloorRow]) -> str:
     }
     lines = []
     for row in rows:
-        if not row.low or not row.high:
+        if not row.is_measured_twice:
             continue
-        all_pairs = rows_over_all_pairs.get((row.method, row.task))
-        if row.score == OVER_SUBSETS and _has_scores_of(row, all_pairs):
-            continue  # the pairs of the task are one set: the line would be there twice
+        if row.score == OVER_SUBSETS:
+            row_over_all_pairs = rows_over_all_pairs.get((row.method, row.task))
+            if row_over_all_pairs is not None and row.equals(row_over_all_pairs):
+                continue  # the pairs of the task are one set: the line would be there twice
         low, high = value(row.low), value(row.high)
         difference = (high.mean or 0.0) - (low.mean or 0.0)
         lines.append(
@@ -187,11 +198,9 @@ def floors_table(rows: Sequence[FloorRow]) -> str:
                 f"{difference:+.2f}",
             ]
         )
-    return table(["method", "task", "score", "1e-6", "3e-5", "moved"], lines, words=3)
-
-
-def _has_scores_of(row: FloorRow, other: FloorRow | None) -> bool:
-    return other is not None and (row.low, row.high) == (other.low, other.high)
+    return table(
+        ["method", "task", "score", "1e-6", "3e-5", "moved"], lines, word_columns=3
+    )
 
 
 def one_floor_table(rows: Sequence[FloorRow]) -> str:
@@ -204,7 +213,7 @@ def one_floor_table(rows: Sequence[FloorRow]) -> str:
         [f"`{method}`", len(tasks), ", ".join(tasks)]
         for method, tasks in tasks_by_method.items()
     ]
-    return table(["method", "tasks", "which"], lines, words=1)
+    return table(["method", "tasks", "which"], lines, word_columns=1)
 
 
 # The page
@@ -213,14 +222,16 @@ def one_floor_table(rows: Sequence[FloorRow]) -> str:
 def floors_part(rows: Sequence[FloorRow]) -> str:
     """The part of the page on both floors."""
     cells = {(row.method, row.task) for row in rows}
-    twice_measured = {(row.method, row.task) for row in rows if row.low and row.high}
-    others = len(cells) - len(twice_measured)
+    cells_of_both_floors = {
+        (row.method, row.task) for row in rows if row.is_measured_twice
+    }
+    cells_of_one_floor = cells - cells_of_both_floors
     paragraphs = [
         f"{len(cells)} cells of methods and tasks are on the last layer of `mpnet-base`. "
-        f"{len(twice_measured)} of them were measured with both floors, five seeds each; the "
+        f"{len(cells_of_both_floors)} of them were measured with both floors, five seeds each; the "
         "committed records are those of 1e-6.",
         floors_table(rows),
-        f"The other {others} were measured with the floor of 3e-5 alone. "
+        f"The other {len(cells_of_one_floor)} were measured with the floor of 3e-5 alone. "
         "Their numbers are those of a flow without the coordinate until they are measured "
         "again:",
         one_floor_table(rows),

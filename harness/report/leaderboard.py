@@ -285,7 +285,7 @@ def _weights_note(
 
 
 def method_label(method: str) -> str:
-    """The method's id, marked where it was fitted on what is scored."""
+    """The method's id, marked where it was fitted on the sentences that are scored."""
     return f"`{method}` †" if is_transductive(method) else f"`{method}`"
 
 

@@ -20,7 +20,8 @@ MISSING_NUMBER = "–"  # in a table, where nothing was printed or measured
 
 WHITE_SPACE = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]+")  # a no-break space stays
 CODE_SPAN = re.compile(r"(`[^`<>]+`)")  # which shows its text as it is
-# What is markup anywhere or at the edge of a word; and what is at the start of a line.
+# Characters that are markup anywhere, an underscore that is markup at the edge of a word,
+# and what is markup at the start of a line.
 MARKUP_CHARACTERS = re.compile(r"[\\*~`$\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 BLOCK_START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[#>])|(?=[-+=](?:[\s=-]|$)))")
 
@@ -39,15 +40,27 @@ def _plain(text: str) -> str:
     return MARKUP_CHARACTERS.sub(r"\\\g<0>", entities)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]], words: int = 1) -> str:
-    """A Markdown table, its first columns words; numbers stay as they were formatted."""
-    cells = [[_in_a_cell(cell) for cell in row] for row in rows]
-    sides = ["left"] * words + ["right"] * (len(head) - words)
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], word_columns: int = 1
+) -> str:
+    """A Markdown table; numbers stay as they were formatted.
+
+    Args:
+        head: The headings of the columns.
+        rows: The cells of each row.
+        word_columns: How many of the first columns hold words, which are on the left;
+            numbers are on the right.
+    """
+    cells = []
+    for row in rows:
+        cells.append([_in_a_cell(cell) for cell in row])
+    sides = ["left"] * word_columns + ["right"] * (len(head) - word_columns)
     headings = [_in_a_cell(heading) for heading in head]
     return tabulate(cells, headings, "pipe", colalign=sides, disable_numparse=True)
 
 
 def _in_a_cell(cell: object) -> str:
+    """A cell as text on one line, in which no bar ends the cell."""
     return WHITE_SPACE.sub(" ", str(cell)).replace("|", "\\|").strip(" ")
 
 
@@ -76,10 +89,8 @@ class Page:
 
 def page_text(title: str, parts: Sequence[str], digest: str) -> str:
     """A generated page: title, parts in Markdown, and the digest of what it was made from."""
-    return (
-        "\n\n".join([f"# {escape(title)}", GENERATED_NOTE, *parts, footer(digest)])
-        + "\n"
-    )
+    all_parts = [f"# {escape(title)}", GENERATED_NOTE, *parts, footer(digest)]
+    return "\n\n".join(all_parts) + "\n"
 
 
 def footer(digest: str) -> str:

@@ -123,13 +123,13 @@ def moved_pairs_page(questions: Path) -> str:
 
 def _moved_pairs_table(pairs: Sequence[MovedPair], has_sentences: bool) -> str:
     """A line for each pair: its number, its sentences if they are shown, gold and ranks."""
-    word_columns = ["pair"]
+    word_headings = ["pair"]
     if has_sentences:
-        word_columns += ["first sentence", "second sentence"]
-    head = [*word_columns, "gold", "rank before", "rank after"]
+        word_headings += ["first sentence", "second sentence"]
+    head = [*word_headings, "gold", "rank before", "rank after"]
     lines = []
     for pair in pairs:
         sentences = [escape(sentence) for sentence in pair.sentences]
         numbers = [f"{pair.gold:g}", f"{pair.before:g}", f"{pair.after:g}"]
         lines.append([pair.pair, *sentences, *numbers])
-    return table(head, lines, words=len(word_columns))
+    return table(head, lines, word_columns=len(word_headings))

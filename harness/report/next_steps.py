@@ -1,7 +1,7 @@
 """Commands that make published numbers measurable: downloads, trainings, runs and searches.
 
 A published number waits for the weights of its encoder, the data of its tasks and its fit
-corpus, each of which one command gets. `commands_for_cell` lists these commands for one
+corpus. One command gets each of them. `commands_for_cell` lists these commands for one
 number, `waiting_numbers` groups all numbers by them, and `best_next_step` chooses what to
 download first.
 """
@@ -19,7 +19,7 @@ from harness.core.interfaces import EncoderConfig, Hub, Trained
 from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.types import MethodId
 from harness.registry import Registry
-from harness.results.index import Results
+from harness.results.index import Results, encoder_of_method
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, compose_method
 from harness.results.settings import ReportedNumber
@@ -66,7 +66,7 @@ def command_to_search(
 
 def sources_of_records(results: Results, registry: Registry) -> frozenset[str]:
     """The encoders, without a maximum length, and the assets that records were made from."""
-    encoders = {base_name(method.partition(".")[0]) for method in results.methods}
+    encoders = {base_name(encoder_of_method(method)) for method in results.methods}
     assets = {
         registry.tasks[name].asset for name in results.by_task if name in registry.tasks
     }
@@ -79,7 +79,7 @@ def waiting_numbers(
     """How many published numbers wait for each set of commands, the most first.
 
     They are the numbers that a method and task here reproduce and that were not
-    measured. Arguments are those of `commands_for_cell`.
+    measured. The arguments are as in `commands_for_cell`.
     """
     waiting: Counter[Commands] = Counter()
     for reproduction in reproductions:
@@ -166,13 +166,13 @@ def best_next_step(
     """The downloads that make most numbers measurable for each byte; None where none are needed.
 
     Trainings, and files that are got by hand or have no known size, are no downloads.
-    Arguments are those of `commands_for_cell`.
+    The arguments are as in `commands_for_cell`.
     """
     sizes: dict[str, int | None] = {}
     cells_by_commands: dict[Commands, list[PublishedCell]] = {}
     for reproduction in reproductions:
         cell = reproduction.cell
-        encoder = base_name(str(cell.method).partition(".")[0])
+        encoder = base_name(encoder_of_method(str(cell.method)))
         if reproduction.state is CellState.NOT_RUN and encoder not in registry.by_hand:
             cell_sizes = _download_sizes(cell, registry, present)
             sizes.update(cell_sizes)

@@ -13,7 +13,7 @@ from harness.report.markdown import Page, table, texts
 from harness.report.method_table import MethodTable
 from harness.report.score_columns import columns_of_tasks
 from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceScore
-from harness.results.index import Results, methods_by_encoder
+from harness.results.index import CellName, Results, methods_by_encoder
 from harness.results.questions import Trap
 from harness.results.scorings import SCORINGS, SEVEN, TASK_LABELS
 from harness.results.store import Store
@@ -68,8 +68,10 @@ def conformance_page(
         tolerance=REFERENCE_TOLERANCE,
         verdicts=TOLERANCES,
     )
-    parts = [introduction, table(REFERENCE_HEAD, rows, words=2), *sections]
-    cells = [score.cell.subject for _, scores in references for score in scores]
+    parts = [introduction, table(REFERENCE_HEAD, rows, word_columns=2), *sections]
+    cells: list[CellName] = []
+    for _, scores in references:
+        cells += [score.cell.subject for score in scores]
     return Page(title="Conformance", parts=parts, records=results.select(cells))
 
 
@@ -108,7 +110,7 @@ def _reference_in_words(reference: Reference) -> str:
 
 def _scores_table(scores: Sequence[ReferenceScore]) -> str:
     """A line for each score; one that was not measured has its state in place of ours."""
-    return table(SCORE_HEAD, [_score_row(score) for score in scores], words=3)
+    return table(SCORE_HEAD, [_score_row(score) for score in scores], word_columns=3)
 
 
 def _score_row(score: ReferenceScore) -> list[str]:
@@ -149,8 +151,10 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
         head = ["", "method", "task", "score", "difference"]
         parts.append(f"## {number}. {trap.title}")
         parts.append(trap.text)
-        parts.append(table(head, rows, words=3))
-    cells = [(row.method, row.task) for trap in traps for row in trap.rows]
+        parts.append(table(head, rows, word_columns=3))
+    cells: list[CellName] = []
+    for trap in traps:
+        cells += [(row.method, row.task) for row in trap.rows]
     return Page(title="Protocol traps", parts=parts, records=results.select(cells))
 
 
@@ -160,7 +164,7 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
 def examples_part(store: Store, registry: Registry) -> str:
     """A table of each encoder: the example plug-ins, and what comes with the harness.
 
-    Its columns are those of the first table of the leaderboard.
+    It has the columns of the first table of the leaderboard.
     """
     results = Results.read(store)
     scoring = SCORINGS[0]

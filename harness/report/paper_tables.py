@@ -44,7 +44,7 @@ def paper_page(
             parts.append(f"**{escape(block.caption)}**")
         head = [escape(heading) for heading in block.head]
         lines = [_markdown_cells(line, len(head)) for line in block.lines]
-        parts.append(table(head, lines, words=2))
+        parts.append(table(head, lines, word_columns=2))
     columns = ", ".join(f"`{column.id}`" for column in paper_table.columns)
     command = f"harness explain {paper_table.id}/ROW/COLUMN"
     parts += [
@@ -86,7 +86,7 @@ def paper_latex(
 ) -> str:
     """The table for a paper: a file for \\input, with booktabs; its notes are comments.
 
-    The arguments are those of `paper_page`.
+    The arguments are as in `paper_page`.
     """
     sheet = make_sheet(paper_table, reproductions, registry)
     comments = [

@@ -1,7 +1,7 @@
 """The page of reliability: what was done to the harness on purpose, and how often it was right.
 
-`results/questions/reliability.toml` says what is tried. `make soak` and `make
-mutants-all` try it and store how often each outcome came.
+`results/questions/reliability.toml` lists the attacks. `make soak` and `make
+mutants-all` try them and store how often each outcome came.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Attack:
 
     Attributes:
         id: The name of its result file.
-        what: What is tried.
+        what: What somebody does to the harness.
         right: The behaviour that counts as right.
     """
 
@@ -103,7 +103,7 @@ def reliability_page(questions: Path) -> str:
     """A line for each attack with its counts; one that was not tried says so."""
     attacks = read_attacks(questions)
     lines = [_line(row, attacks.results[name]) for name, row in attacks.rows.items()]
-    parts = [RELIABILITY_INTRODUCTION, table(RELIABILITY_HEAD, lines, words=2)]
+    parts = [RELIABILITY_INTRODUCTION, table(RELIABILITY_HEAD, lines, word_columns=2)]
 
     bullets: list[str] = []
     commits: set[str] = set()

@@ -24,7 +24,7 @@ from harness.report.sentences import (
 from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, Finding
 from harness.results.claims import Claim, Claims
 from harness.results.encoder_sizes import EncoderSize
-from harness.results.index import NOT_MEASURED, Results, value
+from harness.results.index import NOT_MEASURED, CellName, Results, value
 from harness.results.published import Row, Table
 from harness.results.questions import Search, Trial
 from harness.results.scorings import TASK_LABELS
@@ -93,7 +93,9 @@ def claims_page(
         parts.append("## Searches and ablations")
     for search in searches:
         parts += search_parts(search, claims.tables)
-    cells = [cell for result in results for cell in result.cells]
+    cells: list[CellName] = []
+    for result in results:
+        cells += result.cells
     return Page(
         title="Claims of the papers, tested on other encoders",
         parts=parts,
@@ -114,8 +116,8 @@ def claims_by_size(
         sizes: The size of each measured encoder.
 
     Returns:
-        The claims by the titles of their groups; the last group is that of claims
-        without a score.
+        The claims by the titles of their groups; claims without a score are the last
+        group.
     """
     groups: dict[str, list[ClaimResult]] = {size.heading: [] for size in EncoderSize}
     groups[NO_SCORES] = []
@@ -124,7 +126,8 @@ def claims_by_size(
         title = NO_SCORES
         if result.outcome != ClaimOutcome.NOT_MEASURED:
             encoder_sizes = [sizes[base_name(name)] for name in result.claim.encoders]
-            title = max(encoder_sizes, key=largest_first.index).heading
+            smallest = max(encoder_sizes, key=largest_first.index)
+            title = smallest.heading
         groups[title].append(result)
     return {title: group for title, group in groups.items() if group}
 
@@ -132,7 +135,11 @@ def claims_by_size(
 def _results_of_groups(
     groups: Mapping[str, Sequence[ClaimResult]],
 ) -> list[ClaimResult]:
-    return [result for group in groups.values() for result in group]
+    """The claims of all groups, in the order of the groups."""
+    results: list[ClaimResult] = []
+    for group in groups.values():
+        results += group
+    return results
 
 
 def encoders_of(results: Iterable[ClaimResult]) -> str:
@@ -211,7 +218,7 @@ def _overview(groups: Mapping[str, Sequence[ClaimResult]]) -> str:
     for title, group in groups.items():
         rows = [_overview_row(result) for result in group]
         parts.append(f"### {title}: {encoders_of(group)}")
-        parts.append(table(OVERVIEW_HEAD, rows, words=4))
+        parts.append(table(OVERVIEW_HEAD, rows, word_columns=4))
     return "\n\n".join(parts)
 
 
@@ -232,7 +239,7 @@ def _overview_row(result: ClaimResult) -> list[object]:
 
 def _effects(results: Sequence[ClaimResult]) -> str:
     """A table of the difference of each claim on each task, as published and as measured."""
-    labels = dict.fromkeys([*TASK_LABELS.values(), AVERAGE])
+    labels = dict.fromkeys([*TASK_LABELS.values(), AVERAGE])  # of columns, each once
     for result in results:
         labels |= dict.fromkeys(finding.label for finding in result.findings)
     rows = []
@@ -243,7 +250,7 @@ def _effects(results: Sequence[ClaimResult]) -> str:
         effects = [_effect(findings.get(label)) for label in labels]
         rows.append([_link(result), _encoders_in_words(result.claim), *effects])
     head = ["claim", "tested on", *map(escape, labels)]
-    return table(head, rows, words=2)
+    return table(head, rows, word_columns=2)
 
 
 def _effect(finding: Finding | None) -> str:
@@ -276,7 +283,7 @@ def _section(result: ClaimResult) -> list[str]:
 
 
 def _claim_in_words(claim: Claim) -> str:
-    """What a claim says, where, of which methods, and under which protocol."""
+    """What a claim says, its place in a paper, its methods and its protocol."""
     better_method, worse_method = claim.methods
     rows = f"{escape(claim.better.label)} above {escape(claim.worse.label)}"
     methods = f"`{better_method}` above `{worse_method}`"
@@ -345,7 +352,7 @@ def _p_value(p: float | None) -> str:
 
 
 def _notes(claim: Claim) -> str:
-    """How the test is less than the claim, the claim's note, and how its rows differ here."""
+    """What the test leaves out of the claim, the claim's note, and how its rows differ here."""
     notes = []
     if claim.part_of:
         notes.append(f"This is part of {claim.part_of}.")
@@ -411,7 +418,7 @@ def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
 
     Args:
         search: The search.
-        tables: Published tables by their ids, among them that of the search, if it has one.
+        tables: Published tables by their ids; the search may repeat the rows of one.
     """
     explanation = (
         f"Each row is `harness train {search.recipe}` with its options; `before` and `best` "

@@ -104,9 +104,9 @@ def training_data_in_words(row: Row, method: Method | None) -> str:
 
 def fit_corpus_in_words(row: Row, method: Method | None) -> str:
     """What the post-processors of a published row were fitted on; empty without any."""
-    if method is not None:
-        return method.fit_on or ""
-    return "" if row.fit == "none" else row.fit
+    if method is None:
+        return "" if row.fit == "none" else row.fit
+    return "" if method.fit_on is None else method.fit_on
 
 
 def evidence_in_words(cell: PublishedCell, confirmed_by: Reference | None) -> str:
@@ -141,8 +141,8 @@ def notes_on_origin(reproduction: Reproduction) -> list[str]:
         f"{origin.name}: {origin_in_words(origin)}" for origin in reproduction.unpinned
     ]
     notes += [
-        f"measured as {other}, of the same weights"
-        for other in reproduction.measured_as
+        f"measured as {method}, of the same weights"
+        for method in reproduction.measured_as
     ]
     return notes
 

@@ -70,7 +70,7 @@ Reproductions = Mapping[str, Reproduction]  # by the id of the published cell
 
 @dataclass(frozen=True)
 class Number:
-    """A number as text; a measured one with its verdict."""
+    """A number as text; a measured number has a verdict."""
 
     text: str
     verdict: CellState | None = None
@@ -186,19 +186,19 @@ def make_sheet(
         registry: Where methods are found by their ids.
     """
     footnotes = Footnotes()
-    # The lines number the footnotes, so they are made before the notes are listed.
+    # The lines number the footnotes, so they are made before the footnotes are listed.
     blocks = _blocks(paper_table, reproductions, footnotes)
-    notes = [f"{mark} {text}" for text, mark in footnotes.mark_by_text.items()]
+    numbered_notes = [f"{mark} {text}" for text, mark in footnotes.mark_by_text.items()]
     descriptions = [
         _description(row, paper_table, reproductions, registry, footnotes)
         for row in paper_table.rows
     ]
-    is_measured = any(cell.scores for cell in reproductions.values())
+    is_measured = any(reproduction.scores for reproduction in reproductions.values())
     return Sheet(
         blocks=blocks,
         verdicts=_legend_of_verdicts(reproductions),
         legend=_legend_of_rows(paper_table, reproductions),
-        notes=notes + _notes_of_table(paper_table),
+        notes=numbered_notes + _notes_of_table(paper_table),
         rows=descriptions,
         rules=[tolerances()] if is_measured else [],
     )
@@ -228,7 +228,7 @@ def _blocks(
 
 
 def _heading(paper_table: Table, column: Column) -> str:
-    """A column's label, with its metric where this is not the table's and not in the label."""
+    """A column's label, with its metric unless the table has the same or the label says it."""
     if column.metric is None or column.metric == paper_table.metric:
         return column.label
     name = column.metric.replace("_", " ")
@@ -241,6 +241,7 @@ def _block(
     columns: Sequence[Column],
     lines: Sequence[Line],
 ) -> Block:
+    """A table: before the columns with numbers are the row's label and its evidence."""
     return Block(
         caption=caption,
         head=["row", EVIDENCE_HEADING, *headings],
@@ -422,7 +423,7 @@ def _legend_of_rows(paper_table: Table, reproductions: Reproductions) -> list[st
 
 
 def _notes_of_table(paper_table: Table) -> list[str]:
-    """The notes on the whole table, then those on columns; columns may share one."""
+    """The notes on the whole table, then the notes on columns; columns may share one."""
     labels_by_note: dict[str, list[str]] = {}
     for column in paper_table.columns:
         note = "; ".join(filter(None, [_reason(column), column.note]))
@@ -434,9 +435,11 @@ def _notes_of_table(paper_table: Table) -> list[str]:
     return [*paper_table.notes, *notes_on_columns]
 
 
-def _reason(level: Row | Column) -> str:
+def _reason(row_or_column: Row | Column) -> str:
     """Why no method or no task reproduces a row or column; empty where one does."""
-    return reasons()[level.why_not].explanation if level.why_not else ""
+    if not row_or_column.why_not:
+        return ""
+    return reasons()[row_or_column.why_not].explanation
 
 
 # The descriptions of rows
@@ -473,14 +476,14 @@ def _description(
     return f"{name} (`{row.id}`): {'; '.join(filter(None, facts))}."
 
 
-def _states_in_words(row: Row, cells: Sequence[Reproduction]) -> str:
+def _states_in_words(row: Row, reproductions: Sequence[Reproduction]) -> str:
     """Why the cells of a row have no score, each state once.
 
     A cell that cannot be reproduced because of its column says nothing about the row.
     """
-    states: dict[str, None] = {}
-    for cell in cells:
-        is_because_of_column = bool(cell.cell.why_not and not row.why_not)
+    states: dict[str, None] = {}  # each once
+    for reproduction in reproductions:
+        is_because_of_column = bool(reproduction.cell.why_not and not row.why_not)
         if not is_because_of_column:
-            states[str(cell.state)] = None
+            states[str(reproduction.state)] = None
     return ", ".join(states)

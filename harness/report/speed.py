@@ -1,7 +1,7 @@
 """The page of speed: ratios of two things that were run in turn on one machine.
 
-`results/questions/speed.toml` says what is compared with what, and `make bench` measures
-it. Below the table is a section for each GPU, measured by `make gpu`.
+`results/questions/speed.toml` lists the things that are compared, and `make bench` measures
+them. Below the table is a section for each GPU, measured by `make gpu`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def speed_page(questions: Path) -> str:
         if result is not None:
             machine = _machine_in_words(result)
             rows_by_machine.setdefault(machine, []).append(row.what)
-    parts = [SPEED_INTRODUCTION, table(SPEED_HEAD, lines, words=4)]
+    parts = [SPEED_INTRODUCTION, table(SPEED_HEAD, lines, word_columns=4)]
     if rows_by_machine:
         bullets = [
             f"* {', '.join(rows)}: {machine}."
@@ -135,7 +135,7 @@ def _speed_line(row: BenchmarkRow, result: BenchmarkResult | None) -> list[objec
 
 
 def _shortfall(result: BenchmarkResult) -> str:
-    """Whether what is wanted was missed, or reached by the median and not in every round."""
+    """A remark on a ratio that misses the wanted one, in the median or in some round."""
     if median(result.ratios) < result.wanted:
         return " (missed)"
     if min(result.ratios) < result.wanted:
@@ -180,4 +180,4 @@ def gpu_part(card: str, measured: Mapping[str, Any]) -> str:
         "Against the faster of two batch sizes of sentence-transformers, random weights; "
         f"torch {packages['torch']}, transformers {packages['transformers']}; `make gpu`."
     )
-    return f"## {card}\n\n{note}\n\n{table(GPU_HEAD, lines, words=1)}"
+    return f"## {card}\n\n{note}\n\n{table(GPU_HEAD, lines, word_columns=1)}"

@@ -61,13 +61,14 @@ def _answer(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
 
 def summary(threads: Sequence[AnsweredThread]) -> str:
     """How many threads are answered, in one sentence."""
-    places = Counter(answered.place for answered in threads)
-    first = places["1"] + places[CAUSE_UNKNOWN]
-    second_or_third = places["2"] + places["3"]
+    counts = Counter(answered.place for answered in threads)
+    count_of_first = counts["1"] + counts[CAUSE_UNKNOWN]
+    count_of_second_or_third = counts["2"] + counts["3"]
     return (
-        f"Of {len(threads)} questions, {first} have the known cause first, or the answer that it "
-        f"is not known; {second_or_third} have it second or third, {places[CAUSE_ABSENT]} do not "
-        f"name it, and {places[NO_ROW]} ask about numbers that are in no table here."
+        f"Of {len(threads)} questions, {count_of_first} have the known cause first, or the answer "
+        f"that it is not known; {count_of_second_or_third} have it second or third, "
+        f"{counts[CAUSE_ABSENT]} do not name it, and {counts[NO_ROW]} ask about numbers that are "
+        "in no table here."
     )
 
 
@@ -78,7 +79,7 @@ def threads_page(folder: ResultsFolder) -> Page:
     parts = [
         texts()["threads"],
         summary(threads),
-        table(THREAD_HEAD, rows, words=len(THREAD_HEAD)),
+        table(THREAD_HEAD, rows, word_columns=len(THREAD_HEAD)),
     ]
     for answered in threads:
         if answered.lines:

@@ -17,7 +17,7 @@ from harness.core.toml import read_typed
 from harness.registry import load_registry
 from harness.report import drawing, figures
 from harness.report.build import stale_files, write_files
-from harness.report.drawing import Figure, Panel, Series, known_looks, looks_of
+from harness.report.drawing import Figure, Panel, Series, listed_looks, looks_of
 from harness.report.figures import picture, post_processing
 from harness.report.leaderboard import cost_in_words
 from harness.results.costs import milliseconds
@@ -80,7 +80,7 @@ def test_every_point_has_its_hint_and_a_place(points):
 
 
 def test_no_two_kinds_share_a_colour_or_a_shape_and_every_measured_one_is_listed():
-    looks = known_looks()
+    looks = listed_looks()
     for values in zip(*looks.values(), strict=True):  # colours, then markers
         assert len(set(values)) == len(looks)
     assert {post_processing(method) for method in COMMITTED.methods} <= set(looks)

@@ -3,6 +3,6 @@
 It holds every published number and every measured cell.
 
 `vendor` holds the core of DataTables (MIT) as npm publishes it: `npm pack
-datatables.net@3.1.5`, of which `package/js/dataTables.min.js` and `package/License.txt`
-are kept as they are.
+datatables.net@3.1.5`. Its `package/js/dataTables.min.js` and `package/License.txt` are
+kept as they are.
 """

@@ -227,6 +227,7 @@ def _with_facts(board: Board, results: Results) -> Board:
     for method, values in board.rows:
         *task_values, average = values
         facts = [board.size_of_row[method].word, *_facts_of_method(results, method)]
+        # A value without a score is shown by its state, which here is the fact.
         fact_values = [Value(None, state=fact) for fact in facts]
         rows.append(MethodRow(method, [average, *task_values, *fact_values]))
     return replace(
@@ -244,12 +245,13 @@ def _facts_of_method(results: Results, method: str) -> list[str]:
     """
     tasks = [task for name, task in results.by_cell if name == method]
     record = results.records(method, tasks[0])[0]
+    parameters = record.facts.get("parameters")
+    millions = MISSING_NUMBER if parameters is None else f"{parameters / 1e6:.3g}M"
     facts = [
         str(record.facts.get("dimensions", MISSING_NUMBER)),
         str(record.facts.get("rank", MISSING_NUMBER)),
+        millions,
     ]
-    parameters = record.facts.get("parameters")
-    facts.append(MISSING_NUMBER if parameters is None else f"{parameters / 1e6:.3g}M")
     if results.packaged:
         facts.append("packaged" if method in results.packaged else "own")
     return facts
