@@ -5,7 +5,7 @@ rows that every paper starts from, and the names of their poolings differ: BERT-
 "last2avg" is first-last (its code takes layer 1), SimCSE's printed "first-last avg." is
 static-last (its code took layer 0), and SBERT's "Avg. BERT embeddings" came from
 bert-as-service, whose defaults are the second-last layer and 25 word pieces. BERT-flow
-and BERT-whitening cut at 64: rows with ids of their own.
+and BERT-whitening cut sentences at 64 word pieces, for which methods have other ids.
 """
 
 from harness.core.types import Method
@@ -35,16 +35,17 @@ TRAINED_ON = {
 
 def pretrained(repo: str, revision: str, name: str) -> TransformerConfig:
     """One checkpoint as its authors published it."""
-    bert = name.startswith("bert")
+    is_bert = name.startswith("bert")
+    organisation = "google-bert" if is_bert else "FacebookAI"
     return TransformerConfig(
         name,
-        repo=f"{'google-bert' if bert else 'FacebookAI'}/{repo}",
+        repo=f"{organisation}/{repo}",
         revision=revision,
         download_size=DOWNLOAD_SIZES[name],
-        fingerprint=BERT_UNCASED if bert else None,
-        trained_on=TRAINED_ON["bert" if bert else "roberta"],
-        cite="devlin2019bert" if bert else "liu2019roberta",
-        licence="Apache-2.0" if bert else "MIT",
+        fingerprint=BERT_UNCASED if is_bert else None,
+        trained_on=TRAINED_ON["bert" if is_bert else "roberta"],
+        cite="devlin2019bert" if is_bert else "liu2019roberta",
+        licence="Apache-2.0" if is_bert else "MIT",
     )
 
 

@@ -43,10 +43,19 @@ WIDTH = 32  # of the hidden layers of a coupling
 
 @dataclass(frozen=True)
 class Flow:
-    """`levels` of `depth` steps; `step` names the pieces of one, `first` those before all.
+    """BERT-flow and flows like it, with the settings of their fit.
 
-    Actnorm starts from the first batch (`data`), or from random values (`glorot`). With
-    `dropout` the flow is fitted on encodings with dropout.
+    Attributes:
+        name: The name in ids.
+        levels: The number of levels; half of the coordinates leave after each.
+        depth: The number of steps in a level.
+        step: The layers of a step, by the names of `flows.LAYER_KINDS`.
+        first: The layers before all steps.
+        epochs: How often the fit sees each row.
+        learning_rate: The constant learning rate.
+        start: How actnorm starts: from the first batch (`data`), or from random values
+            (`glorot`).
+        dropout: Whether it is fitted on encodings with dropout.
     """
 
     name: str
@@ -70,11 +79,11 @@ class Flow:
 
     @property
     def share(self) -> float:
-        """How much of a corpus a fit sees: less than one epoch sees no more than that."""
+        """The share of a corpus that a fit sees: less than all in less than one epoch."""
         return min(1.0, self.epochs)
 
     def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> FittedFlow:
-        """Fit on rows (n, D), in any order, which are this share of the corpus."""
+        """Fit on rows (n, D), in any order, which are `share` of the corpus."""
         from harness.transforms.flows import Architecture, FitSettings, fit_flow
 
         architecture = Architecture(
@@ -105,11 +114,9 @@ FLOWS = {
         Flow("flow:released-nli", **AS_RELEASED, **NLI_SCHEDULE),
     )
 }
-FLOW, RELEASED, DROPOUT = (
-    FLOWS["flow"],
-    FLOWS["flow:released"],
-    Flow("flow-dropout", dropout=True),
-)
+FLOW = FLOWS["flow"]
+RELEASED = FLOWS["flow:released"]
+DROPOUT = Flow("flow-dropout", dropout=True)
 
 
 def flow(variant: str | int | None = None) -> Flow:
@@ -130,10 +137,11 @@ CITE = "li2020bertflow"
 SEVEN = ("sts-b", "sick-r", "sts1?")
 TASKS = (*SEVEN, "sts-b.dev")
 ON_NLI = (FLOW, FLOWS["flow:paper-nli"], RELEASED, FLOWS["flow:released-nli"])
-# The same on small encoders. NLI itself is large: 0.15 epochs of it are 4,508 steps,
-# here 84.
+# Post-processors, corpora and tasks for small encoders, which show how the variants
+# differ. NLI itself is large: 0.15 epochs of it are 4,508 steps, of snli-18k 84.
 DIFFERENCES = (
-    *((FLOWS[name], "target", SEVEN) for name in ("flow:glorot", "flow:released")),
+    (FLOWS["flow:glorot"], "target", SEVEN),
+    (RELEASED, "target", SEVEN),
     (RELEASED, "target-splits", ("sts1?",)),
     *((post, "snli-18k", SEVEN) for post in ON_NLI),
 )
@@ -142,9 +150,9 @@ PUBLISHED = (  # the rows of Tables 2 and 5, and of the papers that quote or rep
     *((post, "target") for post in (FLOW, FLOWS["flow:paper"], DROPOUT)),
     (RELEASED, "target-splits"),
 )
-BASE, LARGE, SBERT_BASE = (
-    e.with_max_length(64) for e in (BERT_BASE, BERT_LARGE, SBERT_NLI[0])
-)
+BASE = BERT_BASE.with_max_length(64)
+LARGE = BERT_LARGE.with_max_length(64)
+SBERT_BASE = SBERT_NLI[0].with_max_length(64)
 METHODS = (
     *(
         Method(encoder, FIRST_LAST, (post,), fit_on, cite=CITE)
@@ -154,8 +162,8 @@ METHODS = (
     Method(BASE, MEAN, (FLOW,), "target", cite=CITE),
     Method(BASE, MEAN, (RELEASED,), "target-splits", cite=CITE),
     *(
-        Method(SBERT_BASE, FIRST_LAST, (RELEASED,), c, cite=CITE)
-        for c in ("nli", "target-splits")
+        Method(SBERT_BASE, FIRST_LAST, (RELEASED,), corpus, cite=CITE)
+        for corpus in ("nli", "target-splits")
     ),
     *(
         Method(MINILM, pooling, (post,), "target", cite=CITE, tasks=TASKS)

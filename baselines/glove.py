@@ -32,9 +32,12 @@ def vectors(
     )
 
 
-WEB, WIKI = "Common Crawl, 840 B tokens", "Wikipedia 2014 and Gigaword 5, 6 B tokens"
-FULL, SICK = "vectors/glove.840B.300d.txt", "vectors/glove.840B.300d.sick-subset.npz"
-SIX, SMALL = "vectors/glove.6B.300d.txt", "vectors/glove.6B.50d.22k-subset.npz"
+WEB = "Common Crawl, 840 B tokens"
+WIKI = "Wikipedia 2014 and Gigaword 5, 6 B tokens"
+FULL = "vectors/glove.840B.300d.txt"
+SICK = "vectors/glove.840B.300d.sick-subset.npz"
+SIX = "vectors/glove.6B.300d.txt"
+SMALL = "vectors/glove.6B.50d.22k-subset.npz"
 KOMNINOS = "vectors/komninos_english_embeddings.gz"
 
 ANYWHERE = (

@@ -54,12 +54,12 @@ GLOVE_MINI = StaticConfig(
 ENCODERS = (BERT_MINI, GLOVE_MINI)
 
 CALIBRATIONS = ((SN(),), *NULLED, (Whitening(),), (Whitening(128),))
-# Fits take seconds to minutes: each where its question is asked.
+# Fits of flows take seconds to minutes, so each flow has only the tasks of its question.
 SENTEVAL = ("sts-b.senteval", "sick-r.senteval", "sts1?.senteval")
 STS = ("sts-b", "sick-r", "sts1?", *SENTEVAL)
 MATRIX = (*STS, "qnli", "lexical", "mini-sts")
 QUESTION = ("sts-b", "mini-sts")
-# What a map fitted on Wikipedia is worth elsewhere: SimCSE trains there without labels.
+# The tasks for maps that are fitted on Wikipedia, the corpus of unsupervised SimCSE.
 WIKIPEDIA_TO_STS = ("sts-b", "sts-b.senteval.dev", "sick-r")
 LEARNED = (
     (FLOWS["flow"], BERT_FLOW, MATRIX),

@@ -1,10 +1,10 @@
 """all-MiniLM-L6-v2 under every pooling and calibration: the grid that runs on any machine.
 
 The model is sentence-transformers' (Wang et al. 2020, arXiv 2002.10957, fine-tuned on
-1.17 billion pairs). No paper of the matrix uses it; its plain mean is published by MTEB
-at full precision, which makes it the anchor here; the rest of the grid shows what each
+1.17 billion pairs). No paper of the matrix uses it. MTEB publishes the scores of its plain
+mean at full precision, with which ours are compared; the rest of the grid shows what each
 protocol changes for one encoder. Its last layer has three constant coordinates, which
-calibrations must leave out (floors).
+post-processors have to leave out (`LEAST_SPREAD` of `harness/transforms/affine.py`).
 """
 
 from dataclasses import replace

@@ -44,33 +44,30 @@ CALIBRATIONS = (
     (NICE,),
     (GLOW,),
 )
-# The tasks: the papers' tables have both text forms, mteb has all of SICK-R.
+# Tasks by fit corpus: the papers' tables have both text forms, mteb has all of SICK-R.
 FEW = ("sick-r.all", "qnli", "lexical", *(f"{task}.senteval" for task in SEVEN))
 TEXTS = {"target": (*SEVEN, *FEW), "enwiki-100k": FEW}
 POOLINGS = (MEAN, CLS, FIRST_LAST)
 
-# Notes on flows on the last layer, whose scores depend on the floor of coordinates.
+# Notes on flows on the last layer, whose scores depend on which narrow coordinates are
+# left out.
 LEFT_OUT = (
     "fitted without coordinate 34, which a flow keeps now, and not measured again"
 )
 PARTLY = (
     "one coordinate moves it by points, and most tasks outside its STS tables lack it"
 )
-BOTH_FLOORS = {
-    (MEAN, FLOW),
-    (MEAN, NICE),
-    (MEAN, GLOW),
-    (CLS, FLOW),
-    (CLS, NICE),
-}  # on the target
+# Fitted on the target with and without the coordinate.
+MEASURED_AGAIN = {(MEAN, FLOW), (MEAN, NICE), (MEAN, GLOW), (CLS, FLOW), (CLS, NICE)}
 
 
 def note_of(pooling: Pooling, post: PostProcessor, corpus: str) -> str:
     """The note of a method; none where no coordinate is narrow."""
     if pooling == FIRST_LAST or post not in (FLOW, NICE, GLOW, RELEASED):
         return ""
-    both = corpus == "target" and (pooling, post) in BOTH_FLOORS
-    return f"{PARTLY if both else LEFT_OUT} (docs/flows.md)"
+    was_measured_again = corpus == "target" and (pooling, post) in MEASURED_AGAIN
+    note = PARTLY if was_measured_again else LEFT_OUT
+    return f"{note} (docs/flows.md)"
 
 
 METHODS = (
@@ -89,8 +86,8 @@ METHODS = (
         for corpus, tasks in TEXTS.items()
         for post in CALIBRATIONS
     ),
-    # Each fit encodes all sentences again, with dropout: so not on the raw texts, nor
-    # on Wikipedia.
+    # Each fit encodes all sentences again, with dropout, so that the raw texts and
+    # Wikipedia would take too long.
     *(
         Method(
             MPNET,

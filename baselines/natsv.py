@@ -39,7 +39,7 @@ class Natsv(FromMoments):
     @property
     def name(self) -> str:
         """`natsv:6` or `natsv-c:6`."""
-        return f"natsv{'-c' if self.centred else ''}:{self.k}"
+        return f"natsv-c:{self.k}" if self.centred else f"natsv:{self.k}"
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments; needs k below the rank, or nothing would be left."""

@@ -1,4 +1,4 @@
-"""SimCSE's ablations, a family each: what its Tables 1 to 4, 6, 7, D.1 and D.2 vary.
+"""SimCSE's ablations of Tables 1 to 4, 6, 7, D.1 and D.2, a family each.
 
 Gao, Yao & Chen 2021, arXiv 2104.08821; commands after the authors'
 `run_unsup_example.sh` and `run_sup_example.sh`. No checkpoint of them was released, and
@@ -61,7 +61,7 @@ def _method(name: str, recipe: str, trained_on: str, pooling: Pooling) -> Method
 
 
 METHODS = (
-    # Table 1: words taken away.
+    # Table 1: words are removed.
     *(unsupervised(f"crop-{p}", f"--augmentation crop:{p}") for p in (10, 20, 30)),
     *(
         unsupervised(f"deletion-{p}", f"--augmentation deletion:{p}")

@@ -28,13 +28,13 @@ class SN(FromMoments):
         """Fit on rows (n, D) or their Moments."""
         moments = Moments.of(x)
         sigma = np.sqrt(np.diag(moments.covariance))
-        kept = sigma > LEAST_SPREAD * sigma.max()
-        if not kept.any():
+        varies = sigma > LEAST_SPREAD * sigma.max()
+        if not varies.any():
             raise ScoreError(
                 "sn: all vectors to fit on are equal, so no dimension has a spread"
             )
-        scale = np.where(kept, 1.0 / np.where(kept, sigma, 1.0), 0.0)
-        return Affine(moments.mean, np.diag(scale), rank=int(kept.sum()))
+        scale = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)
+        return Affine(moments.mean, np.diag(scale), rank=int(varies.sum()))
 
 
 POSTS = {"sn": SN}

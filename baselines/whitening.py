@@ -59,10 +59,10 @@ METHODS = tuple(
         encoder.with_max_length(64),
         FIRST_LAST,
         (Whitening(k),),
-        fit,
+        corpus,
         cite="su2021whitening",
     )
-    for encoder, kept in ((BERT_BASE, 256), (BERT_LARGE, 384))
-    for fit in ("nli", "target")
-    for k in (None, kept)
+    for encoder, dimensions in ((BERT_BASE, 256), (BERT_LARGE, 384))
+    for corpus in ("nli", "target")
+    for k in (None, dimensions)
 )

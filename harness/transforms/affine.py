@@ -18,10 +18,10 @@ import numpy as np
 from harness.core.arrays import Float, Float64, Int, read_only
 from harness.core.errors import ScoreError
 
-# A coordinate whose standard deviation is below this share of the largest, or a
-# direction whose variance is, holds rounding noise of float32 encodings. MiniLM's last
-# layer has three constant coordinates: dividing by their standard deviation would move
-# STS12 by 0.17 points.
+# Shares of the largest standard deviation of a coordinate, and of the largest variance of
+# a direction. What is below holds rounding noise of float32 encodings. MiniLM's last layer
+# has three constant coordinates: dividing by their standard deviation would move STS12 by
+# 0.17 points.
 LEAST_SPREAD = 1e-6
 LEAST_VARIANCE = 1e-9
 
@@ -64,23 +64,22 @@ class Affine:
 
     def __post_init__(self) -> None:
         for name in ("shift", "weight", "nulled"):
-            if (x := getattr(self, name)) is not None:
+            x = getattr(self, name)
+            if x is not None:
                 object.__setattr__(self, name, read_only(np.array(x)))
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         if self.scales is not None:
             return (x - self.shift) * self.scales
         mapped = np.empty((len(x), self.weight.shape[1]))
-        for rows in (
-            slice(start, start + CACHED_ROWS) for start in range(0, len(x), CACHED_ROWS)
-        ):
+        for start in range(0, len(x), CACHED_ROWS):
+            rows = slice(start, start + CACHED_ROWS)
             centred = x[rows] - self.shift
             if self.nulled is None:
                 np.matmul(centred, self.weight, out=mapped[rows])
             else:
-                np.subtract(
-                    centred, centred @ self.nulled @ self.nulled.T, out=mapped[rows]
-                )
+                projection = centred @ self.nulled @ self.nulled.T
+                np.subtract(centred, projection, out=mapped[rows])
         return mapped
 
     @classmethod
@@ -98,11 +97,11 @@ class Affine:
     def scales(self) -> Float64[np.ndarray, " D"] | None:
         """The diagonal of a diagonal weight, which needs no matrix product; else None."""
         diagonal = np.diag(self.weight)
-        square = self.weight.shape == (len(diagonal), len(diagonal))
-        is_diagonal = square and np.count_nonzero(self.weight) == np.count_nonzero(
-            diagonal
-        )
-        return diagonal if is_diagonal else None
+        if self.weight.shape != (len(diagonal), len(diagonal)):
+            return None
+        if np.count_nonzero(self.weight) != np.count_nonzero(diagonal):
+            return None
+        return diagonal
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,19 +156,20 @@ class Moments:
         if count == 0:
             raise ScoreError("no sentences to fit on")
         if not np.isfinite(x).all():
-            bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
+            row = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
             raise ScoreError(
-                f"row {bad} of the vectors to fit on holds a value that is not finite"
+                f"row {row} of the vectors to fit on holds a value that is not finite"
             )
-        first = x[0].astype(np.float64)
-        rows = x - first  # exact where all rows are equal
+        # Rows are taken relative to the first row, which is exact where all are equal.
+        first_row = x[0].astype(np.float64)
+        rows = x - first_row
         weights = np.ones(len(x)) if repeats is None else repeats.astype(np.float64)
-        gap = weights @ rows / count
-        rows -= gap
+        mean_offset = weights @ rows / count
+        rows -= mean_offset
         if repeats is not None:
             # By square roots, since a matrix times its own transpose costs half.
             rows *= np.sqrt(weights)[:, None]
-        return cls(count, first + gap, rows.T @ rows)
+        return cls(count, first_row + mean_offset, rows.T @ rows)
 
     @classmethod
     def merged(cls, parts: Iterable[Moments]) -> Moments:

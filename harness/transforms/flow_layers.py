@@ -33,9 +33,8 @@ class Bijection(nn.Module, ABC):
     def bits_per_dimension(self, x: Rows) -> Float64[Tensor, ""]:
         """The mean negative log2-likelihood of the rows, divided by D."""
         z, log_det = self(x)
-        nats = (
-            0.5 * (z.square().sum(dim=1) + z.shape[1] * math.log(2 * math.pi)) - log_det
-        )
+        squares = z.square().sum(dim=1)
+        nats = 0.5 * (squares + z.shape[1] * math.log(2 * math.pi)) - log_det
         return nats.mean() / (x.shape[1] * math.log(2))
 
 
@@ -57,8 +56,8 @@ class Chain(Bijection):
 class MultiScale(Bijection):
     """Levels of a multi-scale architecture (RealNVP, section 3.6).
 
-    Behind each level but the last, half of its coordinates is final and the other half,
-    the larger one if their number is odd, goes on to the next level.
+    After each level but the last, half of its coordinates are output, and the other half,
+    the larger one if their number is odd, is the input of the next level.
     """
 
     def __init__(self, levels: Sequence[Bijection]) -> None:
@@ -66,15 +65,16 @@ class MultiScale(Bijection):
         self.levels = cast(Sequence[Bijection], nn.ModuleList(levels))
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        final, log_det = [], cast(LogDet, 0.0)
+        outputs: list[Rows] = []
+        log_det: LogDet = 0.0
         for number, level in enumerate(self.levels, start=1):
             x, level_log_det = level(x)
             log_det = log_det + level_log_det
             if number < len(self.levels):
                 half = x.shape[1] // 2
-                x, finished = torch.split(x, [x.shape[1] - half, half], dim=1)
-                final.append(finished)
-        return torch.cat([*final, x], dim=1), log_det
+                x, output = torch.split(x, [x.shape[1] - half, half], dim=1)
+                outputs.append(output)
+        return torch.cat([*outputs, x], dim=1), log_det
 
 
 # Scales are learned as exp(3 s), in actnorm and after a conditioner (Glow's released
@@ -120,9 +120,8 @@ class Norm(nn.Module):
         """
         limit = math.sqrt(6 / (1 + len(self.shift)))
         for parameter in (self.shift, self.log_scale):
-            parameter.copy_(
-                torch.from_numpy(rng.uniform(-limit, limit, len(parameter)))
-            )
+            numbers = rng.uniform(-limit, limit, len(parameter))
+            parameter.copy_(torch.from_numpy(numbers))
 
 
 class Actnorm(Norm, Bijection):
@@ -139,9 +138,8 @@ class LinearNorm(Norm):
     def forward(
         self, x: Float64[Tensor, "n d"], weight: Float64[Tensor, "d k"]
     ) -> Float64[Tensor, "n k"]:
-        return (
-            torch.addmm(self.shift, x, weight) * (SCALE_FACTOR * self.log_scale).exp()
-        )
+        scale = (SCALE_FACTOR * self.log_scale).exp()
+        return torch.addmm(self.shift, x, weight) * scale
 
 
 class Reversal(Bijection):
@@ -168,10 +166,8 @@ class InvertibleLinear(Bijection):
         permutation, lower, upper = torch.linalg.lu(rotation)
         self.register_buffer("order", permutation.argmax(dim=0))
         self.register_buffer("sign", upper.diagonal().sign())
-        self.lower, self.upper = (
-            nn.Parameter(lower.tril(-1)),
-            nn.Parameter(upper.triu(1)),
-        )
+        self.lower = nn.Parameter(lower.tril(-1))
+        self.upper = nn.Parameter(upper.triu(1))
         self.log_scale = nn.Parameter(upper.diagonal().abs().log())
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
@@ -191,20 +187,19 @@ class Conditioner(nn.Module):
         self, inputs: int, outputs: int, width: int, rng: np.random.Generator
     ) -> None:
         super().__init__()
-        self.first, self.second = normal(rng, inputs, width), normal(rng, width, width)
+        self.first_weight = normal(rng, inputs, width)
+        self.second_weight = normal(rng, width, width)
         self.norms = nn.ModuleList([LinearNorm(width), LinearNorm(width)])
-        self.last, self.bias, self.log_scale = (
-            zeros(width, outputs),
-            zeros(outputs),
-            zeros(outputs),
-        )
+        self.last_weight = zeros(width, outputs)
+        self.bias = zeros(outputs)
+        self.log_scale = zeros(outputs)
 
     def forward(self, x: Float64[Tensor, "n d"]) -> Float64[Tensor, "n k"]:
-        for weight, norm in zip((self.first, self.second), self.norms, strict=True):
+        weights = (self.first_weight, self.second_weight)
+        for weight, norm in zip(weights, self.norms, strict=True):
             x = functional.relu(norm(x, weight))
-        return (
-            torch.addmm(self.bias, x, self.last) * (SCALE_FACTOR * self.log_scale).exp()
-        )
+        scale = (SCALE_FACTOR * self.log_scale).exp()
+        return torch.addmm(self.bias, x, self.last_weight) * scale
 
 
 class AdditiveCoupling(Bijection):
@@ -216,8 +211,8 @@ class AdditiveCoupling(Bijection):
         self.shift = Conditioner(self.halves[0], self.halves[1], width, rng)
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        stays, moves = torch.split(x, self.halves, dim=1)
-        return torch.cat([stays, moves + self.shift(stays)], dim=1), 0.0
+        x1, x2 = torch.split(x, self.halves, dim=1)
+        return torch.cat([x1, x2 + self.shift(x1)], dim=1), 0.0
 
 
 class AffineCoupling(Bijection):
@@ -234,17 +229,16 @@ class AffineCoupling(Bijection):
         )
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        stays, moves = torch.split(x, self.halves, dim=1)
-        shift, log_scale = self.shift_and_scale(stays).chunk(2, dim=1)
+        x1, x2 = torch.split(x, self.halves, dim=1)
+        shift, log_scale = self.shift_and_scale(x1).chunk(2, dim=1)
         log_scale = log_scale.tanh()
-        return torch.cat(
-            [stays, (moves + shift) * log_scale.exp()], dim=1
-        ), log_scale.sum(dim=1)
+        y = torch.cat([x1, (x2 + shift) * log_scale.exp()], dim=1)
+        return y, log_scale.sum(dim=1)
 
 
 @torch.no_grad()
 def initialise_from_data(model: Bijection, x: Rows) -> None:
-    """Initialise every actnorm from the data that reach it of these rows (Glow, section 3.1)."""
+    """Initialise every actnorm from its inputs for these rows (Glow, section 3.1)."""
     hooks = [norm.register_forward_pre_hook(_standardise) for norm in norms_of(model)]
     model.bits_per_dimension(x)
     for hook in hooks:
@@ -259,10 +253,15 @@ def initialise_at_random(model: Bijection, rng: np.random.Generator) -> None:
 
 
 def norms_of(model: Bijection) -> list[Norm]:
-    """Every actnorm, those inside the couplings among them, in the order of the layers."""
+    """Every actnorm, also inside the couplings, in the order of the layers."""
     return [module for module in model.modules() if isinstance(module, Norm)]
 
 
 def _standardise(norm: Norm, inputs: tuple[Tensor, ...]) -> None:
-    x, *weight = inputs
-    norm.standardise(x @ weight[0] if weight else x)
+    """Initialise an actnorm before its first call; the inputs are x, or x and a weight."""
+    if isinstance(norm, LinearNorm):
+        x, weight = inputs
+        norm.standardise(x @ weight)
+    else:
+        [x] = inputs
+        norm.standardise(x)

@@ -28,9 +28,9 @@ CHECKED_ROWS = 4096  # rows that are checked at a time
 # Rows that are mapped at a time, so that the output of a layer stays in the cache.
 MAPPED_ROWS = 256
 
-# As a share of the widest range. The widest coordinates themselves move by up to half
-# as much when an encoding is computed by another processor or in other batches
-# (`benchmarks/encoding_noise.py`).
+# The share of the widest coordinate's range below which a coordinate is left out. An
+# encoding by another processor or in other batches moves the widest coordinates by up to
+# half of this (`benchmarks/encoding_noise.py`).
 LEAST_RANGE = 1e-6
 
 # How actnorm starts: standardising the first batch, or drawn from Glorot's uniform
@@ -55,24 +55,28 @@ class Architecture:
 
     def build(self, size: int, rng: np.random.Generator) -> layers.Bijection:
         """An unfitted flow of vectors of this size. Raises UsageError for an unknown layer."""
-        if unknown := {*self.first, *self.step} - {*LAYER_KINDS}:
+        unknown = {*self.first, *self.step} - {*LAYER_KINDS}
+        if unknown:
             raise UsageError(
                 f"no layers: {', '.join(unknown)}; wanted some of {', '.join(LAYER_KINDS)}"
             )
-        levels, coordinates = [], size
-        for number in range(self.levels):
-            names = (() if number else self.first) + self.step * self.depth
-            levels.append(
-                layers.Chain(
-                    [LAYER_KINDS[name](coordinates, self.width, rng) for name in names]
-                )
-            )
+        levels = []
+        coordinates = size  # of the level that is built
+        for level_number in range(self.levels):
+            names = self.step * self.depth
+            if level_number == 0:
+                names = self.first + names
+            pieces = []
+            for name in names:
+                make_layer = LAYER_KINDS[name]
+                pieces.append(make_layer(coordinates, self.width, rng))
+            levels.append(layers.Chain(pieces))
             coordinates -= coordinates // 2
         return layers.MultiScale(levels)
 
 
-# By the name of a layer: from the size of its vectors, the width of hidden layers and a
-# generator.
+# The functions that make layers, by name. Their arguments are the size of the vectors, the
+# width of hidden layers and a generator.
 LAYER_KINDS: Mapping[
     str, Callable[[int, int, np.random.Generator], layers.Bijection]
 ] = {
@@ -126,18 +130,19 @@ class AdamW:
         self.parameters = list(model.parameters())
         self.values = parameters_to_vector(self.parameters).detach()
         vector_to_parameters(self.values, self.parameters)
-        self.mean, self.square = (
-            torch.zeros_like(self.values),
-            torch.zeros_like(self.values),
-        )
+        # The running means of the gradient and of its square.
+        self.mean = torch.zeros_like(self.values)
+        self.square = torch.zeros_like(self.values)
 
     @torch.no_grad()
     def step(self, loss: Float64[Tensor, ""]) -> None:
         """Move the parameters against the gradient of the loss."""
-        settings, (b1, b2) = self.settings, self.settings.betas
+        settings = self.settings
+        b1, b2 = settings.betas
         gradients = torch.autograd.grad(loss, self.parameters)
         gradient = torch.cat([part.reshape(-1) for part in gradients])
-        if (norm := float(gradient.norm())) > settings.clip:
+        norm = float(gradient.norm())
+        if norm > settings.clip:
             gradient *= settings.clip / norm
         self.mean.lerp_(gradient, 1 - b1)
         self.square.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
@@ -159,27 +164,34 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class FittedFlow:
-    """A fitted flow: x -> f(x), in float64. `losses` are the bits per dimension at each step.
+    """A fitted flow: x -> f(x), in float64.
 
-    Coordinates that hardly vary in the rows of the fit (`kept` is False) are left out.
+    Attributes:
+        architecture: The architecture of the flow.
+        is_kept: (D,) False for coordinates that are left out, since they hardly vary in
+            the rows of the fit.
+        model: The flow of the other coordinates.
+        losses: The bits per dimension at each step of the fit.
     """
 
     architecture: Architecture
-    kept: Bool[np.ndarray, " D"]
+    is_kept: Bool[np.ndarray, " D"]
     model: layers.Bijection
     losses: tuple[float, ...]
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         """The rows under the flow. Raises ScoreError for a row whose image is not finite."""
-        rows = torch.from_numpy(x[:, self.kept].astype(np.float64))
+        rows = torch.from_numpy(x[:, self.is_kept].astype(np.float64))
+        images = []
         with torch.inference_mode(), one_thread():
-            z = torch.cat(
-                [self.model(block)[0] for block in torch.split(rows, MAPPED_ROWS)]
-            ).numpy()
-        finite = np.isfinite(z).all(axis=1)
-        if not finite.all():
+            for block in torch.split(rows, MAPPED_ROWS):
+                image, _ = self.model(block)
+                images.append(image)
+            z = torch.cat(images).numpy()
+        is_finite = np.isfinite(z).all(axis=1)
+        if not is_finite.all():
             raise ScoreError(
-                f"row {finite.argmin()} of the vectors is not finite after the map"
+                f"row {is_finite.argmin()} of the vectors is not finite after the map"
             )
         return z
 
@@ -191,21 +203,20 @@ def fit_flow(
     settings: FitSettings,
     rng: np.random.Generator,
 ) -> FittedFlow:
-    """Fit a flow to rows, in shuffled order.
+    """Fit a flow to rows, which are shuffled.
 
-    The order matters: files are sorted by source, and a fit forgets what it saw first.
-    `x` may be memory-mapped, since no more than a batch is read at a time. Raises
-    ScoreError for rows that are all equal or not finite, and for a loss that is not
-    finite.
+    The rows are shuffled since files are sorted by source, and a fit forgets the rows
+    that it saw first. `x` may be memory-mapped, since no more than a batch is read at a
+    time. Raises ScoreError for rows that are all equal or not finite, and for a loss that
+    is not finite.
     """
-    kept = varying(x)
-    columns = np.flatnonzero(kept)
+    is_kept = varies(x)
+    columns = np.flatnonzero(is_kept)
     batches = settings.batches(len(x), rng)
     model = architecture.build(len(columns), rng)
     if settings.start == "data":
-        layers.initialise_from_data(
-            model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double()
-        )
+        first_rows = torch.from_numpy(x[batches[0]].take(columns, axis=1)).double()
+        layers.initialise_from_data(model, first_rows)
     else:
         layers.initialise_at_random(model, rng)
     optimiser = AdamW(model, settings)
@@ -221,31 +232,36 @@ def fit_flow(
             )
         optimiser.step(settings.sides * loss)
     return FittedFlow(
-        architecture, kept, model.requires_grad_(False).eval(), tuple(losses)
+        architecture=architecture,
+        is_kept=is_kept,
+        model=model.requires_grad_(False).eval(),
+        losses=tuple(losses),
     )
 
 
-def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
-    """The coordinates whose range is above `LEAST_RANGE` of the widest."""
+def varies(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
+    """Whether the range of each coordinate is above `LEAST_RANGE` of the widest range.
+
+    Raises ScoreError for no rows, for rows that are all equal, and for a value that is
+    not finite.
+    """
     if len(x) == 0:
         raise ScoreError("no sentences to fit on")
-    low = high = x[0]
+    low, high = x[0], x[0]
     for start in range(0, len(x), CHECKED_ROWS):
         block = x[start : start + CHECKED_ROWS]
-        finite = np.isfinite(block).all(axis=1)
-        if not finite.all():
-            row = start + int(finite.argmin())
+        is_finite = np.isfinite(block).all(axis=1)
+        if not is_finite.all():
+            row = start + int(is_finite.argmin())
             raise ScoreError(
                 f"row {row} of the vectors to fit on holds a value that is not finite"
             )
-        low, high = (
-            np.minimum(low, block.min(axis=0)),
-            np.maximum(high, block.max(axis=0)),
-        )
-    spread = high.astype(np.float64) - low
-    kept = spread > LEAST_RANGE * spread.max()
-    if not kept.any():
+        low = np.minimum(low, block.min(axis=0))
+        high = np.maximum(high, block.max(axis=0))
+    ranges = high.astype(np.float64) - low
+    is_wide = ranges > LEAST_RANGE * ranges.max()
+    if not is_wide.any():
         raise ScoreError(
             "all vectors to fit on are equal: they have no direction to learn from"
         )
-    return kept
+    return is_wide

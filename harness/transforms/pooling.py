@@ -67,7 +67,7 @@ class Mean:
 
 
 class _Part:
-    """A pooling that returns an array of the encoding as it is.
+    """The base of poolings that return an array of the encoding as it is.
 
     Attributes:
         part: The attribute of the encoding.

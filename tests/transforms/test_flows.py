@@ -31,7 +31,7 @@ from harness.transforms.flows import (
     Architecture,
     FitSettings,
     fit_flow,
-    varying,
+    varies,
 )
 
 FLOW = FLOWS["flow"]
@@ -182,10 +182,12 @@ def test_a_step_of_glow_is_the_authors_formula():
     )
     y = y[:, ::-1]
     hidden = y[:, :3]
-    for weight, number in (("first", 0), ("second", 1)):
+    for weight, number in (("first_weight", 0), ("second_weight", 1)):
         shift, log_scale = p[f"norms.{number}.shift"], p[f"norms.{number}.log_scale"]
         hidden = np.maximum((hidden @ p[weight] + shift) * np.exp(3 * log_scale), 0)
-    moved = y[:, 3:] + (hidden @ p["last"] + p["bias"]) * np.exp(3 * p["log_scale"])
+    moved = y[:, 3:] + (hidden @ p["last_weight"] + p["bias"]) * np.exp(
+        3 * p["log_scale"]
+    )
     found = model(x)[0].detach().numpy()
     np.testing.assert_allclose(
         found, np.concatenate([y[:, :3], moved], axis=1), atol=1e-12
@@ -321,7 +323,7 @@ def test_coordinates_that_hardly_vary_are_left_out(post):
     x[::2, 0] += np.float32(5e-7 * widest)  # the noise of an encoding
     x[::2, 4] += np.float32(4e-6 * widest)  # as a coordinate of all-mpnet-base-v2
     fitted = post.fit(x, rng())
-    assert fitted.kept.tolist() == [False, True, True, False, True, True, True, True]
+    assert fitted.is_kept.tolist() == [False, True, True, False, True, True, True, True]
     assert np.isfinite(fitted(x)).all()
     assert fitted(x).shape == (100, 6)
 
@@ -340,11 +342,11 @@ def test_many_rows_are_looked_at_in_parts_as_in_one():
     """A coordinate that is constant in each part varies; a bad row is counted from the first."""
     x = rows(3 * CHECKED_ROWS, 3)
     x[:CHECKED_ROWS, 1], x[CHECKED_ROWS:, 1], x[:, 2] = 1, 2, 3
-    assert varying(x).tolist() == [True, True, False]
-    assert varying(x[::-1]).tolist() == [True, True, False]
+    assert varies(x).tolist() == [True, True, False]
+    assert varies(x[::-1]).tolist() == [True, True, False]
     x[2 * CHECKED_ROWS + 5, 0] = np.inf
     with pytest.raises(ScoreError, match=f"row {2 * CHECKED_ROWS + 5} of"):
-        varying(x)
+        varies(x)
 
 
 @for_every_flow
