@@ -1,7 +1,7 @@
 """`harness compare`: two methods on the same pairs.
 
 The test of each task is made by harness.evaluation.compare. `Comparison` holds the tests
-with what is printed with them, and makes the rows for people and for programs.
+with the further facts that are printed, and makes the rows for people and for programs.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def compare_command(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two methods, the test of each task, and what is printed with it.
+    """Two methods, the test of each task, and further facts for printing.
 
     Attributes:
         methods: Both ids.

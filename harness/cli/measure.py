@@ -1,7 +1,7 @@
 """`harness plan` and `harness run`: what a run would do, and the run.
 
-Both select cells by options or by a profile. `plan` shows what is here and what is
-missing, and measures nothing.
+Both select cells by options or by a profile. `plan` shows which cells can run, and which
+files are missing; it measures nothing.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def require_folder(option: str, folder: Path) -> None:
 
 
 def worst_status(statuses: Iterable[int]) -> int:
-    """The exit status of a command, from those of its parts.
+    """The exit status of a command, from the statuses of its parts.
 
     1 if a part failed, else 2 for wrong usage, else 3 if something is missing, else 0.
     """

@@ -450,8 +450,8 @@ FOLDER_FIELDS = ("out", "cache", "data_dir")
 def command_line(recipe: Recipe) -> str:
     """The command line of a recipe, as `training.json` states it.
 
-    It has the options that differ from their defaults: `--from`, then those of this
-    recipe alone, then those of every recipe. Folders are left out.
+    It has the options that differ from their defaults: `--from`, then options of this
+    recipe alone, then options that all recipes have. Folders are left out.
     """
     words = ["harness train", RECIPE_NAMES[type(recipe)]]
     shared_names = {field.name for field in fields(Recipe)} - {"start"}

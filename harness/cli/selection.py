@@ -94,7 +94,7 @@ def note_bypasses(selected: Selected) -> None:
 
 
 def records_folder(output: Path, limit: int | None) -> Path:
-    """The folder of a run's records: those of a smoke test are separate."""
+    """The folder of a run's records; a smoke test has a folder of its own."""
     return output if limit is None else output / f"limit-{limit}"
 
 

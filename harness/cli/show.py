@@ -90,7 +90,7 @@ def _columns_of(row: ScoreRow, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _column_names(columns: str | None, is_table: bool) -> list[str]:
-    """The columns that are asked for, or those of the format. Raises UsageError."""
+    """The columns that an option names, or all that the format has. Raises UsageError."""
     fields_by_name = {field.name: field for field in fields(ScoreRow)}
     if not columns and is_table:
         return list(TABLE_COLUMNS)

@@ -146,7 +146,7 @@ def _verify_model(
         name: The model as the command line names it. If it is not on this machine, that
             is a fault of the verification.
         resolver: Finds methods and files.
-        claim_files: Files of claims besides those in the model's folder.
+        claim_files: Files of claims in addition to the ones in the model's folder.
         search: Whether to look for what a claim that differs may have meant.
         most_encodings: How many encodings of a task such a search may make; None is no
             bound.

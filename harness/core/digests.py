@@ -68,9 +68,8 @@ _READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
 def one_reading() -> Iterator[None]:
     """Context in which a file that is read several times must have the same bytes each time.
 
-    So the digests of `sha256_of` are those of the bytes that `read_bytes` and
-    `open_bytes` give: DataError is raised for a file that changed in between. Noted
-    digests are not used.
+    So `sha256_of` digests the same bytes that `read_bytes` and `open_bytes` give: a file
+    that changed in between raises DataError. Noted digests are not used.
     """
     if _READING.get() is not None:  # the block is part of a longer reading
         yield
@@ -168,7 +167,7 @@ def remembering(
 
     A file counts as changed if its size, times or inode have changed. This is not
     certain, since a change through a memory map keeps all of them; a plan may rely on
-    it, a measurement may not. The arguments are those of `Notes`.
+    it, a measurement may not. `Notes` describes the arguments.
     """
     token = _NOTES.set(Notes(folder, read_all, writable))
     try:

@@ -114,7 +114,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _agrees(node: ast.expr, value: object) -> bool:
-    """Whether a parsed identity, or a part of one, is that of a value."""
+    """Whether a parsed identity, or a part of one, is the identity of a value."""
     if isinstance(value, tuple | list):
         if not isinstance(node, ast.Tuple) or len(node.elts) != len(value):
             return False

@@ -124,8 +124,8 @@ PLUGINS: dict[str, Plugin] = {}  # the plug-ins that are loaded in this process,
 def plugins_of(*values: object) -> dict[str, Plugin]:
     """The loaded plug-ins whose code is used by one of these values, by name.
 
-    A value uses a plug-in if the plug-in defines its function, its class or a base
-    class, or those of anything that it holds: fields of configurations, items of
+    A value uses a plug-in if the plug-in defines it, its class or a base class. It also
+    uses the plug-ins of all that it holds: fields of configurations, items of
     collections, bound arguments.
     """
     if not PLUGINS:
@@ -139,7 +139,7 @@ def plugins_of(*values: object) -> dict[str, Plugin]:
 
 
 def _code_in(values: Iterable[object]) -> Iterator[object]:
-    """The values, their classes and base classes, and those of all that the values hold."""
+    """The values and all that they hold, each with its class and base classes."""
     pending = list(values)
     visited: dict[int, object] = {}  # the values are kept, so that no id is used twice
     while pending:
@@ -198,9 +198,9 @@ def _held_by_function(function: FunctionType) -> list[object]:
 def code_of(*values: object) -> dict[str, str]:
     """The digests of the code in these values that is not the harness's, by its origin.
 
-    They are those of plug-ins, and of the files that define classes and functions of a
-    program; a file is digested when it is first asked for. Code without a file, such as
-    a class that was typed into an interpreter, has a digest that no other process has.
+    The code is in plug-ins, or in files that define classes and functions of a program;
+    such a file is digested when it is first asked for. Code without a file, such as a
+    class that was typed into an interpreter, has a digest that no other process has.
     """
     digests = {}
     for plugin in plugins_of(*values).values():

@@ -203,7 +203,7 @@ class Pairs:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All sentences, first those of a then those of b, with repetitions.
+        """All sentences, first the ones of a, then the ones of b, with repetitions.
 
         The papers fit post-processors on them in this form.
         """

@@ -83,7 +83,8 @@ class ModuleEntry:
 
     Attributes:
         class_path: The class of the module, with its package.
-        subfolder: Its folder, relative to that of `modules.json`; empty for the same.
+        subfolder: Its folder, relative to the folder of `modules.json`; empty for that
+            folder itself.
     """
 
     class_path: str

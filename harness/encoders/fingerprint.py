@@ -1,4 +1,4 @@
-"""What the name of an encoder pins besides its weights: vocabulary, settings, length, rules.
+"""Pins of a checkpoint other than its weights: vocabulary, settings, length, rules.
 
 Two folders can hold the same weights and still give other vectors: with another
 vocabulary, another maximum length, or a tokenizer that keeps case. A `Fingerprint`
@@ -55,7 +55,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a checkpoint's other files than its weights must be; None is not pinned.
+    """The pins of a checkpoint other than its weights; None pins nothing.
 
     Args:
         vocabulary: The digest of its tokens and their ids.

@@ -115,7 +115,7 @@ class Metric:
             `compared`.
         compared: The name of the values that are scored.
         compare: Computes the values from vectors.
-        further_scores: The facts of `compare` that are scores, too.
+        further_scores: The names of the facts of `compare` that are scores, too.
         of_vectors: Computes further scores from the vectors themselves.
         learns: Whether `compare` learns from the labels of the splits that are not
             scored.

@@ -142,7 +142,7 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
 def folds(
     y: Int[np.ndarray, " n"],
 ) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " k"]]]:
-    """Ten times the rows to learn from and those of the fold.
+    """The ten folds: for each the rows to learn from, and the rows of the fold.
 
     Every fold has the same share of each class. Raises ScoreError for a class with
     fewer rows than folds.

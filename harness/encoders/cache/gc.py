@@ -1,4 +1,4 @@
-"""The cache folder: what is in it, when it was last used, and clearing it.
+"""The cache folder: its entries, when each was last used, and clearing it.
 
 Only what has the name and the form of something cached is ever touched: folders and
 files named by hex digests in four folders of the cache folder. Links are ignored, as
@@ -41,7 +41,7 @@ KEY_BEGINNING = re.compile(rf"[0-9a-f]{{{LEAST_KEY_DIGITS},}}")
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One thing that can be cleared: what is stored of an encoder, or converted weights.
+    """One thing that can be cleared: the files of an encoder, or converted weights.
 
     Attributes:
         kind: Which of the two. The encodings, moments and rows of an encoder are one

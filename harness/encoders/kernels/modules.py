@@ -63,8 +63,8 @@ def under_modules(
     config = encoder.plain_kernel.model.config
     if config.is_encoder_decoder and not config.model_type.endswith("t5"):
         raise DataError(
-            f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, of which "
-            "sentence-transformers pools the decoder's states; take another pooling than native"
+            f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, whose "
+            "decoder sentence-transformers pools; take another pooling than native"
         )
     tokenizer = encoder.tokenizer
     if modules.lower_cases:

@@ -33,8 +33,8 @@ from harness.core.interfaces import Encoding
 from harness.encoders.kernels.padded import PaddedKernel, to_numpy
 
 # oneDNN keeps compiled code for every number of rows that it has seen, by default for
-# 1024 of them: some hundred megabytes. A batch uses four, and hardly ever finds those of
-# another batch. The variable is read at oneDNN's first product; a user's value is kept.
+# 1024 of them: some hundred megabytes. A batch uses four, and another batch hardly ever
+# has the same ones. The variable is read at oneDNN's first product; a user's value is kept.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 States = Float[Tensor, "T D"]  # of all tokens of a batch
