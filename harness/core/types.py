@@ -209,9 +209,9 @@ class Pairs:
         """
         return self.a + self.b
 
-    def concatenate(self, *further_pairs: Pairs) -> Pairs:
-        """These pairs and further ones, in order."""
-        parts = (self, *further_pairs)
+    def concatenate(self, *others: Pairs) -> Pairs:
+        """These pairs and others, in order."""
+        parts = (self, *others)
         return Pairs(
             a=tuple(chain.from_iterable(part.a for part in parts)),
             b=tuple(chain.from_iterable(part.b for part in parts)),
