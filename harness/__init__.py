@@ -1,10 +1,10 @@
 """A reproducibility benchmark of sentence embeddings: published numbers and measured ones.
 
 This module is the public API. A program imports its names from here, as in `from
-harness import Places, fit_method, load_registry`, and never from its subpackages, which
-may move. The imports below are the list of its names. Type checkers read them; at run
-time each name is imported when it is first used (PEP 562), so that `import harness`
-alone takes no time.
+harness import Places, fit_method, load_registry`, and never from its subpackages, whose
+modules may be renamed. The imports below are the list of its names. Type checkers read
+them; at run time each name is imported when it is first used (PEP 562), so that `import
+harness` alone takes no time.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _modules() -> dict[str, str]:
     from pathlib import Path
 
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    [type_checking] = [node for node in tree.body if isinstance(node, ast.If)]
+    [type_checking_block] = [node for node in tree.body if isinstance(node, ast.If)]
     modules = {}
-    for node in type_checking.body:
+    for node in type_checking_block.body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 modules[alias.name] = str(node.module)

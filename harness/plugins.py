@@ -1,12 +1,12 @@
 """Plug-ins: methods, tasks, encoders and their parts from a file, a folder or a distribution.
 
-A plug-in ends with tuples as a file of `baselines` does: METHODS (or their ids),
+A plug-in ends with tuples as a file of `baselines` does: METHODS (methods or their ids),
 ENCODERS, POOLINGS, TASKS, CORPORA, METRICS and ASSETS, and the mapping POSTS.
 
-`plugins_in_use` finds the plug-ins of a command and takes their digests;
-`import_plugins` imports them, from the bytes that were digested. Nothing is imported
-that the user did not name or install, and commands that only read results import no
-plug-in.
+`plugins_in_use` finds the plug-ins of a command and computes their digests.
+`import_plugins` imports them from the bytes that were digested, so that the digest in a
+record is of the code that ran. Nothing is imported that the user did not name or
+install, and commands that only read results import no plug-in.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points
 PLUGINS_SETTING = "HARNESS_PLUGINS"  # a variable of the environment
-# What a plug-in may end with.
+# The tuples, and one mapping, that a plug-in may end with.
 PLUGIN_LISTS = (
     "METHODS",
     "ENCODERS",
@@ -69,9 +69,13 @@ def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
     pyproject.toml of the current folder, and installed distributions. Raises UsageError
     for a file that is not there.
     """
-    in_environment = os.environ.get(PLUGINS_SETTING, "").split(os.pathsep)
-    files = [*named, *[path for path in in_environment if path], *_files_of_project()]
-    plugins = [*[plugin_of_file(file) for file in files], *_installed()]
+    files = list(named)
+    for path in os.environ.get(PLUGINS_SETTING, "").split(os.pathsep):
+        if path:
+            files.append(path)
+    files += _files_of_project()
+    plugins = [plugin_of_file(file) for file in files]
+    plugins += _installed()
     return list(dict.fromkeys(plugins))
 
 
@@ -100,7 +104,7 @@ def plugin_of_file(path: str | Path) -> Plugin:
     is_package = (place / "__init__.py").is_file()
     is_module = place.is_file() and place.suffix == ".py"
     name = place.name if place.is_dir() else place.stem
-    if not name.isidentifier() or not (is_package or is_module):
+    if not (is_package or is_module) or not name.isidentifier():
         raise UsageError(
             f"--plugin {path}: wanted a Python file, as in my_method.py, or a folder with an "
             "__init__.py, as in my_methods"
@@ -120,23 +124,25 @@ def _installed() -> Iterator[Plugin]:
 
     Raises UsageError, which names the distribution, if it cannot be read.
     """
-    names = set()
+    names_so_far = set()
     for distribution in distributions():
         try:
-            declared = distribution.read_text("entry_points.txt") or ""
-            if GROUP not in declared:
+            entry_points_text = distribution.read_text("entry_points.txt") or ""
+            if GROUP not in entry_points_text:
                 continue
             name = _distribution_name(distribution)
-            if name not in names:
-                names.add(name)
+            if name not in names_so_far:
+                names_so_far.add(name)
                 for point in distribution.entry_points.select(group=GROUP):
                     yield _plugin_of_entry_point(point)
         except UsageError:
             raise
         except Exception as error:
-            where = getattr(distribution, "_path", "a distribution")
+            # importlib.metadata raises errors of any kind for damaged files of an
+            # installation.
+            folder = getattr(distribution, "_path", "a distribution")
             raise UsageError(
-                f"{where}: wanted NAME = MODULE in entry_points.txt, found "
+                f"{folder}: wanted NAME = MODULE in entry_points.txt, found "
                 f"{_in_one_line(error)}; install it again, or remove it"
             ) from error
 
@@ -156,23 +162,23 @@ def _plugin_of_entry_point(point: EntryPoint) -> Plugin:
     module.
     """
     distribution = point.dist.name if point.dist else "a distribution"
-    where = f"{distribution}, entry point {point.name}"
+    full_name = f"{distribution}, entry point {point.name}"
     module = point.value.partition(":")[0].strip()
     if not all(word.isidentifier() for word in module.split(".")):
         raise UsageError(
-            f"{where}: wanted a module, as in my_package.methods, found {module!r}"
+            f"{full_name}: wanted a module, as in my_package.methods, found {module!r}"
         )
     try:
         content = _Content.installed(point.module)
         if not content.files:
             package = point.module.partition(".")[0]
-            is_absent = find_spec(package) is None
-            raise ImportError(
-                f"No module named {package!r}" if is_absent else "no source file"
-            )
+            if find_spec(package) is None:
+                raise ImportError(f"No module named {package!r}")
+            raise ImportError("no source file")
     except Exception as error:
+        # Finders of other packages, which look for the module, may raise anything.
         raise UsageError(
-            f"{where}: wanted a module with sources, found {_in_one_line(error)}; "
+            f"{full_name}: wanted a module with sources, found {_in_one_line(error)}; "
             "install it again, or remove it"
         ) from error
     origin, version = point.value, ""
@@ -190,8 +196,8 @@ def _plugin_of_entry_point(point: EntryPoint) -> Plugin:
 
 def _in_one_line(error: BaseException) -> str:
     """The type of an error, and the first line of its message."""
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    message_lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {message_lines[0]}"
 
 
 # The files of a plug-in, and their import
@@ -201,9 +207,9 @@ def _in_one_line(error: BaseException) -> str:
 class _Content(MetaPathFinder):
     """All files of a plug-in, and the importer of their code.
 
-    Code is compiled from the bytes that were digested: never from a file that changed
-    since, nor from bytecode that Python keeps, since Python compares only size and
-    whole seconds to see whether that is up to date.
+    Code is compiled from the bytes that were digested. It is never compiled from a file
+    that changed since, nor read from Python's bytecode, which may be of other code: Python
+    compares only the size and the time in seconds of its source.
 
     Attributes:
         module: The name of the plug-in's module or package.
@@ -254,12 +260,16 @@ class _Content(MetaPathFinder):
         return digest_of(digests)
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        """How a module of the plug-in is imported; None for any other, or without source."""
+        """How a module of the plug-in is imported; None for any other, or without source.
+
+        Python calls it for each import, as a finder in `sys.meta_path`.
+        """
         if not f"{fullname}.".startswith(f"{self.module}."):
             return None
-        names_inside = fullname.removeprefix(self.module).split(".")[1:]
-        package_file = "/".join([*names_inside, "__init__.py"])
-        module_file = f"{'/'.join(names_inside)}.py" if names_inside else ""
+        # The names after the plug-in's own: `a`, `b` of the module `my_plugin.a.b`.
+        inner_names = fullname.removeprefix(self.module).split(".")[1:]
+        package_file = "/".join([*inner_names, "__init__.py"])
+        module_file = f"{'/'.join(inner_names)}.py" if inner_names else ""
         if package_file in self.files:
             file = self.place / package_file
             return spec_from_file_location(
@@ -276,7 +286,7 @@ class _Content(MetaPathFinder):
 
 
 def _spec_without_plugins(package: str) -> ModuleSpec | None:
-    """Where Python finds a package by itself, without the importers of loaded plug-ins."""
+    """The place where Python finds a package without the importers of loaded plug-ins."""
     for finder in sys.meta_path:
         if not isinstance(finder, _Content):
             spec = finder.find_spec(package, None)
@@ -293,10 +303,11 @@ class _Compiled(SourceFileLoader):
         self.source = source
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - it has one module
+        """The code of its module, compiled from the source."""
         return self.source_to_code(self.source, self.path)
 
 
-# Loaded plug-ins are what was digested
+# Checks that the code which runs is the code that was digested
 
 
 def _content_now(plugin: Plugin) -> _Content:
@@ -325,10 +336,10 @@ def require_plugins(plugins: Iterable[Plugin]) -> None:
 
 
 def require_digested_code(plugins: Iterable[Plugin]) -> None:
-    """Raise HarnessError if other code ran than what the digests of these plug-ins hold.
+    """Raise HarnessError if other code ran than the code that these plug-ins' digests are of.
 
-    Other code is in a folder that changed, or in a file that the digest does not hold,
-    or a loaded plug-in has put it in the place of the harness's own.
+    Such code is in a folder that changed, or in a file that the digest is not of, or a
+    loaded plug-in has replaced code of the harness by it.
     """
     require_own_code()
     for plugin in plugins:
@@ -366,6 +377,7 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
         except HarnessError as error:
             raise UsageError(f"{plugin.origin}: {error}") from error
         except BaseException as error:
+            # The code of a plug-in may raise anything when it is imported.
             if is_interruption(error):
                 raise
             raise UsageError(
@@ -385,7 +397,10 @@ def registered(plugin: Plugin) -> dict[str, list[str]]:
 
 
 def _registered_name(thing: Any) -> str:
-    """The id of a method, or the name of anything else; POSTS and METHODS hold strings, too."""
+    """The id of a method, or the name of any other object.
+
+    POSTS has names as keys, and METHODS may hold ids, so that a string is its own name.
+    """
     if isinstance(thing, str):
         return thing
     name: str = thing.id if hasattr(thing, "id") else thing.name
@@ -393,10 +408,10 @@ def _registered_name(thing: Any) -> str:
 
 
 def _imported(plugin: Plugin) -> ModuleType:
-    """The module of a plug-in, compiled from the text that its digest was taken of.
+    """The module of a plug-in, compiled from the bytes that its digest is of.
 
-    Raises HarnessError for another text, for code of a file that its digest does not
-    hold, and if it puts code in the place of other code.
+    Raises HarnessError if the files changed, if code of a file runs that the digest is
+    not of, and if the plug-in replaces code of the harness or its libraries.
     """
     if plugin.module in sys.modules:
         return sys.modules[plugin.module]

@@ -1,9 +1,9 @@
 """The registry: encoders, poolings, post-processors, methods, tasks and corpora by name.
 
-`load_registry` imports the files of `baselines` and `harness.tasks` and collects the
+`load_registry` imports the files of `baselines` and `harness.tasks`, and collects the
 tuples that they end with, and the tuples of plug-ins that are loaded. A `Registry`
-finds things by name, and reads the ids of methods. This is the only module that names the
-package of baselines, and no module of the engine names a method.
+finds registered objects by name, and reads the ids of methods. This is the only module
+that names the package of baselines, and no module of the engine names a method.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from harness.tasks.loader import OWN_TEXTS, TARGETS
 from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
 BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
-FIT_WORDS = (*TARGETS, OWN_TEXTS)  # what an id may name after `@` that is no corpus
-NAMES_OFFERED = 12  # at most, of all that are known, in the message on an unknown one
+FIT_WORDS = (*TARGETS, OWN_TEXTS)  # the words after the `@` of an id that are no corpus
+NAMES_OFFERED = 12  # known names in the message on an unknown one, at most
 
 Registered = TypeVar("Registered")
 
@@ -51,8 +51,8 @@ class Registry:
     Attributes:
         encoders: Encoders by name, without a length.
         poolings: Poolings by their word in ids.
-        posts: What makes a post-processor of the argument after its colon, by its word
-            in ids.
+        posts: The functions or classes that make post-processors of the argument after
+            the colon, by their words in ids.
         methods: The rows of tables, by id.
         tasks: Tasks by name.
         corpora: Corpora to fit on, by the word after the `@` of an id.
@@ -95,7 +95,7 @@ class Registry:
 
     @property
     def tasks_by_name(self) -> Mapping[str, Task]:
-        """Tasks by their own names, and by the names that other programs have for them."""
+        """Tasks by their own names, and by their names in other programs."""
         named_tasks = list(self.tasks.items())
         for task in self.tasks.values():
             named_tasks += [(alias, task) for alias in task.aliases]
@@ -136,6 +136,7 @@ class Registry:
         encoder = self._encoder(parts.encoder)
         posts = self.parse_posts("+".join(parts.post))
         if parts.fit_on is not None and parts.fit_on not in FIT_WORDS:
+            # The words of TARGETS are among the names that the message offers.
             fit_corpora = {**dict.fromkeys(TARGETS), **self.corpora}
             look_up("fit corpus", parts.fit_on, fit_corpora)
         word, _, prompt = parts.pooling.partition(":")
@@ -144,7 +145,7 @@ class Registry:
             raise UsageError(
                 f".{parts.pooling}: {word} takes no argument, as in {METHOD_GRAMMAR}"
             )
-        # A function has no modules but itself.
+        # The vectors of a function are its own already: it has no modules in a folder.
         is_function = isinstance(encoder, FunctionConfig) and not prompt
         if pooling == NATIVE and not is_function:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
@@ -165,7 +166,7 @@ class Registry:
         return encoder
 
     def parse_posts(self, text: str) -> tuple[PostProcessor, ...]:
-        """Read post-processors as written in an id, `sn+natsv:6`, or none of an empty text.
+        """Read post-processors as written in an id, `sn+natsv:6`; an empty text has none.
 
         Raises:
             UsageError: A word is unknown, or its argument is wrong.
@@ -180,7 +181,7 @@ class Registry:
         return tuple(self._post(word) for word in text.split("+"))
 
     def _post(self, text: str) -> PostProcessor:
-        """The post-processor of an id, `natsv:6`, made with its argument."""
+        """The post-processor of a text such as `natsv:6`, made with its argument."""
         name, _, argument = text.partition(":")
         make = look_up("post-processor", name, self.posts)
         arguments: list[int | str] = []
@@ -192,9 +193,9 @@ class Registry:
         try:
             signature.bind(*arguments)
         except TypeError:
-            count = "no" if argument else "an"
+            article = "no" if argument else "an"
             raise UsageError(
-                f"+{text}: {name} takes {count} argument, as in {METHOD_GRAMMAR}"
+                f"+{text}: {name} takes {article} argument, as in {METHOD_GRAMMAR}"
             ) from None
         types = [parameter.annotation for parameter in signature.parameters.values()]
         takes_number = bool(types) and types[0] in (int, int | None)
@@ -293,7 +294,10 @@ def is_glob(pattern: str) -> bool:
 def look_up(
     kind: str, name: str, things: Mapping[str, Registered], remedy: str = ""
 ) -> Registered:
-    """The thing of that name. Raises UsageError, which offers the nearest ones and the remedy."""
+    """The thing of a name. Raises UsageError, which offers the nearest names and the remedy.
+
+    `kind` says in the message what the things are.
+    """
     if name in things:
         return things[name]
     offered = nearest(name, things)
@@ -306,20 +310,22 @@ def look_up(
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A question that offers the most similar names, ignoring case; empty without a similar one."""
-    name_by_lower = {other.lower(): other for other in names}
-    similar = difflib.get_close_matches(name.lower(), name_by_lower, n=3, cutoff=0.5)
-    if not similar:
+    """A question that offers the most similar names in any case; empty without a similar name."""
+    name_by_lower = {known_name.lower(): known_name for known_name in names}
+    similar_names = difflib.get_close_matches(
+        name.lower(), name_by_lower, n=3, cutoff=0.5
+    )
+    if not similar_names:
         return ""
-    offered = [name_by_lower[lower] for lower in similar]
-    return f"did you mean {' or '.join(offered)}?"
+    offered_names = [name_by_lower[lower_name] for lower_name in similar_names]
+    return f"did you mean {' or '.join(offered_names)}?"
 
 
-# What is registered
+# The collection of all that is registered
 
 
 def load_registry() -> Registry:
-    """Everything that the files of `baselines` and `harness.tasks` end with, and loaded plug-ins.
+    """The registry of all that baselines, tasks and loaded plug-ins register.
 
     Returns:
         The registry; a later call returns it again.
@@ -337,33 +343,38 @@ def load_registry() -> Registry:
 
 @cache
 def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
-    """What comes with the harness, and what imported plug-ins register."""
+    """The registry of all that the harness and these imported plug-ins register.
+
+    Methods are collected last, since a file may register one by its id, which is read by
+    a registry that has the parts of methods.
+    """
     plugin_modules = [sys.modules[plugin.module] for plugin in plugins]
-    baselines = [*_modules(BASELINES_PACKAGE), *plugin_modules]
+    method_modules = [*_modules(BASELINES_PACKAGE), *plugin_modules]
     task_modules = [*_modules("harness.tasks"), *plugin_modules]
+    poolings = [*POOLINGS, NATIVE, *_listed(plugin_modules, "POOLINGS")]
     posts: list[tuple[str, Callable[..., PostProcessor]]] = []
-    for module in baselines:
+    for module in method_modules:
         posts += getattr(module, "POSTS", {}).items()
-    parts = Registry(
-        encoders=_by_name("encoder", _listed(baselines, "ENCODERS")),
-        poolings=_by_name(
-            "pooling", [*POOLINGS, NATIVE, *_listed(plugin_modules, "POOLINGS")]
-        ),
+    registry = Registry(
+        encoders=_by_name("encoder", _listed(method_modules, "ENCODERS")),
+        poolings=_by_name("pooling", poolings),
         posts=_unique("post-processor", posts),
         methods={},
         tasks=_by_name("task", _listed(task_modules, "TASKS")),
         corpora=_by_name("corpus", _listed(task_modules, "CORPORA")),
     )
-    for name in parts.corpora:
+    for name in registry.corpora:
         if name in FIT_WORDS:
             raise HarnessError(
                 f"the corpus {name!r}: @{name} has a meaning of its own: rename it"
             )
     methods: list[tuple[str, Method]] = []
-    for row in _listed(baselines, "METHODS"):
-        method = parts.parse(row) if isinstance(row, str) else row
+    for method_or_id in _listed(method_modules, "METHODS"):
+        method = method_or_id
+        if isinstance(method_or_id, str):
+            method = registry.parse(method_or_id)
         methods.append((method.id, method))
-    return replace(parts, methods=_unique("method", methods))
+    return replace(registry, methods=_unique("method", methods))
 
 
 def _modules(package: str) -> Iterable[Any]:
@@ -373,7 +384,7 @@ def _modules(package: str) -> Iterable[Any]:
 
 
 def _listed(modules: Iterable[Any], tuple_name: str) -> list[Any]:
-    """What modules have in the tuple of this name, in one list."""
+    """The items of the tuples of this name in all modules that have one."""
     things: list[Any] = []
     for module in modules:
         things += getattr(module, tuple_name, ())
@@ -388,7 +399,7 @@ def _by_name(kind: str, things: Iterable[Any]) -> dict[str, Any]:
 def _unique(
     kind: str, named_things: Iterable[tuple[str, Registered]]
 ) -> dict[str, Registered]:
-    """Things by the names that they are given with. Raises HarnessError for two of one name."""
+    """The things of pairs of name and thing, by name. Raises HarnessError for two of one name."""
     things: dict[str, Registered] = {}
     for name, thing in named_things:
         if name in things:

@@ -1,9 +1,9 @@
-"""Which methods, tasks and encoders are meant by what a user types.
+"""The methods, tasks and encoders that the words of a user mean.
 
 A method is named by its id or a glob, or by its model alone: an encoder's name, a
-repository of the hub, a folder or a file of vectors, which then means the model's own
-pooling. An encoder is added by `NAME=PATH` or `NAME=REPO`. A task is named by its name,
-mteb's name of it, or a glob.
+repository of the hub, a folder or a file of vectors, which mean the method with the
+model's own pooling. An encoder is added by `NAME=PATH` or `NAME=REPO`. A task is named
+by its name, mteb's name of it, or a glob.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ UNSTATED = "not stated"  # what an encoder of a user was trained on
 
 @dataclass
 class Resolver:
-    """Finds what words mean, one after the other, and adds models that are new to its registry.
+    """Finds the meanings of words, one after the other, and adds new models to its registry.
+
+    Each call of a method may change all four attributes.
 
     Attributes:
-        registry: What is registered, and the encoders that were added.
+        registry: All that is registered, and the encoders that were added.
         places: Where files are, with the paths of the encoders that were added.
-        notes: What each word means, for words that are not ids or names themselves.
-        assumptions: A line for each model whose own pooling no file states.
+        notes: The id or name that each word means, for words that are neither.
+        assumptions: A line for each model whose own pooling is in no file.
     """
 
     registry: Registry
@@ -54,8 +56,8 @@ class Resolver:
     def from_options(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
         """A resolver that has the encoders of the places and of `--encoder`'s arguments."""
         resolver = cls(load_registry(), replace(places, encoders={}))
-        in_places = [f"{name}={path}" for name, path in places.encoders.items()]
-        for text in (*in_places, *encoders):
+        known_encoders = [f"{name}={path}" for name, path in places.encoders.items()]
+        for text in (*known_encoders, *encoders):
             name, _, source = text.partition("=")
             if not source or not is_encoder_name(name):
                 raise UsageError(
@@ -66,7 +68,7 @@ class Resolver:
         return resolver
 
     def _add(self, name: str, source: str) -> None:
-        """Add the encoder of a path or a repository; a registered encoder only gets the path."""
+        """Add the encoder of a path or a repository. A registered encoder only gets the path."""
         path = _existing_path(source)
         is_registered = name in self.registry.encoders
         if path is None and (is_registered or not is_repository(source)):
@@ -83,7 +85,7 @@ class Resolver:
     def _config(self, name: str, source: str, path: Path | None) -> EncoderConfig:
         """The configuration of an encoder that is added.
 
-        If a repository was fetched before, its files say what kind of encoder it is.
+        If a repository was fetched before, the kind of encoder is read from its files.
         """
         config = config_for(name, source, path)
         is_fetched = path is None and self.places.has_encoder(config)
@@ -117,15 +119,15 @@ class Resolver:
         return patterns
 
     def _note(self, word: str, meaning: str) -> None:
-        """Note what a word means, if that is not the word itself."""
+        """Note the meaning of a word, unless it is the word itself."""
         if meaning != word:
             self.notes[word] = meaning
 
     def _identifier(self, word: str) -> str:
         """The id of the method that a word means: the word itself, or its model's method.
 
-        A model is followed by what an id has after an encoder, or by nothing: `org/name`,
-        `org/name:64`, `org/name.mean`, `./folder.mean+sn@target`.
+        A model may be followed by the rest of an id: `org/name`, `org/name:64`,
+        `org/name.mean`, `./folder.mean+sn@target`.
         """
         model, length, suffix = word, "", ""
         if _existing_path(word) is None:
@@ -195,10 +197,10 @@ class Resolver:
         return {**names_without_owner, **names}
 
     def _own_pooling(self, name: str) -> str:
-        """The word of an encoder's own pooling in ids.
+        """The word for an encoder's own pooling in ids.
 
-        If the encoder has one registered pooling alone, and this is the model's own
-        modules, perhaps with a prompt, it is that one. Else the encoder's files say it.
+        If all registered methods of the encoder use its own modules, with one prompt, it
+        is the word for them. Otherwise it is read from the encoder's files.
         """
         encoder = self.registry.encoders[name]
         if isinstance(encoder, FunctionConfig):
@@ -235,7 +237,10 @@ class Resolver:
 def bypass_notes(
     poolings: Mapping[EncoderConfig, Iterable[str]], registry: Registry, places: Places
 ) -> Iterator[str]:
-    """A line for each encoder given by hand whose modules are bypassed by one of its poolings."""
+    """A line for each encoder of the user whose modules are bypassed by one of its poolings.
+
+    `poolings` has the names of the poolings of each encoder.
+    """
     for config, names in poolings.items():
         if base_name(config.name) in registry.by_hand and places.has_encoder(config):
             note = bypass_note(config, places.encoder(config), names)
@@ -243,16 +248,16 @@ def bypass_notes(
                 yield note
 
 
-# What a source is
+# Names and sources of encoders
 
 
 def is_encoder_name(name: str) -> bool:
-    """Whether an id can begin with it: lower-case letters, digits and hyphens."""
+    """Whether an id can begin with a name: lower-case letters, digits and hyphens."""
     return name.replace("-", "").isalnum() and name == name.lower()
 
 
 def is_repository(source: str) -> bool:
-    """Whether this can be `owner/name[@revision]` on the hub, and does not look like a path."""
+    """Whether a text can be `owner/name[@revision]` on the hub, and does not look like a path."""
     begins_as_path = source.startswith((".", "~", "/"))
     ends_as_path = source.endswith(("/", *VECTOR_SUFFIXES))
     return source.count("/") == 1 and not begins_as_path and not ends_as_path
@@ -264,7 +269,7 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
     Args:
         name: Its name.
         source: A file of vectors, a folder, or a hub repository.
-        path: The file or folder; None for a repository, which is taken to hold a
+        path: The file or folder; None for a repository, which is assumed to hold a
             transformer.
     """
     if path is None:
@@ -284,7 +289,7 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             )
         return StaticConfig(name=name, file=path.name, trained_on=UNSTATED)
     if not any((path / file).exists() for file in ("config.json", MODULES_FILE)):
-        require_nothing_unapplied(path)  # an adapter alone
+        require_nothing_unapplied(path)  # raises for the folder of an adapter
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES_FILE}"
         )
@@ -293,7 +298,7 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
 
 
 def _for_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
-    """The configuration; another one if the folder holds a Model2Vec encoder."""
+    """The configuration, or the one of a Model2Vec encoder if the folder holds one."""
     if not is_subword_folder(folder):
         return config
     return SubwordConfig(

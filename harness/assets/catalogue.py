@@ -1,15 +1,17 @@
 """The catalogue of assets, `catalogue.toml`: what each holds, and where it is downloaded.
 
-An asset is fixed by the digest of every row that is read from it, by digests of its
-files (`files.toml`) or of its downloads, or by a commit of the hub. Where the rows are
-known they alone decide: any source with these rows will do, in any archive and with any
-line ends. An asset without any of these is `unpinned`: the digests of its first
-download are recorded (`harness.assets.places`).
+An asset has parts, a part has sources, and a source has downloads; a fetch takes each
+part from the first of its sources that has it. What an asset holds is fixed by the
+digest of every row that is read from it, by digests of its files (`files.toml`) or of
+its downloads, or by a commit of the hub. If the digests of rows are known, they alone
+decide: any source with these rows is accepted, in any archive and with any line ends. An
+asset without any of these is `unpinned`: the digests of its first download are recorded
+(`harness.assets.places`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +31,8 @@ class RowFormat:
             `{sentence1}`. `{number}` is the number of the row, from 0.
         header: The first line of the file, if it has one.
         classes: The words for the numbers of the column `label`, from 0.
-        rows: The first row, and the one after the last; None takes all.
+        rows: The number of the first row, and the number after the last one; None takes
+            all rows.
     """
 
     line: str
@@ -48,13 +51,13 @@ class Download:
         into: The path under the data folder of the file, or of an archive's members;
             with `{}` as in `at`, and groups of `keep` such as `\\1`.
         repo: A repository on the hub, `owner/name`.
-        model: Whether the repository is that of a model and not of a data set.
+        model: Whether the repository holds a model and not a data set.
         revision: The commit of the repository; None takes the newest.
         keep: For an archive, the pattern of the whole names of the wanted members.
         table: For a table, how its rows become the lines of a file.
         sha256: The digest of the download.
         size: Its size in bytes, as published.
-        unpacked: The most that an archive may hold, in bytes.
+        unpacked: How many bytes an archive may hold at most.
     """
 
     at: str
@@ -90,10 +93,10 @@ class Source:
     Attributes:
         name: Its name, for messages.
         downloads: Its files.
-        base: The beginning of all their addresses.
-        repo: The repository of those that name none, and so on.
-        model: As in `Download`.
-        revision: As in `Download`.
+        base: What comes before the address of each download, and a slash.
+        repo: The repository of downloads that name none.
+        model: Whether the repository of all downloads holds a model.
+        revision: The commit of downloads that name none.
     """
 
     name: str
@@ -104,10 +107,11 @@ class Source:
     revision: str | None = None
 
     def complete(self, download: Download) -> Download:
-        """A download with the settings that its source has for all of them."""
+        """One of its downloads with the settings that it has for all of them."""
+        address = f"{self.base}/{download.at}" if self.base else download.at
         return replace(
             download,
-            at=f"{self.base}/{download.at}" if self.base else download.at,
+            at=address,
             repo=download.repo or self.repo,
             model=download.model or self.model,
             revision=download.revision or self.revision,
@@ -123,7 +127,7 @@ class AssetPart:
         files: Their paths under the data folder, in which `{}` is replaced by each name
             of `each`.
         sources: In the order in which they are asked.
-        each: The names of files that differ in their names alone.
+        each: The names that `{}` is replaced by.
     """
 
     name: str
@@ -133,7 +137,7 @@ class AssetPart:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every file, by its path under the data folder."""
+        """The path of every file under the data folder."""
         paths: list[str] = []
         for file in self.files:
             names = self.each if "{}" in file else ("",)
@@ -141,9 +145,10 @@ class AssetPart:
         return tuple(paths)
 
     def downloads_of(self, source: Source) -> tuple[Download, ...]:
-        """The downloads of a source, one for each file where `{}` is in the address."""
+        """The complete downloads of a source; one with `{}` is a download for each name."""
         downloads: list[Download] = []
-        for download in map(source.complete, source.downloads):
+        for listed_download in source.downloads:
+            download = source.complete(listed_download)
             names = self.each if "{}" in download.at else ("",)
             downloads += [download.named(name) for name in names]
         return tuple(downloads)
@@ -198,24 +203,24 @@ class Asset:
 
     @property
     def every_part(self) -> tuple[AssetPart, ...]:
-        """Its parts; `downloads` without a part are one more, of the publisher."""
+        """Its parts, and one more for `downloads`, whose source is the publisher."""
         if not self.downloads:
             return self.parts
+        files = [download.into for download in self.downloads if not download.keep]
         part = AssetPart(
             name=self.name,
-            files=tuple(
-                download.into for download in self.downloads if not download.keep
-            ),
+            files=tuple(files),
             sources=(Source(name="publisher", downloads=self.downloads),),
         )
         return (*self.parts, part)
 
     @property
     def download_size(self) -> int | None:
-        """The bytes to download; where they are not stated, those on disk; None for neither.
+        """The size of all downloads, in bytes; None if nothing states it.
 
-        They are the bytes of the first sources, each download once, since several parts
-        may be taken from one archive.
+        It is the sum over the first source of each part, with each download once, since
+        several parts may be taken from one archive. If the size of a download is not
+        stated, the size on disk is given instead.
         """
         sizes: dict[str, int | None] = {}
         for part in self.every_part:
@@ -228,26 +233,21 @@ class Asset:
 
     @property
     def pinned(self) -> str:
-        """What fixes its content: `sha256`, `revision`, `rows`, several, or `unpinned`."""
+        """The kinds of pins that fix its content: `sha256`, `revision`, `rows`, or `unpinned`."""
         paths: list[str] = []
         downloads: list[Download] = []
         for part in self.every_part:
             paths += part.paths
             for source in part.sources:
                 downloads += part.downloads_of(source)
-        has_digests = (
-            self.sha256 is not None
-            or _all_true(path in KNOWN_FILES for path in paths)
-            or _all_true(download.sha256 for download in downloads)
-        )
-        has_commits = _all_true(download.revision for download in downloads)
-        return fixed_by(sha256=has_digests, revision=has_commits, rows=self.rows)
-
-
-def _all_true(values: Iterable[object]) -> bool:
-    """Whether all values are true, of at least one."""
-    truths = [bool(value) for value in values]
-    return bool(truths) and all(truths)
+        has_digest = self.sha256 is not None
+        if paths:
+            has_digest |= all(path in KNOWN_FILES for path in paths)
+        has_commit = False
+        if downloads:
+            has_digest |= all(download.sha256 for download in downloads)
+            has_commit = all(download.revision for download in downloads)
+        return fixed_by(sha256=has_digest, revision=has_commit, rows=self.rows)
 
 
 @dataclass(frozen=True)
@@ -301,12 +301,12 @@ class Wheels:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What `catalogue.toml` holds.
+    """The content of `catalogue.toml`.
 
     Attributes:
         assets: The assets.
         encoders: Encoders that wheels carry.
-        together: Names for several assets, which `harness fetch` takes.
+        together: The assets that one name means in `harness fetch`, by that name.
         embedded_sha256: The digests of the embedded files, by their names.
     """
 

@@ -1,9 +1,10 @@
-"""Where data and encoders are on this machine, and the pins of unpinned downloads.
+"""The places of data and encoders on this machine, and the pins of unpinned downloads.
 
-The catalogue and the configurations of encoders fix most files by a digest or a commit.
-Of the others the digests of the first download are recorded as their pins, so that a
-later download that differs is noticed. Pins of data are in the data folder and are
-copied with it, pins of encoders are in the cache.
+`Places` finds data and encoders in folders, and downloads nothing. The catalogue and the
+configurations of encoders fix most files by a digest or a commit. For the others, the
+digests of the first download are recorded as their pins (`Pins`), so that a later
+download that differs is noticed. Pins of data are in the data folder and are copied with
+it; pins of encoders are in the cache.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ PLUGIN_ASSETS: dict[str, Asset] = {}  # assets of loaded plug-ins, by name
 
 
 def every_asset() -> tuple[Asset, ...]:
-    """Every asset of the catalogue, and those of plug-ins."""
+    """Every asset of the catalogue and of loaded plug-ins."""
     return (*DATA_ASSETS, *PLUGIN_ASSETS.values())
 
 
@@ -140,7 +141,7 @@ class Places:
         return Pins((self.data_dir or self.cache) / DATA_PINS)
 
     def require_data(self, asset: str) -> Path:
-        """The data folder, if it holds the asset of this name.
+        """The folder that holds the asset of this name: the data folder, or the embedded data.
 
         Raises AssetMissing with the command that gets it.
         """
@@ -151,9 +152,10 @@ class Places:
             return self.data_dir
         description = entry.what
         if entry.download_size:
-            is_estimate = entry.download_size == entry.estimated_size
-            about = "about " if is_estimate else ""
-            description = f"{entry.what}, {about}{sized(entry.download_size)}"
+            size = sized(entry.download_size)
+            if entry.download_size == entry.estimated_size:
+                size = f"about {size}"
+            description = f"{entry.what}, {size}"
         if self.data_dir is None:
             reason = (
                 "no data folder is set; give --data-dir DIR or set HARNESS_DATA_DIR, or"
@@ -169,7 +171,7 @@ class Places:
         return self.data(asset_named(asset)) is not None
 
     def data(self, asset: Asset) -> Path | None:
-        """The file or folder of an asset, the first of its places that exists; or None."""
+        """The file or folder of an asset: the first of its places that exists; None without one."""
         if asset.embedded:
             return EMBEDDED_DATA
         if self.data_dir is None:
@@ -193,8 +195,8 @@ class Places:
         Args:
             config: The encoder.
             path: Its folder or file.
-            noted: Whether the noted digest of a large file that seems unchanged is
-                used; a plan may do so. Else all bytes are read.
+            noted: Whether the digest that was noted of a large file is used if the file
+                seems unchanged. A plan may do so. Otherwise all bytes are read.
             writable: Whether digests may be noted in the cache.
         """
         with remembering(
@@ -204,10 +206,12 @@ class Places:
         return replace(identity, key=with_code(identity.key, config))
 
     def encoder(self, config: EncoderConfig) -> Path:
-        """The folder or file of an encoder, the first of its places that exists.
+        """The folder or file of an encoder: the first of its places that exists.
 
-        A length variant (`bert-base:64`) has the files of its base. Raises AssetMissing
-        with the command that would get them.
+        An encoder that is trained here has one place. Any other is looked for where the
+        user said it is, in a loaded plug-in, in an installed package, among downloads,
+        and where wheels are unpacked. A length variant (`bert-base:64`) has the files of
+        its base. Raises AssetMissing with the command that would get them.
         """
         source, base = config.source, base_name(config.name)
         if isinstance(source, Trained):
@@ -238,28 +242,33 @@ class Places:
 
     def _missing_encoder(self, name: str, source: Source) -> AssetMissing:
         """The error for an encoder that is in none of its places."""
-        what, command = f"{name} ({source})", f"harness fetch {name}"
-        remedy = command
+        description = str(source)
+        reason = "is not on this machine"
+        commands = [f"harness fetch {name}"]  # the first is the one to try first
         if isinstance(source, Hub):
             if source.download_size:
-                what = f"{name} ({source}, about {sized(source.download_size)})"
+                description = f"{source}, about {sized(source.download_size)}"
             if source.asset:
-                command = remedy = f"harness fetch {source.asset}"
+                commands = [f"harness fetch {source.asset}"]
             if source.package:  # needs no hub, but a package registry
                 package = source.package.partition("/")[0].replace("_", "-")
-                command = f"pip install {package}"
-                remedy = f"{command}, or {remedy}"
-        reason = "is not on this machine"
-        snapshot = self._snapshot(source) if isinstance(source, Hub) else None
-        if snapshot is not None and snapshot.folder.exists():
-            reason += f" as a whole ({snapshot.folder} is no finished `harness fetch`)"
+                commands.insert(0, f"pip install {package}")
+            snapshot = self._snapshot(source)
+            if snapshot is not None and snapshot.folder.exists():
+                reason += (
+                    f" as a whole ({snapshot.folder} is no finished `harness fetch`)"
+                )
         return AssetMissing(
-            f"{what} {reason}; get it: {remedy}, or name a local copy: --encoder {name}=PATH",
-            command,
+            f"{name} ({description}) {reason}; get it: {', or '.join(commands)}, "
+            f"or name a local copy: --encoder {name}=PATH",
+            commands[0],
         )
 
     def trained(self, source: Trained) -> Path:
-        """The folder of a member of a family: below `encoders`, or below the cache."""
+        """The folder of an encoder of a family, by its seed.
+
+        It is below the folder that the user gave for the family, or below the cache.
+        """
         family_folder = self.encoders.get(source.family)
         if family_folder is None:
             family_folder = self.cache / TRAINED_FOLDER / source.folder
@@ -278,7 +287,11 @@ class Places:
         return self.cache / WHEELS_FOLDER / encoder
 
     def _snapshot(self, source: Hub) -> Snapshot | None:
-        """The snapshot of the pinned commit; else of the first download; else of `main`."""
+        """The snapshot of a repository, which may be incomplete; None if no commit is known.
+
+        Its commit is the one that the source pins, else the one of the first download,
+        else the one that `main` had at the last download.
+        """
         repository = repository_folder(source.repo)
         commit = (
             source.revision
@@ -290,15 +303,20 @@ class Places:
         return Snapshot(repository, commit)
 
     def _downloaded(self, source: Source) -> Path | None:
-        """The complete snapshot of a repository, or the file of vectors in the data folder."""
+        """The complete snapshot of a repository, or the file of vectors in the data folder.
+
+        None for a source that is not downloaded, or that has another form.
+        """
         if isinstance(source, Hub):
             snapshot = self._snapshot(source)
             if snapshot is not None and snapshot.complete:
                 return snapshot.folder
         if isinstance(source, VectorFile) and self.data_dir is not None:
             path = self.data_dir / source.file
-            companion = self.data_dir / (source.companion or source.file)
-            if path.exists() and companion.exists():
+            files = [path]
+            if source.companion is not None:
+                files.append(self.data_dir / source.companion)
+            if all(file.exists() for file in files):
                 return path
         return None
 
@@ -318,16 +336,20 @@ def assets_of(config: EncoderConfig) -> tuple[Asset, ...]:
 
 
 def pinned_by(config: EncoderConfig) -> str:
-    """What fixes the files of an encoder, in the words of `Asset.pinned`."""
+    """The kinds of pins that fix the files of an encoder, in the words of `Asset.pinned`."""
     source = config.source
     if isinstance(source, VectorFile):
         for asset in assets_of(config):
             if source.file in asset.probe:
                 return asset.pinned
         return fixed_by(sha256=source.sha256)
-    # Nothing fixes a trained encoder: another machine trains other weights.
-    pins = ("sha256", "revision", "package")
-    return fixed_by(**{pin: getattr(source, pin, None) for pin in pins})
+    # A source without these attributes is an encoder that is trained here. Nothing fixes
+    # it: another machine trains other weights.
+    return fixed_by(
+        sha256=getattr(source, "sha256", None),
+        revision=getattr(source, "revision", None),
+        package=getattr(source, "package", None),
+    )
 
 
 def revision_of(path: Path) -> str | None:
@@ -340,16 +362,16 @@ def packaged(config: EncoderConfig) -> Path | None:
     source = config.source
     if not isinstance(source, Hub | Packaged) or source.package is None:
         return None
-    file = source.file if isinstance(source, Packaged) else None
     package, _, inner_folder = source.package.partition("/")
     spec = find_spec(package)
     if spec is None:
         return None
     for package_folder in spec.submodule_search_locations or ():
         folder = Path(package_folder) / inner_folder
-        if file is not None and (folder / file).exists():
-            return folder / file
-        if file is None and (folder / "config.json").exists():
+        if isinstance(source, Packaged) and source.file is not None:
+            if (folder / source.file).exists():
+                return folder / source.file
+        elif (folder / "config.json").exists():
             return folder
     return None
 
@@ -361,7 +383,7 @@ def packaged(config: EncoderConfig) -> Path | None:
 class PinFile:
     """The content of a file of pins: the pin of each asset or repository, by name.
 
-    Raises ValueError for another schema, and for what is no digest. The file may come
+    Raises ValueError for another schema, and for a pin that is no digest. The file may come
     from another machine, and the files that it names are read: so a name that leaves
     the folder is refused, too.
     """
@@ -399,11 +421,11 @@ class Pins:
             ) from None
 
     def pin_of(self, name: str) -> Pin:
-        """The pin of that name; empty if there was no download."""
+        """The pin of an asset or repository; empty if it was not downloaded yet."""
         return self.read().get(name, {})
 
     def check(self, name: str, pin: Pin) -> None:
-        """Raise DataError if a digest differs from that of the first download."""
+        """Raise DataError if a digest differs from the digest at the first download."""
         for file, first_digest in self.pin_of(name).items():
             if file in pin and pin[file] != first_digest:
                 raise DataError(
@@ -419,7 +441,10 @@ class Pins:
         rewrite(self.path, partial(self._content_with, name, pin))
 
     def _content_with(self, name: str, pin: Pin) -> bytes:
-        """The content of the file with more digests; other processes' pins are read anew."""
+        """The content of the file with more digests.
+
+        The file is read again for it, since another process may have recorded pins.
+        """
         pins = dict(self.read())
         pins[name] = {**pins.get(name, {}), **pin}
         text = json.dumps(

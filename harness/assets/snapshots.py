@@ -57,25 +57,27 @@ class Snapshot:
 
     @property
     def folder(self) -> Path:
+        """The folder of its files, which other programs use too."""
         return self.repository / "snapshots" / self.commit
 
     @property
     def unfinished(self) -> Path:
-        """The folder of downloads that are not compared yet; a later fetch continues them."""
+        """The folder of downloads that are not compared with their digests yet."""
         return self.repository / ".harness" / self.commit
 
     @property
     def _seal_file(self) -> Path:
+        """The file of its seal, which is there only if the snapshot is complete."""
         return self.repository / ".harness" / f"{self.commit}.json"
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The sha256 of each file in the seal; none where there is no seal."""
+        """The sha256 of each file, by its path, as the seal has it; empty without a seal."""
         if not self._seal_file.exists():
             return {}
         try:
             return read_typed(Seal, self._seal_file).files
-        except DataError:  # a damaged seal is none
+        except DataError:  # a damaged seal counts as none
             return {}
 
     @property
@@ -85,7 +87,7 @@ class Snapshot:
         return bool(files) and all((self.folder / name).is_file() for name in files)
 
     def check(self) -> None:
-        """Read all files, and raise DataError for one that is not what was fetched."""
+        """Read all files, and raise DataError for one that changed since it was fetched."""
         for name, fetched_digest in self.files.items():
             digest = sha256_of(self.folder / name)
             if digest != fetched_digest:
@@ -95,7 +97,7 @@ class Snapshot:
                 )
 
     def open(self) -> None:
-        """Remove the seal, before files change."""
+        """Remove the seal. This is done before files change."""
         self._seal_file.unlink(missing_ok=True)
 
     def seal(self, files: Mapping[str, str]) -> None:
@@ -106,7 +108,7 @@ class Snapshot:
 
 
 def snapshot_at(folder: Path) -> Snapshot | None:
-    """The complete snapshot whose folder this is; None if there is none."""
+    """The complete snapshot that a folder belongs to; None for any other folder."""
     if folder.parent.name != "snapshots" or not COMMIT.fullmatch(folder.name):
         return None
     snapshot = Snapshot(repository=folder.parent.parent, commit=folder.name)

@@ -143,7 +143,7 @@ def lines_of_failures(outcomes: Iterable[Outcome]) -> list[str]:
     count_by_reason: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
         if outcome.record is None:
-            reason = outcome.get if outcome.get else outcome.message
+            reason = outcome.remedy or outcome.message
             count_by_reason[outcome.status, reason] += 1
     if not count_by_reason:
         return []

@@ -1,8 +1,8 @@
 """One cell, from vectors to a record: post-processors are fitted, and mapped vectors scored.
 
-`measure` scores fitted maps on a task; its `Measurement` makes the record. `fit` fits a
-chain of post-processors: for a cell of a run, for `fit_cell` (which an export calls),
-and for the functions that a program calls.
+`measure` scores fitted maps on a task, and its `Measurement` makes the record. `fit`
+fits a chain of post-processors. It is called for a cell of a run, by `fit_cell` for an
+export, and by the functions that a program calls (`evaluate`).
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class EncoderFacts:
     Attributes:
         identity: The digests of its files.
         revision: The hub snapshot that they came from; None for other files.
-        cost: What encoding the sentences of the cell's task took, whenever that was.
+        cost: The seconds that encoding the sentences of the cell's task took, in this run
+            or an earlier one, and the settings of the encoder then.
         coverage: The share of the sentences' tokens that have a vector; None for an
-            encoder that has a vector for each.
+            encoder that does not look tokens up.
     """
 
     identity: Identity
@@ -76,8 +77,8 @@ class Measurement:
 
     Attributes:
         scores: The scores in points, as the record has them.
-        values: The number of each pair that is scored: a cosine, or the prediction of a
-            metric that learns.
+        values: The value of each pair that the scores are computed from: a similarity,
+            or the prediction of a metric that learns.
         timings: The seconds that each step took.
         facts: Other facts: dimensions, the rank of the map, zero vectors.
     """
@@ -101,7 +102,7 @@ class Measurement:
             cell: The cell.
             identity: The identity of the cell.
             encoder: The facts on its encoder.
-            fit_seconds: What fitting its post-processors took.
+            fit_seconds: The seconds that fitting its post-processors took.
             workers: How many processes ran at the same time.
         """
         cost, coverage = encoder.cost, encoder.coverage
@@ -226,13 +227,18 @@ def measure(
 def _pair_rows(
     splits: Sequence[Pairs], row_of_text: Int[np.ndarray, " T"]
 ) -> Iterator[PairRows]:
-    """The pairs of each split as rows; `row_of_text` is that of each sentence, in their order."""
+    """The pairs of each split as rows of the matrix of vectors.
+
+    `row_of_text` has the row of each sentence: of all first sentences of a split, then of
+    all its second ones, split after split.
+    """
     start = 0
     for split in splits:
         middle = start + len(split.a)
         end = middle + len(split.b)
-        a, b = row_of_text[start:middle], row_of_text[middle:end]
-        yield PairRows(a=a, b=b, gold=split.gold)
+        rows_of_a = row_of_text[start:middle]
+        rows_of_b = row_of_text[middle:end]
+        yield PairRows(a=rows_of_a, b=rows_of_b, gold=split.gold)
         start = end
 
 
@@ -242,10 +248,10 @@ def _pair_rows(
 def fit(
     method: Method, fit_vectors: FitCorpusVectors, rng: np.random.Generator
 ) -> tuple[Transform, ...]:
-    """Fit a method's post-processors in their order, each on what those before it give.
+    """Fit a method's post-processors in their order, each on the output of the ones before.
 
-    From moments, a chain of affine maps is fitted without the vectors: a map gives the
-    moments of the mapped vectors.
+    From moments, a chain of affine maps is fitted without the vectors, since a map gives
+    the moments of the mapped vectors.
     """
     vectors: Any = fit_vectors.vectors
     transforms: list[Transform] = []
@@ -269,8 +275,7 @@ def _fit_one(
 ) -> Transform:
     """Fit one post-processor on vectors or moments.
 
-    One that needs rows, and gets the rows of a share of a corpus, is told how large the
-    share is.
+    If it is fitted on the rows of a share of a corpus, it is told how large the share is.
     """
     are_rows = not isinstance(vectors, Moments)
     may_exceed_memory = fit_vectors.scratch is not None
@@ -342,7 +347,10 @@ def fit_cell(
 def _encoded_fit_corpus(
     cell: PlannedCell, fit_corpus: FitCorpus, encoder: CachedEncoder, progress: Progress
 ) -> FitCorpusVectors:
-    """The vectors of a task's sentences that a cell is fitted on, from the cache."""
+    """The vectors of the task's sentences that a cell is fitted on.
+
+    They are read from the cache, and missing ones are encoded first.
+    """
     sentences = tuple(fit_corpus.sentences())
     distinct_sentences = sorted(set(sentences))
     missing = encoder.cache.missing(distinct_sentences)

@@ -1,8 +1,8 @@
-"""Method against method: is the difference more than the choice of test items and seeds?
+"""Comparisons of methods: is a difference more than the choice of test items and seeds?
 
-The paired bootstrap (`resampler`) answers for the claims of papers, for neighbouring
-rows of the leaderboard, for the columns of `harness table`, and for `harness compare`.
-A difference is the first method's score minus the second's, in points.
+The paired bootstrap (`resampler`) tests the claims of papers, neighbouring rows of the
+leaderboard, the columns of `harness table`, and the two methods of `harness compare`. A
+difference is the first method's score minus the second's, in points.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from harness.results.scorings import COMPARED_SCORINGS, SEVEN, Scoring, averages
 def compare_claims(
     claims: Claims, resampler: Resampler, stored: Intervals
 ) -> Intervals:
-    """The claims' stored intervals, and one for each finding of a run that has none.
+    """The claims' stored intervals, and a new one for each finding of a run without one.
 
-    No interval is made for scores that resamples cannot compute again, nor where the
+    No interval is made for scores that resamples cannot compute again, nor if the
     similarities of a method are not stored with its records, for each of its seeds.
     """
     registry = resampler.results.registry
@@ -77,7 +77,7 @@ def compare_claims(
 
 
 def _group_of_finding(finding: Finding, registry: Registry) -> MethodGroup | None:
-    """The methods of a finding that needs an interval; None if it has one or can have none."""
+    """The methods of a finding that needs a new interval; None if none is needed or possible."""
     contrast = finding.contrast
     needs_interval = finding.decision.basis in BASES_WITHOUT_INTERVAL
     tasks_are_known = all(task in registry.tasks for task, _ in contrast.scores)
@@ -93,11 +93,11 @@ def _group_of_finding(finding: Finding, registry: Registry) -> MethodGroup | Non
 def _interval(finding: Finding, comparison: PairedComparison) -> Interval:
     """The interval of a finding's difference."""
     # Both means are defined: a finding with an undefined one needs no interval.
-    first, second = (side.value.mean or 0.0 for side in finding.sides)
+    first_mean, second_mean = (side.value.mean or 0.0 for side in finding.sides)
     is_seeded = any(side.seeded for side in finding.sides)
     return Interval(
         contrast=finding.contrast,
-        difference=round(first - second, 4),
+        difference=round(first_mean - second_mean, 4),
         low=round(comparison.low, 4),
         high=round(comparison.high, 4),
         p=comparison.p,
@@ -117,7 +117,7 @@ class ComparedTable:
     Attributes:
         encoder: The encoder of all rows.
         scoring: How the seven tasks are scored.
-        averages: The average of each row over these tasks, by method, best first.
+        averages: The average of each row over the seven tasks, by method, best first.
     """
 
     encoder: str
@@ -128,18 +128,18 @@ class ComparedTable:
 def compare_tables(
     resampler: Resampler, stored: Mapping[str, Comparisons]
 ) -> Iterator[Comparisons]:
-    """Compare the rows of every leaderboard table that was measured in full in a run.
+    """Compare the neighbouring rows of every table of the leaderboard.
 
-    A stored comparison that holds for a table's averages is yielded as it is.
+    A table has the methods of an encoder whose similarities are stored for all of its
+    tasks. A stored comparison that holds for a table's averages is yielded as it is.
     """
-    registry, results = resampler.results.registry, resampler.results.records
+    results = resampler.results.records
     table_by_group: dict[MethodGroup, ComparedTable] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         for scoring in COMPARED_SCORINGS:
-            task_names = [scoring.task(task) for task in SEVEN]
-            if not registry.tasks.keys() >= set(task_names):
+            scores = _scores_of_tasks(scoring, resampler.results.registry)
+            if scores is None:
                 continue
-            scores = tuple((registry.tasks[name], scoring.path) for name in task_names)
             # A committed record without its similarities cannot be resampled.
             resampled_methods = [
                 method
@@ -171,15 +171,26 @@ def compare_tables(
         )
 
 
+def _scores_of_tasks(
+    scoring: Scoring, registry: Registry
+) -> tuple[ScoreOfTask, ...] | None:
+    """The scores of the seven tasks under a scoring; None if a task is not registered."""
+    task_names = [scoring.task(task) for task in SEVEN]
+    if not all(name in registry.tasks for name in task_names):
+        return None
+    return tuple((registry.tasks[name], scoring.path) for name in task_names)
+
+
 def _neighbours(
     methods: Sequence[str], tests: Sequence[PairedComparison]
 ) -> tuple[Neighbours, ...]:
     """Each row with the row above it and their test, by Holm corrected for all of the rows."""
     adjusted = holm([test.p for test in tests])
     rows = []
-    for (above, below), test, p_holm in zip(
+    for neighbours, test, p_holm in zip(
         pairwise(methods), tests, adjusted, strict=True
     ):
+        above, below = neighbours
         rows.append(
             Neighbours(
                 above=above,
@@ -217,11 +228,21 @@ def _common_seeds(
 
 @dataclass(frozen=True)
 class PairedTest:
-    """One task: both scores, the first minus the second with its 95 % interval, and p-values.
+    """The comparison of two methods on one task.
 
-    Scores and differences are in points; `p_holm` is corrected for the number of tasks.
-    Where the similarities of a method are missing, it is named, and there is no test:
-    no interval, no p.
+    There is no test if the similarities of a method are missing.
+
+    Attributes:
+        task: The name of the task.
+        metric: The name of its main score.
+        first: The score of the first method, in points.
+        second: The score of the second method, in points.
+        difference: The first score minus the second.
+        low: The lower end of the 95 % interval of the difference; None without a test.
+        high: Its upper end; None without a test.
+        p: The p-value of no difference; None without a test.
+        p_holm: The p-value corrected for the number of tasks; None without a test.
+        missing: The methods whose similarities are missing.
     """
 
     task: str
@@ -237,7 +258,7 @@ class PairedTest:
 
     @property
     def differs(self) -> bool | None:
-        """Whether it is more than the choice of test pairs, at 5 %; None without a test."""
+        """Whether the methods differ, at the level of 5 %; None without a test."""
         return None if self.p_holm is None else self.p_holm <= SIGNIFICANCE_LEVEL
 
 
@@ -268,15 +289,15 @@ class SharedTask:
         """Both scores and their difference."""
         path = metric_of(self.task).main_score
         # Both scores are defined: other tasks are not compared.
-        first, second = (
+        first_score, second_score = (
             score_at(record.scores, path) or 0.0 for record in self.records
         )
         return PairedTest(
             task=self.task.name,
             metric=path[0],
-            first=first,
-            second=second,
-            difference=first - second,
+            first=first_score,
+            second=second_score,
+            difference=first_score - second_score,
             missing=self.missing,
         )
 
@@ -284,10 +305,18 @@ class SharedTask:
 def compare_methods(
     first: str, second: str, tasks: Sequence[Task], resampler: Resampler
 ) -> list[PairedTest]:
-    """Compare the main scores of seed 0 on each task, or on every task that has both.
+    """Compare the main scores of two methods with seed 0.
 
-    Without chosen tasks, those are left out on which both methods lack their
-    similarities.
+    Args:
+        first: The id of the first method.
+        second: The id of the second method.
+        tasks: The tasks that they are compared on; without any, all tasks that both
+            were measured on, but those on which both lack their similarities.
+        resampler: Computes their scores on resamples.
+
+    Raises:
+        UsageError: The methods cannot be compared on a chosen task, or on any.
+        DataError: A record is of other pairs than the task's pairs of today.
     """
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
@@ -300,13 +329,16 @@ def compare_methods(
             f"found no task that {first} and {second} can be compared on; "
             f"{measuring_command(methods, ['TASK'], folder)}"
         )
-    for shared in shared_tasks:
-        if shared.missing:
-            digests = shared.records[0].digests
+    for shared_task in shared_tasks:
+        if shared_task.missing:
+            # Without a test no texts are needed: both records must be of the same pairs.
+            digests = shared_task.records[0].digests
         else:
-            digests = resampler.loader.texts(shared.task).digests
-        _require_data(shared.records, digests)
-    groups = [shared.group for shared in shared_tasks if not shared.missing]
+            digests = resampler.loader.texts(shared_task.task).digests
+        _require_data(shared_task.records, digests)
+    groups = [
+        shared_task.group for shared_task in shared_tasks if not shared_task.missing
+    ]
     phase = f"comparing {first} with {second}"
     tests = {
         group: compare_resamples(*scores)
@@ -315,12 +347,13 @@ def compare_methods(
     adjusted = holm([test.p for test in tests.values()])
     p_holm = dict(zip(tests, adjusted, strict=True))
     rows = []
-    for shared in shared_tasks:
-        row = shared.without_test()
-        if shared.group in tests:
-            test = tests[shared.group]
+    for shared_task in shared_tasks:
+        row = shared_task.without_test()
+        group = shared_task.group
+        if group in tests:
+            test = tests[group]
             row = replace(
-                row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[shared.group]
+                row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[group]
             )
         rows.append(row)
     return rows
@@ -329,7 +362,7 @@ def compare_methods(
 def _shared_tasks(
     methods: tuple[str, str], chosen_tasks: Sequence[Task], folder: ResultsFolder
 ) -> list[SharedTask]:
-    """The tasks that both methods can be compared on: all that are chosen, or all there are.
+    """The chosen tasks, or without any the registered tasks that both can be compared on.
 
     Raises UsageError for a chosen task that they cannot be compared on.
     """
@@ -365,11 +398,11 @@ def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
         records = folder.records.records(method, task.name)
         if records and records[0].seed == 0:
             record_by_method[method] = records[0]
-    lacking = [method for method in methods if method not in record_by_method]
-    if lacking:
+    unrecorded = [method for method in methods if method not in record_by_method]
+    if unrecorded:
         return (
-            f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"{measuring_command(lacking, [task.name], folder)}"
+            f"found no record of {' and of '.join(unrecorded)} on {task.name}, seed 0; "
+            f"{measuring_command(unrecorded, [task.name], folder)}"
         )
     path = metric_of(task).main_score
     scores = [score_at(record.scores, path) for record in record_by_method.values()]
@@ -422,16 +455,17 @@ def against_best(
 ) -> dict[str, dict[str, float]]:
     """Test the methods of each column of a table against the best one, with Holm's correction.
 
-    Seeds are resampled as items are. A column is left out where resamples cannot
-    compute a score again, or where the similarities of a method are not stored.
+    Seeds are resampled as items are. A column is left out if resamples cannot compute a
+    score again, or if the similarities of a method are not stored.
 
     Args:
         columns: The methods and scores of each column, by its name.
         resampler: Computes their scores on resamples.
 
     Returns:
-        By column and method, the p of no difference from the best, corrected for the
-        methods of the column. The best has the highest mean over seeds, and p = 1.
+        By column and method, the p-value of no difference from the best method, corrected
+        for the methods of the column. The best method has the highest mean over seeds,
+        and p = 1.
     """
     results = resampler.results.records
     name_by_group: dict[MethodGroup, str] = {}
@@ -450,12 +484,12 @@ def against_best(
             _mean_or_lowest(results, method, group.scores) for method in group.methods
         ]
         best = int(np.argmax(means))
-        others = [number for number in range(len(means)) if number != best]
-        tests = [compare_resamples(scores[best], scores[other]) for other in others]
+        worse = [number for number in range(len(means)) if number != best]
+        tests = [compare_resamples(scores[best], scores[number]) for number in worse]
         adjusted = holm([test.p for test in tests])
         p_holm = {group.methods[best]: 1.0}
-        for other, p in zip(others, adjusted, strict=True):
-            p_holm[group.methods[other]] = p
+        for number, p in zip(worse, adjusted, strict=True):
+            p_holm[group.methods[number]] = p
         p_by_column[name_by_group[group]] = p_holm
     return p_by_column
 
@@ -471,11 +505,11 @@ def _mean_or_lowest(
 # The data of records
 
 
-def _require_data(records: Iterable[Record], wanted: Mapping[str, str]) -> None:
-    """Raise DataError for a record of other pairs than those that it is compared on."""
+def _require_data(records: Iterable[Record], digests: Mapping[str, str]) -> None:
+    """Raise DataError for a record of other pairs than the ones that these digests are of."""
     for record in records:
-        if record.digests["data"] != wanted["data"]:
+        if record.digests["data"] != digests["data"]:
             raise DataError(
-                f"{record.method} was scored on other pairs of {record.task} than those that "
-                "it is compared on; run it again"
+                f"{record.method} was scored on other pairs of {record.task} than it is "
+                "compared on; run it again"
             )

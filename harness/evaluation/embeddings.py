@@ -1,7 +1,8 @@
 """An encoder with its cache, and the matrix of pooled sentences that cells share.
 
-`CachedEncoder.ensure` encodes what the cache lacks, in portions whose sizes are a rule
-of lengths and layers; `CachedEncoder.pooled` reads one pooling of cached sentences.
+`CachedEncoder.ensure` encodes the sentences that the cache does not have, in portions
+whose sizes follow from lengths and layers. `CachedEncoder.pooled` reads cached sentences
+under one pooling.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments
 
 SHARD = 2048  # sentences that are encoded at a time, at most
-# Multiplications that are done at a time: two ordinary cores take about two seconds for
-# them. So an interruption loses no more than two seconds of encoding.
+# Multiplications of one portion. Two ordinary cores take about two seconds for them, so
+# that an interruption loses no more than two seconds of encoding.
 CPU_MULTIPLICATIONS = 1e11
 GPU_MULTIPLICATIONS = 1e13  # a GPU idles in small batches; an estimate, not measured
 PROBE_TEXT = "one sentence"
-CHARACTERS_PER_TOKEN = 5  # about, with the space that follows a word
+CHARACTERS_PER_TOKEN = 5  # about, with the space after a word
 
 
 @dataclass
@@ -50,8 +51,8 @@ class PooledEmbeddings:
         row: The row of each sentence in the matrix.
         matrix: One row a sentence, read-only.
         clock: Tells seconds.
-        computed_moments: The moments of texts, by the name that they were asked for
-            with, and the seconds that each took.
+        computed_moments: The moments that were computed so far, and the seconds that
+            each took, by the names that callers give them.
     """
 
     row: Mapping[str, int]
@@ -70,7 +71,8 @@ class PooledEmbeddings:
     def moments(self, name: str, texts: Sequence[str]) -> tuple[Moments, float]:
         """The moments of texts, repetitions included, and the seconds that they took.
 
-        They are computed once for all texts that are asked for with the same name.
+        They are computed once for each name: a second call returns the moments of the
+        first one, so the caller gives equal names to equal texts alone.
         """
         if name not in self.computed_moments:
             start = self.clock()
@@ -81,9 +83,9 @@ class PooledEmbeddings:
 
 
 def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
-    """An encoder's encoding of texts. The encoder cannot change the order of the texts.
+    """An encoder's encoding of texts. Raises ScoreError for another number of rows than texts.
 
-    Raises ScoreError for another number of rows than texts.
+    The texts are passed on as a tuple, which the encoder cannot sort in place.
     """
     texts = tuple(texts)
     encoding: Encoding = encoder.encode(texts)
@@ -95,23 +97,23 @@ def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
 
 
 def pooled_rows(pooling: Pooling, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-    """One row a sentence under a pooling. Raises ScoreError if the pooling gives others."""
+    """One row a sentence under a pooling. Raises ScoreError if it gives no such matrix."""
     rows = pooling(encoding)
     require_rows(f"pooling .{pooling.name}", rows, len(encoding))
     return rows
 
 
-def require_rows(what: str, rows: Any, count: int) -> None:
+def require_rows(maker: str, rows: Any, count: int) -> None:
     """Raise ScoreError unless `rows` is a matrix of `count` rows of real numbers.
 
-    `what` names in the message what made them.
+    `maker` names the pooling or map that made them, for the message.
     """
     if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
         kind = rows.dtype if isinstance(rows, np.ndarray) else type(rows).__name__
-        raise ScoreError(f"{what}: wanted a matrix of real numbers, found {kind}")
+        raise ScoreError(f"{maker}: wanted a matrix of real numbers, found {kind}")
     if rows.ndim != 2 or len(rows) != count:
         raise ScoreError(
-            f"{what}: wanted a matrix of {count} rows, one a sentence, found shape {rows.shape}"
+            f"{maker}: wanted a matrix of {count} rows, one a sentence, found shape {rows.shape}"
         )
 
 
@@ -165,8 +167,8 @@ class CachedEncoder:
     ) -> CachedEncoder:
         """Open the encoder of a configuration. Raises AssetMissing if its files are not here.
 
-        `identity` is given if the run has read the files before. They are not read
-        again for it, and files with another identity are refused when they are loaded.
+        `identity` is given if the run has read the files already. Then it is not computed
+        again here, and files with another identity are refused when they are loaded.
         """
         path = places.encoder(config)
         if identity is None:
@@ -182,10 +184,9 @@ class CachedEncoder:
         )
 
     def loaded(self) -> Encoder:
-        """The encoder itself, loaded when it is first asked for.
+        """The encoder itself, loaded at the first call.
 
-        Raises DataError if its key is not the key of its cache, each time that it is
-        asked for.
+        Raises DataError, at each call, if its key is not the key of its cache.
         """
         if self.encoder is None:
             encoder = self.load()
@@ -206,13 +207,13 @@ class CachedEncoder:
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a portion at a time.
 
-        Similar lengths go together, since a batch costs what its longest sentence
-        costs. A portion takes about two seconds, and is written while the next one is
-        encoded; memory holds two portions and no more.
+        Texts of similar length are encoded together, since each text of a batch costs as
+        much as the longest. A portion is written while the next one is encoded, and
+        memory holds no more than these two.
         """
         missing = sorted(self.cache.missing(texts), key=len)
         writing: Future[None] | None = None
-        # Leaving this context waits for what is being written.
+        # At the end, the context waits until everything is written.
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="cache") as writer:
             for portion in self.portions(missing):
                 encoder = self.loaded()
@@ -243,6 +244,7 @@ class CachedEncoder:
         for text in texts:
             if most_characters is None:  # the encoder is loaded only if there is a text
                 most_characters = characters_at_once(self.loaded(), self.probe)
+            # A text counts up to the length that it is cut to, and one token more.
             length = min(len(text), longest) + CHARACTERS_PER_TOKEN
             is_full = len(portion) == SHARD or characters + length > most_characters
             if portion and is_full:
@@ -256,7 +258,7 @@ class CachedEncoder:
     def pooled(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
         """Cached texts under a pooling. Only the layers that the pooling needs are read."""
         layers = pooling.hidden_states(self.cache.depth)
-        # A pooling without layers reads a vector of the whole sentence, [CLS] or the
+        # A pooling that reads no layers reads the vector of a sentence: [CLS] or the
         # pooler.
         sentence_vectors = () if layers else SENTENCE_VECTORS
         encoding = self.cache.read(texts, layers, sentence_vectors)
@@ -271,16 +273,16 @@ def characters_at_once(encoder: Encoder, probe: Encoding) -> float:
     """Characters that are encoded in about two seconds; `probe` is one sentence's encoding."""
     is_on_cpu = encoder.facts.get("device", "cpu") == "cpu"
     multiplications_at_once = CPU_MULTIPLICATIONS if is_on_cpu else GPU_MULTIPLICATIONS
-    per_token = _token_multiplications(encoder, probe)
-    return CHARACTERS_PER_TOKEN * multiplications_at_once / per_token
+    multiplications_per_token = _token_multiplications(encoder, probe)
+    return CHARACTERS_PER_TOKEN * multiplications_at_once / multiplications_per_token
 
 
 def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
     """Sentences that are encoded with dropout at a time: SHARD, or fewer for a large encoder.
 
-    It is a power of two, so that a block of a pass holds whole batches, and the same on
-    every device, since it is part of the draws. An encoder without dropout takes about
-    four seconds for them.
+    It is a power of two, so that a block of a pass is divided into full batches. It is the
+    same on every device, since the dropout of a sentence depends on its batch. Without
+    dropout, the encoder would take about four seconds for a batch.
     """
     tokens = 2 * CPU_MULTIPLICATIONS / _token_multiplications(encoder, probe)
     sentences = CHARACTERS_PER_TOKEN * tokens / SENTENCE_CHARACTERS
@@ -288,6 +290,7 @@ def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
 
 
 def _token_multiplications(encoder: Encoder, probe: Encoding) -> int:
-    """Multiplications that a token takes, roughly: stated by the encoder, or by its layers."""
-    stated: int | None = getattr(encoder, "multiplications", None)
-    return stated or multiplications(probe.depth, probe.mean.shape[2])
+    """Multiplications for a token, roughly: as the encoder states, or by its depth and width."""
+    stated_count: int | None = getattr(encoder, "multiplications", None)
+    depth, width = probe.depth, probe.mean.shape[2]
+    return stated_count or multiplications(depth, width)

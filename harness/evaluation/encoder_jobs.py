@@ -1,9 +1,9 @@
 """The work of one encoder as a graph of jobs: train, encode, pass over corpora, measure.
 
-`EncoderWork` says what the encoder has to encode for its cells, and makes the jobs. Its
-training comes first, if the run trains it; then sentences are encoded and fit corpora
-are passed over, block by block; then each unit of its cells is measured by one worker.
-What a job does in its worker is in `workers`.
+`EncoderWork` holds what the encoder has to encode for its cells, and makes the jobs. Its
+training comes first, if the run trains it. Then sentences are encoded, and samples of fit
+corpora, block by block. Then each unit of its cells is measured by one worker. The calls
+that the jobs make in a worker are in `workers`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class TrainingJob(Job):
         encoder: The encoder that is trained.
         call: Trains it.
         phase: The phase of a run in which progress counts the job.
-        steps: What progress counts of it: nothing, since its length is not known.
+        steps: The steps that progress counts when it is done: none, since the length of a
+            training is not known.
     """
 
     encoder: EncoderConfig
@@ -60,7 +61,7 @@ class EncodingJob(Job):
     """A job that encodes sentences, for the cache or for a fit. It returns nothing.
 
     Attributes:
-        steps: What progress counts of it: sentences.
+        steps: The sentences that progress counts when it is done.
         phase: The phase of a run in which progress counts the job.
     """
 
@@ -97,7 +98,7 @@ class MeasuringJob(Job):
 
     @property
     def steps(self) -> int:
-        """What progress counts of it: cells."""
+        """The cells that progress counts when it is done."""
         return len(self.cells)
 
     @property
@@ -162,7 +163,7 @@ class EncoderWork:
     def _pass_jobs(
         self, worker: WorkerContext, after: Sequence[Job]
     ) -> tuple[list[EncodingJob], list[EncodingJob]]:
-        """The jobs of passes over corpora: those that encode blocks, and those that merge them."""
+        """The jobs that encode blocks of samples of corpora, and the jobs that merge the blocks."""
         block_jobs: list[EncodingJob] = []
         merging_jobs: list[EncodingJob] = []
         for sample, cells in self.passes.items():
@@ -200,10 +201,10 @@ class EncoderWork:
 def work_of_encoder(
     cells: Sequence[PlannedCell], context: RunContext
 ) -> tuple[EncoderWork | None, list[Outcome]]:
-    """The work of an encoder whose files are on this machine.
+    """The work of an encoder whose files are on this machine, and outcomes without work.
 
-    Returns with it the outcomes of cells that are done or cannot run; the work is None
-    if no other cell is left.
+    The outcomes are of cells that are done or cannot run. The work is None if no other
+    cell remains.
     """
     run, outcomes = open_run(cells, context)
     if run is None:
@@ -232,7 +233,7 @@ def work_after_training(
     """The work of an encoder that the run trains, and the outcomes of cells that cannot run.
 
     Only the trained encoder tells which cells are done and which sentences are cached.
-    So all of them are among the work, and a worker skips what it finds done.
+    So the work has all of them, and a worker skips what it finds done.
     """
     outcomes: list[Outcome] = []
     texts_by_cell: dict[PlannedCell, CellTexts] = {}

@@ -1,6 +1,8 @@
-"""Choices that a model's card need not state: prompt, pooling, length, precision.
+"""Choices of the encoding that a model's card need not state: prompt, pooling, length ...
 
-An `EncodingChoice` says what differs from the model's files. Choices combine by `|`.
+An `EncodingChoice` holds the settings that differ from the model's files. Two choices
+are combined by `|`. The choices that are maps of vectors are `UnitLength` and
+`FirstDimensions`.
 """
 
 from __future__ import annotations
@@ -16,26 +18,29 @@ from harness.core.hardware import FLOAT32
 from harness.core.metrics import directions
 from harness.transforms.pooling import POOLINGS
 
-# Before a pooling of tokens among the model's modules, as in `modules:max`.
+# Comes before the name of a pooling that replaces the pooling among the model's modules,
+# as in `modules:max`.
 MODULES_PREFIX = "modules:"
 
 
 @dataclass(frozen=True)
 class EncodingChoice:
-    """How sentences are encoded, where it is not as the model's files say.
+    """The settings of an encoding that differ from the model's files.
 
     Attributes:
-        prompt: The text before each sentence; None is the model's own for the task.
-        pooling: A pooling of hidden states, which leaves the model's modules out; or
-            `modules:MODE`, a pooling of tokens among its other modules; empty is its
+        prompt: The text before each sentence; None for the model's own prompt of the
+            task.
+        pooling: A pooling of hidden states, without the model's modules; or
+            `modules:MODE`, a pooling of tokens that replaces the one among its modules;
+            empty for the model's own pooling.
+        max_length: The length that texts are cut to, in tokens; None for the model's
             own.
-        max_length: Tokens that a text is cut to; None is the model's own.
         dtype: The precision of weights and states.
-        unit_length: Whether vectors are divided by their length; None as the modules
-            say.
-        dimensions: How many of the first coordinates are kept; None keeps as many as
-            the modules do.
-        lower_case: Whether texts are put into lower case before all else.
+        unit_length: Whether vectors are divided by their length; None for what the
+            modules say.
+        dimensions: How many of the first coordinates are kept; None for all that the
+            modules give.
+        lower_case: Whether texts are put into lower case, before anything else.
     """
 
     prompt: str | None = None
@@ -48,18 +53,18 @@ class EncodingChoice:
 
     @property
     def token_mode(self) -> str:
-        """The pooling of tokens among the model's other modules; empty without that choice."""
+        """The MODE of `modules:MODE`; empty for any other pooling."""
         if self.pooling.startswith(MODULES_PREFIX):
             return self.pooling.removeprefix(MODULES_PREFIX)
         return ""
 
     @property
     def encoding(self) -> EncodingChoice:
-        """The choice as far as the sentences are encoded once more for it.
+        """The choice without the settings that need no other encoding of the sentences.
 
-        All poolings of hidden states are read from one encoding, and so are vectors
-        that are not normalised. Lengths and first dimensions of vectors are computed
-        from the vectors.
+        Choices with equal results read the same encoding. All poolings of hidden states
+        are read from one encoding, and so are vectors that are not normalised. Vectors of
+        length 1 and first dimensions are computed from the vectors.
         """
         pooling = self.pooling
         reads_hidden_states = self.unit_length is False or (
@@ -71,22 +76,22 @@ class EncodingChoice:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What differs from the model's files, a phrase each."""
+        """The differences from the model's files, a phrase each."""
         phrases = []
-        if self.prompt is not None:
-            phrases.append(
-                f"the prompt {self.prompt!r}" if self.prompt else "no prompt"
-            )
+        if self.prompt:
+            phrases.append(f"the prompt {self.prompt!r}")
+        elif self.prompt is not None:
+            phrases.append("no prompt")
         if self.pooling:
             phrases.append(f"pooling {self.pooling.removeprefix(MODULES_PREFIX)}")
         if self.max_length is not None:
             phrases.append(f"max length {self.max_length}")
         if self.dtype != FLOAT32:
             phrases.append(self.dtype)
-        if self.unit_length is not None:
-            phrases.append(
-                "normalised vectors" if self.unit_length else "vectors not normalised"
-            )
+        if self.unit_length:
+            phrases.append("normalised vectors")
+        elif self.unit_length is not None:
+            phrases.append("vectors not normalised")
         if self.dimensions is not None:
             phrases.append(f"the first {self.dimensions} dimensions")
         if self.lower_case:
@@ -94,13 +99,13 @@ class EncodingChoice:
         return tuple(phrases)
 
     def __or__(self, other: EncodingChoice) -> EncodingChoice:
-        """Both choices together. Where both differ from the files, `other` counts."""
-        chosen: dict[str, Any] = {}
+        """Both choices together. A setting that both have is taken from `other`."""
+        settings_of_other: dict[str, Any] = {}
         for setting in fields(other):
             value = getattr(other, setting.name)
             if value != setting.default:
-                chosen[setting.name] = value
-        return replace(self, **chosen)
+                settings_of_other[setting.name] = value
+        return replace(self, **settings_of_other)
 
 
 OWN_CHOICE = EncodingChoice()

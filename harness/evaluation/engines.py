@@ -1,10 +1,10 @@
-"""Engines: a graph of jobs run in this process, in several, or on a Dask cluster.
+"""Engines, which run a graph of jobs in this process, in several, or on a Dask cluster.
 
-A job is a call, and the jobs that must be done before it. An engine offers an executor
-of `concurrent.futures`: joblib's loky, Dask's client, or one that calls in this
-process. `run_jobs` gives the executor each job once the jobs before it are done
-(`graphlib` keeps their order), and yields each job with its result. Calls and results
-travel between processes, so both have to be picklable.
+A job is a call, and the jobs that must be done before it. An engine has an executor of
+`concurrent.futures`: joblib's loky, Dask's client, or one that calls in this process.
+`run_jobs` gives the executor each job once the jobs before it are done (`graphlib` keeps
+their order), and yields each job with its result. Calls and results are sent between
+processes, so both have to be picklable.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from harness.plugins import import_plugins, require_plugins
 
 # Jobs that are given out for each worker: one that it works on, and the next one.
 JOBS_AHEAD = 2
-SECONDS_BETWEEN_CHECKS = 0.5  # of a worker, whether its parent is still there
-IDLE_SECONDS = 300  # after which a worker ends
+SECONDS_BETWEEN_CHECKS = 0.5  # in which a worker looks whether its parent still runs
+IDLE_SECONDS = 300  # after which a worker without jobs ends
 WORKER_BYTES = 2 * 2**30  # an encoder of BERT's size and its task's vectors
 
 # The environment of workers, in which every numerical library uses one thread.
@@ -46,8 +46,8 @@ ONE_THREAD = {
     "NUMEXPR_NUM_THREADS": "1",
 }
 
-# For PYTHONWARNINGS: if a command is stopped, Python's tracker removes its semaphores, and
-# need not warn of it.
+# For PYTHONWARNINGS: if a command is stopped, Python's tracker of resources removes the
+# command's semaphores. It need not warn of that.
 QUIET_TRACKER = "ignore:resource_tracker"
 
 # Held while plug-ins are imported: a worker of Dask may have several threads.
@@ -92,17 +92,17 @@ class InProcess:
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
-        """Context with an executor that makes each call at once."""
+        """Context with an executor that makes each call when it is submitted."""
         yield CallingExecutor()
 
 
 class CallingExecutor(Executor):
-    """An executor that makes each call at once, in this process."""
+    """An executor that makes each call in this process, when the call is submitted."""
 
     def submit(
         self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Future[Any]:
-        """A future that is done. What the call raises is raised here."""
+        """A future that is done. An error of the call is raised here."""
         future = Future[Any]()
         future.set_result(function(*args, **kwargs))
         return future
@@ -122,8 +122,8 @@ class Processes:
     def jobs_ahead(self) -> int:
         """How many jobs the processes are given at a time.
 
-        They are not given all at once: a process takes the jobs in the order in which
-        they were given, and a job that has just become ready goes before others.
+        They are not given all at once. A process takes jobs in the order in which they
+        were given, and a job that has just become ready should go before older ones.
         """
         return JOBS_AHEAD * self.workers
 
@@ -136,8 +136,8 @@ class Processes:
         from joblib.externals.loky import get_reusable_executor
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        # loky replaces a process whose memory has grown much between two jobs. Nothing
-        # is lost, so nobody needs to be warned.
+        # loky replaces a process whose memory has grown much between two jobs, and warns
+        # of it, though no job is lost.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
         executor = get_reusable_executor(
             self.workers,
@@ -151,7 +151,8 @@ class Processes:
             yield PicklingExecutor(executor)
             is_complete = True
         except TerminatedWorkerError:
-            # Where a plug-in changed, every worker ends as soon as it starts.
+            # If a plug-in changed, every worker ends as soon as it starts. That error says
+            # more.
             require_plugins(PLUGINS.values())
             raise HarnessError(
                 "a worker process was killed, perhaps for want of memory; what was done is "
@@ -159,8 +160,8 @@ class Processes:
             ) from None
         finally:
             if not is_complete:
-                # Nobody waits for the jobs that were given any more. loky's thread
-                # would look for those whose ids it still has, and not find them.
+                # Nobody waits for the jobs that are still queued. loky's thread would look
+                # for them by their ids, and not find them.
                 executor._work_ids.queue.clear()
                 executor.shutdown(kill_workers=True)
 
@@ -168,11 +169,11 @@ class Processes:
 def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:  # noqa: ARG001 - see below
     """Prepare a new process: it may grow, and it ends soon after its parent has ended.
 
-    The plug-ins are loaded by each call. They are an argument here because loky starts
-    new processes for a run whose arguments are others.
+    The plug-ins are loaded by each call (`_call_pickled`). They are an argument here
+    because loky starts new processes for a run with other arguments.
     """
-    # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a
-    # new one takes seconds to import torch: a tenth of a whole reproduction's time.
+    # joblib replaces a worker that has grown by 300 MB. One encoder is as large, and a new
+    # worker takes seconds to import torch: a tenth of the time of a reproduction.
     process_executor: Any = import_module("joblib.externals.loky.process_executor")
     process_executor._MAX_MEMORY_LEAK_SIZE = WORKER_BYTES
     watch = partial(_end_after_parent, parent)
@@ -180,7 +181,10 @@ def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:  # noqa: ARG0
 
 
 def _end_after_parent(parent: int) -> None:
-    """End this process once its parent is another one: the one that started it has ended."""
+    """End this process when the process that started it has ended.
+
+    The system then gives it another parent.
+    """
     while os.getppid() == parent:
         time.sleep(SECONDS_BETWEEN_CHECKS)
     os._exit(1)
@@ -217,12 +221,12 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """How many threads of workers there are now."""
+        """How many threads the cluster's workers have now."""
         return max(1, sum(self.client.nthreads().values()))
 
     @property
     def jobs_ahead(self) -> int:
-        """How many jobs the scheduler is given at a time, by the workers that there are now."""
+        """How many jobs the scheduler is given at a time, by the threads that there are now."""
         return JOBS_AHEAD * self.workers
 
     @contextmanager
@@ -248,8 +252,8 @@ class Cluster:
 class PicklingExecutor(Executor):
     """An executor of other processes, which load the plug-ins before they unpickle a call.
 
-    Calls are given to it as bytes, because Dask's scheduler would unpickle calls too,
-    and does not have the plug-ins.
+    It gives calls to another executor as bytes. Dask's scheduler would unpickle calls as
+    well, and does not have the plug-ins.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -296,14 +300,14 @@ def run_jobs(engine: Engine, jobs: Iterable[AnyJob]) -> Iterator[tuple[AnyJob, A
     running_jobs: dict[Future[Any], Any] = {}
     with engine.executor() as executor:
         while graph.is_active():
-            # A job that has just become ready goes first, so that one encoder is
-            # finished after the other.
+            # A job that has just become ready goes first, so that the encoders are finished
+            # one after the other.
             waiting_jobs.extendleft(reversed(_ready_jobs(graph)))
             while waiting_jobs and len(running_jobs) < engine.jobs_ahead:
                 job = waiting_jobs.popleft()
                 running_jobs[executor.submit(job.call)] = job
             finished = wait(running_jobs, return_when=FIRST_COMPLETED).done
-            # In the order in which they were given, since `finished` has none.
+            # In the order in which they were given: `finished` is a set.
             for future in list(running_jobs):
                 if future in finished:
                     job = running_jobs.pop(future)
@@ -313,7 +317,10 @@ def run_jobs(engine: Engine, jobs: Iterable[AnyJob]) -> Iterator[tuple[AnyJob, A
 
 
 def _ready_jobs(graph: TopologicalSorter[Any]) -> list[Any]:
-    """The jobs that have become ready. Milestones that are reached are passed at once."""
+    """The jobs that have become ready.
+
+    A milestone is done as soon as it is ready, and so may make other jobs ready.
+    """
     jobs = []
     ready = graph.get_ready()
     while ready:
@@ -327,11 +334,12 @@ def _ready_jobs(graph: TopologicalSorter[Any]) -> list[Any]:
 
 
 def _result(future: Future[Any]) -> Any:
-    """What a call returned; WorkersLost if every worker that it was given to died."""
+    """The result of a call; WorkersLost if every worker that it was given to died."""
     try:
         return future.result()
     except Exception as error:
-        # By the name of its class: Dask is imported only where there is a cluster.
+        # Dask's error is told by the name of its class, since Dask is imported only if there
+        # is a cluster. All other errors are raised again.
         if type(error).__name__ == "KilledWorker":
             count = getattr(error, "allowed_failures", 0) + 1
             return WorkersLost(

@@ -1,6 +1,8 @@
-"""What a program calls: `evaluate` measures a model, `encoder` and `fit_method` embed texts.
+"""The functions that a program calls: `evaluate` measures a model, others embed texts.
 
-They measure and fit as a run does, and read only files of this machine.
+`encoder` opens a model by its name, and `fit_method` fits a method on texts; both return
+an `Embedder`, a function from texts to vectors. All of them measure and fit as a run
+does, and read only files of this machine.
 """
 
 from __future__ import annotations
@@ -51,10 +53,10 @@ from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.pooling import NATIVE
 
 WARNED_COVERAGE = 0.5  # the share of tokens with a vector below which a call warns
-# The task of a cell that is fitted on a corpus: which task it is does not matter there.
+# A cell has a task. For a cell that is only fitted, on a corpus, any task will do.
 SMALL_TASK = "mini-sts"
 
-Model = str | Path | Method | Function | Any  # Any: an object with `encode`
+Model = str | Path | Method | Function | Any  # the last is an object with `encode`
 
 
 # Scores
@@ -91,7 +93,7 @@ def evaluate(
     Returns:
         A data frame, one row per cell and seed, as
         [`read_results`][harness.read_results] makes it: the score or why it is
-        undefined (`state`), what is published for it, the verdict, what it took.
+        undefined (`state`), the published number, the verdict, the seconds that it took.
 
     Raises:
         UsageError: A name is unknown, there is no model or no task, or pandas is not
@@ -144,8 +146,8 @@ def evaluate(
                 raise AssetMissing(outcome.message)
             if outcome.record is None:
                 raise HarnessError(outcome.message)
-            name_of_cell = (outcome.cell.method, outcome.cell.task)
-            records.setdefault(name_of_cell, []).append(outcome.record)
+            method_and_task = (outcome.cell.method, outcome.cell.task)
+            records.setdefault(method_and_task, []).append(outcome.record)
     return to_frame(score_rows(Results(records), tables, registry, every_score))
 
 
@@ -160,7 +162,10 @@ def _require_counts(*, seeds: int = 1, min_coverage: float) -> None:
 
 
 def _function(model: Model | Sequence[str | Method]) -> Function | None:
-    """The function from texts to vectors: the model itself, or its `encode`; None for a name."""
+    """The function from texts to vectors: the model itself, or its `encode`.
+
+    None for a model that is given as a name, a path, a method, or several of these.
+    """
     if isinstance(model, str):
         return None
     function: Any = getattr(model, "encode", model)
@@ -174,8 +179,8 @@ def _method_of_function(
 ) -> tuple[Method, Places]:
     """The method of a function, and places with a temporary cache for its encodings.
 
-    Raises UsageError for a name that is taken, and any error of the function on a few
-    texts, before something is measured.
+    Raises UsageError for a name that is taken. The function is called with a few texts,
+    so that its errors are raised before anything is measured.
     """
     if not is_encoder_name(name) or name in registry.encoders:
         raise UsageError(
@@ -192,12 +197,12 @@ def _method_of_function(
 def _methods(
     model: Model | Sequence[str | Method], places: Places
 ) -> tuple[list[Method], Places]:
-    """The methods that names, folders and `Method`s mean, and places that know their files."""
+    """The methods that names, folders and `Method`s mean, and places with their files."""
     is_single = isinstance(model, str) or not isinstance(model, Iterable)
     models: Any = [model] if is_single else model
     methods = []
-    for one_model in models:
-        method, places = resolved(one_model, places)
+    for name_or_method in models:
+        method, places = resolved(name_or_method, places)
         methods.append(method)
     return methods, places
 
@@ -218,7 +223,7 @@ def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list
 
 
 def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places]:
-    """The method that a name, a folder or a `Method` means, and places that know its files."""
+    """The method that a name, a folder or a `Method` means, and places with its files."""
     if isinstance(model, Method):
         return model, places
     if not isinstance(model, str | Path):
@@ -352,14 +357,14 @@ def fit_method(
 ) -> Embedder:
     """Fit a method's post-processors on texts, repetitions included.
 
-    A cell of a run that is fitted on these texts with this seed has these maps, but for
-    rounding. A method that takes a share of a corpus (`flow:paper-nli`) draws other
-    sentences there.
+    A cell of a run that is fitted on these texts with this seed gets the same maps, but for
+    rounding. Only a method that takes a share of a corpus (`flow:paper-nli`) does not: in a
+    run it draws other sentences.
 
     Args:
         method: The method.
         encoder: Its encoder, loaded.
-        texts: What to fit on, in the place of the corpus that the method's id names; a
+        texts: The texts to fit on, instead of the corpus that the method's id names; a
             method without post-processors needs none.
         seed: Seeds the generator of every fit.
 
@@ -403,7 +408,7 @@ def _vectors_to_fit_on(
 ) -> FitCorpusVectors:
     """The vectors of texts, or their moments, that a method's post-processors are fitted on."""
     if needs_dropout(method):
-        # Each occurrence of a text is encoded, since each has dropout of its own.
+        # Each occurrence of a text is encoded, since each is encoded with other dropout.
         batch_size = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
         dropping_encoder = with_dropout(encoder, seed)
         pooled = _pooled(method, dropping_encoder, texts, batch_size)
@@ -448,18 +453,19 @@ def _pooled(
         texts[start : start + batch_size] for start in range(0, len(texts), batch_size)
     ]
     if not batches:
-        batches = [[]]  # the encoding of no texts has the width of the matrix
+        batches = [[]]  # so that the empty matrix has the encoder's width
     vectors = []
     token_count = 0.0
-    known_count = 0.0  # of tokens that have a vector
+    count_with_vector = 0.0
     for batch in batches:
         encoding = encoded(encoder, batch)
         vectors.append(pooled_rows(method.pooling, encoding))
         if encoding.tokens is not None:
+            # Of each sentence, the tokens, and the tokens that have a vector.
             counts = encoding.tokens.sum(axis=0, dtype=np.float64)
             token_count += float(counts[0])
-            known_count += float(counts[1])
-    coverage = known_count / token_count if token_count else None
+            count_with_vector += float(counts[1])
+    coverage = count_with_vector / token_count if token_count else None
     return PooledTexts(np.concatenate(vectors), coverage)
 
 

@@ -1,10 +1,10 @@
-"""Passes over fit corpora: sentences are encoded for a fit alone, in blocks that merge.
+"""Passes over fit corpora: sentences are encoded for fits alone, and are not kept.
 
-A pass encodes a sample of a corpus once, for all poolings and post-processors that are
-fitted on it (`FitCorpusSample`, `FitCorpusPass`). The sample is divided into blocks. A
-block is encoded by one process, and after a kill it is encoded again as a whole. The
-files of all blocks are merged in their order, so any number of workers gives the same
-bits. Each file is complete or absent.
+A pass (`FitCorpusPass`) encodes a sample of a corpus (`FitCorpusSample`) once, for all
+poolings and post-processors that are fitted on it. It stores moments or rows: a file for
+each pooling. The sample is divided into blocks. A block is encoded by one process, and
+again from its beginning after a kill. The files of all blocks are merged in their order,
+so any number of workers gives the same bits. Each file is complete or absent.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ from harness.tasks.loader import TARGETS, FitCorpus
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import POOLINGS, Native
 
-SHARDS_A_BLOCK = 4  # at least
-MOST_BLOCKS = 256  # of a pass: each reads the corpus up to its own sentences
-DIGEST_DIGITS = 16  # in the name of a file
+SHARDS_A_BLOCK = 4  # at least; a shard has SHARD sentences
+MOST_BLOCKS = (
+    256  # of a pass, since each block reads the corpus up to its own sentences
+)
+DIGEST_DIGITS = 16  # of a digest, in the name of a file
 
 
 def needs_pass(method: Method, fit_corpus: FitCorpus) -> bool:
@@ -68,7 +70,7 @@ def needs_dropout(method: Method) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FitCorpusSample:
-    """The sentences that are fitted on, all of a corpus or some, and how they are encoded.
+    """The sentences of a corpus that are fitted on, and how they are encoded.
 
     Cells whose samples are equal share the files of a pass.
 
@@ -77,7 +79,7 @@ class FitCorpusSample:
         corpus_digest: The sha256 of all of its sentences.
         corpus_size: How many sentences it has.
         size: How many of them are fitted on.
-        seed: Draws the sentences that are fitted on; None where all are.
+        seed: Draws the sentences that are fitted on; None if all of them are.
         dropout_seed: Draws the encoder's dropout; None without dropout.
     """
 
@@ -111,8 +113,8 @@ class FitCorpusSample:
     ) -> FitCorpusSample:
         """The sentences that a method is fitted on with a seed.
 
-        They are all sentences of a task, and of another corpus the largest share that a
-        post-processor of the method asks for, at least SHARD.
+        Of a task they are all sentences. Of another corpus they are the largest share
+        that a post-processor of the method asks for, and SHARD sentences at least.
         """
         if corpus in TARGETS:
             size = corpus_size
@@ -130,7 +132,7 @@ class FitCorpusSample:
 
     @property
     def digest(self) -> str:
-        """The digest of the sample, which is the corpus's own if all of it is fitted on."""
+        """The digest of the sample; if all sentences are fitted on, the corpus's own digest."""
         if self.seed is None:
             return self.corpus_digest
         draw = f"{self.size} of {self.corpus_size}, drawn by seed {self.seed}"
@@ -138,9 +140,9 @@ class FitCorpusSample:
 
     @property
     def blocks(self) -> list[range]:
-        """The positions of the sentences of each block, which depend on the sample's size alone."""
-        shards = math.ceil(self.size / SHARD / MOST_BLOCKS)
-        block_size = SHARD * max(SHARDS_A_BLOCK, shards)
+        """The positions of each block's sentences in the sample; they depend on its size alone."""
+        shards_a_block = math.ceil(self.size / SHARD / MOST_BLOCKS)
+        block_size = SHARD * max(SHARDS_A_BLOCK, shards_a_block)
         positions = range(self.size)
         return [
             positions[start : start + block_size]
@@ -148,11 +150,11 @@ class FitCorpusSample:
         ]
 
     def drawn(self, sentences: Iterable[str]) -> Iterable[str]:
-        """The sentences of the sample among all of the corpus, in their order."""
+        """The sentences of the sample among all `sentences` of the corpus, in their order."""
         if self.seed is None:
             return sentences
-        # With the second number, the draws differ from the draws of the fit, whose
-        # generator has the seed alone.
+        # The generator of the fit has the seed alone. With a second number, the draws here
+        # differ from the draws of the fit.
         rng = np.random.default_rng([self.seed, 1])
         is_drawn = np.zeros(self.corpus_size, bool)
         is_drawn[rng.permutation(self.corpus_size)[: self.size]] = True
@@ -173,22 +175,28 @@ class FitCorpusSample:
         return cache / kind / key / f"{'.'.join(words)}.safetensors"
 
     def dropout_rate(self, cache: Path, key: str) -> float | None:
-        """Sentences a second of an encoder's earlier passes with dropout; None if it made none."""
+        """Sentences a second of an encoder's earlier passes with dropout; None if it made none.
+
+        `key` is the key of the encoder. Passes over this corpus count, with any digest.
+        """
         sentences = 0
         seconds = 0.0
-        pattern = f"*/{key}/*{self.corpus}.{'?' * DIGEST_DIGITS}.dropout-*"
-        for path in cache.glob(pattern):
-            stored = read_count_and_seconds(path)
-            if stored is not None:
-                sentences += stored[0]
-                seconds += stored[1]
+        any_digest = "?" * DIGEST_DIGITS
+        for path in cache.glob(f"*/{key}/*{self.corpus}.{any_digest}.dropout-*"):
+            count_and_seconds = read_count_and_seconds(path)
+            if count_and_seconds is not None:
+                sentences += count_and_seconds[0]
+                seconds += count_and_seconds[1]
         if seconds == 0:
             return None
         return sentences / seconds
 
 
 def _pooling_name(pooling: Pooling) -> str:
-    """A pooling in the name of a file; one of a plug-in with a digest of its settings and code."""
+    """The words for a pooling in the name of a file.
+
+    For a pooling of a plug-in they end with a digest of its settings and code.
+    """
     if pooling in POOLINGS or type(pooling) is Native:
         return pooling.name
     code = list(code_of(pooling).values())
@@ -230,8 +238,8 @@ class FitCorpusPass:
         fit_corpus: The corpus that it reads them from.
         progress: Counts the sentences.
         methods: The methods, each by the file that it is fitted from.
-        errors: The errors of methods whose pooling or moments failed. They fail no
-            other method; `vectors` raises them.
+        errors: The errors of methods whose pooling or moments failed so far. `vectors`
+            raises them; the other methods go on without them.
     """
 
     encoder: CachedEncoder
@@ -251,29 +259,33 @@ class FitCorpusPass:
         return [file for file in self.methods if not file.exists()]
 
     def vectors(self, method: Method) -> FitCorpusVectors:
-        """What a method is fitted on. Raises an error that says why there is nothing."""
-        stored = self.stored.get(self.file(method))
+        """The moments or rows that a method is fitted on.
+
+        Raises the error of its pooling or moments, and DataError for an empty corpus.
+        """
+        stored_vectors = self.stored.get(self.file(method))
         if method in self.errors:
             raise self.errors[method]
-        if stored is None:
-            # An encoder that lacks what the pooling reads is refused here, by name.
+        if stored_vectors is None:
+            # This raises if the encoder lacks what the pooling reads.
             pooled_rows(method.pooling, self.encoder.probe)
             raise DataError(
                 f"{self.sample.corpus}: wanted sentences to fit on, found none; get it again"
             )
-        return replace(stored, share=self.sample.size / self.sample.corpus_size)
+        share = self.sample.size / self.sample.corpus_size
+        return replace(stored_vectors, share=share)
 
     @cached_property
     def stored(self) -> Mapping[Path, FitCorpusVectors]:
-        """The content of the files. Sentences are encoded for files that are missing."""
+        """The content of the files. If any is missing, the pass is made at the first call."""
         content = {file: read_fit_corpus(file) for file in self.methods}
-        missing = [file for file, vectors in content.items() if vectors is None]
-        if missing:
+        missing_files = [file for file, vectors in content.items() if vectors is None]
+        if missing_files:
             self.progress.phase(self._phase(), self.sample.size)
             for block in self.sample.blocks:
-                self.encode_block(block, missing)
-            self.merge_blocks(missing)
-            for file in missing:
+                self.encode_block(block, missing_files)
+            self.merge_blocks(missing_files)
+            for file in missing_files:
                 content[file] = read_fit_corpus(file)
         return {
             file: vectors for file, vectors in content.items() if vectors is not None
@@ -292,11 +304,11 @@ class FitCorpusPass:
     def encode_block(self, block: range, files: Iterable[Path]) -> None:
         """Encode a block once, and store its vectors for each of these files.
 
-        What is stored already stays. Nothing is stored for a method whose pooling the
-        encoder lacks, or whose pooling or moments fail.
+        Files of the block that are stored already stay as they are. Nothing is stored for
+        a method whose pooling the encoder lacks, or whose pooling or moments fail.
         """
-        unstored = self._block_vectors_to_make(block, files)
-        if not unstored:
+        block_vectors = self._block_vectors_to_make(block, files)
+        if not block_vectors:
             self.progress.step(len(block))
             return
         encoder, batches = self._batches(block)
@@ -304,38 +316,47 @@ class FitCorpusPass:
         start = clock()
         for batch in batches:
             encoding = encoded(encoder, batch)
-            unstored = [vectors for vectors in unstored if self._add(encoding, vectors)]
+            block_vectors = self._with_batch(block_vectors, encoding)
             self.progress.step(len(batch))
         seconds = clock() - start
-        methods = [vectors.method for vectors in unstored]
+        methods = [vectors.method for vectors in block_vectors]
         require_digested_code(plugins_of(self.encoder.config, *methods).values())
-        for vectors in unstored:
+        for vectors in block_vectors:
             if not vectors.is_empty:
                 write_fit_corpus(vectors.file, vectors.joined(), seconds)
 
     def _block_vectors_to_make(
         self, block: range, files: Iterable[Path]
     ) -> list[_BlockVectors]:
-        """The vectors of a block, still empty, for the files whose part is not stored."""
-        unstored = []
+        """The vectors of a block, still empty, of the files whose block is not stored."""
+        block_vectors = []
         for file in files:
             method = self.methods[file]
             block_file = _block_file(file, block)
             is_stored = read_fit_corpus(block_file) is not None
             if not is_stored and _has_pooling(method.pooling, self.encoder.probe):
-                unstored.append(_BlockVectors(method, block_file))
-        return unstored
+                block_vectors.append(_BlockVectors(method, block_file))
+        return block_vectors
 
-    def _add(self, encoding: Encoding, vectors: _BlockVectors) -> bool:
-        """Add a batch to the vectors of a method. False, and its error is kept, if that fails."""
-        try:
-            vectors.add(encoding)
-        except BaseException as error:
-            if not is_interruption(error):
-                self.errors[vectors.method] = error
-                return False
-            raise
-        return True
+    def _with_batch(
+        self, block_vectors: Sequence[_BlockVectors], encoding: Encoding
+    ) -> list[_BlockVectors]:
+        """The vectors of a block with one more batch.
+
+        A method whose pooling or moments fail is left out, and its error is kept.
+        """
+        grown_vectors = []
+        for vectors in block_vectors:
+            try:
+                vectors.add(encoding)
+            except BaseException as error:
+                # A pooling of a plug-in may raise anything.
+                if not is_interruption(error):
+                    self.errors[vectors.method] = error
+                    continue
+                raise
+            grown_vectors.append(vectors)
+        return grown_vectors
 
     def _batches(self, block: range) -> tuple[Any, Iterator[Sequence[str]]]:
         """The encoder for a block, and the block's sentences in batches."""
@@ -347,8 +368,8 @@ class FitCorpusPass:
         if sample.dropout_seed is None:
             sentences_of_block = islice(sentences, block.start, None)
             return encoder.loaded(), encoder.portions(sentences_of_block)
-        # The dropout of a sentence depends on all that was drawn before. So earlier
-        # blocks are drawn again, in batches of the same size.
+        # The dropout of a sentence depends on all earlier draws. So the draws of earlier
+        # blocks are repeated, in batches of the same size.
         batch_size = dropout_batch(encoder.loaded(), encoder.probe)
         dropping_encoder = with_dropout(encoder.loaded(), sample.dropout_seed)
         earlier_sentences = islice(sentences, block.start)
@@ -362,10 +383,12 @@ class FitCorpusPass:
         """Make each of these files of its blocks, in their order, and remove the blocks."""
         for file in files:
             block_files = [_block_file(file, block) for block in self.sample.blocks]
-            stored = [read_fit_corpus(block_file) for block_file in block_files]
-            blocks = [block for block in stored if block is not None]
+            contents = [read_fit_corpus(block_file) for block_file in block_files]
+            blocks = [content for content in contents if content is not None]
             if not blocks or len(blocks) < len(block_files):
-                continue  # no method was fitted, or another process has merged the blocks
+                # The corpus is empty, the method failed, or another process has merged
+                # the blocks.
+                continue
             vectors: list[Any] = [block.vectors for block in blocks]
             merged: Moments | Float[np.ndarray, "n D"]
             if needs_moments_alone(self.methods[file]):
@@ -380,7 +403,7 @@ class FitCorpusPass:
 class _BlockVectors:
     """The vectors of a block that a method is fitted on, which grow batch by batch.
 
-    They are rows, or the moments of all of them; `file` is where they will be stored.
+    They are rows, or the moments of rows; `file` is where they will be stored.
     """
 
     def __init__(self, method: Method, file: Path) -> None:
@@ -391,6 +414,7 @@ class _BlockVectors:
 
     @property
     def is_empty(self) -> bool:
+        """Whether no batch was added yet."""
         return not self.rows and self.moments is None
 
     def add(self, encoding: Encoding) -> None:
@@ -416,10 +440,15 @@ def _block_file(file: Path, block: range) -> Path:
 
 
 def _has_pooling(pooling: Pooling, encoding: Encoding) -> bool:
-    """Whether an encoding has what the pooling reads. A cell without it fails with a reason."""
+    """Whether an encoding has what the pooling reads.
+
+    The pooling is tried on it. If that fails, its cells fail with this error when their
+    vectors are read.
+    """
     try:
         pooled_rows(pooling, encoding)
     except BaseException as error:
+        # A pooling of a plug-in may raise anything.
         if not is_interruption(error):
             return False
         raise

@@ -1,8 +1,8 @@
-"""What post-processors are fitted on: vectors or their moments, in memory or in a file.
+"""The data that post-processors are fitted on: vectors or moments, in memory or in a file.
 
-A matrix of a corpus's vectors may be larger than memory. It is then read from its file
-through a memory map, and so is what a chain of post-processors makes of it: that is in
-scratch files, which the file system removes with the last reference to them.
+The matrix of a corpus's vectors may be larger than memory. So it is read from its file
+through a memory map. The matrices that a chain of post-processors makes of it are mapped
+from scratch files, which the file system removes with the last reference to them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ ROWS_IN_MEMORY = 8192  # of a mapped matrix at a time
 
 @dataclass(frozen=True, eq=False)
 class FitCorpusVectors:
-    """What post-processors are fitted on: vectors, with repetitions, or their moments.
+    """The data that post-processors are fitted on: vectors, with repetitions, or their moments.
 
     Attributes:
         vectors: Moments, or rows, which no fit can write into.
-        scratch: The folder for scratch files, if the rows are mapped from a file and
-            may be larger than memory.
-        share: The share of the corpus's sentences that these vectors are of.
-        seconds: What it took to make them, once for all cells that share them.
+        scratch: The folder for scratch files, if the rows are mapped from a file and may
+            be larger than memory; None for vectors in memory.
+        share: The number of vectors divided by the number of the corpus's sentences.
+        seconds: The seconds that it took to make them, once for all cells that share
+            them.
     """
 
     vectors: Moments | Float[np.ndarray, "n D"]
@@ -54,9 +55,13 @@ class FitCorpusVectors:
     def from_embeddings(
         cls, method: Method, pooled: PooledEmbeddings, digest: str, texts: Sequence[str]
     ) -> FitCorpusVectors:
-        """What a method is fitted on, from texts that are pooled.
+        """The vectors or moments that a method is fitted on, from embeddings of texts.
 
-        Moments are computed once for all texts with the same `digest`.
+        Args:
+            method: The method.
+            pooled: Embeddings of all distinct texts under the method's pooling.
+            digest: The digest of the texts. Moments are computed once for each digest.
+            texts: The texts, with repetitions.
         """
         if not needs_moments_alone(method):
             return cls(pooled.matrix[pooled.rows(texts)])
@@ -75,8 +80,8 @@ def needs_moments_alone(method: Method) -> bool:
 def read_fit_corpus(path: Path) -> FitCorpusVectors | None:
     """Read moments or rows from a file.
 
-    None if there is no file, if it is damaged, or if it was written for another place
-    in the cache.
+    None if there is no file, if it is damaged, or if it was moved from another place in
+    the cache.
     """
     file = TensorFile.parse(path)
     if file is None or file.metadata.get("place") != _place_in_cache(path):
@@ -93,7 +98,7 @@ def read_fit_corpus(path: Path) -> FitCorpusVectors | None:
 
 
 def read_count_and_seconds(path: Path) -> tuple[int, float] | None:
-    """How many sentences a file's moments or rows are of, and the seconds of their pass.
+    """The number of sentences of a file's moments or rows, and the seconds of their pass.
 
     None if there is no file, or if it is damaged. The tensors are not read.
     """
@@ -120,10 +125,10 @@ def write_fit_corpus(
 
 
 def _place_in_cache(path: Path) -> str:
-    """The end of a file's path: moments or rows, the encoder's key, and the file's name.
+    """The end of a file's path: `moments` or `rows`, the encoder's key, and the file's name.
 
-    Together they say what the file holds. So a file that was renamed, or that was moved
-    to another encoder's folder, is not taken for what it is not.
+    Together they say what the file holds. The file repeats them, so that one that was
+    renamed, or moved to another encoder's folder, is not read.
     """
     return "/".join(path.parts[-3:])
 
@@ -140,9 +145,9 @@ def row_chunks(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]
 def applied(
     transform: Transform, x: Float[np.ndarray, "n D"]
 ) -> Float[np.ndarray, "n K"]:
-    """The mapped rows. The map cannot write into `x`, and nobody into the result.
+    """The rows under a map, which cannot write into `x`; the result is read-only.
 
-    Raises ScoreError unless they are as many rows of real numbers.
+    Raises ScoreError unless there are as many rows of real numbers as in `x`.
     """
     mapped = transform(read_only_view(x))
     require_rows(f"the map {type(transform).__name__}", mapped, len(x))
@@ -152,7 +157,7 @@ def applied(
 def apply_in_chunks(
     transform: Transform, x: Float[np.ndarray, "n D"], folder: Path
 ) -> Float[np.ndarray, "n K"]:
-    """The mapped rows, in float64, as a scratch matrix in a folder."""
+    """The rows under a map, in float64, as a scratch matrix in a folder."""
     width = applied(transform, x[:1]).shape[1]
     mapped = _scratch_matrix((len(x), width), np.dtype(np.float64), folder)
     start = 0

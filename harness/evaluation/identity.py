@@ -1,6 +1,7 @@
-"""What makes two cells the same cell: the facts that a stored record must agree in to be done.
+"""The identity of a cell: the facts that make two cells the same cell.
 
-docs/identity.md says which changes make a cell another one.
+A cell is done if a stored record has the identity that the cell would be measured with
+now. docs/identity.md says which changes make a cell another one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def identity_of(
         encoder_key: The key in the identity of the cell's encoder.
 
     Returns:
-        A text or a digest for each of these, by its name in the record.
+        A text or a digest for each of these facts, by its name in the record.
     """
     identity = identity_without_fit(cell, texts, encoder_key)
     if texts.fit_corpus is not None:
@@ -34,7 +35,10 @@ def identity_of(
 def identity_without_fit(
     cell: PlannedCell, texts: CellTexts, encoder_key: str
 ) -> dict[str, str]:
-    """The identity of a cell without the sentences of its fit: a plan reads no corpus."""
+    """The identity of a cell without the digest of the sentences of its fit.
+
+    A plan uses it, since it reads no corpus.
+    """
     identity = {
         "method": cell.method.identity,
         "data": texts.digests["data"],

@@ -1,14 +1,15 @@
 """A model measured under choices that its card need not state.
 
-`MeasuredModel` keeps the scores of each choice on each task, and lists the choices that
-are worth trying. A choice costs one encoding of the task's sentences, which is kept in
-the cache of encodings, as in a run; many choices cost less.
+`MeasuredModel` measures a model under a choice, keeps the scores, and lists the choices
+that are worth trying. A choice costs at most one encoding of the task's sentences, which
+the cache of encodings keeps, as in a run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from time import perf_counter
 from typing import Any
 
@@ -36,8 +37,8 @@ from harness.transforms.pooling import NATIVE, POOLINGS
 # The values that are tried
 
 E5_PROMPTS = ("query: ", "passage: ")  # which most models with prompts have
-# Prompts that other public models ask for: BGE's, and the prompts of models that have
-# one for each task.
+# Prompts of other public models: BGE's, and the prompts of models that have one for each
+# task.
 KNOWN_PROMPTS = (
     "Represent this sentence for searching relevant passages: ",
     "search_query: ",
@@ -46,14 +47,14 @@ KNOWN_PROMPTS = (
     "clustering: ",
     "Instruct: Retrieve semantically similar text.\nQuery: ",
 )
-# Tokens: defaults of libraries and papers, those first that most models have.
+# In tokens: defaults of libraries and papers, the most frequent ones first.
 LENGTHS = (512, 256, 128, 64, 384, 32, 50, 100, 16, 8)
-SHORTEST_CUT = 6  # tokens: below, little but [CLS] and [SEP] is left of a text
-# Of Matryoshka models, and halves of others.
+SHORTEST_CUT = 6  # tokens; a shorter text is little more than [CLS] and [SEP]
+# Dimensions that Matryoshka models are trained for, and halves of usual ones.
 DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
 
-TRIED_PROMPT = "tried"  # the name of a prompt that is not one of the model's
-TASK_KIND = "STS"  # the name of a prompt for every task of pairs in mteb
+TRIED_PROMPT = "tried"  # the name that a prompt gets that is not the model's own
+TASK_KIND = "STS"  # mteb's name for the prompt of all tasks of pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,15 +87,16 @@ class MeasuredModel:
     """A model, and what was measured of it.
 
     Attributes:
-        method: The model under its own modules, or what else its id names.
+        method: The method that is measured without a choice: the model under its own
+            modules, or under the pooling that its id names.
         loader: Reads the tasks, and knows where files are.
-        progress: Is told of the encodings.
-        scores_by_choice: The scores of each choice on each task, by the task's name, as
-            a record has them.
-        tokens_by_task: The number of tokens of each text of each task.
-        last_encoder: The encoder that was used last; several poolings share it.
-        last_vectors: The vectors that were made last; first dimensions, vectors of
-            length 1, and shorter texts are computed with them.
+        progress: Counts the sentences that are encoded.
+        scores_by_choice: The scores that were measured so far, as a record has them, by
+            choice and name of the task.
+        tokens_by_task: The number of tokens of each text of the tasks so far.
+        last_encoder: The encoder that was used last, which several poolings share.
+        last_vectors: The vectors that were made last. First dimensions, vectors of length
+            1 and shorter texts are computed with them.
     """
 
     method: Method
@@ -107,7 +109,7 @@ class MeasuredModel:
     last_encoder: CachedEncoder | None = None
     last_vectors: TaskVectors | None = None
 
-    # The model as its files say
+    # The model without a choice
 
     @property
     def places(self) -> Places:
@@ -129,10 +131,10 @@ class MeasuredModel:
         return self.places.identify(config, self.places.encoder(config)).max_length
 
     def own_prompt(self, task: Task) -> str | None:
-        """The prompt that mteb takes for a task, among the model's.
+        """The prompt of the model that mteb uses for a task.
 
         A prompt for the task's name in mteb comes before a prompt for all tasks of its
-        kind. None if there is neither: then the model's default prompt is used.
+        kind. None if the model has neither: then its default prompt is used.
         """
         modules = self.modules
         if modules is None:
@@ -148,20 +150,20 @@ class MeasuredModel:
         return None
 
     def _default_prompt(self) -> str:
-        """The prompt that the model's modules put before each sentence; empty for none."""
+        """The prompt that the model's modules put before each sentence; empty without one."""
         config, modules = self.method.encoder, self.modules
         if modules is None or not isinstance(config, NativeConfig):
             return ""
         return modules.prompt(config.prompt)
 
     def _chosen_prompt(self, choice: EncodingChoice, task: Task) -> str | None:
-        """The prompt of a choice, else the one that mteb takes; None leaves it to the modules."""
+        """The prompt of a choice, else the one that mteb uses; None for the modules' default."""
         if choice.prompt is not None:
             return choice.prompt
         return self.own_prompt(task)
 
     def _prompt(self, choice: EncodingChoice, task: Task) -> str:
-        """The text before each sentence of a task under a choice; empty for none."""
+        """The text before each sentence of a task under a choice; empty without one."""
         prompt = self._chosen_prompt(choice, task)
         return self._default_prompt() if prompt is None else prompt
 
@@ -182,6 +184,7 @@ class MeasuredModel:
         return self.scores_by_choice[key]
 
     def _measured(self, choice: EncodingChoice, task: Task) -> Mapping[str, Any]:
+        """Encode a task's sentences under a choice, and measure them."""
         pairs = self.loader.texts(task).pairs
         if choice.lower_case:
             pairs = _lower_cased(pairs)
@@ -199,15 +202,14 @@ class MeasuredModel:
     ) -> PooledEmbeddings:
         """The vectors of texts under a choice, before maps are applied to them.
 
-        Under another length, only those texts are encoded that it cuts at another
-        place.
+        Under another length, only the texts are encoded that it cuts at another place.
         """
-        recut = self.recut_texts(choice, task)
-        if recut is None:
+        all_recut_texts = self.recut_texts(choice, task)
+        if all_recut_texts is None:
             return self._vectors_of_all(choice, task, texts)
-        own_length = replace(choice, max_length=None)
-        vectors = self._vectors_of_all(own_length, task, texts)
-        recut_texts = [text for text in texts if text in recut]
+        choice_of_own_length = replace(choice, max_length=None)
+        vectors = self._vectors_of_all(choice_of_own_length, task, texts)
+        recut_texts = [text for text in texts if text in all_recut_texts]
         if not recut_texts:
             return vectors
         recut_vectors = self._encoded(choice, task, recut_texts)
@@ -219,13 +221,19 @@ class MeasuredModel:
     def _vectors_of_all(
         self, choice: EncodingChoice, task: Task, texts: Sequence[str]
     ) -> PooledEmbeddings:
-        """The vectors of all texts of a task, kept for the next choice."""
+        """The vectors of all texts of a task, kept for the next choice.
+
+        Dimensions and unit length are left out of the choice, since they are maps of
+        these vectors.
+        """
         choice = replace(choice, dimensions=None)
         if choice.unit_length:
             choice = replace(choice, unit_length=None)
-        last = self.last_vectors
-        if last is not None and (last.choice, last.task) == (choice, task.name):
-            return last.vectors
+        last_vectors = self.last_vectors
+        if last_vectors is not None:
+            is_same_task = last_vectors.task == task.name
+            if is_same_task and last_vectors.choice == choice:
+                return last_vectors.vectors
         vectors = self._encoded(choice, task, texts)
         self.last_vectors = TaskVectors(choice, task.name, vectors)
         return vectors
@@ -239,8 +247,8 @@ class MeasuredModel:
         prefixed_texts = [reading.prefix + text for text in texts]
         missing = encoder.cache.missing(prefixed_texts)
         if missing:
-            words = ", ".join(choice.words) or "as it is"
-            self.progress.phase(f"{words}: encoding", len(missing))
+            phase = ", ".join(choice.words) or "as it is"
+            self.progress.phase(f"{phase}: encoding", len(missing))
             encoder.ensure(missing, self.progress)
         pooled = encoder.pooled(reading.pooling, prefixed_texts)
         row = {
@@ -250,7 +258,7 @@ class MeasuredModel:
         return PooledEmbeddings(row, pooled.matrix, perf_counter)
 
     def _opened(self, config: EncoderConfig) -> CachedEncoder:
-        """An encoder with its cache; the one that was used last is still open."""
+        """An encoder with its cache; the one that was used last is not opened again."""
         if self.last_encoder is None or self.last_encoder.config != config:
             self.last_encoder = CachedEncoder.open(config, self.places, perf_counter)
         return self.last_encoder
@@ -283,7 +291,11 @@ class MeasuredModel:
         config: NativeConfig,
         transformer: TransformerConfig,
     ) -> Reading:
-        """How a transformer in a folder with modules reads the texts of a task."""
+        """How a transformer in a folder with modules reads the texts of a task.
+
+        A pooling of hidden states leaves the modules out, and so do vectors that are not
+        normalised: there the pooling is used that equals the modules without their last.
+        """
         hidden_pooling = "" if choice.token_mode else choice.pooling
         if choice.unit_length is False and self.modules is not None:
             hidden_pooling = self.modules.equal_pooling
@@ -304,7 +316,7 @@ class MeasuredModel:
     # Choices that are worth trying
 
     def single_choices(self, task: Task) -> Iterator[EncodingChoice]:
-        """Choices of one setting, those that encode the least first."""
+        """Choices of one setting; the ones that encode the fewest texts come first."""
         config, modules = self.method.encoder, self.modules
         is_native = isinstance(config, NativeConfig)
         if is_native or not isinstance(config, TransformerConfig):
@@ -340,33 +352,35 @@ class MeasuredModel:
         yield EncodingChoice(lower_case=True)
 
     def choices_of_two(self, task: Task) -> Iterator[EncodingChoice]:
-        """Choices of two settings: a prompt, and a length or pooling; a pooling and a length."""
+        """Choices of two settings: a prompt with a pooling or length, a length with a pooling."""
         prompts = [
             EncodingChoice(prompt=prompt)
             for prompt in (*self.prompts(task), *E5_PROMPTS)
         ]
         lengths = [EncodingChoice(max_length=length) for length in self.lengths(task)]
         poolings = [EncodingChoice(pooling=pooling.name) for pooling in POOLINGS]
-        settings = ((prompts, poolings), (prompts, lengths), (lengths, poolings))
-        for first_choices, second_choices in settings:
-            for first in first_choices:
-                for second in second_choices:
-                    yield first | second
+        combinations = ((prompts, poolings), (prompts, lengths), (lengths, poolings))
+        for first_choices, second_choices in combinations:
+            for first, second in product(first_choices, second_choices):
+                yield first | second
 
     def prompts(self, task: Task) -> list[str]:
         """No prompt and the model's prompts, but for the one that it uses on the task anyway."""
         prompts = [""]
         if self.modules is not None:
             prompts += self.modules.prompts.values()
-        used = self._prompt(OWN_CHOICE, task)
-        return [prompt for prompt in dict.fromkeys(prompts) if prompt != used]
+        used_prompt = self._prompt(OWN_CHOICE, task)
+        return [prompt for prompt in dict.fromkeys(prompts) if prompt != used_prompt]
 
     def lengths(self, task: Task) -> list[int]:
         """Usual lengths that cut the task's texts elsewhere than the model's own length does."""
         return [length for length in LENGTHS if self._cuts_elsewhere(length, task)]
 
     def rare_lengths(self, task: Task) -> list[int]:
-        """All other such lengths, the longest first, since they cut the fewest texts."""
+        """All other lengths that cut the texts elsewhere, the longest first.
+
+        They cut the fewest texts, so that the least is encoded for them.
+        """
         longest = max(self.tokens(task).values(), default=0)
         return [
             length
@@ -375,19 +389,19 @@ class MeasuredModel:
         ]
 
     def _cuts_elsewhere(self, length: int, task: Task) -> bool:
-        """Whether a length leaves another number of tokens of some text than the own length."""
+        """Whether a length cuts some text of a task at another place than the model's own."""
         own_length, tokens = self.max_length, self.tokens(task)
         if own_length is None or not tokens:
             return False
         longest = max(tokens.values())
         return min(length, longest) != min(own_length, longest)
 
-    # What a choice costs
+    # The cost of a choice
 
     def recut_texts(self, choice: EncodingChoice, task: Task) -> set[str] | None:
         """The texts that a choice cuts elsewhere than the model's own length does.
 
-        None for a choice of no length, and where that is not known: then all texts are
+        None for a choice without a length, and if they are not known. Then all texts are
         encoded.
         """
         own_length, tokens = self.max_length, self.tokens(task)
@@ -396,14 +410,15 @@ class MeasuredModel:
         if choice.lower_case or not tokens:
             return None
         # A prompt has no more tokens than bytes, since each token has a byte at least.
-        prompt_tokens = len(self._prompt(choice, task).encode())
-        uncut = min(own_length, choice.max_length) - prompt_tokens
-        return {text for text, count in tokens.items() if count > uncut}
+        most_prompt_tokens = len(self._prompt(choice, task).encode())
+        shorter_length = min(own_length, choice.max_length)
+        longest_uncut = shorter_length - most_prompt_tokens
+        return {text for text, count in tokens.items() if count > longest_uncut}
 
     def tokens(self, task: Task) -> Mapping[str, int]:
         """The number of tokens of each text of a task, [CLS] and [SEP] included.
 
-        There are none for a model without a tokenizer of pieces.
+        Empty for a model that is no transformer.
         """
         if task.name not in self.tokens_by_task:
             config = self.method.encoder
@@ -435,18 +450,19 @@ class MeasuredModel:
 
     @property
     def characters_per_second(self) -> float | None:
-        """How fast it encodes, by its own encodings; None where it never ran."""
+        """How fast the model encoded earlier sentences; None if it has encoded none."""
         return self._opened(self.method.encoder).cache.rate
 
 
 def _lower_cased(pairs: Pairs) -> Pairs:
     """The pairs with their texts in lower case."""
-    first = tuple(text.lower() for text in pairs.a)
-    second = tuple(text.lower() for text in pairs.b)
-    return replace(pairs, a=first, b=second)
+    a = tuple(text.lower() for text in pairs.a)
+    b = tuple(text.lower() for text in pairs.b)
+    return replace(pairs, a=a, b=b)
 
 
 def _pooling_named(name: str) -> Pooling:
+    """The pooling of a name. Raises UsageError for a name that no pooling has."""
     for pooling in (*POOLINGS, NATIVE):
         if pooling.name == name:
             return pooling
@@ -454,7 +470,7 @@ def _pooling_named(name: str) -> Pooling:
 
 
 def _native(encoder: TransformerConfig, prompt: str, token_mode: str) -> NativeConfig:
-    """An encoder under the modules of its folder, with `token_mode` as pooling if it is given."""
+    """An encoder under the modules of its folder; `token_mode` replaces their pooling, if any."""
     if token_mode:
         return RepooledConfig(encoder, prompt, mode=token_mode)
     return NativeConfig(encoder, prompt)
@@ -462,12 +478,11 @@ def _native(encoder: TransformerConfig, prompt: str, token_mode: str) -> NativeC
 
 def _with_prompt(config: TransformerConfig, text: str) -> PromptedConfig:
     """The encoder with one more prompt, which is called TRIED_PROMPT."""
-    prompts = [(TRIED_PROMPT, text)]
+    prompts: list[tuple[str, str]] = []
     if isinstance(config, PromptedConfig):
-        kept_prompts = [
-            (name, kept) for name, kept in config.prompts if name != TRIED_PROMPT
-        ]
-        prompts = [*kept_prompts, *prompts]
+        prompts += config.prompts
+    prompts = [(name, own_text) for name, own_text in prompts if name != TRIED_PROMPT]
+    prompts.append((TRIED_PROMPT, text))
     settings: dict[str, Any] = {
         setting.name: getattr(config, setting.name)
         for setting in fields(TransformerConfig)

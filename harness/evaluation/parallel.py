@@ -1,9 +1,9 @@
 """A run on many workers: an engine runs the jobs of all encoders, and cells get their outcomes.
 
-The jobs of each encoder are a graph (`encoder_jobs`); no encoder waits for another. An
-engine runs them here, in several processes or on a cluster (`engines`). This module
+The jobs of each encoder are a graph (`encoder_jobs`), and no encoder waits for another.
+An engine runs them in this process, in several, or on a cluster (`engines`). This module
 puts the graphs together, shows the progress, and makes the outcomes of cells from the
-results of jobs, also where a worker died.
+results of jobs. A job whose worker died is tried again alone.
 """
 
 from __future__ import annotations
@@ -50,20 +50,22 @@ def execute_on(
         engine: Runs the jobs.
         cells: The cells, all of which are in `part`.
         context: What the cells share.
-        part: The part of the plan that is run: its sentences are encoded in parallel,
-            and those that its cells need beyond them when the cells are measured.
+        part: The part of the plan that is run. Its sentences are encoded in parallel.
+            Others that its cells need are encoded when the cells are measured, if no
+            other part has done it by then.
         trainings: The encoders that are trained before their cells are measured.
     """
-    # A process takes seconds to start: too many for cells that one worker would measure
-    # anyway, while this process encodes with all threads. The workers of a cluster run
-    # already.
+    # A process takes seconds to start. That is too long for cells that one worker would
+    # measure anyway, and this process encodes with all threads. The workers of a cluster
+    # run already.
     unit_count = len(units(cells, passes_made=True))
     if isinstance(engine, Processes) and unit_count < 2:
         engine = InProcess()
-    # Here, since a worker might make a folder that only it sees.
+    # The folder is made by this process: a worker of a cluster might make it on a disk that
+    # only the worker sees.
     context.store.folder.mkdir(parents=True, exist_ok=True)
     if part.count == 1 and isinstance(engine, InProcess):
-        yield from _execute_here(cells, context, trainings)
+        yield from _execute_in_process(cells, context, trainings)
         return
     worker = WorkerContext.for_run(context, engine.workers)
     training_by_encoder = {training.encoder: training for training in trainings}
@@ -83,23 +85,22 @@ def execute_on(
     yield from _outcomes_of_jobs(engine, jobs, worker, context.progress)
 
 
-def _execute_here(
+def _execute_in_process(
     cells: Sequence[PlannedCell], context: RunContext, trainings: Sequence[TrainingJob]
 ) -> Iterator[Outcome]:
-    """Train and measure in this process, one encoder after the other."""
+    """Train all encoders in this process, and then measure, one encoder after the other."""
     if trainings:
         context.progress.phase("training", None)
-    failed_encoders = set()
+    untrained_encoders = set()
     for training, problem in run_jobs(InProcess(), trainings):
         if problem is not None:
-            error = training.error(problem)
             cells_of_encoder = [
                 cell for cell in cells if cell.encoder == training.encoder
             ]
-            yield from failed(cells_of_encoder, error)
-            failed_encoders.add(training.encoder)
-    trained_cells = [cell for cell in cells if cell.encoder not in failed_encoders]
-    yield from execute(trained_cells, context)
+            yield from failed(cells_of_encoder, training.error(problem))
+            untrained_encoders.add(training.encoder)
+    runnable_cells = [cell for cell in cells if cell.encoder not in untrained_encoders]
+    yield from execute(runnable_cells, context)
 
 
 def _outcomes_of_jobs(
@@ -111,8 +112,8 @@ def _outcomes_of_jobs(
     for job, result in run_jobs(engine, jobs):
         phases.finish(job)
         yield from results.outcomes(job, result)
-    # Dask blames all jobs of a worker that dies: which of them killed it shows when each
-    # is run alone.
+    # Dask counts the death of a worker against all jobs that it had. Which of them killed
+    # it shows when each is run alone.
     for lost_job in results.lost_jobs():
         for job, result in run_jobs(engine, [lost_job]):
             yield from results.outcomes_alone(job, result)
@@ -135,9 +136,9 @@ class RunResults:
         self.lost_measurements: list[MeasuringJob] = []
 
     def outcomes(self, job: RunJob, result: Any) -> Sequence[Outcome]:
-        """The outcomes of a job's cells; none yet if these have to be tried again alone."""
+        """The outcomes of a job's cells; none yet if the cells have to be tried again alone."""
         if isinstance(job, EncodingJob):
-            return ()  # a cell encodes what it finds missing
+            return ()  # a cell whose sentences are not encoded does it itself
         if isinstance(job, TrainingJob):
             if isinstance(result, WorkersLost):
                 self.lost_trainings.append(job)
@@ -163,7 +164,7 @@ class RunResults:
         return [*trainings, *measurements]
 
     def outcomes_alone(self, job: RunJob, result: Any) -> Sequence[Outcome]:
-        """The outcomes of a job that was run alone: if it is lost again, it is to blame."""
+        """The outcomes of a job that was run alone; if it is lost again, it killed its worker."""
         if isinstance(job, EncodingJob):
             return ()
         if isinstance(job, TrainingJob):
@@ -175,6 +176,7 @@ class RunResults:
         return self._measured(job, result)
 
     def _note_training(self, job: TrainingJob, problem: Exception | None) -> None:
+        """Remember the error of a training that failed; `problem` is its result."""
         if problem is not None:
             self.training_errors[job.encoder] = job.error(problem)
 
@@ -183,8 +185,8 @@ class RunResults:
     ) -> Sequence[Outcome]:
         """The outcomes of a job's cells.
 
-        Where the training of their encoder failed, its error is their outcome: it says
-        more than that the encoder is missing.
+        If the training of their encoder failed, they have its error as their outcome,
+        which says more than that the encoder is missing.
         """
         error = self.training_errors.get(job.encoder)
         if error is not None:
@@ -219,9 +221,12 @@ class PhaseProgress:
         self._show_phase()
 
     def _show_phase(self) -> None:
-        """Go on to the first phase with unfinished jobs, with the steps that it has done."""
-        unfinished = [phase for phase in self.PHASES if self.unfinished_jobs[phase]]
-        if unfinished and unfinished[0] != self.phase:
-            self.phase = unfinished[0]
-            self.progress.phase(self.phase, self.steps[self.phase] or None)
-            self.progress.step(self.steps_done[self.phase])
+        """Show the first phase with unfinished jobs, if it is not shown already."""
+        for phase in self.PHASES:
+            if self.unfinished_jobs[phase] == 0:
+                continue
+            if phase != self.phase:
+                self.phase = phase
+                self.progress.phase(phase, self.steps[phase] or None)
+                self.progress.step(self.steps_done[phase])
+            return

@@ -1,7 +1,9 @@
-"""The plan of a run: its cells, the files that they need, what is cached, what is left to do.
+"""The plan of a run: its cells, the files that they need, and what remains to be done.
 
+`make_plan` reads the texts of all tasks first. Then it plans the encoders one by one:
+whether their files are here, which sentences the cache holds, which cells are measured.
 A plan reads the headers of files and no model. It reads no corpus to the end, and so
-does not have the digest of one.
+does not know the digest of one.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ class MissingAsset:
     """An asset that is not on this machine.
 
     Attributes:
-        message: Why it is not.
+        message: Why it is not here.
         get: The command or the step that gets it; empty if none does.
-        bytes: The size of the download; None if that is not known.
+        bytes: The size of the download; None if it is not known.
     """
 
     message: str
@@ -58,16 +60,16 @@ class EncoderPlan:
         to_train: Whether the run itself trains it.
         sentences: How many distinct sentences its cells have.
         cached: How many of these are encoded.
-        to_encode: How many sentences are to be encoded, for passes over corpora, too;
+        to_encode: How many sentences are to be encoded, in passes over corpora, too;
             None if a corpus states no count, or if the encoder is not here.
         rate: Characters a second of its earlier encodings; None if there are none.
-        seconds: How long encoding takes, by that rate and by earlier passes with
-            dropout; None if that is not known.
+        seconds: How long encoding takes, by `rate` and by earlier passes with dropout;
+            None if neither tells it.
         measured: How many cells are measured already.
-        fits: How many fits the other cells need.
-        scorings: How many other cells there are.
-        note: A sentence on poolings that bypass the modules of a folder; empty without
-            one.
+        fits: How many fits the cells need that are not measured.
+        scorings: How many cells are not measured.
+        note: A sentence on poolings that bypass the modules of a folder; empty if there
+            are none.
     """
 
     name: str
@@ -102,7 +104,7 @@ class Plan:
     missing: Mapping[str, MissingAsset]
 
 
-# Cell inputs that are read together: a task, and what a method is fitted on.
+# A task, and the word for what a method is fitted on. The texts of a cell depend on both.
 Inputs = tuple[Task, str | None]
 
 
@@ -112,7 +114,7 @@ def make_plan(
     runs: Store | None = None,
     progress: Progress = Progress(),  # noqa: B008 - it holds nothing
 ) -> Plan:
-    """Plan a run: look at everything that its cells need.
+    """Plan a run from the files that its cells need.
 
     Args:
         cells: The cells, in an order in which the cells of an encoder follow each other.
@@ -121,47 +123,64 @@ def make_plan(
         progress: Counts the cells.
     """
     progress.phase("planning", len(cells))
-    texts_by_inputs: dict[Inputs, CellTexts] = {}
-    missing: dict[str, MissingAsset] = {}
-    for task, fit_on in dict.fromkeys(_inputs(cell) for cell in cells):
-        try:
-            texts_by_inputs[task, fit_on] = loader.texts(task, fit_on)
-        except HarnessError as error:
-            asset = asset_named(_missing_data(task, fit_on, loader))
-            missing[asset.name] = MissingAsset.from_error(error, asset.download_size)
-    encoders: list[EncoderPlan] = []
+    texts_by_cell, missing = _read_texts(cells, loader)
+    encoder_plans: list[EncoderPlan] = []
     runnable = 0
     for config, group in groupby(cells, key=lambda cell: cell.encoder):
         cells_of_encoder = tuple(group)
-        texts_by_cell: dict[PlannedCell, CellTexts] = {}
-        for cell in cells_of_encoder:
-            texts = texts_by_inputs.get(_inputs(cell))
-            if texts is not None:
-                texts_by_cell[cell] = texts
+        texts_of_encoder = {
+            cell: texts_by_cell[cell]
+            for cell in cells_of_encoder
+            if cell in texts_by_cell
+        }
         try:
-            encoder = _plan_encoder(cells_of_encoder, texts_by_cell, loader, runs)
-            runnable += len(texts_by_cell)
+            encoder_plan = _plan_encoder(
+                cells_of_encoder, texts_of_encoder, loader, runs
+            )
+            runnable += len(texts_of_encoder)
         except HarnessError as error:
-            encoder = EncoderPlan(
+            encoder_plan = EncoderPlan(
                 name=config.name, cells=len(cells_of_encoder), missing=str(error)
             )
             name = base_name(cells_of_encoder[0].method.encoder.name)
             size = getattr(config.source, "download_size", None)
             missing[f"encoder {name}"] = MissingAsset.from_error(error, size)
-        encoders.append(encoder)
+        encoder_plans.append(encoder_plan)
         progress.step(len(cells_of_encoder))
     return Plan(
-        cells=len(cells), runnable=runnable, encoders=tuple(encoders), missing=missing
+        cells=len(cells),
+        runnable=runnable,
+        encoders=tuple(encoder_plans),
+        missing=missing,
     )
 
 
-def _inputs(cell: PlannedCell) -> Inputs:
-    """The task of a cell, and what its method is fitted on."""
-    return cell.task, cell.method.fit_on
+def _read_texts(
+    cells: Iterable[PlannedCell], loader: TaskLoader
+) -> tuple[dict[PlannedCell, CellTexts], dict[str, MissingAsset]]:
+    """The texts of the cells whose data are on this machine, and the assets that are not."""
+    cells_by_inputs: dict[Inputs, list[PlannedCell]] = {}
+    for cell in cells:
+        inputs = (cell.task, cell.method.fit_on)
+        cells_by_inputs.setdefault(inputs, []).append(cell)
+    texts_by_cell: dict[PlannedCell, CellTexts] = {}
+    missing: dict[str, MissingAsset] = {}
+    for (task, fit_on), cells_of_inputs in cells_by_inputs.items():
+        try:
+            texts = loader.texts(task, fit_on)
+        except HarnessError as error:
+            asset = asset_named(_missing_data(task, fit_on, loader))
+            missing[asset.name] = MissingAsset.from_error(error, asset.download_size)
+        else:
+            texts_by_cell.update(dict.fromkeys(cells_of_inputs, texts))
+    return texts_by_cell, missing
 
 
 def _missing_data(task: Task, fit_on: str | None, loader: TaskLoader) -> str:
-    """The name of the asset whose files are missing: the task's, or the fit corpus's."""
+    """The name of the asset whose files are missing: the task's, or the fit corpus's.
+
+    It is called after the texts of both could not be read.
+    """
     corpus = loader.corpora.get(fit_on or "")
     if corpus is not None and loader.places.has_data(task.asset):
         return corpus.asset
@@ -184,21 +203,21 @@ def _plan_encoder(
     config, places = cells[0].encoder, loader.places
     files = _open_files(config, places, cells)
     sentences = tuple(distinct_sentences(texts_by_cell.values()))
-    missing = files.cache.missing(sentences)
-    remaining = {
+    missing_sentences = files.cache.missing(sentences)
+    remaining_cells = {
         cell: texts
         for cell, texts in texts_by_cell.items()
         if runs is None or not _is_measured(cell, texts, files.key, runs)
     }
-    passes = _passes_to_make(remaining, files.key, loader)
+    passes = _passes_to_make(remaining_cells, files.key, loader)
     counts_are_known = all(sample.corpus_size for sample in passes)
     to_encode, seconds = None, None
     if counts_are_known:
-        to_encode = len(missing) + sum(sample.size for sample in passes)
-        seconds = _seconds(missing, passes, files, places)
+        to_encode = len(missing_sentences) + sum(sample.size for sample in passes)
+        seconds = _seconds(missing_sentences, passes, files, places)
     fits = {
         (cell.method, cell.seed, texts.fit_corpus)
-        for cell, texts in remaining.items()
+        for cell, texts in remaining_cells.items()
         if cell.method.post
     }
     return EncoderPlan(
@@ -206,25 +225,27 @@ def _plan_encoder(
         cells=len(cells),
         to_train=files.to_train,
         sentences=len(sentences),
-        cached=len(sentences) - len(missing),
+        cached=len(sentences) - len(missing_sentences),
         to_encode=to_encode,
         rate=files.cache.rate,
         seconds=seconds,
-        measured=len(texts_by_cell) - len(remaining),
+        measured=len(texts_by_cell) - len(remaining_cells),
         fits=len(fits),
-        scorings=len(remaining),
+        scorings=len(remaining_cells),
         note=files.note,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderFiles:
-    """The files of an encoder, as a plan needs to know them.
+    """The facts on an encoder's files that a plan needs.
 
     Attributes:
-        key: The key in the encoder's identity.
+        key: The key in the encoder's identity, which names its folder in the cache; empty
+            for an encoder that is not trained yet.
         cache: The cache of its encodings.
-        note: A sentence on poolings that bypass the modules of a folder.
+        note: A sentence on poolings that bypass the modules of a folder; empty if there
+            are none.
         to_train: Whether the run makes the files by a training.
     """
 
@@ -237,7 +258,7 @@ class EncoderFiles:
 def _open_files(
     config: EncoderConfig, places: Places, cells: Iterable[PlannedCell]
 ) -> EncoderFiles:
-    """The files of an encoder, and none for one that the run trains. Raises AssetMissing."""
+    """The files of an encoder, which the run may have to train first. Raises AssetMissing."""
     try:
         path = places.encoder(config)
     except AssetMissing:
@@ -255,18 +276,20 @@ def _open_files(
 
 def _is_measured(cell: PlannedCell, texts: CellTexts, key: str, runs: Store) -> bool:
     """Whether a record of the cell is stored. The sentences of its fit are not compared."""
-    stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors"))
-    if not stored:
+    sidecar = runs.path(cell.address).with_suffix(".safetensors")
+    stored_identity = sidecar_metadata(sidecar)
+    if not stored_identity:
         return False
-    return identity_without_fit(cell, texts, key).items() <= stored.items()
+    identity = identity_without_fit(cell, texts, key)
+    return identity.items() <= stored_identity.items()
 
 
 def _passes_to_make(
     texts_by_cell: Mapping[PlannedCell, CellTexts], key: str, loader: TaskLoader
 ) -> dict[FitCorpusSample, FitCorpus]:
-    """The samples that are to be passed over, each with its corpus.
+    """The samples of corpora that are to be encoded for fits, each with its corpus.
 
-    The corpus size is 0 in the sample of a corpus that states no count.
+    The sample of a corpus that states no count has the corpus size 0.
     """
     passes: dict[FitCorpusSample, FitCorpus] = {}
     for cell, texts in texts_by_cell.items():
@@ -274,8 +297,8 @@ def _passes_to_make(
         if fit_corpus is None or not needs_pass(method, fit_corpus):
             continue
         if fit_corpus.streams:
-            # A plan reads no corpus: the catalogue of corpora states its count, and its
-            # digest is any.
+            # A plan reads no corpus to its end. The registered corpus states its count,
+            # and `?` matches any digit of its digest in the name of a file.
             count = loader.corpora[str(method.fit_on)].count or 0
             digest = "?" * DIGEST_DIGITS
         else:
@@ -295,11 +318,11 @@ def _passes_to_make(
 def _is_made(
     sample: FitCorpusSample, key: str, cell: PlannedCell, places: Places
 ) -> bool:
-    """Whether a file holds what the cell is fitted on.
+    """Whether a file with the moments or rows of a cell's sample exists.
 
-    A plan does not know the digests in the names of files. Without dropout, the files
-    of different seeds differ by their digests alone. A run makes them in the order of
-    seeds, so the file of seed 3 is made if there are four files.
+    A plan does not know the digests in the names of files. Without dropout, the files of
+    different seeds have names that differ in the digest alone. A run makes them in the
+    order of seeds, so the file of seed 3 exists if there are four files.
     """
     pattern = replace(sample, seed=None).file(places.cache, key, cell.method)
     files = list(pattern.parent.glob(pattern.name))
@@ -309,13 +332,13 @@ def _is_made(
 
 
 def _seconds(
-    missing: Sequence[str],
+    sentences: Sequence[str],
     passes: Mapping[FitCorpusSample, FitCorpus],
     files: EncoderFiles,
     places: Places,
 ) -> float | None:
     """Seconds of encoding sentences, and of passes over corpora; None if a rate is unknown."""
-    characters = float(sum(len(sentence) for sentence in missing))
+    characters = float(sum(len(sentence) for sentence in sentences))
     seconds = 0.0
     for sample, fit_corpus in passes.items():
         if sample.dropout_seed is None:

@@ -43,7 +43,7 @@ class Part:
         return cls(number=int(match[1]) - 1, count=int(match[2]))
 
     def cells(self, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-        """The cells of every `count`-th unit of a plan, in the plan's order."""
+        """The cells of this part, in the plan's order: the units are dealt out in turn."""
         if self.count == 1:
             return tuple(cells)
         units_of_part = units(cells)[self.number :: self.count]
@@ -51,24 +51,22 @@ class Part:
         return tuple(cell for cell in cells if cell in cells_of_part)
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """The sentences that this part encodes first.
+        """The sentences that this part encodes before it measures.
 
         They are chosen by the digest of each sentence, and so do not depend on how many
         of them other parts have encoded already.
         """
         if self.count == 1:
             return list(texts)
-        return [
-            text for text in texts if _sentence_number(text) % self.count == self.number
-        ]
+        return [text for text in texts if self._encodes(text)]
+
+    def _encodes(self, text: str) -> bool:
+        """Whether a sentence is one that this part encodes, by a number made of its digest."""
+        sentence_number = int.from_bytes(sentence_key(text)[:8])
+        return sentence_number % self.count == self.number
 
 
 WHOLE_PLAN = Part()
-
-
-def _sentence_number(text: str) -> int:
-    """A number made of a sentence's digest."""
-    return int.from_bytes(sentence_key(text)[:8])
 
 
 def units(
@@ -87,11 +85,11 @@ def units(
 
 
 def _shared_work(cell: PlannedCell, passes_made: bool) -> tuple[object, ...]:
-    """What the cells of a unit have in common.
+    """The work that the cells of a unit share, as a key for grouping.
 
-    A fit on a corpus shares the encoder's one pass over it, which serves all poolings.
-    Else cells share the embeddings of an encoder under a pooling; each seed of a method
-    with randomness is a unit of its own.
+    Cells that are fitted on a corpus share the encoder's one pass over it, which serves
+    all poolings. Other cells share the embeddings of an encoder under a pooling, but each
+    seed of a method with randomness is a unit of its own.
     """
     method = cell.method
     reads_corpus = method.fit_on is not None and method.fit_on not in TARGETS

@@ -1,9 +1,9 @@
 """Scores of methods on resamples of test items, for the paired bootstrap.
 
 All methods are scored on the same resamples of a task's items, from the similarities
-that are stored with their records. Of a method that was measured with several seeds,
-each seed is scored, and their mean is drawn too. A mean over tasks is the mean of each
-resample's scores.
+that are stored with their records. If a method was measured with several seeds, each of
+them is scored, and seeds are resampled, too. The mean of several scores is computed for
+each resample.
 
 Axis letters: M methods or cells, S seeds, R resamples, P pairs.
 """
@@ -38,8 +38,8 @@ RESAMPLES = 10_000
 RESAMPLING_SEED = 0
 THIS_ENGINE = InProcess()
 
-# The scores that a resample can compute again, and what similarities (or classes) are
-# scored by.
+# The scores that a resample can compute again, and the metric that computes each of them
+# from the similarities or predicted classes of the pairs.
 RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
     ("accuracy",): "accuracy",
     ("auc",): "auc",
@@ -51,11 +51,8 @@ RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
     ("pearson", "wmean"): "pearson",
 }
 
-# A task, and the path of one of its scores.
-ScoreOfTask = tuple[Task, ScorePath]
-
-# A method, and one of its seeds.
-MethodSeed = tuple[str, int]
+ScoreOfTask = tuple[Task, ScorePath]  # a task, and the path of one of its scores
+MethodSeed = tuple[str, int]  # the id of a method, and one of its seeds
 
 
 @dataclass(frozen=True)
@@ -76,17 +73,17 @@ class MethodGroup:
     @property
     def methods_with_seeds(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Each method with its seeds."""
-        seeds = self.seeds or ((0,),) * len(self.methods)
-        return tuple(zip(self.methods, seeds, strict=True))
+        if not self.seeds:
+            return tuple((method, (0,)) for method in self.methods)
+        return tuple(zip(self.methods, self.seeds, strict=True))
 
     @property
     def cells(self) -> tuple[MethodSeed, ...]:
-        """Every method with every one of its seeds."""
-        return tuple(
-            (method, seed)
-            for method, seeds in self.methods_with_seeds
-            for seed in seeds
-        )
+        """Each method with one of its seeds, for all seeds."""
+        cells: list[MethodSeed] = []
+        for method, seeds in self.methods_with_seeds:
+            cells += [(method, seed) for seed in seeds]
+        return tuple(cells)
 
 
 @dataclass(frozen=True)
@@ -137,12 +134,14 @@ class Resampler:
         """Whether resamples can compute the scores again, for each method and seed."""
         if not all(seeds for _, seeds in group.methods_with_seeds):
             return False
-        return all(
-            path in RESAMPLED
-            and self.results.similarities(Cell(method, task.name, seed)) is not None
-            for task, path in group.scores
-            for method, seed in group.cells
-        )
+        for task, path in group.scores:
+            if path not in RESAMPLED:
+                return False
+            for method, seed in group.cells:
+                cell = Cell(method, task.name, seed)
+                if self.results.similarities(cell) is None:
+                    return False
+        return True
 
     def scores(
         self, phase: str, groups: Collection[MethodGroup]
@@ -196,9 +195,11 @@ class Resampler:
         for (task, path), cells in cells_by_score.items():
             similarities = []
             for method, seed in cells:
-                stored = self.results.similarities(Cell(method, task.name, seed))
-                if stored is not None:
-                    similarities.append(stored)
+                cell_similarities = self.results.similarities(
+                    Cell(method, task.name, seed)
+                )
+                if cell_similarities is not None:
+                    similarities.append(cell_similarities)
             resampled_scores.append(
                 ResampledScore(
                     task=task,
@@ -215,15 +216,15 @@ def _score_resamples(
 ) -> Float64[np.ndarray, "M R"]:
     """The score of every cell on every resample of the task's items."""
     pairs = loader.texts(score.task).pairs
-    compares_edits = score.path == ("edit_distance",)
-    gold = token_distances(pairs) if compares_edits else pairs.gold
+    is_edit_distance = score.path == ("edit_distance",)
+    is_weighted_mean = score.path[1:] == ("wmean",)
     return bootstrap_scores(
         np.stack(score.similarities),
-        gold,
+        token_distances(pairs) if is_edit_distance else pairs.gold,
         pairs.group,
         draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED),
         metric=RESAMPLED[score.path],
-        aggregate="wmean" if score.path[1:] == ("wmean",) else "all",
+        aggregate="wmean" if is_weighted_mean else "all",
     )
 
 
@@ -235,12 +236,12 @@ def _mean_score(
 ) -> Float64[np.ndarray, " R"]:
     """The mean over scores and seeds of a method on every resample; seeds are drawn, too."""
     generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
-    weights = seed_weights(len(seeds), RESAMPLES, generator)
-    by_score = []
+    weights = seed_weights(len(seeds), RESAMPLES, generator)  # (S, R)
+    matrices = []  # a matrix (S, R) for each score
     for score in scores:
-        by_seed = [scores_by_cell[score][method, seed] for seed in seeds]
-        by_score.append(np.stack(by_seed))
-    mean_over_scores = np.mean(by_score, axis=0)
+        rows = [scores_by_cell[score][method, seed] for seed in seeds]
+        matrices.append(np.stack(rows))
+    mean_over_scores = np.mean(matrices, axis=0)
     mean: Float64[np.ndarray, " R"] = (weights * mean_over_scores).sum(axis=0)
     return mean
 

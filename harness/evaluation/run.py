@@ -1,8 +1,8 @@
 """A run in one process: each encoder's sentences are encoded once, then its cells are measured.
 
-Each cell has an outcome: measured, done before, or not run, with the reason. A cell
-that fails never ends a run: `failures` makes outcomes of any exception. The traceback
-of an unexpected one is a debugging message of the log, which `--debug` shows.
+Each cell has an outcome: measured now, done before, or not measured, with the reason. A
+cell that fails never ends a run: `failures` makes outcomes of any exception. The
+traceback of an unexpected exception goes to the log, which `--debug` shows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of a cell.
+    """The outcome of a cell: its record, or why it has none.
 
     Attributes:
         cell: The address of the cell.
@@ -57,7 +57,7 @@ class Outcome:
         message: Why it has no record; empty if it has one.
         moved: Whether the record is new, or has other scores than the one before.
         exit_status: The exit status of a command that ends with this outcome.
-        get: The command that gets a missing asset; empty if none is missing.
+        remedy: The command or step that gets a missing asset; empty if none is missing.
     """
 
     cell: Cell
@@ -66,23 +66,23 @@ class Outcome:
     message: str = ""
     moved: bool = False
     exit_status: int = 0
-    get: str = ""
+    remedy: str = ""
 
 
 def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
     """The outcomes of cells that could not be measured because of an error."""
     status: Literal["asset missing", "failed"] = "failed"
-    command = ""
+    remedy = ""
     if isinstance(error, AssetMissing):
         status = "asset missing"
-        command = error.get
+        remedy = error.get
     return [
         Outcome(
             cell=cell.address,
             status=status,
             message=str(error),
             exit_status=error.exit_status,
-            get=command,
+            remedy=remedy,
         )
         for cell in cells
     ]
@@ -90,11 +90,11 @@ def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
 
 @contextmanager
 def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
-    """Context for a step that several cells need.
+    """Context for a step that several cells need, and whose errors are their outcomes.
 
-    It yields a list, which is empty if the step succeeds. If the step raises an error,
-    the list holds an outcome with this error for each of the cells, and the error goes
-    no further.
+    It yields a list. After the context the list is empty if the step succeeded. If the
+    step raised an error, it holds an outcome with this error for each of the cells, and
+    the error is not raised again.
     """
     outcomes: list[Outcome] = []
     try:
@@ -102,6 +102,7 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
     except HarnessError as error:
         outcomes += failed(cells, error)
     except BaseException as error:
+        # A plug-in may raise anything. Other cells are measured nevertheless.
         if is_interruption(error):
             raise
         LOG.debug("", exc_info=error)
@@ -120,20 +121,20 @@ def without_outcome(
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the cells of a run share.
+    """The settings and objects that the cells of a run share.
 
     Attributes:
         loader: Reads the texts of tasks and corpora.
         store: Holds the records.
-        progress: Counts what is done.
+        progress: Counts sentences and cells.
         clock: Tells seconds.
         overwrite: Whether cells that are done are measured again.
         workers: How many processes run at the same time. Records hold it, since cells
             take longer with more.
         min_coverage: A cell fails if word vectors have a vector for a smaller share of
             its tokens.
-        identities: The identities of encoders whose files were read by the process
-            that started the run. Their files are not read again for it.
+        identities: The identities of encoders whose files the process that started the
+            run has read already, so that a worker need not read them for that.
     """
 
     loader: TaskLoader
@@ -158,9 +159,9 @@ def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outco
 def open_run(
     cells: Sequence[PlannedCell], context: RunContext
 ) -> tuple[EncoderRun | None, list[Outcome]]:
-    """The run of one encoder's cells, and the outcomes of those that need no measurement.
+    """The run of one encoder's cells, and the outcomes of cells that need no measurement.
 
-    Such cells are done, or cannot run. The run is None if these are all cells.
+    Such cells are done, or cannot run. The run is None if no other cells remain.
     """
     config, places = cells[0].encoder, context.loader.places
     name = base_name(config.name)
@@ -197,12 +198,12 @@ def _outcome_if_done(
     record = context.store.read(cell.address)
     if record is not None:
         coverage = record.facts.get("coverage")
-        require_coverage(_words_for(cell), coverage, context.min_coverage)
+        require_coverage(_subject(cell), coverage, context.min_coverage)
     return Outcome(cell=cell.address, status="done", record=record)
 
 
 def require_coverage(
-    what: str,
+    subject: str,
     coverage: float | None,
     min_coverage: float,
     option: str = "--min-coverage 0",
@@ -210,7 +211,7 @@ def require_coverage(
     """Raise ScoreError if too few of the tokens of some texts have a vector.
 
     Args:
-        what: The model and its texts, for the message.
+        subject: The model and its texts, for the message.
         coverage: The share of tokens that have a vector; None if tokens are not looked
             up one by one.
         min_coverage: The smallest share that is allowed.
@@ -218,12 +219,12 @@ def require_coverage(
     """
     if coverage is not None and coverage < min_coverage:
         raise ScoreError(
-            f"{what}: wanted a vector for {100 * min_coverage:g} % of the tokens, found one for "
+            f"{subject}: wanted a vector for {100 * min_coverage:g} % of the tokens, found one for "
             f"{100 * coverage:.1f} %; check the words of the file, or allow it with {option}"
         )
 
 
-def _words_for(cell: PlannedCell) -> str:
+def _subject(cell: PlannedCell) -> str:
     """Encoder and task of a cell, for a message."""
     return f"{cell.encoder.name} on {cell.task.name}"
 
@@ -233,7 +234,7 @@ def _words_for(cell: PlannedCell) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A method's post-processors as they were fitted, and the seconds that it took."""
+    """A method's post-processors as they were fitted, and the seconds that the fit took."""
 
     transforms: Sequence[Transform] = ()
     seconds: float = 0.0
@@ -247,9 +248,9 @@ class EncoderRun:
         context: What all cells of the run share.
         encoder: The encoder, with its cache.
         texts: The texts of each cell.
-        encoder_facts: The facts on the encoder for each task that was measured.
-        fits: The fits on a corpus of the method that was measured last, by method and
-            seed: its other tasks share them.
+        encoder_facts: The facts on the encoder for each task that was measured so far.
+        fits: The fits of the method that was measured last, by method and seed. They
+            are kept if they are on a corpus, since its other tasks share them.
     """
 
     context: RunContext
@@ -275,11 +276,15 @@ class EncoderRun:
         return fit_corpus_passes(self.encoder, fit_corpora, self.context.progress)
 
     def outcomes(self) -> Iterator[Outcome]:
-        """Encode what is missing, and measure the cells."""
+        """Encode missing sentences, and measure the cells.
+
+        The first two steps concern all cells. A cell for which one of them fails has its
+        outcome then, and is not measured.
+        """
         name, progress = self.encoder.config.name, self.context.progress
         cells = list(self.cells)
-        for prepare in (self._encode, self._pass_over_fit_corpora):
-            failed_outcomes = prepare(cells)
+        for preparing_step in (self._encode, self._pass_over_fit_corpora):
+            failed_outcomes = preparing_step(cells)
             yield from failed_outcomes
             cells = without_outcome(cells, failed_outcomes)
         if cells:
@@ -297,7 +302,7 @@ class EncoderRun:
                 progress.step(1)
 
     def _encode(self, cells: Sequence[PlannedCell]) -> list[Outcome]:
-        """Encode the sentences that are missing; returns outcomes of cells that still lack one.
+        """Encode missing sentences; returns outcomes of cells whose sentences fail.
 
         If encoding all of them together fails, the sentences of each task are encoded
         by themselves: a sentence that cannot be encoded fails the cells of its own
@@ -320,7 +325,7 @@ class EncoderRun:
         return outcomes
 
     def _pass_over_fit_corpora(self, cells: Sequence[PlannedCell]) -> list[Outcome]:
-        """Make the files that cells are fitted from; returns outcomes of cells that lack one."""
+        """Make the files that cells are fitted from; returns outcomes of cells that have none."""
         outcomes: list[Outcome] = []
         for cell in cells:
             with failures([cell]) as failed_outcomes, one_blas_thread():
@@ -330,15 +335,14 @@ class EncoderRun:
         return outcomes
 
     def _outcome(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
-        """The outcome of measuring a cell.
+        """The outcome of measuring a cell, which may be an error.
 
         One thread sums, so that a score does not depend on how many cores or workers
         there are.
         """
-        measured_outcomes = []
-        with failures([cell]) as failed_outcomes, one_blas_thread():
-            measured_outcomes.append(self._measure(cell, pooled))
-        [outcome] = [*measured_outcomes, *failed_outcomes]
+        with failures([cell]) as outcomes, one_blas_thread():
+            outcomes.append(self._measure(cell, pooled))
+        [outcome] = outcomes  # of the measurement, or of its error
         return outcome
 
     def _measure(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
@@ -346,7 +350,7 @@ class EncoderRun:
         context, texts = self.context, self.texts[cell]
         identity = identity_of(cell, texts, self.encoder.identity.key)
         encoder_facts = self._encoder_facts(cell.task, texts)
-        require_coverage(_words_for(cell), encoder_facts.coverage, context.min_coverage)
+        require_coverage(_subject(cell), encoder_facts.coverage, context.min_coverage)
         fitted = self._fit(cell, pooled)
         measurement = measure(
             cell.task,
@@ -406,13 +410,13 @@ class EncoderRun:
     def _keep(self, key: tuple[Method, int], fitted: Fit) -> None:
         """Keep a fit of a method and seed for the method's other tasks.
 
-        Cells are in the order of methods, so fits of other methods are not needed
+        Cells are in the order of methods, so fits of earlier methods are not needed
         again.
         """
         method, _ = key
-        for other_key in list(self.fits):
-            if other_key[0] != method:
-                del self.fits[other_key]
+        for kept_method, kept_seed in list(self.fits):
+            if kept_method != method:
+                del self.fits[kept_method, kept_seed]
         self.fits[key] = fitted
 
     def _sentences(self, cells: Collection[PlannedCell]) -> list[str]:

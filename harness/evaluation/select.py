@@ -1,7 +1,7 @@
-"""The cells of a run: those that patterns select, the default ones, and profiles.
+"""The cells of a run: selected by patterns, by default, or by the name of a profile.
 
-A planned cell is a method on a task with a seed. Cells are in an order in which those
-that share work are next to each other.
+A planned cell is a method on a task with a seed. Cells that share work are next to each
+other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.registry import Registry, is_glob
 from harness.results.records import Cell
 from harness.tasks.loader import OWN_TEXTS
 
-MOST_SEEDS = 1000  # of a method: each is a cell of the plan
+MOST_SEEDS = 1000  # of a method on a task; each is a cell of the plan
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class PlannedCell:
 
     @property
     def encoder(self) -> EncoderConfig:
-        """The encoder of its sentences: of a family, the seed's own."""
+        """The encoder of its sentences; for a family, the member that the seed names."""
         return self.method.encoder.member(self.seed)
 
 
 def planned_cells(
     methods: Iterable[Method], tasks: Sequence[Task], seeds: int
 ) -> tuple[PlannedCell, ...]:
-    """Every method on every task with every seed, ordered by encoder and pooling.
+    """Every method on every task with the seeds from 0, ordered by encoder and pooling.
 
     A method without randomness has one seed, 0. Raises UsageError for a method that
     cannot be fitted on one of the tasks.
@@ -81,7 +81,7 @@ def _has_training_split(task: Task) -> bool:
 
 
 def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
-    """The order in which cells share work: by encoder and its class, then by pooling."""
+    """The sort key that puts cells together that share work: encoder, its class, pooling."""
     return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name
 
 
@@ -124,7 +124,7 @@ def on_hardware(
 
 # Patterns
 
-METHODS_NAMED = 8  # at most, in the note on methods that were left out
+METHODS_NAMED = 8  # at most, in the note on methods that were skipped
 SKIPPED_NOTE = (
     "on tasks that they are not registered for; name one by its id (-m ID) to run it"
 )
@@ -138,8 +138,8 @@ def select_cells(
 ) -> tuple[tuple[PlannedCell, ...], str]:
     """The cells that patterns select, and a note on methods that were skipped.
 
-    A method that is named by its id runs on every chosen task. One that a glob or the
-    default selects runs on those that it is meant for (`Method.tasks`).
+    A method that is named by its id runs on every chosen task. A method that a glob or
+    the default selects runs on the tasks that it is meant for (`Method.tasks`).
 
     Args:
         registry: The methods and tasks.
@@ -154,13 +154,14 @@ def select_cells(
     Raises:
         UsageError: No cell remains.
     """
-    ids = {pattern for pattern in methods or () if not is_glob(pattern)}
+    patterns = methods or ["*"]
+    named_ids = {pattern for pattern in patterns if not is_glob(pattern)}
     chosen_tasks = registry.select_tasks(tasks) if tasks else default_tasks(registry)
     cells: list[PlannedCell] = []
     skipped_methods = []
-    for method in registry.select_methods(methods or ["*"]):
+    for method in registry.select_methods(patterns):
         suited_tasks = chosen_tasks
-        if method.id not in ids:
+        if method.id not in named_ids:
             suited_tasks = tasks_meant_for(method, chosen_tasks)
         cells += planned_cells([method], suited_tasks, seeds)
         if methods and len(suited_tasks) < len(chosen_tasks):
@@ -181,12 +182,12 @@ def _note_on_skipped(methods: Sequence[str]) -> str:
 
 
 def _run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
-    """The order of a run: embedded encoders first, then as cells share work."""
+    """The sort key of a run: embedded encoders come first, then as in `by_encoder`."""
     return not is_embedded(cell.method.encoder), *by_encoder(cell)
 
 
 def default_tasks(registry: Registry) -> tuple[Task, ...]:
-    """Every task that is neither a training split nor measured on request alone."""
+    """Every task whose scored pairs are no training split, and that is not on request alone."""
     return tuple(
         task
         for task in registry.tasks.values()
@@ -210,8 +211,8 @@ def _is_meant_for(method: Method, task: Task) -> bool:
 
 PROFILES = ("all", "embedded", "standard", "papers", "first")
 EMBEDDED_ASSET = "embedded"  # comes with the harness
-# What a first run brings: small, public, and enough for published numbers of a small
-# model.
+# The data that a first run downloads: small, public, and enough to compare a small model
+# with published numbers.
 FIRST_ASSETS = ("sts-raw", "sick-raw", "sts-senteval")
 SMOKE_TEST_TASK = "mini-sts"
 
@@ -221,11 +222,15 @@ def profile(
 ) -> tuple[PlannedCell, ...]:
     """The cells of a profile, embedded encoders first.
 
-    `first` is what a new machine measures in minutes: the published numbers that small
-    public files allow, and a smoke test of each kind of method. `embedded` reads
-    nothing but what the harness carries, `standard` is every registered method on every
-    task, `papers` every published cell that has a method here, `all` is both of the
-    last two.
+    Args:
+        registry: The methods and tasks.
+        name: `first` is measured in minutes on a new machine: the published numbers that
+            small public files allow, and a smoke test of each kind of method. `embedded`
+            reads only files that come with the harness. `standard` is every registered
+            method on every default task, `papers` every published cell whose method is
+            known here, and `all` is both of these.
+        papers: The folder of the published tables.
+        seeds: How many seeds a method with randomness has; `first` takes one.
     """
     cells: list[PlannedCell] = []
     if name == "first":
@@ -246,7 +251,7 @@ def profile(
 def _quick_published_cells(registry: Registry, papers: Path) -> tuple[PlannedCell, ...]:
     """The cells of published numbers that need small public files, no fit and one seed.
 
-    Their encoders are those that set-up installs as packages.
+    Their encoders are the ones that can be installed as packages.
     """
     cells_by_address: dict[Cell, PlannedCell] = {}
     for cell in _published_cells(registry, papers, seeds=1):
@@ -262,8 +267,8 @@ def _smoke_test(registry: Registry) -> tuple[PlannedCell, ...]:
     """One cell of each kind of method on a generated task, and of word vectors on all of them.
 
     The kind of a method is its encoder and the classes of its post-processors; the
-    pooling is the mean. The cells read nothing but what the harness carries, and need
-    no training.
+    pooling is always the mean. The cells read only files that come with the harness, and
+    need no training.
     """
     chosen_cells: list[PlannedCell] = []
     chosen_kinds: set[tuple[str, ...]] = set()
@@ -284,7 +289,7 @@ def _smoke_test(registry: Registry) -> tuple[PlannedCell, ...]:
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:
-    """Whether a cell reads nothing but what the harness carries."""
+    """Whether a cell reads only files that come with the harness."""
     corpus = registry.corpora.get(cell.method.fit_on or "")
     assets = {cell.task.asset}
     if corpus is not None:
@@ -314,6 +319,7 @@ def _published_cells(
                 method = registry.parse(cell.method)
             except HarnessError:
                 continue  # the table says `no method`
-            names = cell.average_of or (cell.task,)
-            tasks = [registry.tasks[name] for name in names if name]
+            # A published average is of the cells of several tasks.
+            task_names = cell.average_of or (cell.task,)
+            tasks = [registry.tasks[name] for name in task_names if name]
             yield from planned_cells([method], tasks, seeds)

@@ -1,8 +1,8 @@
-"""Is a model's card true? Its claims are measured, and those that differ are followed up.
+"""The check of a model's card: its claims are measured, and differences are explained.
 
-Each claim is measured under the model's own modules and prompts. Where one differs, or
-holds but without its printed digits, `FollowUp` looks for the choices that give these
-digits (`choice_search`).
+`check_claims` measures each claim under the model's own modules and prompts. For a claim
+that differs, or that holds without its printed digits, `FollowUp` looks for the choices
+that give these digits (`choice_search`).
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def check_claims(
         yield checked_claim(claim, score_of(claim, scores))
 
 
-# Follow up what differs
+# Claims that differ are followed up
 
 
 class RunName(NamedTuple):
-    """What the claims of one run of a model have in common."""
+    """The facts that the claims of one run of a model have in common."""
 
     source: str
     model: str
@@ -68,6 +68,10 @@ class ClaimRun:
     """The judged claims of one run: numbers of one source for one task.
 
     A choice of the encoding has to give the digits of all of them.
+
+    Attributes:
+        name: The facts that its claims have in common.
+        claims: Its claims, with what was measured for them.
     """
 
     name: RunName
@@ -96,16 +100,16 @@ class ClaimRun:
 
 @dataclass
 class FollowUp:
-    """Looks for what gives the digits of claims that differ, a run after the other.
+    """Explains claims that differ, one run after the other.
 
     Attributes:
         model: The model, which keeps what was measured of it.
         registry: The tasks.
-        most_encodings: How many encodings are measured of a task at most; None is no
-            bound.
-        note: Is told how long each search takes at most.
-        explained_by: The choices that explained earlier runs, by source: they are tried
-            first.
+        most_encodings: How many encodings are measured for a task at most; None for no
+            limit.
+        note: Is called with a sentence on how long each search takes at most.
+        explained_by: The choices that explained earlier runs, by the source of these
+            claims. They are tried first.
     """
 
     model: MeasuredModel
@@ -121,34 +125,40 @@ class FollowUp:
         for run in runs:
             unexplained = []
             for item in run.without_digits:
-                number_of_other_task = _number_of_other_task(item, checked)
-                if number_of_other_task is None:
+                explanation = _number_of_other_task(item, checked)
+                if explanation is None:
                     unexplained.append(item)
                 else:
-                    explanations[item] = number_of_other_task
+                    explanations[item] = explanation
             if unexplained:
-                explanations |= self._searched(run, unexplained, runs)
+                explanations |= self._search(run, unexplained, runs)
         return tuple(
             replace(item, explanation=explanations.get(item)) for item in checked
         )
 
-    def _searched(
+    def _search(
         self,
         run: ClaimRun,
         unexplained: Sequence[CheckedClaim],
         runs: Sequence[ClaimRun],
     ) -> Mapping[CheckedClaim, FoundChoices]:
-        """What a search finds for the claims of a run that are still unexplained."""
+        """The explanations that a search finds for claims of a run.
+
+        Args:
+            run: The run.
+            unexplained: Its claims that have no explanation yet.
+            runs: All runs, which decide how much is tried.
+        """
         source = run.name.source
         search = ChoiceSearch(
             model=self.model,
             task=self.registry.tasks[run.name.task],
             registry=self.registry,
             most_encodings=self.most_encodings,
-            first=self.explained_by.get(source, ()),
+            likely_choices=self.explained_by.get(source, ()),
             note=self.note,
         )
-        found = search.explanations(
+        found_choices = search.explanations(
             [item.claim for item in unexplained],
             [item.claim for item in run.holding],
             depth=_search_depth(run, runs),
@@ -156,28 +166,28 @@ class FollowUp:
         if search.explained_by is not None:
             self.explained_by.setdefault(source, []).append(search.explained_by)
         explanations = {}
-        for item, explanation in zip(unexplained, found, strict=True):
+        for item, explanation in zip(unexplained, found_choices, strict=True):
             is_found = explanation.measured is not None
             if not is_found and run.holding:
-                explanation = _as_changed(item, explanation, len(run.holding))
-            # A number that holds but for its last digits, and that nothing explains,
-            # needs no explanation.
-            if is_found or item.differs or run.holding:
+                explanations[item] = _as_changed(item, explanation, len(run.holding))
+            elif is_found or item.differs:
                 explanations[item] = explanation
+            # Any other number holds but for its last digits, and needs no explanation.
         return explanations
 
 
 def _search_depth(run: ClaimRun, runs: Sequence[ClaimRun]) -> int:
     """How many choices of the encoding are tried at once for a run.
 
-    None that moves many sentences if a number of the run holds, or if none differs; one
-    if another run of the same source holds as a whole: then most choices are known to
-    be right.
+    With 0, no choice is tried that moves many sentences: a number of the run holds, or
+    none differs. With 1, all numbers of another run of the same source hold, so that most
+    choices are known to be right.
     """
     if run.holding or not run.some_differ:
         return 0
-    for other in runs:
-        if other is not run and other.name.source == run.name.source and other.all_hold:
+    for other_run in runs:
+        is_same_source = other_run.name.source == run.name.source
+        if other_run is not run and is_same_source and other_run.all_hold:
             return 1
     return 2
 
@@ -207,18 +217,24 @@ def _runs(checked: Sequence[CheckedClaim]) -> list[ClaimRun]:
 def _number_of_other_task(
     item: CheckedClaim, checked: Sequence[CheckedClaim]
 ) -> FoundChoices | None:
-    """That the claimed number is what was measured for another task of the card."""
+    """The explanation that the claimed number was measured for another task of the card.
+
+    None if no other task has the number.
+    """
     if not item.is_fine:
         return None
-    for other in checked:
-        is_other_task = other.claim.task != item.claim.task
-        is_same_score = other.claim.score == item.claim.score
-        if is_other_task and is_same_score and gives(item.claim, other.measured):
-            statement = other.claim.statement
-            place = f"{statement.data_set} {statement.split} {statement.metric}"
-            words = f"the number of {' '.join(place.split())} in its place"
+    for other_item in checked:
+        is_other_task = other_item.claim.task != item.claim.task
+        is_same_score = other_item.claim.score == item.claim.score
+        has_digits = gives(item.claim, other_item.measured)
+        if is_other_task and is_same_score and has_digits:
+            statement = other_item.claim.statement
+            words = [statement.data_set, statement.split, statement.metric]
+            cell = " ".join(word for word in words if word)
             return FoundChoices(
-                words=(words,), measured=other.measured, tried=len(checked)
+                words=(f"the number of {cell} in its place",),
+                measured=other_item.measured,
+                tried=len(checked),
             )
     return None
 
@@ -226,7 +242,11 @@ def _number_of_other_task(
 def _as_changed(
     item: CheckedClaim, explanation: FoundChoices, holding_count: int
 ) -> FoundChoices:
-    """That a number was changed: nothing gives it, and others of its run have their digits."""
+    """The explanation that a number was changed in the card.
+
+    It is given if nothing else gives the number, and if other numbers of its run have
+    their digits.
+    """
     reason = (
         f"{holding_count} other numbers of the same run have their digits, "
         "this one was changed"
@@ -235,7 +255,7 @@ def _as_changed(
 
 
 def _exchanged_digits(item: CheckedClaim) -> str:
-    """That two digits of the measured score were exchanged, if that gives the claimed number."""
+    """A remark that two digits of the measured score were exchanged; empty if they were not."""
     decimals = len(item.reading.partition(".")[2])
     claimed, measured = item.reading, f"{item.measured:.{decimals}f}"
     if len(claimed) != len(measured):

@@ -1,9 +1,8 @@
-"""What a worker does: it trains, encodes and measures for a run that another process started.
+"""The calls of a worker, which trains, encodes and measures for a run of another process.
 
-A worker is a process of this machine or of a cluster. Each call brings it a
-`WorkerContext`, which describes the run, and most bring the identity that the files of
-the encoder must have: a worker refuses other code, other libraries and other files than
-its run has.
+A worker is a process of this machine or of a cluster. Each call has a `WorkerContext`,
+which describes the run, and most have the identity that the files of the encoder must
+have. A worker raises an error if the run has other code, libraries or files.
 
 Calls that follow each other mostly need the same texts and the same encoder. So a
 worker keeps the texts that it has read for its last run, and the encoder that it opened
@@ -31,20 +30,20 @@ from harness.evaluation.select import PlannedCell
 from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
-# What travels to a worker
+# The description of a run that a worker gets
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """A run, as its workers need to know it.
+    """The facts on a run that its workers need.
 
     Attributes:
         context: The context of the run. Its paths are absolute, since a worker may have
             been started in another folder.
         code: The digest of the code of the process that started the run.
         libraries: The versions of that process's libraries, by name.
-        run: A name that no other run has: a worker that serves several runs keeps
-            nothing of an earlier one.
+        run: A name that no other run has. A worker that serves several runs tells by it
+            that what it keeps is of an earlier run.
     """
 
     context: RunContext = field(compare=False)
@@ -64,15 +63,15 @@ class WorkerContext:
 
     def require_same_installation(self) -> None:
         """Raise HarnessError for a worker of another version, or without a folder of the run."""
-        worker = f"the worker on {gethostname()} has"
+        worker_has = f"the worker on {gethostname()} has"
         if code_digest() != self.code:
             raise HarnessError(
-                f"{worker} other code than this process: install one version"
+                f"{worker_has} other code than this process: install one version"
             )
         for name, version in packages().items():
             if version != self.libraries[name]:
                 raise HarnessError(
-                    f"{worker} {name} {version}, this process {self.libraries[name]}: "
+                    f"{worker_has} {name} {version}, this process {self.libraries[name]}: "
                     "install one version"
                 )
         places = self.context.loader.places
@@ -83,11 +82,11 @@ class WorkerContext:
             is_empty_data = folder == places.data_dir and not any(folder.glob("*"))
             if not folder.exists() or is_empty_data:
                 raise HarnessError(
-                    f"{worker} nothing at {folder}: share it under this path"
+                    f"{worker_has} nothing at {folder}: share it under this path"
                 )
 
 
-# What a worker keeps between two calls
+# The state that a worker keeps between two calls
 
 
 @lru_cache(maxsize=1)
@@ -106,8 +105,8 @@ def _open_encoder(
     return CachedEncoder.open(config, context.loader.places, context.clock, identity)
 
 
-# The calls. An encoding that fails is no failure of its call: the cells that need it
-# find it missing when they are measured, and report the error.
+# The calls. An encoding that fails does not fail its call: the cells that need it find it
+# missing when they are measured, encode it again, and have the error as their outcome.
 
 
 def train_in_worker(
@@ -157,7 +156,7 @@ def merge_blocks_in_worker(
 def _shared_pass(
     worker: WorkerContext, identity: Identity | None, cells: Sequence[PlannedCell]
 ) -> FitCorpusPass:
-    """The one pass that all of these cells are fitted from."""
+    """The pass that all of these cells are fitted from."""
     loader = _run_context(worker).loader
     config: Any = cells[0].encoder
     encoder = _open_encoder(worker, identity, config)

@@ -1,9 +1,11 @@
 """SimCSE: contrastive learning of sentence embeddings (Gao et al. 2021, arXiv 2104.08821).
 
-Unsupervised, a sentence and itself under another dropout mask agree; supervised, a
-sentence and an entailed one, with a contradiction as a hard negative. Two variants of
-the paper are here as well: discrete augmentations of the second view (Table 1), and a
-head of masked language modelling as an auxiliary objective (`masked_words.py`).
+The vectors of two views of a sentence are drawn together, and apart from the other
+vectors of the batch. In the unsupervised form the views are the sentence under two
+dropout masks; in the supervised form they are a sentence and an entailed one, with a
+contradiction as a hard negative. Two variants of the paper are here as well: discrete
+augmentations of the second view (Table 1), and masked language modelling as an auxiliary
+objective (`masked_words`).
 """
 
 from __future__ import annotations
@@ -30,22 +32,23 @@ from harness.training.masked_words import MaskedLMHead
 LossSimilarity = Literal["cosine", "dot"]
 ContrastiveObjective = Literal["info-nce", "nt-xent"]
 
-# Learning rate and batch size (paper, appendix A), as in the released models' table.
+# Learning rate and batch size (paper, appendix A), by architecture and size.
 UNSUPERVISED_SETTINGS = {
     ("bert", "base"): (3e-5, 64),
     ("bert", "large"): (1e-5, 64),
     ("roberta", "base"): (1e-5, 512),
     ("roberta", "large"): (3e-5, 512),
 }
+# By size alone.
 SUPERVISED_SETTINGS = {"base": (5e-5, 512), "large": (1e-5, 512)}
-LARGE_WIDTH = 1024  # dimensions of a large model, at least
+LARGE_WIDTH = 1024  # a large model has at least so many dimensions
 AUGMENTATION = re.compile(r"(crop|deletion):(?P<amount>one|\d+)")
 
 
 def similarities(
     a: Float[Tensor, "N D"], b: Float[Tensor, "M D"], kind: LossSimilarity = "cosine"
 ) -> Float[Tensor, "N M"]:
-    """The cosine or dot product of every row of a with every row of b."""
+    """The cosine or dot product of each row of a with each row of b."""
     if kind == "cosine":
         a, b = F.normalize(a, dim=1), F.normalize(b, dim=1)
     return a @ b.T
@@ -61,10 +64,18 @@ def info_nce(
 ) -> Float[Tensor, ""]:
     """InfoNCE: the mean cross-entropy of classifying b[i] as a[i]'s positive among all rows of b.
 
-    The loss of SimCSE's equation 1 (van den Oord et al. 2018, arXiv 1807.03748): each
-    sentence has N - 1 in-batch negatives, with `hard` 2N - 1 (equation 5).
-    `hard_weight`, the logarithm of the paper's alpha, is added to the logit of a
-    sentence's own hard negative.
+    The loss of SimCSE's equation 1 (van den Oord et al. 2018, arXiv 1807.03748). Each
+    sentence has N - 1 in-batch negatives.
+
+    Args:
+        a: The vectors of the sentences.
+        b: The vectors of their positives.
+        temperature: The number that similarities are divided by.
+        hard: The vectors of their hard negatives: each sentence has 2N - 1 negatives
+            then (equation 5).
+        hard_weight: The logarithm of the paper's alpha, which is added to the logit of a
+            sentence's own hard negative.
+        similarity: The similarity function.
     """
     logits = similarities(a, b, similarity) / temperature
     if hard is not None:
@@ -81,10 +92,10 @@ def nt_xent(
     temperature: float,
     similarity: LossSimilarity = "cosine",
 ) -> Float[Tensor, ""]:
-    """NT-Xent: InfoNCE over the rows [a0, b0, a1, b1, ...], each classified among all others.
+    """NT-Xent: InfoNCE over the rows [a0, b0, a1, b1, ...], each against all other rows.
 
-    2N - 2 negatives a row: SimCLR's loss (Chen et al. 2020, arXiv 2002.05709), which
-    the Keras version of SimCSE trains with.
+    Each row has one positive and 2N - 2 negatives. It is SimCLR's loss (Chen et al. 2020,
+    arXiv 2002.05709), which the Keras version of SimCSE trains with.
     """
     z = torch.stack([a, b], dim=1).flatten(0, 1)  # (2N, D)
     is_itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
@@ -100,22 +111,23 @@ class Contrastive:
 
     Args:
         setup: How the encoder is opened.
-        batch: Examples a step.
-        epochs: Passes over the examples.
-        learning_rate: The rate at the first step, which decays linearly.
-        weight_decay: AdamW's.
-        clip: The largest norm of a gradient; 0 bounds none.
+        batch: The number of examples in a step.
+        epochs: The number of passes over the examples.
+        learning_rate: The learning rate of the first step, which decays linearly.
+        weight_decay: The weight decay of AdamW.
+        clip: The largest norm of a gradient; with 0 gradients are not clipped.
         objective: The loss.
         similarity: The similarity function of the loss.
-        temperature: What similarities are divided by in the loss.
+        temperature: The number that similarities are divided by in the loss.
         same_mask: Whether both views of a sentence have one dropout mask (Table 3).
-        augmentation: What changes the words of the second view (Table 1): `none`, or
+        augmentation: The change of the words of the second view (Table 1): `none`, or
             the name of an `Augmentation`.
         hard_negatives: Whether a third column of examples is used.
         hard_weight: log(alpha) of Table 7.
         masked_words: The weight of the auxiliary masked-language-modelling loss (Table
             D.2).
-        tokens_at_once: Bounds memory; changes neither the loss nor the negatives.
+        tokens_at_once: The number of tokens whose activations are held at a time. It
+            limits memory, and changes neither the loss nor the negatives.
 
     Raises:
         UsageError: The temperature is not above 0, or a weight is below 0.
@@ -165,7 +177,7 @@ class Contrastive:
         )
 
     def schedule(self, count: int) -> Schedule:
-        """Full epochs over so many examples: linear learning-rate decay, no warm-up."""
+        """The learning rate over full epochs of `count` examples: linear decay, no warm-up."""
         steps = self.epochs * Batches(count, self.batch, seed=0).steps
         return Schedule(
             steps=steps,
@@ -201,16 +213,15 @@ def _size(config: Mapping[str, Any]) -> str:
 class ContrastiveTraining:
     """The training task of SimCSE over columns of equally many sentences.
 
-    With one column, both views are the sentence itself. Two or three are sentence,
-    positive, hard negative.
+    If there is one column, both views of a sentence are the sentence itself. Two or three
+    columns hold sentences, their positives, and their hard negatives.
 
     Args:
         settings: The settings of the training.
         encoder: The encoder that is trained.
         columns: The sentences.
-        seed: Of the order of examples, and of augmentations and masked words.
-        masked: The head of masked words; it is given if and only if these have a
-            weight.
+        seed: Seeds the order of examples, the augmentations and the masked words.
+        masked: The head of masked words; it is given if and only if they have a weight.
 
     Raises:
         UsageError: The settings, the columns and the head do not go together.
@@ -246,7 +257,7 @@ class ContrastiveTraining:
         views = self._views(step)
         token_ids = [ids for view in views for ids in view]
 
-        def backward(scale: float) -> float:
+        def backward_of_scaled_loss(scale: float) -> float:
             loss = backward_in_chunks(
                 self.encoder,
                 token_ids,
@@ -263,13 +274,16 @@ class ContrastiveTraining:
                 )
             return loss
 
-        half = self.settings.setup.precision == "fp16"
-        return with_loss_scaling(backward, self.model.parameters(), half)
+        is_half = self.settings.setup.precision == "fp16"
+        return with_loss_scaling(
+            backward_of_scaled_loss, self.model.parameters(), is_half
+        )
 
     def _views(self, step: int) -> list[TokenIds]:
-        """The token ids of the sentences of the batch, one list for each view.
+        """The token ids of the batch's sentences, one list for each view.
 
-        A sentence under one dropout mask is one view; `_loss` takes it twice.
+        If both views are one sentence under one dropout mask, there is one list, whose
+        vectors `_loss` uses twice.
         """
         rows = self.batches(step)
         tokenizer = self.encoder.tokenizer
@@ -294,7 +308,7 @@ class ContrastiveTraining:
 def _require_agreement(
     settings: Contrastive, column_count: int, masked: MaskedLMHead | None
 ) -> None:
-    """Refuse settings that do not go with the columns or the head."""
+    """Raise UsageError for settings that do not go with the columns or the head."""
     if column_count == 3 and settings.objective == "nt-xent":
         raise UsageError("nt-xent has no place for hard negatives; leave them out")
     if settings.same_mask and column_count > 1:
@@ -314,41 +328,41 @@ def _require_agreement(
 
 @dataclass(frozen=True)
 class Augmentation:
-    """`crop:P`, `deletion:P` or `deletion:one`: P percent of the words, or one, are taken away.
+    """`crop:P`, `deletion:P` or `deletion:one`: P percent of the words, or one, are removed.
 
-    Words are what blanks separate. A crop keeps a run of neighbouring words, a deletion
-    takes words out at random; at least one word is left. The paper does not say how
-    counts are rounded: here to the nearest whole number.
+    Words are separated by blanks. A crop keeps a run of neighbouring words, a deletion
+    removes words at random; at least one word remains. The paper does not say how counts
+    are rounded; here it is to the nearest whole number.
 
     Raises:
-        UsageError: The name has another form, or takes everything away.
+        UsageError: The name has another form, or removes all words.
     """
 
     name: str
 
     def __post_init__(self) -> None:
         match = AUGMENTATION.fullmatch(self.name)
-        takes_everything = match is not None and (
-            match["amount"] != "one" and int(match["amount"]) > 99
-        )
-        if match is None or takes_everything or self.name == "crop:one":
+        is_valid = match is not None and self.name != "crop:one"
+        if match is not None and match["amount"] != "one":
+            is_valid = int(match["amount"]) <= 99
+        if not is_valid:
             raise UsageError(
                 f"--augmentation {self.name}: wanted crop:P or deletion:P, P percent from 0 to 99, "
                 "or deletion:one"
             )
 
     def __call__(self, text: str, rng: np.random.Generator) -> str:
-        """The text without the words that are taken away."""
+        """The text without the words that are removed."""
         words = text.split()
         kind, amount = self.name.split(":")
-        taken_count = 1
+        removed_count = 1
         if amount != "one":
-            taken_count = round(len(words) * int(amount) / 100)
-        kept_count = max(1, len(words) - taken_count)
+            removed_count = round(len(words) * int(amount) / 100)
+        kept_count = max(1, len(words) - removed_count)
         if kept_count >= len(words):
             return text
         if kind == "crop":
             start = int(rng.integers(len(words) - kept_count + 1))
             return " ".join(words[start : start + kept_count])
-        kept = np.sort(rng.permutation(len(words))[:kept_count])
-        return " ".join(words[index] for index in kept)
+        kept_indices = np.sort(rng.permutation(len(words))[:kept_count])
+        return " ".join(words[index] for index in kept_indices)

@@ -1,9 +1,9 @@
-"""Training data: triplets, labelled pairs, plain sentences, and shuffled batches of them.
+"""Training data: triplets, labelled pairs, sentences, and shuffled batches of them.
 
 Triplets are CSV with a header (SimCSE's `nli_for_simcse.csv`). Labelled pairs are
 tab-separated lines without quoting: an extract of SNLI, or AllNLI. `open_triplets`,
-`open_labelled_pairs` and `open_text` find them by name or path, with the digest that the
-training states.
+`open_labelled_pairs` and `open_text` open them by name or path, with the digest that
+`training.json` states.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from harness.tasks.readers import (
 # Columns of equal length: row n of all columns is one example.
 TextColumns = tuple[tuple[str, ...], ...]
 
-TRIPLETS = ("sent0", "sent1", "hard_neg")  # the header of a file of triplets
-# In sentence-transformers' order.
+TRIPLETS_HEADER = ("sent0", "sent1", "hard_neg")
+# In sentence-transformers' order, which numbers them.
 NLI_LABELS = ("contradiction", "entailment", "neutral")
+# The numbers of labels in the extract of SNLI.
 LABEL_OF_NUMBER = {"1": "neutral", "2": "contradiction", "3": "entailment"}
 
 
@@ -80,11 +81,16 @@ class Labelled:
         return tuple(zip(*pairs, strict=True))
 
     def triplets(self) -> TextColumns:
-        """Premise, entailment and contradiction: the n-th of each kind that a premise has."""
+        """Premise, entailment and contradiction of each triplet.
+
+        The n-th entailment of a premise goes with its n-th contradiction; what remains of
+        the more frequent kind is left out.
+        """
         entailments: dict[str, list[str]] = {}
         contradictions: dict[str, list[str]] = {}
         for premise, hypothesis, label in self._rows():
-            # Every premise is in both, so that triplets are in the order of premises.
+            # Every premise becomes a key of both, so that triplets are in the order of
+            # premises.
             positives = entailments.setdefault(premise, [])
             negatives = contradictions.setdefault(premise, [])
             if label == "entailment":
@@ -110,13 +116,18 @@ class Labelled:
 
 
 def sample(columns: TextColumns, count: int, seed: int) -> TextColumns:
-    """So many examples at random, in their order. Raises DataError where there are fewer."""
-    found = len(columns[0])
-    if found < count:
-        raise DataError(f"--sample {count}: wanted so many examples, found {found}")
-    order = np.random.default_rng((seed, 6, count)).permutation(found)
+    """Draw `count` of the examples, and keep their order. Raises DataError if there are fewer."""
+    example_count = len(columns[0])
+    if example_count < count:
+        raise DataError(
+            f"--sample {count}: wanted so many examples, found {example_count}"
+        )
+    order = np.random.default_rng((seed, 6, count)).permutation(example_count)
     rows = np.sort(order[:count])
-    return tuple(tuple(column[row] for row in rows) for column in columns)
+    sampled_columns = []
+    for column in columns:
+        sampled_columns.append(tuple(column[row] for row in rows))
+    return tuple(sampled_columns)
 
 
 @dataclass(frozen=True)
@@ -128,11 +139,11 @@ class Batches:
 
     Args:
         count: The number of examples.
-        size: Examples a batch.
-        seed: Of the orders.
+        size: The number of examples in a batch.
+        seed: Seeds the orders.
 
     Raises:
-        UsageError: There are fewer than two examples, in all or a batch.
+        UsageError: There are fewer than two examples, in all or in a batch.
     """
 
     count: int
@@ -153,7 +164,7 @@ class Batches:
         return full_batches + (1 if remainder > 1 else 0)
 
     def __call__(self, step: int) -> Int64[np.ndarray, " B"]:
-        """The numbers of the examples in a step's batch."""
+        """The numbers of the examples in a step's batch; B is at most `size`."""
         epoch, batch_number = divmod(step, self.steps)
         start = batch_number * self.size
         return _order(self.count, self.seed, epoch)[start : start + self.size]
@@ -161,7 +172,7 @@ class Batches:
 
 @lru_cache(maxsize=2)
 def _order(count: int, seed: int, epoch: int) -> Int64[np.ndarray, " N"]:
-    """The order of the examples in an epoch; kept, since every step asks for it."""
+    """The order of the examples in an epoch. It is cached, since every step uses it."""
     return read_only(np.random.default_rng((seed, epoch)).permutation(count))
 
 
@@ -178,9 +189,9 @@ def read_triplets(path: Path) -> TextColumns:
     rows = csv.reader((line for _, line in whole_lines(path)), strict=True)
     try:
         header = tuple(next(rows, ()))
-        if header not in (TRIPLETS, TRIPLETS[:2]):
+        if header not in (TRIPLETS_HEADER, TRIPLETS_HEADER[:2]):
             raise DataError(
-                f"{path}:1: wanted the header {','.join(TRIPLETS)} or its first two, found "
+                f"{path}:1: wanted the header {','.join(TRIPLETS_HEADER)} or its first two, found "
                 f"{','.join(header)!r}"
             )
         for row in rows:
@@ -208,15 +219,18 @@ def read_labelled(path: Path, held_out: bool = False) -> Labelled:
         raise UsageError(
             f"--held-out: wanted AllNLI, which names splits, found {path.name}"
         )
-    pairs = list(_all_nli(path, held_out) if is_all_nli else _numbered(path))
+    rows = _pairs_with_numbers(path)
+    if is_all_nli:
+        rows = _all_nli_pairs(path, held_out)
+    pairs = list(rows)
     if not pairs:
         raise DataError(f"{path}: wanted labelled pairs, found none")
     premises, hypotheses, labels = zip(*pairs, strict=True)
     return Labelled(premises, hypotheses, labels)
 
 
-def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Premise, hypothesis and label of each line; labels are numbers from 1 to 3."""
+def _pairs_with_numbers(path: Path) -> Iterator[tuple[str, str, int]]:
+    """Premise, hypothesis and label of each line of the extract, which numbers labels from 1."""
     for line_name, line in lines(path):
         label, _, premise, hypothesis = fields(line_name, line, 4)
         if label not in LABEL_OF_NUMBER:
@@ -224,15 +238,17 @@ def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
         yield premise, hypothesis, NLI_LABELS.index(LABEL_OF_NUMBER[label])
 
 
-def _all_nli(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]:
-    """Premise, hypothesis and label of AllNLI's train splits, or of all splits of SNLI, too.
+def _all_nli_pairs(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]:
+    """Premise, hypothesis and label of each pair of AllNLI.
 
-    sentence-transformers trains on the train splits, BERT-flow on all of SNLI.
+    They are of the train splits of SNLI and MultiNLI, as sentence-transformers trains on
+    them. With `held_out` they are of all splits of SNLI, too, as in BERT-flow.
     """
     for line_name, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, premise, hypothesis, label = fields(line_name, line, 6)
         dataset = dataset.lower().replace("multi", "m")
-        if (dataset, split) not in ALL_NLI or not (held_out or split == "train"):
+        is_wanted_split = held_out or split == "train"
+        if (dataset, split) not in ALL_NLI or not is_wanted_split:
             continue
         if label not in NLI_LABELS:
             raise DataError(
@@ -250,30 +266,33 @@ class Text:
 
     Attributes:
         name: The name.
-        source: The sentences.
-        first: How many of them are taken; None takes all.
+        source: The sentences of the corpus or file.
+        count: How many of them are taken, from the first on; None takes all.
     """
 
     name: str
     source: Iterable[str] = field(repr=False)
-    first: int | None = None
+    count: int | None = None
 
     def __iter__(self) -> Iterator[str]:
-        return islice(iter(self.source), self.first)
+        return islice(iter(self.source), self.count)
 
     def digest(self) -> str:
         """The hex sha256 of the sentences, each ended by LF, in UTF-8, in one pass."""
         digest = TextDigest(self)
-        if self.first is not None and digest.count < self.first:
+        if self.count is not None and digest.count < self.count:
             raise DataError(
-                f"{self.name}: wanted {self.first} sentences, found {digest.count}"
+                f"{self.name}: wanted {self.count} sentences, found {digest.count}"
             )
         return digest.hexdigest()
 
 
 @dataclass(frozen=True)
-class OneALine:
-    """The lines of a text file, compressed (.gz, .xz) or not, without empty ones."""
+class TextFile:
+    """The lines of a text file, compressed (.gz, .xz) or not, without empty ones.
+
+    Each line is a sentence.
+    """
 
     path: Path
 
@@ -285,23 +304,23 @@ class OneALine:
 
 
 def open_text(
-    name: str, corpora: Mapping[str, Corpus], places: Places, first: int | None = None
+    name: str, corpora: Mapping[str, Corpus], places: Places, count: int | None = None
 ) -> Text:
-    """A registered corpus by name, or a text file, named without its folder.
+    """The sentences of a registered corpus, by its name, or of a text file, by its path.
 
-    `first` is how many sentences are taken; None takes all.
+    `count` is how many sentences are taken; None takes all.
     """
     if name in corpora:
         corpus = corpora[name]
         data = places.require_data(corpus.asset)
-        return Text(name, corpus.sentences(data), first)
+        return Text(name, corpus.sentences(data), count)
     path = Path(name)
     if not path.is_file():
         names = ", ".join(sorted(corpora))
         raise UsageError(
             f"--corpus {name}: wanted a file or a corpus ({names}), found neither"
         )
-    return Text(path.name, OneALine(path), first)
+    return Text(path.name, TextFile(path), count)
 
 
 # Labelled pairs and triplets, by the name of an asset or a file
@@ -330,12 +349,16 @@ def open_triplets(name: str, places: Places) -> TrainingSet[TextColumns]:
 
 
 def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[TextColumns]:
-    """Triplets if `pairs` is `none`; otherwise the labelled pairs of the label that it names."""
+    """Sentences and their positives, by the name of an asset or the path of a file.
+
+    `pairs` is `none` for triplets, or the label whose pairs are taken of labelled pairs;
+    `all` takes the pairs of all labels.
+    """
     if pairs == "none":
         return open_triplets(name, places)
-    labelled = open_labelled_pairs(name, places)
-    columns = labelled.content.pairs_of_kind(pairs)
-    return TrainingSet(labelled.name, labelled.digest, columns)
+    labelled_set = open_labelled_pairs(name, places)
+    columns = labelled_set.content.pairs_of_kind(pairs)
+    return TrainingSet(labelled_set.name, labelled_set.digest, columns)
 
 
 def open_labelled_pairs(
@@ -364,7 +387,7 @@ def _open(
     """
     if name in asset_names:
         asset = asset_named(name)
-        # `require_data` raises, and says what is missing.
+        # Without a file, `require_data` raises, and says how to get it.
         path = places.data(asset) or places.require_data(name)
         digest = sha256_of(path)
         if asset.sha256 not in (None, digest):

@@ -9,6 +9,7 @@ same masks again. The second is a pass without padding for BERT and its variants
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,32 +36,32 @@ from harness.transforms.pooling import CLS, Cls, Mean
 
 # Dropout
 
-STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
+PROBABILITY_STEPS = 1 << 16  # probabilities are multiples of 1 / PROBABILITY_STEPS
 
 
 class Noise:
-    """The random bits of a forward pass, for all its masks in the order of their use."""
+    """The random bits of a forward pass, which its dropout masks are made of in turn."""
 
     def __init__(self) -> None:
         self.bits = np.random.SFC64(0)
 
     def restart(self, device: str) -> None:
-        """Reseed from one number of torch's generator, on a GPU its own generator too."""
+        """Seed the bits by a number of torch's generator; on a GPU, seed its generator, too."""
         seed = int(torch.randint(1 << 62, ()))
         if torch.device(device).type == "cuda":
             torch.cuda.manual_seed(seed)
         self.bits = np.random.SFC64((seed, 0))
 
-    def mask(self, like: Float[Tensor, "..."], p: float) -> Float[Tensor, "..."]:
-        """Independent values in the shape of a tensor: 0 with probability p, else 1 / (1 - p)."""
-        count = like.numel()
-        dropped_steps = min(round(p * STEPS), STEPS - 1)
-        raw_count = -(-count // 4)  # numbers of 64 bits, each of them 4 of 16 bits
+    def mask(self, x: Float[Tensor, "..."], p: float) -> Float[Tensor, "..."]:
+        """A mask in the shape of x: each value is 0 with probability p, else 1 / (1 - p)."""
+        count = x.numel()
+        dropped_steps = min(round(p * PROBABILITY_STEPS), PROBABILITY_STEPS - 1)
+        raw_count = math.ceil(count / 4)  # a number of 64 bits is 4 of 16 bits
         steps = self.bits.random_raw(raw_count).view(np.uint16)[:count]
         # Bytes are converted to floats faster than truth values.
         is_kept = torch.from_numpy((steps >= dropped_steps).view(np.uint8))
-        scale = STEPS / (STEPS - dropped_steps)
-        return is_kept.view(like.shape).to(like.dtype).mul_(scale)
+        scale = PROBABILITY_STEPS / (PROBABILITY_STEPS - dropped_steps)
+        return is_kept.view(x.shape).to(x.dtype).mul_(scale)
 
 
 class Dropout(nn.Module):
@@ -81,7 +82,7 @@ class Dropout(nn.Module):
 def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
     """Replace every dropout of the model, in place.
 
-    `p` is the probability; None keeps the one that each module has.
+    `p` is the probability; None keeps the probability of each module.
     """
     if p is not None and not 0 <= p < 1:
         raise UsageError(f"wanted a dropout probability from 0 to below 1, found {p}")
@@ -89,7 +90,8 @@ def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
         for name, child in module.named_children():
             if isinstance(child, nn.Dropout):
                 setattr(module, name, Dropout(child.p if p is None else p, noise))
-        # T5 and BART call the function with a probability that the module holds.
+        # T5 and BART call torch's function with a probability that is an attribute of a
+        # module.
         for name, value in list(vars(module).items()):
             if "dropout" in name and isinstance(value, float):
                 setattr(module, name, value if p is None else p)
@@ -112,12 +114,11 @@ class LengthRun:
 
 
 def runs_of(token_ids: TokenIds) -> list[LengthRun]:
-    """The runs of equal length among sentences; ascending lengths make few of them."""
-    lengths = [len(ids) for ids in token_ids]
-    return [
-        LengthRun(sentences=len(list(equal)), length=length)
-        for length, equal in groupby(lengths)
-    ]
+    """The runs of sentences of equal length; there are few if lengths are ascending."""
+    runs = []
+    for length, sentences in groupby(token_ids, key=len):
+        runs.append(LengthRun(sentences=len(list(sentences)), length=length))
+    return runs
 
 
 def packed_states(
@@ -126,14 +127,14 @@ def packed_states(
     layers: Sequence[int],
     tokens_of_last: Int64[Tensor, " N"] | None = None,
 ) -> dict[int, Float[Tensor, "T D"]]:
-    """The hidden states of some layers, 0 being the embedding layer's output.
+    """The hidden states of some layers; layer 0 is the output of the embedding layer.
 
     Args:
         model: A model of PACKED_ARCHITECTURES.
         token_ids: The token ids of N sentences, T tokens in all.
         layers: The numbers of the layers.
-        tokens_of_last: One token of each sentence: the last layer is computed for these
-            alone, and has the shape (N, D).
+        tokens_of_last: The position of one token of each sentence, among all T tokens.
+            The last layer is computed for these tokens alone, and has the shape (N, D).
     """
     runs = runs_of(token_ids)
     ids = torch.tensor(list(chain.from_iterable(token_ids)))
@@ -166,9 +167,14 @@ def _self_attention(
     h: Float[Tensor, "T D"],
     runs: Sequence[LengthRun],
 ) -> Float[Tensor, "Q D"]:
-    """Attention inside each sentence, over the states `h` of all tokens.
+    """Attention inside each sentence.
 
-    `x` holds the states that ask: all of them, or one of each sentence.
+    Args:
+        attention: The attention of a layer.
+        x: The states that queries are made of: of all tokens, or of one token of each
+            sentence.
+        h: The states of all tokens, which keys and values are made of.
+        runs: The runs of sentences of equal length.
     """
     token_counts = [run.tokens for run in runs]
     query_counts = token_counts
@@ -215,9 +221,9 @@ Precision = Literal["float32", "bf16", "fp16"]
 HALF: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 PACKED_ARCHITECTURES = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
-LENGTH_STEP = 8  # padded chunks hold lengths up to the same multiple of this
-HEAD_STD = 0.02  # of the weights of a new head, as in BERT
-EMBED_CHUNK = 8192  # tokens at a time when no gradient is kept
+LENGTH_STEP = 8  # the sentences of a padded chunk differ by fewer tokens
+HEAD_STD = 0.02  # standard deviation of the weights of a new head, as in BERT
+EMBED_CHUNK = 8192  # tokens that are encoded at a time without a gradient
 
 
 @dataclass(frozen=True)
@@ -226,12 +232,12 @@ class Setup:
 
     Args:
         pooling: CLS, or a mean over tokens.
-        head: The use of a dense layer with tanh over the pooled vector, as BERT's
-            pooler is: in training only ("train"), kept as the checkpoint's pooler
-            ("keep"), or none.
+        head: The use of a head, a dense layer with tanh over the pooled vector, as BERT's
+            pooler is: in training only ("train"), or kept as the checkpoint's pooler
+            ("keep"), or no head ("none").
         max_length: The length that texts are cut to, in tokens, special ones included.
-        dropout: The probability; None is the checkpoint's own.
-        precision: The precision of the passes; weights are in float32.
+        dropout: The probability of dropout; None for the checkpoint's own.
+        precision: The precision of forward and backward passes; weights are in float32.
         device: The device, as torch names it.
 
     Raises:
@@ -259,16 +265,17 @@ class SentenceEncoder(nn.Module):
     """A transformer, a pooling over its hidden states, and a head.
 
     Attributes:
-        transformer: What a checkpoint stores: its pooler is the head that is kept, or
-            absent.
-        tokenizer: Cuts texts to the setup's length.
-        reader: Cuts texts to the checkpoint's own length.
-        setup: How it was opened.
+        transformer: The model that a checkpoint stores. Its pooler is the head that is
+            kept; without such a head it has none.
+        tokenizer: The tokenizer for training, which cuts texts to the setup's length.
+        reader: The tokenizer for evaluation, which cuts texts to the checkpoint's own
+            length.
+        setup: How the encoder was opened.
         padding_id: The id of the padding token.
-        summary: The index of the summary token: 0 is the first, -1 the last; None for
-            an encoder without one.
-        start_sha256: The digest of the weights that it was opened with; empty where it
-            was made of a model in memory.
+        summary: The index of the summary token, such as [CLS]: 0 for the first token, -1
+            for the last; None for an encoder without one.
+        start_sha256: The digest of the weights that it was opened with; empty for a model
+            that was made in memory.
     """
 
     def __init__(
@@ -321,10 +328,10 @@ class SentenceEncoder(nn.Module):
 
     def tokens(self, token_ids: TokenIds) -> Float[Tensor, "T D"]:
         """The last hidden states of all tokens, sentence after sentence."""
-        last = int(self.transformer.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+        last_layer = int(self.transformer.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
         self.noise.restart(self.setup.device)
         with self.autocast():
-            return self._states(token_ids, (last,))[last]
+            return self._states(token_ids, (last_layer,))[last_layer]
 
     def embed(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
         """The vectors of texts, without dropout, cut to the checkpoint's own length."""
@@ -348,9 +355,10 @@ class SentenceEncoder(nn.Module):
         return torch.autocast(device, half, enabled=half is not None)
 
     def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
-        """A head with new weights, in the transformer's pooler if it is kept.
+        """A head with new weights; None for a setup without one.
 
-        Otherwise the pooler is removed: it was trained with the weights from before.
+        A head that is kept takes the place of the transformer's pooler. Otherwise the
+        pooler is removed, since it was trained with other weights.
         """
         transformer: Any = self.transformer
         pooler = getattr(transformer, "pooler", None)
@@ -368,16 +376,14 @@ class SentenceEncoder(nn.Module):
         return _projection(nn.Linear(self.size, self.size), rng)
 
     def _length_chunks(self, token_ids: TokenIds) -> list[TokenIds]:
-        """Sentences in ascending length, cut into one chunk for each forward pass.
+        """Sentences of ascending length in chunks, one for each forward pass.
 
-        Only padded passes on a CPU need more than one: it keeps their padding short.
+        Only padded passes on a CPU take more than one chunk, to keep their padding short.
         """
         if self.packs or self.setup.device != "cpu":
             return [token_ids]
-        return [
-            list(chunk)
-            for _, chunk in groupby(token_ids, lambda ids: -(-len(ids) // LENGTH_STEP))
-        ]
+        groups = groupby(token_ids, lambda ids: math.ceil(len(ids) / LENGTH_STEP))
+        return [list(group) for _, group in groups]
 
     def _states(
         self, token_ids: TokenIds, layers: Sequence[int]
@@ -399,18 +405,18 @@ class SentenceEncoder(nn.Module):
         ends = np.cumsum(lengths)
         summary_rows = ends - 1 if self.summary == -1 else ends - lengths
         summary_tokens = torch.from_numpy(summary_rows)
-        [last] = self.layers
+        [last_layer] = self.layers
         if self.packs:
             states = packed_states(
                 self.transformer, token_ids, self.layers, summary_tokens
             )
-            return states[last]
+            return states[last_layer]
         states = self._states(token_ids, self.layers)
-        return states[last][summary_tokens.to(self.setup.device)]
+        return states[last_layer][summary_tokens.to(self.setup.device)]
 
 
 def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
-    """tanh(W x + b), the weights drawn anew as BERT initialises them."""
+    """tanh(W x + b), with new weights in a dense layer, drawn as BERT initialises them."""
     weight = rng.normal(scale=HEAD_STD, size=dense.weight.shape).astype(np.float32)
     with torch.no_grad():
         dense.weight.copy_(torch.from_numpy(weight))

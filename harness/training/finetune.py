@@ -1,7 +1,7 @@
-"""Fine-tune a checkpoint: the steps that SimCSE's and SBERT's training have in common.
+"""Fine-tuning of a checkpoint: the steps that SimCSE's and SBERT's training have in common.
 
-A training goes on from the state that an earlier, unfinished one left in `unfinished/`,
-if that had the same settings, recipe, seed and data.
+An unfinished training leaves its state in the folder `unfinished`. A later training with
+the same settings, recipe, seed and data goes on from there.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class StartCheckpoint:
 
 @dataclass(frozen=True)
 class DevSet:
-    """Pairs by which the checkpoint is selected: the one with the highest Spearman is kept.
+    """Pairs that select the checkpoint: the weights with the highest Spearman are kept.
 
     Attributes:
         name: The name of the set.
         pairs: The pairs with their gold scores.
-        steps_between_scores: How many steps are trained between two scores; SimCSE's by
-            default.
+        steps_between_scores: How many steps are trained between two scores; the default
+            is SimCSE's.
     """
 
     name: str
@@ -82,8 +82,8 @@ def finetune(
         task: The model and its batches.
         start: The checkpoint that the task's encoder was opened from.
         out: The folder to write, which must not hold a checkpoint.
-        progress: Is told of the steps.
-        seed: Of the task, and of dropout.
+        progress: Counts the steps.
+        seed: The seed of the task, which also seeds dropout.
         data: The digest of each training set, by its name.
         command: The command of `harness train`, for `training.json`.
         dev: The pairs that select the checkpoint, if any.
@@ -92,11 +92,13 @@ def finetune(
     loop.require_new(out)
     encoder = task.encoder
     schedule = task.settings.schedule(task.batches.count)
-    # The digest of the weights that were read, whatever the folder holds by now.
+    # The digest of the weights that were read: the folder may hold others by now.
     start_digests = {start.name: encoder.start_sha256}
-    # What an unfinished training must agree in, as it will be read from JSON.
+    # An unfinished training is continued if it has the same identity. It is read from
+    # JSON, so settings are converted as JSON converts them.
+    settings = json.loads(json.dumps(asdict(task.settings), default=repr))
     identity = {
-        **json.loads(json.dumps(asdict(task.settings), default=repr)),
+        **settings,
         "recipe": recipe_of(command),
         "seed": seed,
         **start_digests,

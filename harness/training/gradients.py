@@ -1,4 +1,9 @@
-"""The gradient of a batch that does not fit in memory, or that underflows in 16 bits."""
+"""Gradients of batches that do not fit in memory, or whose values underflow in 16 bits.
+
+`backward_in_chunks` holds the activations of a part of the batch at a time, and
+`with_loss_scaling` scales the loss up. Both give the same gradients as a single pass, but
+for rounding.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ Encode = Callable[[TokenIds], Float32[Tensor, "N D"]]
 # From the vectors of a batch to its loss.
 Loss = Callable[[Float32[Tensor, "N D"]], Float[Tensor, ""]]
 
-# What a loss in 16 bits is multiplied by: powers of two, which change no digit.
+# The numbers that a loss in 16 bits is multiplied by: powers of two, which round nothing.
 LOSS_SCALES = (4096.0, 256.0, 16.0, 1.0)
 
 
@@ -28,9 +33,15 @@ def backward_in_chunks(
     """Add the gradient of loss_of(encode(token_ids)) to the parameters; return the loss.
 
     Activations of at most `chunk_tokens` tokens are held at a time, by GradCache (Gao
-    et al. 2021, arXiv 2101.06983): first all vectors without a graph, then the loss over
-    them and its gradient, then each chunk once more, under the same dropout masks, with
-    that gradient.
+    et al. 2021, arXiv 2101.06983): all vectors are computed without a graph, then the loss
+    over them and its gradient, and then each chunk once more, under the same dropout
+    masks, with that gradient.
+
+    Args:
+        encode: Computes the vectors of sentences, with a graph for gradients.
+        token_ids: The token ids of the sentences of a batch.
+        loss_of: Computes the loss of the vectors.
+        chunk_tokens: The number of tokens of a chunk, at most.
     """
     order = np.argsort([len(ids) for ids in token_ids], kind="stable")
     slices = token_chunks([token_ids[row] for row in order], chunk_tokens)
@@ -65,7 +76,7 @@ def backward_in_chunks(
 
 
 def token_chunks(token_ids: TokenIds, max_tokens: int) -> list[slice]:
-    """Slices of neighbouring sentences with at most so many tokens.
+    """Slices of neighbouring sentences that have at most `max_tokens` tokens in all.
 
     A sentence with more tokens is alone in its slice.
     """
@@ -83,19 +94,21 @@ def token_chunks(token_ids: TokenIds, max_tokens: int) -> list[slice]:
 
 
 def with_loss_scaling(
-    backward: Callable[[float], float], parameters: Iterable[nn.Parameter], half: bool
+    backward: Callable[[float], float],
+    parameters: Iterable[nn.Parameter],
+    is_half: bool,
 ) -> float:
     """Run a backward pass with its loss scaled up, so that 16-bit gradients do not underflow.
 
-    Where a gradient overflows, the pass is repeated at a smaller scale under the same
-    dropout: unlike with a dynamic scale, no step is skipped and none depends on those
-    before it.
+    If a gradient overflows, the pass is repeated at a smaller scale under the same
+    dropout. So no step is skipped, and no step depends on the ones before it, as with a
+    dynamic scale.
 
     Args:
         backward: Takes the scale, adds the gradient of the scaled loss and returns that
             loss.
         parameters: The parameters whose gradients it adds to.
-        half: Whether it computes in 16 bits; otherwise nothing is scaled.
+        is_half: Whether it computes in 16 bits; otherwise nothing is scaled.
 
     Returns:
         The loss, not scaled.
@@ -103,15 +116,17 @@ def with_loss_scaling(
     Raises:
         ScoreError: A gradient overflows at every scale.
     """
-    if not half:
+    if not is_half:
         return backward(1.0)
-    trained = list(parameters)
+    trained_parameters = list(parameters)
     generator_state = torch.get_rng_state()
     for scale in LOSS_SCALES:
         torch.set_rng_state(generator_state)
         loss = backward(scale)
         gradients = [
-            parameter.grad for parameter in trained if parameter.grad is not None
+            parameter.grad
+            for parameter in trained_parameters
+            if parameter.grad is not None
         ]
         if all(torch.isfinite(gradient).all() for gradient in gradients):
             torch._foreach_mul_(gradients, 1 / scale)

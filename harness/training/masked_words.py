@@ -25,9 +25,11 @@ from harness.encoders.weights import read_tensors
 from harness.training.encoder import SentenceEncoder
 from harness.training.gradients import token_chunks
 
-MASKED_SHARE = 0.15  # the share of word pieces that is masked
-MASK_TOKEN_SHARE = 0.8  # of the masked pieces, those that become the mask token
-RANDOM_SHARE = 0.1  # those that become a random piece; the others stay as they are
+MASKED_SHARE = 0.15  # of word pieces that are masked
+# Of the masked pieces, the shares that become the mask token, and a random piece. All
+# others stay as they are.
+MASK_TOKEN_SHARE = 0.8
+RANDOM_SHARE = 0.1
 
 
 class MaskedLMHead(nn.Module):
@@ -59,8 +61,15 @@ class MaskedLMHead(nn.Module):
     ) -> float:
         """Add the gradient of weight times the mean cross-entropy over the masked word pieces.
 
-        Activations of at most `chunk_tokens` tokens are held at a time; `rng` draws the
-        pieces that are masked. Returns the weighted cross-entropy.
+        Args:
+            encoder: The encoder that is trained.
+            token_ids: The token ids of the sentences of a batch.
+            weight: The weight of the loss.
+            chunk_tokens: The number of tokens whose activations are held at a time.
+            rng: Draws the pieces that are masked.
+
+        Returns:
+            The weighted cross-entropy.
         """
         sentences = sorted(token_ids, key=len)
         ids = np.concatenate([np.array(sentence, np.int64) for sentence in sentences])
@@ -74,24 +83,24 @@ class MaskedLMHead(nn.Module):
         )
         ends = np.cumsum([len(sentence) for sentence in sentences])
         masked_sentences = [part.tolist() for part in np.split(masked_ids, ends[:-1])]
-        total = 0.0
-        first = 0  # the position of a chunk's first token
+        total_loss = 0.0
+        start = 0  # the position of a chunk's first token
         for chunk in token_chunks(sentences, chunk_tokens):
             end = ends[chunk.stop - 1]
-            is_in_chunk = (positions >= first) & (positions < end)
+            is_in_chunk = (positions >= start) & (positions < end)
             chunk_positions = positions[is_in_chunk]
             if len(chunk_positions) > 0:
                 states = encoder.tokens(masked_sentences[chunk])
-                rows = torch.from_numpy(chunk_positions - first).to(states.device)
+                rows = torch.from_numpy(chunk_positions - start).to(states.device)
                 labels = torch.from_numpy(ids[chunk_positions]).to(states.device)
                 with encoder.autocast():
                     logits = self.head(states[rows])
                 loss = F.cross_entropy(logits.float(), labels, reduction="sum")
                 loss = weight * loss / len(positions)
                 torch.autograd.backward(loss)
-                total += loss.item()
-            first = end
-        return total
+                total_loss += loss.item()
+            start = end
+        return total_loss
 
 
 def mask(
@@ -102,18 +111,18 @@ def mask(
     mask_id: int,
     rng: np.random.Generator,
 ) -> tuple[Int64[np.ndarray, " T"], Int64[np.ndarray, " M"]]:
-    """Mask a share of the word pieces, at least one (BERT, section 3.1).
+    """Mask a share of the word pieces, and at least one (BERT, section 3.1).
 
     Args:
         ids: The ids of tokens.
-        share: The share of word pieces that is masked.
-        vocabulary: The number of ids that there are.
+        share: The share of word pieces that are masked.
+        vocabulary: The number of ids in the vocabulary.
         special_ids: The ids of special tokens, which are never masked.
         mask_id: The id of the mask token.
-        rng: Draws the pieces and what becomes of them.
+        rng: Draws the pieces that are masked, and what replaces them.
 
     Returns:
-        The ids with masks, and the positions of the masked pieces, ascending.
+        The ids with the masks, and the positions of the masked pieces, ascending.
 
     Raises:
         UsageError: Every token is a special one.
@@ -126,12 +135,12 @@ def mask(
     draws = rng.random(count)
     becomes_mask = draws < MASK_TOKEN_SHARE
     becomes_random = ~becomes_mask & (draws < MASK_TOKEN_SHARE + RANDOM_SHARE)
-    masked = ids.copy()
-    masked[positions[becomes_mask]] = mask_id
+    masked_ids = ids.copy()
+    masked_ids[positions[becomes_mask]] = mask_id
     # The first ids of a vocabulary are taken to be the special tokens.
     random_ids = rng.integers(len(special_ids), vocabulary, becomes_random.sum())
-    masked[positions[becomes_random]] = random_ids
-    return masked, positions
+    masked_ids[positions[becomes_random]] = random_ids
+    return masked_ids, positions
 
 
 @one_reading()
@@ -173,15 +182,15 @@ def open_mlm_head(
         raise UsageError(
             f"{name}: wanted one head over masked words, found {len(heads)} parts"
         )
-    missing = [
+    missing_weights = [
         weight_name
         for weight_name in loading["missing_keys"]
         if not weight_name.startswith(encoder_name)
     ]
-    if missing:
+    if missing_weights:
         raise DataError(
-            f"{name}: the checkpoint lacks {missing[0]}, wanted its whole head over masked words; "
-            "take one that was pretrained with it, or leave masked words out"
+            f"{name}: the checkpoint lacks {missing_weights[0]}, wanted its complete head over "
+            "masked words; take one that was pretrained with it, or leave masked words out"
         )
     tokenizer = encoder.tokenizer.tokenizer
     head = MaskedLMHead(

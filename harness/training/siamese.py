@@ -1,8 +1,8 @@
 """SBERT (Reimers & Gurevych 2019): siamese training on labelled pairs, scored pairs or triplets.
 
-Both sentences of an example go through the same encoder. The objective depends on the
+All sentences of an example go through the same encoder. The objective depends on the
 data: a classifier of labelled pairs (softmax), the cosine of scored pairs (regression),
-in-batch negatives for triplets (ranking).
+or in-batch negatives for triplets (ranking).
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def softmax_nli(
     weight: Float[Tensor, "C F"],
     bias: Float[Tensor, " C"],
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy of the label under softmax(W (u, v, |u - v|) + b) (paper, section 3).
+    """Mean cross-entropy of the labels under softmax(W (u, v, |u - v|) + b) (paper, section 3).
 
-    F is 3 D, and C the number of labels.
+    F is 3 D, and C is the number of labels.
     """
     features = torch.cat([u, v, (u - v).abs()], dim=1)
     return F.cross_entropy(F.linear(features, weight, bias), labels)
@@ -79,15 +79,16 @@ class Siamese:
 
     Args:
         setup: How the encoder is opened.
-        batch: Examples a step.
-        epochs: Passes over the examples.
-        learning_rate: The highest rate.
+        batch: The number of examples in a step.
+        epochs: The number of passes over the examples.
+        learning_rate: The highest learning rate.
         warmup: The share of the steps in which the rate rises to it.
-        weight_decay: AdamW's.
-        clip: The largest norm of a gradient; 0 bounds none.
+        weight_decay: The weight decay of AdamW.
+        clip: The largest norm of a gradient; with 0 gradients are not clipped.
         objective: The loss.
-        temperature: What similarities are divided by in the loss of `ranking`.
-        tokens_at_once: Bounds memory; changes neither the loss nor the negatives.
+        temperature: The number that similarities are divided by in the loss of `ranking`.
+        tokens_at_once: The number of tokens whose activations are held at a time. It
+            limits memory, and changes neither the loss nor the negatives.
 
     Raises:
         UsageError: The temperature is not above 0, or the warm-up is no share.
@@ -123,7 +124,10 @@ class Siamese:
         return cls(epochs=4, objective="regression")
 
     def schedule(self, count: int) -> Schedule:
-        """Full epochs over so many examples: linear warm-up, then linear decay from its end."""
+        """The learning rate over full epochs of `count` examples.
+
+        It rises linearly in the warm-up, and then decays linearly to 0.
+        """
         steps = self.epochs * Batches(count, self.batch, seed=0).steps
         warmup = math.ceil(self.warmup * steps)
         return Schedule(
@@ -144,16 +148,17 @@ class SiameseTraining:
         encoder: The encoder that is trained.
         data: Labelled pairs for softmax, scored pairs for regression, columns of triplets
             for ranking.
-        seed: Of the order of examples and of the classifier.
+        seed: Seeds the order of examples and the weights of the classifier.
 
     Attributes:
         columns: The sentences of the examples.
-        labels: Their labels; empty but for softmax.
-        scores: Their scores; empty but for regression.
-        classifier: The classifier of softmax, which no checkpoint stores.
+        labels: The labels of the examples; empty for other objectives than softmax.
+        scores: Their scores; empty for other objectives than regression.
+        classifier: The classifier of softmax, which no checkpoint stores. It is made for
+            every objective.
 
     Raises:
-        UsageError: The data do not go with the objective.
+        UsageError: The data are not of the kind that the objective needs.
     """
 
     def __init__(
@@ -172,8 +177,12 @@ class SiameseTraining:
         self.settings = settings
         self.encoder = encoder
         self.columns: TextColumns = data if isinstance(data, tuple) else data.columns
-        self.labels = torch.tensor(data.labels if isinstance(data, Labelled) else ())
-        self.scores = torch.tensor(data.scores if isinstance(data, ScoredPairs) else ())
+        self.labels = torch.tensor(())
+        self.scores = torch.tensor(())
+        if isinstance(data, Labelled):
+            self.labels = torch.tensor(data.labels)
+        elif isinstance(data, ScoredPairs):
+            self.scores = torch.tensor(data.scores)
         self.batches = Batches(len(self.columns[0]), settings.batch, seed)
         classifier = _new_classifier(3 * encoder.size, np.random.default_rng((seed, 4)))
         self.classifier = classifier.to(settings.setup.device)
@@ -189,7 +198,7 @@ class SiameseTraining:
         for column in self.columns:
             token_ids.extend(self.encoder.tokenizer([column[row] for row in rows]))
 
-        def backward(scale: float) -> float:
+        def backward_of_scaled_loss(scale: float) -> float:
             return backward_in_chunks(
                 self.encoder,
                 token_ids,
@@ -197,18 +206,27 @@ class SiameseTraining:
                 self.settings.tokens_at_once,
             )
 
-        half = self.settings.setup.precision == "fp16"
-        return with_loss_scaling(backward, self.model.parameters(), half)
+        is_half = self.settings.setup.precision == "fp16"
+        return with_loss_scaling(
+            backward_of_scaled_loss, self.model.parameters(), is_half
+        )
 
     def _loss(
         self, rows: Int64[np.ndarray, " B"], z: Float[Tensor, "N D"]
     ) -> Float[Tensor, ""]:
-        """The loss over the vectors of the batch, one column after the other."""
-        views = z.chunk(len(self.columns))
+        """The loss over a batch.
+
+        Args:
+            rows: The numbers of the batch's examples.
+            z: The vectors of all sentences of the first column, then of the second, and
+                so on.
+        """
+        vectors_of_columns = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
-            hard = views[2] if len(views) > 2 else None
-            return info_nce(views[0], views[1], self.settings.temperature, hard)
-        u, v = views
+            anchors, positives, *hard_negatives = vectors_of_columns
+            hard = hard_negatives[0] if hard_negatives else None
+            return info_nce(anchors, positives, self.settings.temperature, hard)
+        u, v = vectors_of_columns
         row_indices = torch.tensor(rows)
         if self.settings.objective == "regression":
             scores = self.scores[row_indices].to(z.device)

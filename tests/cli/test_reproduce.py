@@ -128,7 +128,7 @@ def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
         Outcome(
             cell=Cell("a.mean", f"task-{i}-{j}"),
             status="asset missing",
-            get=f"harness fetch {i}",
+            remedy=f"harness fetch {i}",
         )
         for i in range(LINES_SHOWN + 3)
         for j in range(i + 1)

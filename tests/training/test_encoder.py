@@ -228,7 +228,7 @@ def passes(limit):
 def test_an_overflow_repeats_the_pass_with_a_smaller_factor_and_the_same_dropout(limit):
     weight, seen, run = passes(limit)
     with seeded(0):
-        assert with_loss_scaling(run, [weight], half=True) == 2.0
+        assert with_loss_scaling(run, [weight], is_half=True) == 2.0
     assert weight.grad.tolist() == [0.5] * 3
     assert [scale for scale, _ in seen] == list(
         LOSS_SCALES[: LOSS_SCALES.index(limit) + 1]
@@ -239,7 +239,7 @@ def test_an_overflow_repeats_the_pass_with_a_smaller_factor_and_the_same_dropout
 def test_an_overflow_at_any_factor_is_said():
     weight, _, run = passes(0.5)
     with pytest.raises(ScoreError, match="take bf16 or float32"):
-        with_loss_scaling(run, [weight], half=True)
+        with_loss_scaling(run, [weight], is_half=True)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

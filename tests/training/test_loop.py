@@ -11,7 +11,7 @@ from torch import nn
 
 from harness.assets.places import Places
 from harness.core.errors import DataError, ScoreError, UsageError
-from harness.training.datasets import OneALine, Text, open_text
+from harness.training.datasets import Text, TextFile, open_text
 from harness.training.loop import STATE_FILE, CheckpointPolicy, Schedule, train
 from harness.training.masked_words import mask
 
@@ -238,12 +238,12 @@ def test_a_text_is_a_corpus_or_a_file(tmp_path):
         ["one", "two", "three"],
         [*text],
     )
-    assert list(open_text(str(file), {}, NOWHERE, first=2)) == ["one", "two"]
+    assert list(open_text(str(file), {}, NOWHERE, count=2)) == ["one", "two"]
     assert (
         open_text(str(file), {}, NOWHERE, 2).digest()
         == Text("x", ("one", "two")).digest()
     )
     with pytest.raises(DataError, match="wanted 5 sentences, found 3"):
-        Text("some.txt", OneALine(file), 5).digest()
+        Text("some.txt", TextFile(file), 5).digest()
     with pytest.raises(UsageError, match="found neither"):
         open_text("nothing", {}, NOWHERE)

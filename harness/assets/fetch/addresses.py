@@ -33,7 +33,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a host answers to the question whether a file is at an address.
+    """The answer of a host to the question whether a file is at an address.
 
     Attributes:
         alive: Whether a file is there.
@@ -160,5 +160,5 @@ def listing(item: Asset | EncoderConfig) -> list[str]:
 
 
 def _digest_suffix(sha256: str | None) -> str:
-    """What follows an address or a path on its line: the digest, if it is known."""
+    """The end of a line with an address or a path: the digest, if it is known."""
     return f" sha256 {sha256}" if sha256 else ""

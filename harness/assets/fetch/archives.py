@@ -23,7 +23,7 @@ from harness.core.errors import DataError
 from harness.core.files import safe_path
 
 COPIED_BYTES = 2**18  # at a time
-# What the readers of archives raise for a damaged one.
+# Errors of the readers of archives for a damaged archive.
 UNPACKING_ERRORS = (
     tarfile.TarError,
     zipfile.BadZipFile,

@@ -1,7 +1,7 @@
-"""What `harness fetch` does: it downloads missing data and encoders, and checks them all.
+"""The work of `harness fetch`: missing data and encoders are downloaded, and all are checked.
 
-`Fetcher.bring` first checks what is on this machine, and downloads what is missing or
-wrong. An encoder is checked by its digests, an asset by its digests or by reading every
+`Fetcher.bring` first checks the files on this machine, and downloads missing or wrong
+ones. An encoder is checked by its digests, an asset by its digests or by reading every
 row that a task or a corpus takes of it (`RowCounts`).
 """
 
@@ -45,7 +45,7 @@ ALREADY_HERE = "already here"  # what `bring` returns begins so if nothing was w
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Downloads what is missing, and checks what is here.
+    """Downloads missing data and encoders, and checks the ones that are on this machine.
 
     Attributes:
         places: Where files go.
@@ -64,7 +64,7 @@ class Fetcher:
     sessions: dict[Path, DownloadSession] = field(default_factory=dict, compare=False)
 
     def bring(self, item: Fetchable) -> str:
-        """Download what is missing or wrong; returns its place and what was checked.
+        """Download an item if it is missing or wrong; returns its place and what was checked.
 
         Raises AssetMissing and DataError for what cannot be downloaded.
         """
@@ -86,7 +86,7 @@ class Fetcher:
         return self._bring_encoder(item, cast(Hub, item.source))
 
     def check(self, item: Fetchable) -> str:
-        """Check what is here; returns its place and what was checked.
+        """Check an item on this machine; returns its place and what was checked.
 
         Raises AssetMissing and DataError.
         """
@@ -176,7 +176,7 @@ class Fetcher:
         return "; ".join((self.check(asset), *notes))
 
     def _checks(self, asset: Asset, part: AssetPart) -> PartChecks:
-        """What the files of a part must pass before they are moved to their places.
+        """The checks of a part's files before they are moved to their places.
 
         The digests of the first download are compared only if nothing else pins the
         asset.
@@ -296,7 +296,7 @@ class RowCounts:
     other_data: set[str] = field(default_factory=set)
 
     def in_words(self) -> str:
-        """What was checked; `stored` where no task and no corpus reads the asset."""
+        """The counts in words; `stored` if no task and no corpus reads the asset."""
         counts = []
         if self.pairs:
             counts.append(f"{self.pairs:,} pairs checked")

@@ -90,6 +90,8 @@ def download_url(
                     "changed it"
                 )
         except BaseException as error:
+            # Without a digest, nothing shows in a later call that the beginning is of the
+            # same file.
             can_continue = sha256 is not None and transfer.received_size > 0
             if isinstance(error, DataError) or not can_continue:
                 part.unlink(missing_ok=True)

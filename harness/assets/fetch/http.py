@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from harness.core.errors import AssetMissing
 
-# What to do where a host did not answer as it should.
+# The remedy in a message if a host did not answer as it should.
 RETRY = "; check the network and run the same command again"
 # The variables by which huggingface_hub is told to download nothing.
 OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -232,12 +232,12 @@ def _requested_wait(response: Any) -> float | None:
     return None
 
 
-# What a host has, without a download
+# Files of hosts, without a download
 
 
 @dataclass(frozen=True)
 class FileInfo:
-    """What a host says of a file: its address after redirects, size in bytes and type."""
+    """The answer of a host about a file: its address after redirects, size in bytes, type."""
 
     url: str
     size: int | None

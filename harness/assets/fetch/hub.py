@@ -270,7 +270,7 @@ def _fetch_file(
 def _listing(
     name: str, repo: str, revision: str | None, page: str
 ) -> tuple[str, list[HubFile]]:
-    """The commit of a revision, and those of its files that a model is read from.
+    """The commit of a revision, and its files that a model is read from.
 
     Args:
         name: The name of the encoder, for messages.

@@ -135,7 +135,7 @@ class DownloadSession:
     def remove_downloads(
         self, asset: Asset, is_needed: Callable[[Asset], bool]
     ) -> None:
-        """Remove the downloads of an asset, but those that another asset needs next.
+        """Remove the downloads of an asset, unless another asset needs them next.
 
         Args:
             asset: The asset whose files are in their places.
@@ -214,7 +214,7 @@ def _download(
 
 @dataclass(frozen=True)
 class PartChecks:
-    """What the files of a part must pass before they are moved to their places.
+    """The checks of a part's files before they are moved to their places.
 
     Attributes:
         content: Raises DataError for a folder that does not hold the part as it was
