@@ -194,8 +194,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjustment of p-values, in the order of the arguments.
 
     The smallest of m values is multiplied by m, the next by m - 1, and so on. An adjusted
-    value is at least that of each smaller p, and at most 1. It is compared with the level
-    of the test.
+    value is at least as large as the adjusted value of each smaller p, and at most 1. It
+    is compared with the level of the test.
     """
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")

@@ -3,8 +3,8 @@
 A row is a measured score, named by its `Protocol`. The effect of a choice is the
 difference between two rows that differ in this choice alone.
 
-The functions take a `protocol`: that of the published number which is explained. Often
-nothing was measured under it, and then the rows that are nearest to it are compared.
+The functions take a `protocol`, the protocol of the published number that is explained.
+Often nothing was measured under it. Then the rows that are nearest to it are compared.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def measured_scores(results: Results, registry: Registry, protocol: Protocol) ->
     """Every measured score of the protocol's task.
 
     If the protocol's metric is a correlation, the scores of all correlations and
-    similarity functions are taken; otherwise those of its metric alone.
+    similarity functions are taken; otherwise the scores of its metric alone.
     """
     metrics: Iterable[str] = (protocol.metric,)
     if protocol.metric in CORRELATIONS:

@@ -280,7 +280,7 @@ class ClaimResult:
 
 
 def _outcome_of_conjunction(outcomes: Sequence[ClaimOutcome]) -> ClaimOutcome:
-    """The outcome of a claim of which every task has to hold."""
+    """The outcome of a claim that has to hold on every task."""
     if ClaimOutcome.LOWER in outcomes:
         return ClaimOutcome.LOWER
     if set(outcomes) == {ClaimOutcome.HIGHER}:

@@ -34,7 +34,7 @@ class ClaimEntry:
         columns: The ids of the columns that it is claimed for; by default all columns
             with scores of a single task.
         note: A note on the claim.
-        part_of: The id of the claim of the paper of which this is one part.
+        part_of: The id of a claim of the paper that has several parts, one of them this.
         of_paper: False for a test on an encoder about which no paper claims anything.
         conjunction: Whether it is claimed for every column, and not for most of them.
     """

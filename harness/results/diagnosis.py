@@ -158,8 +158,8 @@ def diagnose(
         numbers: The reader's numbers, all of one row, one a column.
         published_numbers: All published scores by id.
         causes: The curated causes.
-        measured_choices: The measured effects of other choices than those of the first
-            number's protocol. They are looked at where nothing surer is known.
+        measured_choices: Changes of the first number's protocol with their measured
+            effects. They are looked at where nothing surer is known.
     """
     first_published = published_numbers[numbers[0].cell.id]
     numbers_of_encoder, numbers_of_recipe = [], []
@@ -268,7 +268,7 @@ def _pairs(
 
 
 def _changes(pairs: Iterable[NumberPair]) -> dict[str, str]:
-    """The choices of the other row that differ from those of the published numbers."""
+    """The choices of the other row that differ from the choices of the published numbers."""
     changes: dict[str, str] = {}
     for pair in pairs:
         changes |= pair.published.setting.differences(pair.alternative.setting)

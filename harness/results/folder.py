@@ -203,7 +203,7 @@ class ResultsFolder:
 
     @cached_property
     def records_by_files(self) -> Results:
-        """The records, and those of a copy of a registered encoder also under its ids."""
+        """The records, where copies of registered encoders are also under the registered ids."""
         return add_registered_ids(self.records, self.registry)
 
     # The literature

@@ -133,8 +133,8 @@ class Rehearsal:
     """The last run of all published cells on stand-ins of their weights.
 
     Attributes:
-        commit: The commit of its code. A version is not enough, since it is that of the
-            release before this code.
+        commit: The commit of its code. The version does not tell, since it is still the
+            version of the last release.
         dirty: Whether the code had changes that were not committed.
         cells: How many cells there are.
         numbers: How many published numbers have cells that all ran.

@@ -138,7 +138,7 @@ def record_of_fields(place: object, fields: Any, remedy: str) -> Record:
         remedy: What an error advises.
 
     Raises:
-        DataError: The fields are not those of a record, or its schema is unknown.
+        DataError: The fields make no record, or its schema is unknown.
     """
     if isinstance(fields, dict) and fields.get("schema") == FIRST_SCHEMA:
         fields = _rename_field(fields, FORMER_IDENTITY, "identity")

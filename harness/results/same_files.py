@@ -61,7 +61,7 @@ def registered_files() -> Mapping[Files, RegisteredEncoder]:
 
 
 def same_encoder(record: Record) -> RegisteredEncoder | None:
-    """The registered encoder of which the encoder of a record is a copy; None if there is none.
+    """The registered encoder that has the same files as a record's encoder; None without one.
 
     The copy has to have the same maximum length, unless the record's id states its own.
     """
@@ -98,7 +98,7 @@ def as_registered(record: Record, registry: Registry) -> Record | None:
 
 
 def add_registered_ids(results: Results, registry: Registry) -> Results:
-    """The records, with those of copies of registered encoders also under the ids of these.
+    """The records, where copies of registered encoders are also under the registered ids.
 
     If the registered encoder itself was measured on a task, its own records are kept. Of
     several copies the first is taken.
