@@ -88,7 +88,7 @@ def averages(
 
 
 def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
-    """The encoders with a method that has an average under a compared scoring, and their methods."""
+    """The methods of each encoder that has an average under a compared scoring."""
     complete: dict[str, Sequence[str]] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         if any(averages(results, methods, scoring) for scoring in COMPARED_SCORINGS):
