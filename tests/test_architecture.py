@@ -126,7 +126,7 @@ def room_of(name: str) -> str:
     return "registry" if first in ("plugins", "resolve") else first
 
 
-def place(name: str) -> int:
+def place_of_room(name: str) -> int:
     """Where the module's room stands in the order."""
     places = [n for n, rooms in enumerate(ROOMS) if room_of(name) in rooms]
     assert places, f"{name}: a module stands in one of the rooms"
@@ -144,7 +144,8 @@ def test_imports_point_inwards():
         f"{name} imports {other}"
         for name, tree in HARNESS.items()
         for other in of_harness(tree)
-        if room_of(name) != room_of(other) and place(other) >= place(name)
+        if room_of(name) != room_of(other)
+        and place_of_room(other) >= place_of_room(name)
     ]
 
 
@@ -350,7 +351,7 @@ def is_hidden(name: str, other: str) -> bool:
         or room_of(importer) == room_of(executed)
     ):
         return False
-    return place(executed) >= place(importer)
+    return place_of_room(executed) >= place_of_room(importer)
 
 
 # Words

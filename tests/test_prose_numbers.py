@@ -31,7 +31,7 @@ def page(name):
     return " ".join((ROOT / name).read_text(encoding="utf-8").split())
 
 
-def said(text, sentence):
+def numbers_in_sentence(text, sentence):
     """The numbers that stand in the text where `#` stands in a sentence of it."""
     pattern = re.escape(sentence).replace(r"\#", NUMBER).replace("#", NUMBER)
     found = re.search(pattern, text)
@@ -45,7 +45,7 @@ def score(method, task, *path):
     return mean
 
 
-def moved(after, before, tasks, way, text=""):
+def differences_by_task(after, before, tasks, way, text=""):
     """How far a method lies from another on each task."""
     path = ("spearman", way)
     return {
@@ -57,7 +57,7 @@ def averages(method, way, text):
     return fmean(score(method, task + text, "spearman", way) for task in SEVEN)
 
 
-def close(numbers, computed):
+def assert_stated(numbers, computed):
     """Equal to the digits that are stated, two of them after the point."""
     assert [round(value, 2) for value in computed] == numbers
 
@@ -74,32 +74,36 @@ def measured(name):
 def test_the_page_on_many_machines_has_the_measured_ratios():
     text = page("docs/how-to/many-machines.md")
     two, one_core = (measured(name)["ratios"][0] for name in ("jobs-2", "cores-2"))
-    [share, target] = said(
+    [share, target] = numbers_in_sentence(
         text, "took two processes # % of one process's time; the target was # %"
     )
     assert (share, target) == (
         round(100 / two),
         round(100 / measured("jobs-2")["wanted"]),
     )
-    assert said(text, "on one core alone it took # times") == [round(one_core / two, 2)]
+    assert numbers_in_sentence(text, "on one core alone it took # times") == [
+        round(one_core / two, 2)
+    ]
     # 1.735 lies between two numbers of two decimals: the page of speed has the same one.
-    [fast] = said(text, "two processes are # times as fast")
+    [fast] = numbers_in_sentence(text, "two processes are # times as fast")
     assert fast == float(f"{one_core:.2f}")
 
 
 def test_readme_has_the_memory_of_two_processes():
-    assert said(page("README.md"), "with # GB of memory") == [
+    assert numbers_in_sentence(page("README.md"), "with # GB of memory") == [
         measured("jobs-2")["facts"]["GB, two processes"]
     ]
 
 
 def test_readme_has_the_size_of_bert_s_training():
-    [sequences, share, short, long] = said(
+    [sequences, share, short, long] = numbers_in_sentence(
         page("README.md"),
         "a million steps of # sequences, # % of them of # pieces and the rest of #)",
     )
     pieces = 1e6 * sequences * (share * short + (100 - share) * long) / 100
-    assert said(page("README.md"), "BERT on some # billion") == [round(pieces / 1e9)]
+    assert numbers_in_sentence(page("README.md"), "BERT on some # billion") == [
+        round(pieces / 1e9)
+    ]
 
 
 def test_readme_s_measured_numbers_are_of_the_models_that_it_names():
@@ -121,7 +125,7 @@ def test_the_index_says_how_far_aggregations_lie_apart():
 
 
 def test_embedded_models_score_what_is_said_of_them(tmp_path):
-    [stated] = said(
+    [stated] = numbers_in_sentence(
         page("docs/included.md"), "all-MiniLM-L6-v2 reaches # Spearman on `mini-sts`"
     )
     assert stated == round(score("minilm.mean", "mini-sts"), 1)
@@ -132,7 +136,9 @@ def test_embedded_models_score_what_is_said_of_them(tmp_path):
         for side in (pairs.a, pairs.b)
     ]
     shares = [len(a & b) / len(a | b) for a, b in zip(*sides, strict=True)]
-    [overlap] = said(page("docs/included.md"), "that two sentences have in common #")
+    [overlap] = numbers_in_sentence(
+        page("docs/included.md"), "that two sentences have in common #"
+    )
     assert overlap == round(100 * spearmanr(shares, pairs.gold).statistic, 1)
 
 
@@ -194,15 +200,17 @@ def test_every_flow_lowers_the_average_and_the_target_most(flows):
 
 
 def test_bert_flow_as_released_scores_above_flow_by_what_is_said(flows):
-    stated = said(flows, "by # to # points under `all` and # to # under `wmean`")
+    stated = numbers_in_sentence(
+        flows, "by # to # points under `all` and # to # under `wmean`"
+    )
     by = []
     for way in ("all", "wmean"):
         pair = (
             f"mpnet-base.first-last+{flow}@target" for flow in ("flow:released", "flow")
         )
-        gains = moved(*pair, SEVEN, way, ".senteval").values()
+        gains = differences_by_task(*pair, SEVEN, way, ".senteval").values()
         by += [min(gains), max(gains)]
-    close(stated, by)
+    assert_stated(stated, by)
 
 
 def test_flows_move_qnli_by_what_is_said(flows):
@@ -219,9 +227,13 @@ def test_flows_move_qnli_by_what_is_said(flows):
             ("enwiki-100k", FLOWS),
         )
     )
-    close(said(flows, "raise the AUC, by # to # points"), [min(target), max(target)])
-    close(
-        said(flows, "fitted on Wikipedia lower it, by # to #"), [-max(wiki), -min(wiki)]
+    assert_stated(
+        numbers_in_sentence(flows, "raise the AUC, by # to # points"),
+        [min(target), max(target)],
+    )
+    assert_stated(
+        numbers_in_sentence(flows, "fitted on Wikipedia lower it, by # to #"),
+        [-max(wiki), -min(wiki)],
     )
 
 
@@ -231,19 +243,29 @@ def test_flows_move_qnli_by_what_is_said(flows):
 def test_what_a_fit_on_the_target_moves():
     text = TRAPS["`target` is transductive"]
     mean, bert = "minilm.mean", "bert-mini.mean"
-    under_all = moved(f"{mean}+whitening:256@target", mean, YEARS, "all")
-    wmean = moved(f"{mean}+whitening:256@target", mean, YEARS, "wmean")
-    close(
-        said(text, "takes # points from STS12 and # from STS15 and adds # to STS13"),
+    under_all = differences_by_task(f"{mean}+whitening:256@target", mean, YEARS, "all")
+    wmean = differences_by_task(f"{mean}+whitening:256@target", mean, YEARS, "wmean")
+    assert_stated(
+        numbers_in_sentence(
+            text, "takes # points from STS12 and # from STS15 and adds # to STS13"
+        ),
         [-under_all["sts12"], -under_all["sts15"], under_all["sts13"]],
     )
-    close(
-        said(text, "it moves no year by more than #"), [max(map(abs, wmean.values()))]
+    assert_stated(
+        numbers_in_sentence(text, "it moves no year by more than #"),
+        [max(map(abs, wmean.values()))],
     )
-    up = moved(f"{bert}+whitening@target", bert, YEARS, "all")
-    assert min(moved(f"{bert}+whitening@target", bert, YEARS, "wmean").values()) > 0
-    close(
-        said(text, "under both, by # to # under `all`"),
+    up = differences_by_task(f"{bert}+whitening@target", bert, YEARS, "all")
+    assert (
+        min(
+            differences_by_task(
+                f"{bert}+whitening@target", bert, YEARS, "wmean"
+            ).values()
+        )
+        > 0
+    )
+    assert_stated(
+        numbers_in_sentence(text, "under both, by # to # under `all`"),
         [min(up.values()), max(up.values())],
     )
 
@@ -255,12 +277,12 @@ def test_what_the_settings_of_bert_flow_move():
         score(f"{start}{variant}@snli-18k", "sts-b")
         for variant in ("", ":released", ":paper-nli", ":released-nli")
     )
-    close(
-        said(text, "scores higher, by # from data and # as released"),
+    assert_stated(
+        numbers_in_sentence(text, "scores higher, by # from data and # as released"),
         [short - long, released_short - released],
     )
-    close(
-        said(
+    assert_stated(
+        numbers_in_sentence(
             text,
             "its dropout # higher under the long schedule and # lower under the short one",
         ),
@@ -273,8 +295,8 @@ def test_how_far_the_subsets_of_sts13_lie_apart():
         score("minilm.mean", "sts13", "spearman", "groups", name)
         for name in ("FNWN", "OnWN", "headlines")
     ]
-    close(
-        said(
+    assert_stated(
+        numbers_in_sentence(
             TRAPS["STS13 has three subsets here, four in SIF"],
             "lies # and # points below the other two, which differ by #",
         ),
@@ -287,7 +309,7 @@ def test_on_which_tasks_each_start_of_the_flow_is_ahead():
     ahead = {
         encoder: {
             task
-            for task, gain in moved(
+            for task, gain in differences_by_task(
                 f"{encoder}.first-last+flow@target",
                 f"{encoder}.first-last+flow:glorot@target",
                 SEVEN,
@@ -308,7 +330,7 @@ def test_on_which_tasks_each_start_of_the_flow_is_ahead():
 def test_what_whitening_takes_from_each_year():
     text = TRAPS["Whitening on the target moves subsets against each other"]
     lost = {
-        way: moved(
+        way: differences_by_task(
             "mpnet-base.mean+whitening@target",
             "mpnet-base.mean",
             YEARS,
@@ -317,8 +339,8 @@ def test_what_whitening_takes_from_each_year():
         )
         for way in ("all", "wmean")
     }
-    close(
-        said(
+    assert_stated(
+        numbers_in_sentence(
             text,
             "takes # points from STS12 under `all` and # under `wmean`, and from STS13 # "
             "under `all` and # under `wmean`",
@@ -332,7 +354,9 @@ def test_what_whitening_takes_from_each_year():
 
 def test_the_tuned_small_model_is_behind_where_its_note_says():
     tuned, start = "sbert-nli-bert-mini.first-last", "bert-mini.first-last"
-    by_way = {way: moved(tuned, start, SEVEN, way) for way in ("all", "wmean")}
+    by_way = {
+        way: differences_by_task(tuned, start, SEVEN, way) for way in ("all", "wmean")
+    }
     [claim] = [
         c for c in RESULTS.claims.resolved if c.id == "flow-above-nli-first-last"
     ]

@@ -38,7 +38,7 @@ def test_a_training_starts_from_what_there_is(words):
 
 
 @pytest.fixture
-def said(tmp_path, monkeypatch, capfd):
+def answer_in_readme_folder(tmp_path, monkeypatch, capfd):
     """The command line in a folder that holds what the README's examples name."""
     carried = packaged(ENCODERS[0])
     (tmp_path / "results").symlink_to(ROOT / "results")
@@ -71,7 +71,7 @@ RUNS = [
 ]
 
 
-def carried(arguments):
+def reads_only_the_package(arguments):
     """Whether all that a run reads comes with the package."""
     return all(task.startswith("mini-") for task in parsed(arguments)["task"])
 
@@ -79,27 +79,31 @@ def carried(arguments):
 @pytest.mark.parametrize(
     "arguments", [words[1:] for words in LINES if words[1] in READING], ids=told
 )
-def test_a_command_that_reads_answers(said, arguments):
-    status, out, err = said(arguments)
+def test_a_command_that_reads_answers(answer_in_readme_folder, arguments):
+    status, out, err = answer_in_readme_folder(arguments)
     assert (status, err) == (0, "")
     assert out
 
 
-@pytest.mark.parametrize("arguments", [a for a in RUNS if not carried(a)], ids=told)
-def test_a_run_that_needs_data_can_be_planned(said, arguments):
+@pytest.mark.parametrize(
+    "arguments", [a for a in RUNS if not reads_only_the_package(a)], ids=told
+)
+def test_a_run_that_needs_data_can_be_planned(answer_in_readme_folder, arguments):
     """Its methods, tasks and encoders are known; only data are missing, and the plan says which."""
-    status, out, _ = said(
+    status, out, _ = answer_in_readme_folder(
         ["plan", *arguments[1:], *([] if "--json" in arguments else ["--json"])]
     )
     assert (status, '"missing": {' in out) == (0, True)
     assert "get it: harness fetch" in out
 
 
-@pytest.mark.parametrize("arguments", [a for a in RUNS if carried(a)], ids=told)
+@pytest.mark.parametrize(
+    "arguments", [a for a in RUNS if reads_only_the_package(a)], ids=told
+)
 def test_a_run_of_what_is_carried_measures_without_anything_else(
-    said, arguments, tmp_path
+    answer_in_readme_folder, arguments, tmp_path
 ):
-    status, out, _ = said(arguments)
+    status, out, _ = answer_in_readme_folder(arguments)
     methods = [
         m
         for m in load_registry().methods
@@ -112,9 +116,9 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(
     )
 
 
-def test_a_check_without_a_run_says_so(said):
+def test_a_check_without_a_run_says_so(answer_in_readme_folder):
     assert ["harness", "check"] in LINES
-    status, out, _ = said(["check"])
+    status, out, _ = answer_in_readme_folder(["check"])
     assert (status, "could not run" in out) == (3, True)
 
 

@@ -128,7 +128,7 @@ def test_a_registered_name_keeps_its_meaning():
 
 
 @pytest.fixture
-def grow(tmp_path, monkeypatch):
+def registry_with_file(tmp_path, monkeypatch):
     """Registers one more file of baselines, read anew."""
     monkeypatch.setattr(baselines, "__path__", [*baselines.__path__, str(tmp_path)])
 
@@ -141,9 +141,11 @@ def grow(tmp_path, monkeypatch):
         del sys.modules[module]
 
 
-def test_a_file_in_the_folder_is_registered(grow):
+def test_a_file_in_the_folder_is_registered(registry_with_file):
     text = "from dataclasses import replace\nfrom baselines.minilm import MINILM\n"
-    grown = grow("new_encoder", f'{text}ENCODERS = (replace(MINILM, name="new"),)')
+    grown = registry_with_file(
+        "new_encoder", f'{text}ENCODERS = (replace(MINILM, name="new"),)'
+    )
     assert grown.parse("new.mean").encoder.name == "new"
 
 
@@ -155,11 +157,11 @@ def test_a_file_in_the_folder_is_registered(grow):
         ("post-processor 'sn'", "from baselines.sn import POSTS"),
     ],
 )
-def test_two_files_may_not_register_one_name(grow, kind, text):
+def test_two_files_may_not_register_one_name(registry_with_file, kind, text):
     with pytest.raises(HarnessError, match=kind) as refusal:
-        grow("new_duplicate", text)
+        registry_with_file("new_duplicate", text)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_file_without_tuples_registers_nothing(grow):
-    assert grow("new_empty", "X = 1") == FOUND
+def test_a_file_without_tuples_registers_nothing(registry_with_file):
+    assert registry_with_file("new_empty", "X = 1") == FOUND

@@ -50,7 +50,7 @@ WORKING_ROOMS = ("evaluation", "gate", "report")
 
 
 @cache
-def inside(file):
+def name_in_repository(file):
     """A file inside the repository by its name there; None for that of a library."""
     path = Path(file)
     if not path.is_relative_to(ROOT) or ".venv" in path.parts:
@@ -60,7 +60,7 @@ def inside(file):
 
 def own_file(frame):
     """The file of a frame inside the repository; None for that of a library."""
-    return inside(frame.f_code.co_filename)
+    return name_in_repository(frame.f_code.co_filename)
 
 
 def caller_of(frame):

@@ -270,15 +270,17 @@ HEADERS = ("ETag", "X-Linked-Etag", "X-Repo-Commit")
 
 
 @pytest.fixture
-def inside(tmp_path):
+def inside_tmp_path(tmp_path):
     """An absolute name outside the cache is one in the temporary folder of the test."""
     return lambda name: f"{tmp_path}{name}" if name.startswith(ABSOLUTE) else name
 
 
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("value", OUTSIDE)
-def test_headers_of_a_hub_name_no_file(fetch, hub, tmp_path, inside, header, value):
-    value = inside(value)
+def test_headers_of_a_hub_name_no_file(
+    fetch, hub, tmp_path, inside_tmp_path, header, value
+):
+    value = inside_tmp_path(value)
     hub.fail("/resolve/", Fault(headers={header: value}, for_ever=True))
     before = set(tmp_path.rglob("*"))
     status, _, err = fetch("pinned", "plain")
@@ -295,8 +297,8 @@ def test_headers_of_a_hub_name_no_file(fetch, hub, tmp_path, inside, header, val
 
 
 @pytest.mark.parametrize("commit", OUTSIDE)
-def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, inside, commit):
-    commit = inside(commit)
+def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, inside_tmp_path, commit):
+    commit = inside_tmp_path(commit)
     hub.repositories["models", "me/loose"].commits = {commit: dict(MODEL)}
     before = set(tmp_path.rglob("*"))
     status, _, err = fetch("loose")
@@ -308,8 +310,10 @@ def test_a_commit_of_a_hub_is_a_commit(fetch, hub, tmp_path, inside, commit):
 @pytest.mark.parametrize(
     "name", [f"{place}/x.json" for place in OUTSIDE] + ["a\\b.json"]
 )
-def test_a_file_that_leaves_its_folder_is_refused(fetch, hub, tmp_path, inside, name):
-    name = inside(name)
+def test_a_file_that_leaves_its_folder_is_refused(
+    fetch, hub, tmp_path, inside_tmp_path, name
+):
+    name = inside_tmp_path(name)
     hub.model("me/loose", {**MODEL, name: b"{}"}, FIRST)
     status, _, err = fetch("loose")
     assert (status, "found a file whose name leaves its folder" in err) == (1, True)

@@ -23,7 +23,7 @@ PACKERS = {
 
 
 @pytest.fixture(params=PACKERS)
-def pack(request, tmp_path):
+def make_archive(request, tmp_path):
     """Packs members into an archive of each kind."""
 
     def packed(members):
@@ -35,7 +35,7 @@ def pack(request, tmp_path):
 
 
 @pytest.fixture
-def into(tmp_path):
+def empty_folder(tmp_path):
     """An empty folder, with an empty one beside it."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "into").mkdir()
@@ -46,27 +46,31 @@ def files(folder):
     return {name: content for name, (content, _) in snapshot(folder).items()}
 
 
-def test_the_wanted_members_come_out_as_they_were(pack, into):
+def test_the_wanted_members_come_out_as_they_were(make_archive, empty_folder):
     members = {
         "x/a.txt": b"one",
         "y/a.txt": b"one",
         "x/b.csv": b"two",
         "c.txt": b"three",
     }
-    placed = unpack_archive(pack(members), TEXTS, into)
+    placed = unpack_archive(make_archive(members), TEXTS, empty_folder)
     assert placed == {"texts/a.txt": sha256(b"one"), "texts/c.txt": sha256(b"three")}
-    assert files(into) == {"texts/a.txt": b"one", "texts/c.txt": b"three"}
+    assert files(empty_folder) == {"texts/a.txt": b"one", "texts/c.txt": b"three"}
 
 
 @pytest.mark.parametrize(
     "name", ["/a.txt", "../a.txt", "x/../../a.txt", "..\\a.txt", "C:\\a.txt", "\\a.txt"]
 )
-def test_a_name_that_leaves_the_folder_is_refused(pack, into, tmp_path, name):
+def test_a_name_that_leaves_the_folder_is_refused(
+    make_archive, empty_folder, tmp_path, name
+):
     name = f"{tmp_path}{name}" if name.startswith("/") else name
-    archive = pack({name: b"one"})
+    archive = make_archive({name: b"one"})
     before = files(tmp_path)
     with pytest.raises(DataError, match="unsafe name") as refused:
-        unpack_archive(archive, Download(TEXTS.at, r"\1", keep=r"(.*\.txt)"), into)
+        unpack_archive(
+            archive, Download(TEXTS.at, r"\1", keep=r"(.*\.txt)"), empty_folder
+        )
     assert files(tmp_path) == before
     assert name not in str(refused.value)
 
@@ -79,15 +83,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_a_refused_archive_leaves_nothing_of_what_came_before(pack, into, why):
-    (into / "texts").mkdir()
-    (into / "texts" / "a.txt").write_bytes(b"older")
+def test_a_refused_archive_leaves_nothing_of_what_came_before(
+    make_archive, empty_folder, why
+):
+    (empty_folder / "texts").mkdir()
+    (empty_folder / "texts" / "a.txt").write_bytes(b"older")
     with pytest.raises(DataError, match=why):
         unpack_archive(
-            pack({"a.txt": b"1", "c.txt": b"3", **REFUSED[why]}), TEXTS, into
+            make_archive({"a.txt": b"1", "c.txt": b"3", **REFUSED[why]}),
+            TEXTS,
+            empty_folder,
         )
-    assert files(into) == {"texts/a.txt": b"older"}
-    assert [path.name for path in into.parent.rglob("*.members")] == []
+    assert files(empty_folder) == {"texts/a.txt": b"older"}
+    assert [path.name for path in empty_folder.parent.rglob("*.members")] == []
 
 
 @pytest.mark.parametrize(
@@ -101,13 +109,13 @@ def test_a_refused_archive_leaves_nothing_of_what_came_before(pack, into, why):
     ],
 )
 def test_what_is_no_archive_or_a_damaged_one_is_one_line(
-    into, tmp_path, content, complaint
+    empty_folder, tmp_path, content, complaint
 ):
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(DataError, match=complaint) as wrong:
-        unpack_archive(tmp_path / "a.zip", TEXTS, into)
+        unpack_archive(tmp_path / "a.zip", TEXTS, empty_folder)
     assert "\n" not in str(wrong.value)
-    assert files(into) == {}
+    assert files(empty_folder) == {}
 
 
 # Of the archives of an asset's first sources: a member, and its place.

@@ -25,17 +25,17 @@ STS = f"{5749 + 1500 + 1379 + 3108 + 1500 + 3750 + 3000 + 1186:,}"
 SICK = f"{4500 + 500 + 4927:,}"
 
 
-def moved(asset, url):
+def with_addresses_of_stand_in(asset, url):
     """An asset whose addresses of hosts other than the hub are those of the stand-in."""
 
-    def here(address):
+    def address_at_stand_in(address):
         return f"{url}/files/{urlsplit(address).netloc}{urlsplit(address).path}"
 
     def source_here(source):
         if source.base:
-            return replace(source, base=here(source.base))
+            return replace(source, base=address_at_stand_in(source.base))
         downloads = (
-            d if d.repo or source.repo else replace(d, at=here(d.at))
+            d if d.repo or source.repo else replace(d, at=address_at_stand_in(d.at))
             for d in source.downloads
         )
         return replace(source, downloads=tuple(downloads))
@@ -52,7 +52,9 @@ def hub(monkeypatch, tmp_path):
     """The stand-in for the hub and for every other host of the catalogue."""
     with standin() as running:
         at_standin(running, monkeypatch, tmp_path)
-        known = tuple(moved(asset, running.url) for asset in DATA_ASSETS)
+        known = tuple(
+            with_addresses_of_stand_in(asset, running.url) for asset in DATA_ASSETS
+        )
         monkeypatch.setattr("harness.assets.places.DATA_ASSETS", known)
         yield running
 
@@ -63,7 +65,7 @@ def files(folder, into=""):
     }
 
 
-def fetched(names, tmp_path, switch=None):
+def lines_of_fetches(names, tmp_path, switch=None):
     """What fetching says of each name; none may fail."""
     (tmp_path / "data").mkdir(exist_ok=True)
     places = Places(tmp_path / "cache", tmp_path / "data")
@@ -75,7 +77,7 @@ def fetched(names, tmp_path, switch=None):
     }
 
 
-def served(hub, path, content):
+def serve_file(hub, path, content):
     hub.files[path] = content
 
 
@@ -84,7 +86,7 @@ def serve_publishers(hub, data_dir):
     raw, held = data_dir / "raw", data_dir / "senteval"
     wiki = "ixa2.si.ehu.eus/stswiki/images"
     benchmark = files(raw / "STS/STSBenchmark", "stsbenchmark/")
-    served(hub, f"{wiki}/4/48/Stsbenchmark.tar.gz", tarred(benchmark, "w:gz"))
+    serve_file(hub, f"{wiki}/4/48/Stsbenchmark.tar.gz", tarred(benchmark, "w:gz"))
     folders = {12: "4/40", 13: "2/2f", 14: "8/8c", 15: "d/da", 16: "9/98"}
     for year, folder in folders.items():
         stem = "STS2016." if year == 16 else "STS."
@@ -92,12 +94,12 @@ def serve_publishers(hub, data_dir):
         named = {
             f"test/{name.replace('STS.', stem)}": text for name, text in members.items()
         }
-        served(hub, f"{wiki}/{folder}/STS20{year}-en-test.zip", zipped(named))
+        serve_file(hub, f"{wiki}/{folder}/STS20{year}-en-test.zip", zipped(named))
     for part in ("train", "trial", "test_annotated"):
         name = f"SICK_{part}.txt"
         content = (raw / "SICK" / name).read_bytes()
         path = f"alt.qcri.org/semeval2014/task1/data/uploads/sick_{part}.zip"
-        served(hub, path, zipped({name: content, "readme.txt": b"read me"}))
+        serve_file(hub, path, zipped({name: content, "readme.txt": b"read me"}))
     members = {}
     for folder in (*(held / "STS").iterdir(), held / "SICK"):
         members |= files(folder, f"{folder.relative_to(held).as_posix()}/")
@@ -108,7 +110,7 @@ def serve_publishers(hub, data_dir):
     hub.dataset(source.repo, {source.downloads[0].at: archive}, source.revision)
     qnli = (data_dir / "glue/QNLI/dev.tsv").read_bytes()
     packed = zipped({"QNLI/dev.tsv": qnli, "QNLI/train.tsv": b"not read"})
-    served(hub, "dl.fbaipublicfiles.com/glue/data/QNLIv2.zip", packed)
+    serve_file(hub, "dl.fbaipublicfiles.com/glue/data/QNLIv2.zip", packed)
 
 
 @pytest.mark.data
@@ -127,7 +129,7 @@ def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
         "mpqa",
         "trec",
     ]
-    lines = fetched(names, tmp_path)
+    lines = lines_of_fetches(names, tmp_path)
     assert "dev.tsv (5,463 pairs checked)" in lines["qnli"]
     assert f"STS ({STS} pairs checked)" in lines["sts-raw"]
     assert f"SICK ({SICK} pairs checked)" in lines["sick-raw"]
@@ -141,7 +143,7 @@ def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
     assert not [name for name in new if name.startswith(".harness")]
     for name, (content, _) in new.items():
         assert content == (data_dir / name).read_bytes(), name
-    assert fetched(["sick-raw"], tmp_path, "--offline")["sick-raw"].startswith(
+    assert lines_of_fetches(["sick-raw"], tmp_path, "--offline")["sick-raw"].startswith(
         ALREADY_HERE
     )
 
@@ -182,7 +184,7 @@ def test_each_copy_alone_gives_the_rows(
             pytest.skip(f"{download.into} is not in the folder of the evaluation data")
         content = (data_dir / download.into).read_bytes()
         unix = content.replace(b"\r\n", b"\n")
-        served(
+        serve_file(
             hub,
             urlsplit(download.at).path.removeprefix("/files/"),
             unix if asset.rows else content,
@@ -198,7 +200,7 @@ def test_each_copy_alone_gives_the_rows(
     assert fetcher.bring(lone)
     name_of_first = one.downloads_of(alone)[0].into
     broken = (data_dir / name_of_first).read_bytes().replace(b"a", b"o")
-    served(
+    serve_file(
         hub,
         urlsplit(one.downloads_of(alone)[0].at).path.removeprefix("/files/"),
         broken,

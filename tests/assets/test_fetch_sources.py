@@ -151,7 +151,7 @@ def asset_of(host, *names, rows=True):
     )
 
 
-def brought(asset, data, monkeypatch):
+def line_of_fetch(asset, data, monkeypatch):
     """The line that a fetch gives of the asset."""
     monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (asset,))
     return Fetcher(Places(data.parent / "cache", data), (Reads(),), ()).bring(asset)
@@ -211,7 +211,7 @@ def test_the_next_source_serves_within_seconds(host, data, monkeypatch, kind, fa
     for path in (ADDRESSES[kind], *(["GET /store/"] if kind == "hub" else [])):
         host.fail(path, PASSED_OVER[fault])
     begun = time.monotonic()
-    line = brought(asset_of(host, kind, other), data, monkeypatch)
+    line = line_of_fetch(asset_of(host, kind, other), data, monkeypatch)
     assert time.monotonic() - begun < 5
     assert "50 pairs checked" in line
     assert f"from {other}, after {kind} (" in line
@@ -223,7 +223,7 @@ def test_the_next_source_serves_within_seconds(host, data, monkeypatch, kind, fa
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_source_that_stumbles_is_not_left(host, data, monkeypatch, kind, fault):
     host.fail(ADDRESSES[kind] if kind != "hub" else "GET /store/", *OVERCOME[fault])
-    assert "50 pairs checked" in brought(asset_of(host, kind), data, monkeypatch)
+    assert "50 pairs checked" in line_of_fetch(asset_of(host, kind), data, monkeypatch)
     assert (data / PLACE).read_bytes() == TEXT
     assert list(snapshot(data)) == [PLACE]
 
@@ -250,12 +250,12 @@ def test_the_same_rows_are_accepted_however_they_are_packed(
 ):
     if how in SAME_ROWS:
         host.files["plain/pairs.tsv"] = SAME_ROWS[how]
-        assert "50 pairs" in brought(asset_of(host, "plain"), data, monkeypatch)
+        assert "50 pairs" in line_of_fetch(asset_of(host, "plain"), data, monkeypatch)
         host.files["pairs.zip"] = zipped({"pairs.tsv": SAME_ROWS[how]})
     else:
         host.files["pairs.zip"] = ARCHIVES[how]
     shutil.rmtree(data / "pairs", ignore_errors=True)
-    assert "50 pairs" in brought(asset_of(host, "publisher"), data, monkeypatch)
+    assert "50 pairs" in line_of_fetch(asset_of(host, "publisher"), data, monkeypatch)
 
 
 OTHER_ROWS = {
@@ -276,18 +276,20 @@ def test_other_rows_are_never_accepted_and_never_pinned(host, data, monkeypatch,
     host.files["pairs.zip"] = zipped({"pairs.tsv": OTHER_ROWS[what]})
     asset = asset_of(host, "plain", "publisher")
     with pytest.raises(DataError) as refused:
-        brought(asset, data, monkeypatch)
+        line_of_fetch(asset, data, monkeypatch)
     assert "\n" not in str(refused.value)
     assert snapshot(data) == {}
     host.files["pairs.zip"] = zipped({"pairs.tsv": TEXT})
-    assert "50 pairs checked" in brought(asset, data, monkeypatch)
+    assert "50 pairs checked" in line_of_fetch(asset, data, monkeypatch)
 
 
 def test_a_right_file_that_is_there_survives_wrong_sources(host, data, monkeypatch):
     (data / "pairs").mkdir()
     (data / PLACE).write_bytes(SAME_ROWS["CRLF"])
     host.files["plain/pairs.tsv"] = OTHER
-    assert brought(asset_of(host, "plain"), data, monkeypatch).startswith(ALREADY_HERE)
+    assert line_of_fetch(asset_of(host, "plain"), data, monkeypatch).startswith(
+        ALREADY_HERE
+    )
     assert (host.asked, (data / PLACE).read_bytes()) == ([], SAME_ROWS["CRLF"])
 
 
@@ -297,7 +299,7 @@ def test_all_that_was_tried_is_named_and_how_to_place_a_file_by_hand(
     for kind in KINDS:
         host.fail(ADDRESSES[kind], Fault(status=404, for_ever=True))
     with pytest.raises(AssetMissing) as missing:
-        brought(asset_of(host, *KINDS), data, monkeypatch)
+        line_of_fetch(asset_of(host, *KINDS), data, monkeypatch)
     message = str(missing.value)
     assert "\n" not in message
     for kind, path in ADDRESSES.items():
@@ -312,7 +314,7 @@ def test_all_that_was_tried_is_named_and_how_to_place_a_file_by_hand(
 def test_only_the_address_of_a_file_is_asked(host, data, monkeypatch):
     """The front page of its host may be slow, or lead to a dead host."""
     host.fail("GET /", Fault(), Fault(), Fault())
-    brought(asset_of(host, "plain"), data, monkeypatch)
+    line_of_fetch(asset_of(host, "plain"), data, monkeypatch)
     assert [path for _, path, _ in host.asked] == ["/files/plain/pairs.tsv"]
 
 
@@ -346,12 +348,12 @@ def test_what_arrived_stays_where_another_part_is_dead(host, data, monkeypatch, 
     with pytest.raises(
         AssetMissing, match=r"two: 1 of 2 parts are here; missing are o"
     ):
-        brought(asset, data, monkeypatch)
+        line_of_fetch(asset, data, monkeypatch)
     (there,) = {"a", "b"} - {dead}
     assert list(snapshot(data)) == [f"two/{there}.txt"]
     host.faults.clear()
     host.asked.clear()
-    brought(asset, data, monkeypatch)
+    line_of_fetch(asset, data, monkeypatch)
     assert [path for _, path, _ in host.asked] == [f"/files/{dead}"]
 
 
@@ -383,7 +385,7 @@ def test_one_archive_serves_all_assets_that_are_taken_from_it(host, data, monkey
 
 
 # What nothing fixes
-def loose(host, content):
+def asset_without_digest(host, content):
     host.files["v.gz"] = content
     return Asset(
         "loose",
@@ -410,9 +412,9 @@ IMPLAUSIBLE = {
 @pytest.mark.parametrize("what", IMPLAUSIBLE)
 def test_a_first_copy_is_looked_at_before_it_is_trusted(host, data, monkeypatch, what):
     with pytest.raises(DataError):
-        brought(loose(host, IMPLAUSIBLE[what]), data, monkeypatch)
+        line_of_fetch(asset_without_digest(host, IMPLAUSIBLE[what]), data, monkeypatch)
     assert snapshot(data) == {}
-    line = brought(loose(host, VECTORS), data, monkeypatch)
+    line = line_of_fetch(asset_without_digest(host, VECTORS), data, monkeypatch)
     assert sha256(VECTORS)[:12] in line
     assert Pins(data / ".harness/pins.json").pin_of("loose") == {
         "vectors/v.gz": sha256(VECTORS)
@@ -420,7 +422,7 @@ def test_a_first_copy_is_looked_at_before_it_is_trusted(host, data, monkeypatch,
     (data / "vectors/v.gz").write_bytes(IMPLAUSIBLE[what])
     with pytest.raises(DataError):
         Fetcher(Places(data.parent / "cache", data), (), (), "--offline").bring(
-            loose(host, VECTORS)
+            asset_without_digest(host, VECTORS)
         )
 
 
@@ -429,7 +431,9 @@ def test_rows_decide_over_a_pin_of_an_earlier_version(host, data, monkeypatch):
     Pins(data / ".harness/pins.json").record(
         "pairs", {"pairs.zip": "0" * 64, PLACE: "1" * 64}
     )
-    assert "50 pairs checked" in brought(asset_of(host, "publisher"), data, monkeypatch)
+    assert "50 pairs checked" in line_of_fetch(
+        asset_of(host, "publisher"), data, monkeypatch
+    )
 
 
 def test_a_table_is_cut_and_its_classes_are_named(host, data, monkeypatch):
@@ -452,7 +456,7 @@ def test_a_table_is_cut_and_its_classes_are_named(host, data, monkeypatch):
         ),
     )
     asset = Asset("t", "t", ("t",), "me", "none", "get", parts=(part,))
-    brought(asset, data, monkeypatch)
+    line_of_fetch(asset, data, monkeypatch)
     assert (
         data / "t/t.tsv"
     ).read_text() == "n\ta\n1\tA man eats 1.\n2\tA man eats 2.\n"
@@ -471,14 +475,14 @@ def test_a_table_of_other_rows_is_refused(host, data, monkeypatch, table, why):
     changed = replace(whole, downloads=(replace(whole.downloads[0], table=table),))
     asset = replace(asset, parts=(replace(asset.parts[0], sources=(changed,)),))
     with pytest.raises(DataError, match=why):
-        brought(asset, data, monkeypatch)
+        line_of_fetch(asset, data, monkeypatch)
 
 
 def test_a_text_that_breaks_a_line_is_refused(host, data, monkeypatch):
     rows = ((ROWS[0][0] + "\n", *ROWS[0][1:]), *ROWS[1:])
     host.dataset("me/rows", {"rows.parquet": parquet(rows)}, COMMIT)
     with pytest.raises(DataError, match="row 0 holds a tab or a line end"):
-        brought(asset_of(host, "hub"), data, monkeypatch)
+        line_of_fetch(asset_of(host, "hub"), data, monkeypatch)
 
 
 def test_json_lines_are_read_as_parquet_is(host, data, monkeypatch):
@@ -490,7 +494,7 @@ def test_json_lines_are_read_as_parquet_is(host, data, monkeypatch):
         whole, downloads=(replace(whole.downloads[0], at="rows.jsonl.gz"),)
     )
     asset = replace(asset, parts=(replace(asset.parts[0], sources=(changed,)),))
-    assert "50 pairs checked" in brought(asset, data, monkeypatch)
+    assert "50 pairs checked" in line_of_fetch(asset, data, monkeypatch)
 
 
 def test_a_fetch_that_is_killed_leaves_nothing_in_its_place(host, data, monkeypatch):
@@ -500,9 +504,11 @@ def test_a_fetch_that_is_killed_leaves_nothing_in_its_place(host, data, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(sources, "_unpack", killed)
         with pytest.raises(KeyboardInterrupt):
-            brought(asset_of(host, "publisher"), data, monkeypatch)
+            line_of_fetch(asset_of(host, "publisher"), data, monkeypatch)
     assert not (data / PLACE).exists()
-    assert "50 pairs checked" in brought(asset_of(host, "publisher"), data, monkeypatch)
+    assert "50 pairs checked" in line_of_fetch(
+        asset_of(host, "publisher"), data, monkeypatch
+    )
     assert not Path(data / ".harness/waiting").exists()
 
 
@@ -521,11 +527,11 @@ def test_other_data_serve_only_where_no_source_has_known_ones(
     monkeypatch.setattr(Reads, "load", load_versions)
     host.files["plain/pairs.tsv"] = OTHER
     asset = asset_of(host, "plain", *(["publisher"] if also_known else []))
-    line = brought(asset, data, monkeypatch)
+    line = line_of_fetch(asset, data, monkeypatch)
     assert (data / PLACE).read_bytes() == (TEXT if also_known else OTHER)
     assert ("please report them" in line.partition("; all from")[0]) == (not also_known)
     assert "50 pairs checked" in line
-    assert brought(asset, data, monkeypatch).startswith(ALREADY_HERE)
+    assert line_of_fetch(asset, data, monkeypatch).startswith(ALREADY_HERE)
 
 
 def test_a_first_run_asks_a_source_of_one_large_download_last(tmp_path):

@@ -1,5 +1,6 @@
 """The command line in this process, as a person or a program meets it."""
 
+import shlex
 import shutil
 from typing import NamedTuple
 
@@ -39,12 +40,17 @@ class Answer(NamedTuple):
 
 @pytest.fixture
 def call(monkeypatch, capfd, tmp_path):
-    """The command line in an empty folder: its status, its answer and its notes."""
+    """The command line in an empty folder: its status, its answer and its notes.
+
+    A command is given as it is typed, `call("run -m minilm.mean -t sts-b")`; words that
+    come from elsewhere may follow it.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
 
-    def answer(*arguments):
+    def answer(command, *more):
+        arguments = [*shlex.split(command), *more]
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         return Answer(ended.value.code or 0, *capfd.readouterr())
@@ -98,8 +104,9 @@ def toys(monkeypatch, tmp_path, call, one_packaged_table):
     (tmp_path / "weights" / "config.json").write_text("{}")
     here = ("--encoder", f"fake={tmp_path / 'weights'}")
 
-    def answer(command, *arguments):
-        by_hand = here if command in ("run", "plan", "reproduce") else ()
-        return call(command, *by_hand, *arguments)
+    def answer(command, *more):
+        name, *arguments = shlex.split(command)
+        by_hand = here if name in ("run", "plan", "reproduce") else ()
+        return call(name, *by_hand, *arguments, *more)
 
     return answer

@@ -1,10 +1,18 @@
 """The first run: what it brings, when it gives up, and the table that it ends with."""
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from fakes import FakeConfig, made_record, registry, results_folder
+from fakes import (
+    FakeConfig,
+    made_record,
+    published_row,
+    published_table,
+    registry,
+    results_folder,
+)
 
 from harness.assets.places import Places, asset_named
 from harness.cli import first_run
@@ -20,57 +28,68 @@ from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import load_registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published import Column, Row, Table
+from harness.results.published import Column
 
 REGISTRY = registry(FakeConfig())
 
 
+@dataclass
+class Downloads:
+    """The assets that were asked for; each arrives unless there is an error for it."""
+
+    asked: list[str] = field(default_factory=list)
+    errors: dict[str, Exception] = field(default_factory=dict)
+
+
 @pytest.fixture
-def asked(monkeypatch, tmp_path):
-    """The assets that were asked for; each arrives unless the test names an error for it."""
+def downloads(monkeypatch, tmp_path):
+    """What is downloaded in an empty folder, without a network."""
     monkeypatch.chdir(tmp_path)
     for switch in ("HF_HUB_OFFLINE", "HARNESS_OFFLINE", "HARNESS_DATA_DIR"):
         monkeypatch.delenv(switch, raising=False)
-    asked: list[str] = []
-    errors: dict[str, Exception] = {}
+    downloads = Downloads()
 
     def bring(fetcher, asset):
-        asked.append(asset.name)
-        if asset.name in errors:
-            raise errors[asset.name]
+        downloads.asked.append(asset.name)
+        if asset.name in downloads.errors:
+            raise downloads.errors[asset.name]
         (fetcher.places.data_dir / asset.probe[0]).mkdir(parents=True)
         return "here"
 
     monkeypatch.setattr(first_run.Fetcher, "bring", bring)
-    return asked, errors
+    return downloads
 
 
-def test_a_run_without_a_data_folder_brings_the_small_data_sets_into_one(asked, capsys):
+def test_a_run_without_a_data_folder_brings_the_small_data_sets_into_one(
+    downloads, capsys
+):
     folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
-    assert asked[0] == list(FIRST_ASSETS)
+    assert downloads.asked == list(FIRST_ASSETS)
     assert folders.data_dir == DATA_DIR
     said = capsys.readouterr().err
     assert all(name in said for name in FIRST_ASSETS)
     fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
-    assert asked[0] == list(FIRST_ASSETS), "what is there was asked for again"
+    assert downloads.asked == list(FIRST_ASSETS), "what is there was asked for again"
 
 
 @pytest.mark.parametrize("by_option", [True, False])
-def test_an_offline_run_asks_for_nothing(asked, monkeypatch, capsys, by_option):
+def test_an_offline_run_asks_for_nothing(downloads, monkeypatch, capsys, by_option):
     if not by_option:
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     folders = fetch_small_data(
         Folders(cache=Path("cache")), REGISTRY, offline=by_option
     )
-    assert (asked[0], folders.data_dir) == ([], None)
+    assert (downloads.asked, folders.data_dir) == ([], None)
     assert "sts-raw" in capsys.readouterr().err
     assert not DATA_DIR.exists()
 
 
-def test_the_first_asset_without_a_reachable_source_ends_the_downloads(asked, capsys):
-    asked[1][FIRST_ASSETS[0]] = AssetMissing("no source of it was reached")
+def test_the_first_asset_without_a_reachable_source_ends_the_downloads(
+    downloads, capsys
+):
+    downloads.errors[FIRST_ASSETS[0]] = AssetMissing("no source of it was reached")
     folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
-    assert (asked[0], folders.data_dir) == ([FIRST_ASSETS[0]], None)
+    assert (downloads.asked, folders.data_dir) == ([FIRST_ASSETS[0]], None)
     assert not DATA_DIR.exists()
     said = " ".join(capsys.readouterr().err.split())
     assert (
@@ -79,10 +98,10 @@ def test_the_first_asset_without_a_reachable_source_ends_the_downloads(asked, ca
     )
 
 
-def test_wrong_data_of_one_asset_do_not_keep_the_others_away(asked):
-    asked[1][FIRST_ASSETS[0]] = DataError("other rows")
+def test_wrong_data_of_one_asset_do_not_keep_the_others_away(downloads):
+    downloads.errors[FIRST_ASSETS[0]] = DataError("other rows")
     folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
-    assert asked[0] == list(FIRST_ASSETS)
+    assert downloads.asked == list(FIRST_ASSETS)
     assert folders.data_dir == DATA_DIR
 
 
@@ -92,20 +111,11 @@ def test_the_end_shows_each_published_number_of_the_run_with_its_verdict(tmp_pat
     record = made_record("fake.mean", "toy", scores, identity=identity)
     values = {"toy": "50.00", "other": "12.00"}
     rows = (
-        Row("mean", "mean", "fake", "none", "none", values, method="fake.mean"),
-        Row("cls", "cls", "fake", "none", "none", values, method="fake.cls"),
+        published_row("mean", values, method="fake.mean"),
+        published_row("cls", values, method="fake.cls"),
     )
     columns = (Column("toy", "Toy", task="toy"), Column("other", "Other", task="sts-b"))
-    about = (
-        "toys",
-        "A paper",
-        "Table 1",
-        "Toys",
-        "gao2021simcse",
-        "nowhere",
-        "spearman",
-    )
-    table = Table(*about, columns, rows, aggregation="all", evidence="code")
+    table = published_table(columns, rows)
     measured = results_folder(
         tmp_path, REGISTRY, Results({("fake.mean", "toy"): [record]}), table
     )

@@ -84,7 +84,7 @@ def test_a_plug_in_is_one_file_each_time_in_every_command():
 
 
 def test_an_encoder_alone_means_its_own_pooling_and_the_id_says_which(call):
-    status, out, err = call("run", "-m", "glove-mini", "bert-mini", *SMALL)
+    status, out, err = call("run -m glove-mini bert-mini", *SMALL)
     assert status == 0
     assert {method for method, _ in measured(out)} == {
         "glove-mini.mean",
@@ -120,7 +120,7 @@ def test_a_repository_that_is_not_here_is_named_with_what_gets_it(
     call, monkeypatch, tmp_path
 ):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    status, out, err = call("run", "-m", "someone/Some_model-v1.5", "-t", "mini-sts")
+    status, out, err = call("run -m someone/Some_model-v1.5 -t mini-sts")
     assert (status, out) == (3, "")
     assert "get it: harness fetch someone/Some_model-v1.5" in err
 
@@ -145,13 +145,13 @@ def test_a_folder_may_not_take_the_name_of_a_registered_encoder(call, tmp_path):
     shutil.copytree(
         packaged(load_registry().encoders["bert-mini"]), tmp_path / "in" / "minilm"
     )
-    status, _, err = call("run", "-m", "in/minilm", *SMALL)
+    status, _, err = call("run -m in/minilm", *SMALL)
     assert (status, "--encoder NAME=in/minilm -m NAME" in err) == (2, True)
 
 
 def test_a_folder_whose_name_makes_no_id_is_told_so(call, tmp_path):
     shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "模型")
-    status, _, err = call("run", "-m", "./模型", *SMALL)
+    status, _, err = call("run -m ./模型", *SMALL)
     assert (status, len(err.splitlines())) == (2, 1)
     assert "wanted a name with a letter from a to z or a digit, found '模型'" in err
     assert "--encoder NAME=./模型 -m NAME" in err
@@ -172,9 +172,7 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
 
 
 def test_mtebs_names_are_told(call):
-    status, out, err = call(
-        "plan", "-m", "glove-mini.mean", "-t", "SICK-R", "STS12", "--json"
-    )
+    status, out, err = call("plan -m glove-mini.mean -t SICK-R STS12 --json")
     assert (status, '"cells": 2' in out) == (0, True)
     assert err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
 
@@ -192,7 +190,7 @@ def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
 
 def test_a_limited_run_is_kept_apart_and_never_judged(call, tmp_path):
     (tmp_path / "results").symlink_to(ROOT / "results")
-    status, out, _ = call("run", "-m", "glove-mini.mean", *SMALL)
+    status, out, _ = call("run -m glove-mini.mean", *SMALL)
     assert (status, "published 0" in out) == (0, False)
     assert not (tmp_path / "runs" / "records").exists()
     [record] = Store(tmp_path / "runs" / "limit-12").records()

@@ -39,7 +39,7 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory):
+def opened_files(tmp_path_factory):
     """How often each command opens each file of the results, in a folder with a copy of them."""
     folder = tmp_path_factory.mktemp("opens")
     shutil.copytree(ROOT / "results", folder / "results")
@@ -58,10 +58,10 @@ def opened(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-def test_a_command_opens_each_file_of_the_results_once(opened, command):
+def test_a_command_opens_each_file_of_the_results_once(opened_files, command):
     # `report` compares a file with its seal, reads it, and digests it for the foot of
     # its page.
     most = 3 if command[0] == "report" else 1
-    assert max(opened[command].values(), default=0) <= most, opened[
+    assert max(opened_files[command].values(), default=0) <= most, opened_files[
         command
     ].most_common(9)

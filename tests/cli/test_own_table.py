@@ -17,7 +17,7 @@ MISSING = (
 
 
 @pytest.fixture
-def own(call, tmp_path, checkpoint, one_packaged_table):
+def call_with_own_table(call, tmp_path, checkpoint, one_packaged_table):
     """The command line in a folder with a table and a model of one's own."""
     papers = tmp_path / "results" / "papers"
     papers.mkdir(parents=True)
@@ -28,12 +28,12 @@ def own(call, tmp_path, checkpoint, one_packaged_table):
 
 
 @pytest.fixture
-def measured(own):
+def call_with_measured_table(call_with_own_table):
     """It, once the table's only cell was measured into its results folder."""
     given = ("--encoder", "mine=model", "-m", "mine.mean", "-t", "mini-sts")
-    status, out, _ = own("run", *given, "-o", "results")
+    status, out, _ = call_with_own_table("run", *given, "-o", "results")
     assert (status, f"published 58.40, differs ({CELL})" in out) == (0, True)
-    return own
+    return call_with_own_table
 
 
 @pytest.mark.parametrize(
@@ -45,16 +45,18 @@ def measured(own):
     ],
 )  # fmt: skip
 def test_without_its_files_file_row_key_and_what_to_give_are_told(
-    own, command, tmp_path
+    call_with_own_table, command, tmp_path
 ):
-    status, out, err = own(*command.split())
+    status, out, err = call_with_own_table(*command.split())
     assert status == 1
     assert out == "" or command.startswith("reproduce")
     assert err.endswith(MISSING)
     assert not (tmp_path / "runs").exists()
 
 
-def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
+def test_with_its_files_every_command_reads_the_table(
+    call_with_measured_table, tmp_path
+):
     given = ("--encoder", "mine=model")
     for command, wanted in (
         (("list", "cells", "mine.t1"), CELL),
@@ -70,14 +72,14 @@ def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
         ),
         (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
     ):
-        status, out, err = measured(*command, *given)
+        status, out, err = call_with_measured_table(*command, *given)
         assert (status, wanted in out) == (0, True), (command, out, err)
     page = (tmp_path / "results/tables/papers/mine.t1.md").read_text()
     assert "| Mine, averaged" in page
     assert "58.40 |" in page
 
 
-def test_python_is_told_and_given_them(measured, tmp_path):
+def test_python_is_told_and_given_them(call_with_measured_table, tmp_path):
     with pytest.raises(DataError, match="--encoder mine=PATH"):
         read_results("results")
     frame = read_results(tmp_path / "results", encoders=["mine=model"])
@@ -88,40 +90,42 @@ def test_python_is_told_and_given_them(measured, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(own, tmp_path):
+def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
+    call_with_own_table, tmp_path
+):
     given, stale = (("--encoder", "mine=model"), (1, "results/site/index.html"))
-    assert own("report", *given).status == 0
-    answer = own("report", "--check", *given, "--encoder", "more=model")
+    assert call_with_own_table("report", *given).status == 0
+    answer = call_with_own_table("report", "--check", *given, "--encoder", "more=model")
     assert (answer.status, answer.out.split()[-1]) == stale
-    status, tex, err = own("table", "--paper", "mine.t1", "--latex", *given)
+    status, tex, err = call_with_own_table("table --paper mine.t1 --latex", *given)
     assert (status, err) == (0, "")
     assert "% \\cite{mine2026}: harness cite --table mine.t1\n" in tex
     bibliography = tmp_path / "results/papers/references.bib"
     bibliography.write_text(
         ENTRY.replace("title = {Mine}", "title = {Mine, corrected}")
     )
-    answer = own("report", "--check", *given)
+    answer = call_with_own_table("report --check", *given)
     assert (answer.status, answer.out.split()[-1]) == stale
-    assert own("report", *given).status == 0
+    assert call_with_own_table("report", *given).status == 0
     assert "Mine, corrected" in (tmp_path / "results/site/index.html").read_text()
-    assert "Mine, corrected" in own("cite", "--table", "mine.t1", *given)[1]
+    assert "Mine, corrected" in call_with_own_table("cite --table mine.t1", *given)[1]
     bibliography.unlink()
     for command in (("report",), ("report", "--check")):
-        answer = own(*command, *given)
+        answer = call_with_own_table(*command, *given)
         assert answer.status == 1
         assert "mine.t1.toml: cite: " in answer.complaint
         assert answer.complaint.endswith("add its entry to the latter")
 
 
-def test_tables_and_bibliography_may_lie_elsewhere(own, tmp_path):
+def test_tables_and_bibliography_may_lie_elsewhere(call_with_own_table, tmp_path):
     (tmp_path / "results/papers").rename(tmp_path / "my-tables")
     (tmp_path / "out").mkdir()
     where = ("--results", "out", "--papers", "my-tables", "--encoder", "mine=model")
-    status, out, err = own("report", *where)
+    status, out, err = call_with_own_table("report", *where)
     assert (status, err) == (0, "")
     assert "author = {Me}" in (tmp_path / "out/site/index.html").read_text()
     (tmp_path / "my-tables/references.bib").write_text(
         ENTRY.replace("{Me}", "{Me Two}")
     )
-    status, out, _ = own("report", "--check", *where)
+    status, out, _ = call_with_own_table("report --check", *where)
     assert (status, out.split()[-1]) == (1, "out/site/index.html")

@@ -46,10 +46,14 @@ MEASURED = {
     "task": ("glove-mini.mean", "mine"),
     "encoder": ("mine.native", "mini-sts"),
 }
+# The cell of the plug-in `mine` is measured last.
+ITS_CELL_AND_A_BUILT_IN = (
+    "-m glove-mini.mean+mine@target glove-mini.mean -t mini-sts -j 1"
+)
 
 
 @pytest.fixture(autouse=True)
-def apart():
+def without_loaded_plugins():
     """What a test loads is gone behind it."""
     kept = dict(PLUGINS), dict(places.PLUGIN_ASSETS), dict(metrics())
     yield
@@ -65,7 +69,7 @@ def apart():
 
 
 @pytest.fixture
-def made(call, tmp_path):
+def new_plugin_file(call, tmp_path):
     """Makes the file that `harness new` writes."""
 
     def make(kind, name="mine"):
@@ -85,9 +89,9 @@ def record_of(folder):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_new_writes_runs_at_once_and_its_records_name_it(
-    call, made, tmp_path, kind
+    call, new_plugin_file, tmp_path, kind
 ):
-    file = made(kind)
+    file = new_plugin_file(kind)
     method, task = MEASURED[kind]
     done = call("run", "--plugin", str(file), "-m", method, "-t", task)
     assert done.status == 0, done.err
@@ -98,8 +102,8 @@ def test_what_new_writes_runs_at_once_and_its_records_name_it(
     assert str(tmp_path) not in json.dumps(record)
 
 
-def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(made):
-    files = [str(made(kind, f"my{kind}")) for kind in KINDS]
+def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(new_plugin_file):
+    files = [str(new_plugin_file(kind, f"my{kind}")) for kind in KINDS]
     plugin = processes.pytest_options("harness.contracts.pytest_plugin")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
     options = [
@@ -113,40 +117,42 @@ def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(made):
     assert int(done.stdout.split(" passed")[0].split()[-1]) > 30
 
 
-def test_a_file_that_is_there_or_a_name_that_is_none_is_not_written(call, made):
-    file = made("method")
+def test_a_file_that_is_there_or_a_name_that_is_none_is_not_written(
+    call, new_plugin_file
+):
+    file = new_plugin_file("method")
     before = file.read_text()
     for name, words in (
         ("mine", "mine.py exists"),
         ("My_Own", "wanted words of lower-case"),
     ):
-        answer = call("new", "method", name)
+        answer = call("new method", name)
         assert (answer.status, words in answer.complaint) == (2, True)
     assert file.read_text() == before
 
 
 @pytest.mark.parametrize("how", ["environment", "project"])
 def test_a_folder_and_an_environment_name_plug_ins(
-    call, made, monkeypatch, tmp_path, how
+    call, new_plugin_file, monkeypatch, tmp_path, how
 ):
-    file = made("method")
+    file = new_plugin_file("method")
     if how == "environment":
         monkeypatch.setenv("HARNESS_PLUGINS", str(file))
     else:
         table = '[tool.sentence-embedding-harness]\nplugins = ["mine.py"]\n'
         (tmp_path / "pyproject.toml").write_text(table)
-    [row] = json.loads(call("list", "plugins", "--json").out)
+    [row] = json.loads(call("list plugins --json").out)
     found = row["plug-in"], row["posts"], row["methods"]
     assert found == ("mine", "mine", "bert-mini.mean+mine@target")
-    rows = json.loads(call("list", "components", "--json").out)
+    rows = json.loads(call("list components --json").out)
     assert {row["word"]: row["plug-in"] for row in rows}["+mine"] == "mine"
     assert {row["plug-in"] for row in rows} == {"", "mine"}
 
 
 @pytest.mark.slow
-def test_a_process_that_cannot_load_it_says_so(made):
+def test_a_process_that_cannot_load_it_says_so(new_plugin_file):
     """It ends the program where a worker imports it, and nowhere else."""
-    file = made("method")
+    file = new_plugin_file("method")
     ending = (
         "import sys\nif any('loky' in name for name in sys.modules):\n    sys.exit(0)\n"
     )
@@ -170,25 +176,17 @@ def test_a_process_that_cannot_load_it_says_so(made):
 
 
 @pytest.mark.slow
-def test_several_processes_load_it(call, made):
+def test_several_processes_load_it(call, new_plugin_file):
     methods = ["bert-mini.mean+mine@target", "glove-mini.mean+mine@target"]
-    done = call(
-        "run",
-        "--plugin",
-        str(made("method")),
-        "-m",
-        *methods,
-        "-t",
-        "mini-sts",
-        "-j",
-        "2",
-    )
+    file = new_plugin_file("method")
+    cells = f"-m {' '.join(methods)} -t mini-sts"
+    done = call(f"run --plugin {file} {cells} -j 2")
     assert done.status == 0, done.err
     assert all(method in done.out for method in methods)
 
 
-def test_python_loads_it_as_well(made):
-    load_plugins([made("encoder")])
+def test_python_loads_it_as_well(new_plugin_file):
+    load_plugins([new_plugin_file("encoder")])
     config = load_registry().parse("mine.native").encoder
     assert config.vectors(["abc"]).shape == (1, 26)
 
@@ -223,15 +221,13 @@ def installed(monkeypatch, tmp_path):
 
 
 def test_an_installed_distribution_is_found_by_itself(installed, call, tmp_path):
-    [row] = json.loads(call("list", "plugins", "--json").out)
+    [row] = json.loads(call("list plugins --json").out)
     assert (row["plug-in"], row["from"], row["version"]) == (
         "theirs",
         "my-package 1.2",
         "1.2",
     )
-    assert (
-        call("run", "-m", "glove-mini.mean+theirs@target", "-t", "mini-sts").status == 0
-    )
+    assert call("run -m glove-mini.mean+theirs@target -t mini-sts").status == 0
     assert record_of(tmp_path / "runs")["facts"]["plugins"] == {"theirs": "1.2"}
 
 
@@ -278,7 +274,7 @@ def test_a_broken_distribution_is_named_in_one_line(installed, call, tmp_path, k
             (installed / "methods.py").write_text(content + "\n")
         else:
             (tmp_path / name).write_bytes(content)
-    answer = call("list", "plugins")
+    answer = call("list plugins")
     assert (answer.status, answer.out) in ((2, ""), (1, ""))
     assert "unexpected" not in answer.complaint
     assert words in answer.complaint
@@ -313,12 +309,10 @@ def test_a_function_is_its_plug_ins_with_bound_arguments_too():
 
 
 def test_what_only_reads_results_imports_none(
-    call, made, monkeypatch, tmp_path, installed, few_packaged_results
+    call, new_plugin_file, monkeypatch, tmp_path, installed, few_packaged_results
 ):
-    file = made("method")
-    assert call(
-        "run", "--plugin", str(file), "-m", MEASURED["method"][0], "-t", "mini-sts"
-    )
+    file = new_plugin_file("method")
+    assert call(f"run --plugin {file} -m {MEASURED['method'][0]} -t mini-sts")
     PLUGINS.clear()
     tell = "from pathlib import Path\nPath('imported').touch()\n"
     for source in (file, installed / "methods.py"):
@@ -327,25 +321,24 @@ def test_what_only_reads_results_imports_none(
     sys.modules.pop("harness_plugins.mine", None)
     monkeypatch.setenv("HARNESS_PLUGINS", str(file))
     method = MEASURED["method"][0]
-    shown = call("show", "--results", "runs", "-m", method)
+    shown = call("show --results runs -m", method)
     assert "mine (not loaded)" in shown.out
     assert call("table", "-m", method, "-t", "mini-sts").status == 0
-    assert call("report", "--results", "runs").status == 0
+    assert call("report --results runs").status == 0
     assert "By plug-ins, which do not come with the harness: mine" in (
         tmp_path / "runs/LEADERBOARD.md"
     ).read_text(encoding="utf-8")
-    checked = call("check", "--results", "runs", "-m", method)
+    checked = call("check --results runs -m", method)
     assert "plug-in mine has changed" in checked.out
     assert not (tmp_path / "imported").exists()
-    assert (
-        call("show", "--results", "runs", "--plugin", str(file), "-m", method).status
-        == 0
-    )
+    assert call(f"show --results runs --plugin {file} -m", method).status == 0
     assert (tmp_path / "imported").exists()
 
 
-def test_a_cell_is_measured_again_after_its_plug_in_has_changed(call, made, tmp_path):
-    file = made("method")
+def test_a_cell_is_measured_again_after_its_plug_in_has_changed(
+    call, new_plugin_file, tmp_path
+):
+    file = new_plugin_file("method")
     command = (
         "run",
         "--plugin",
@@ -365,8 +358,8 @@ def test_a_cell_is_measured_again_after_its_plug_in_has_changed(call, made, tmp_
     assert {name for name in after if after[name] != before[name]} == {"plugin mine"}
 
 
-def test_the_vectors_of_a_changed_function_are_encoded_anew(made, tmp_path):
-    file, keys = made("encoder"), []
+def test_the_vectors_of_a_changed_function_are_encoded_anew(new_plugin_file, tmp_path):
+    file, keys = new_plugin_file("encoder"), []
     for _ in range(2):
         load_plugins([file])
         config = load_registry().encoders["mine"]
@@ -421,7 +414,7 @@ ENCODERS = (PLAIN, LOADED, TOKENISED)
 
 
 @pytest.fixture
-def scaled(tmp_path):
+def keys_of_changed_plugin(tmp_path):
     """Loads a plug-in of encoders after a change of its text; gives the keys of its encoders."""
     file = tmp_path / "scaled.py"
     vectors = tmp_path / "vectors"
@@ -445,12 +438,15 @@ def scaled(tmp_path):
 
 
 def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(
-    scaled, tmp_path
+    keys_of_changed_plugin, tmp_path
 ):
     """A configuration that holds none has the key of its files, with and without the plug-in."""
     built_in = load_registry().encoders["glove-mini"]
     key = built_in.identify(packaged(built_in)).key
-    before, after = scaled(), scaled("FACTOR = 1.0", "FACTOR = 2.0")
+    before, after = (
+        keys_of_changed_plugin(),
+        keys_of_changed_plugin("FACTOR = 1.0", "FACTOR = 2.0"),
+    )
     assert before["plain"] == after["plain"] == key
     assert {name for name in before if before[name] != after[name]} == set(before) - {
         "plain"
@@ -573,10 +569,10 @@ def test_a_plug_in_that_replaces_code_is_refused_by_what_it_replaced(tmp_path, w
 
 @pytest.mark.usefixtures("as_before")
 def test_a_plug_in_that_replaces_code_in_a_fit_fails_that_cell_and_those_behind_it(
-    call, made, tmp_path
+    call, new_plugin_file, tmp_path
 ):
     """Its own cell is measured last, and no record of the others is written."""
-    file = made("method")
+    file = new_plugin_file("method")
     text = file.read_text().replace(
         "moments = Moments.of(x)",
         "import harness.core.metrics as T\n"
@@ -584,16 +580,7 @@ def test_a_plug_in_that_replaces_code_in_a_fit_fails_that_cell_and_those_behind_
         "        moments = Moments.of(x)",
     )
     file.write_text(text)
-    cells = (
-        "-m",
-        "glove-mini.mean+mine@target",
-        "glove-mini.mean",
-        "-t",
-        "mini-sts",
-        "-j",
-        "1",
-    )
-    answer = call("run", "--plugin", str(file), *cells)
+    answer = call(f"run --plugin {file} {ITS_CELL_AND_A_BUILT_IN}")
     assert answer.status != 0
     assert (
         "the plug-in mine replaces harness.core.metrics.cosines"
@@ -603,29 +590,18 @@ def test_a_plug_in_that_replaces_code_in_a_fit_fails_that_cell_and_those_behind_
 
 
 def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(
-    scaled, call, tmp_path
+    keys_of_changed_plugin, call, tmp_path
 ):
-    wanted = call("run", "-m", "glove-mini.mean", "-t", "mini-sts", "-o", "alone").out
-    scaled()
-    file = str(tmp_path / "scaled.py")
-    run = ("run", "--plugin", file, "-t", "mini-sts", "--cache", "other")
-    done = call(*run, "-m", "loaded.mean", "tokenised.mean")
+    wanted = call("run -m glove-mini.mean -t mini-sts -o alone").out
+    keys_of_changed_plugin()
+    others = "-m loaded.mean tokenised.mean -t mini-sts"
+    done = call(f"run --plugin scaled.py {others} --cache other")
     assert done.status == 0, done.err
     records = [
         json.loads(p.read_text()) for p in (tmp_path / "runs").rglob("seed-0.json")
     ]
     assert [record["facts"]["plugins"] for record in records] == [{"scaled": ""}] * 2
-    again = call(
-        "run",
-        "-m",
-        "glove-mini.mean",
-        "-t",
-        "mini-sts",
-        "--cache",
-        "other",
-        "-o",
-        "new",
-    )
+    again = call("run -m glove-mini.mean -t mini-sts --cache other -o new")
     score = next(word for word in wanted.split() if "." in word and word[0].isdigit())
     assert score in again.out
     assert score not in done.out
@@ -634,7 +610,7 @@ def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(
 # Compiled from the bytes that were digested
 
 
-def test_bytecode_of_an_older_text_is_never_run(made, tmp_path):
+def test_bytecode_of_an_older_text_is_never_run(new_plugin_file, tmp_path):
     """Python tells texts by size and whole seconds; a copy may keep both."""
     file = tmp_path / "mine.py"
     for number in (1, 2):
@@ -651,9 +627,9 @@ def test_bytecode_of_an_older_text_is_never_run(made, tmp_path):
         assert number + 1 == sys.modules["harness_plugins.mine"].NUMBER
 
 
-def test_another_text_than_the_digested_is_refused(made):
+def test_another_text_than_the_digested_is_refused(new_plugin_file):
     """As a worker process would, which starts after the file was edited."""
-    file = made("method")
+    file = new_plugin_file("method")
     [plugin] = plugins_in_use([file])
     file.write_text(file.read_text() + "\n# changed\n")
     with pytest.raises(UsageError, match="the plug-in changed since the command began"):
@@ -663,8 +639,8 @@ def test_another_text_than_the_digested_is_refused(made):
         require_plugins([plugin])
 
 
-def test_workers_that_find_another_text_end_the_run_with_one_line(made):
-    file = made("method")
+def test_workers_that_find_another_text_end_the_run_with_one_line(new_plugin_file):
+    file = new_plugin_file("method")
     load_plugins([file])
     file.write_text(file.read_text() + "\n# changed\n")
     wanted = f"^{file}: the plug-in changed since the command"
@@ -690,7 +666,7 @@ FOLDER = {
 
 
 @pytest.fixture
-def whole(tmp_path):
+def plugin_folder(tmp_path):
     folder = tmp_path / "whole"
     for name, text in FOLDER.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -698,26 +674,28 @@ def whole(tmp_path):
     return folder
 
 
-def test_a_folder_is_a_plug_in_and_every_file_of_it_is_in_its_digest(whole):
-    load_plugins([whole])
+def test_a_folder_is_a_plug_in_and_every_file_of_it_is_in_its_digest(plugin_folder):
+    load_plugins([plugin_folder])
     assert sys.modules["harness_plugins.whole"].table() == "one"
     digests = {PLUGINS["whole"].sha256}
     for name in FOLDER:
-        (whole / name).write_text(FOLDER[name] + "\n# changed\n")
-        digests.add(plugins_in_use([whole])[0].sha256)
+        (plugin_folder / name).write_text(FOLDER[name] + "\n# changed\n")
+        digests.add(plugins_in_use([plugin_folder])[0].sha256)
         with pytest.raises(HarnessError, match="changed since the command began"):
             require_digested_code(PLUGINS.values())
-        (whole / name).write_text(FOLDER[name])
+        (plugin_folder / name).write_text(FOLDER[name])
     assert len(digests) == 1 + len(FOLDER)
-    (whole / "__pycache__").mkdir()
-    (whole / "__pycache__" / "methods.pyc").touch()
+    (plugin_folder / "__pycache__").mkdir()
+    (plugin_folder / "__pycache__" / "methods.pyc").touch()
     require_digested_code(PLUGINS.values())
 
 
-def test_a_module_of_a_folder_that_is_imported_late_is_the_one_that_was_digested(whole):
-    (whole / "late.py").write_text("NUMBER = 1\n")
-    load_plugins([whole])
-    (whole / "late.py").write_text("NUMBER = 2\n")
+def test_a_module_of_a_folder_that_is_imported_late_is_the_one_that_was_digested(
+    plugin_folder,
+):
+    (plugin_folder / "late.py").write_text("NUMBER = 1\n")
+    load_plugins([plugin_folder])
+    (plugin_folder / "late.py").write_text("NUMBER = 2\n")
     assert import_module("harness_plugins.whole.late").NUMBER == 1
 
 
@@ -754,7 +732,7 @@ IMPORTS = (
 
 
 @pytest.fixture
-def alone(tmp_path, monkeypatch):
+def write_plugin_with_further_file(tmp_path, monkeypatch):
     """Writes a plug-in of one file, and a further file in its folder."""
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -777,11 +755,13 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("way", FURTHER)
-def test_code_of_a_further_file_is_refused_at_the_top_and_inside_a_function(alone, way):
-    file = alone(way, "{}\n")
+def test_code_of_a_further_file_is_refused_at_the_top_and_inside_a_function(
+    write_plugin_with_further_file, way
+):
+    file = write_plugin_with_further_file(way, "{}\n")
     with pytest.raises(UsageError, match=rf"alone\.py: {REFUSED}"):
         load_plugins([file])
-    file = alone(way, "def late():\n    {}\n")
+    file = write_plugin_with_further_file(way, "def late():\n    {}\n")
     load_plugins([file])
     require_digested_code(PLUGINS.values())
     with pytest.raises(HarnessError, match=REFUSED):
@@ -794,30 +774,40 @@ def test_code_of_a_further_file_is_refused_at_the_top_and_inside_a_function(alon
     assert not [*filter(None, (module.__file__ for module in loaded))]
 
 
-def test_a_plug_in_that_goes_on_without_a_further_file_is_refused_all_the_same(alone):
+def test_a_plug_in_that_goes_on_without_a_further_file_is_refused_all_the_same(
+    write_plugin_with_further_file,
+):
     text = "def late():\n    try: {}\n    except Exception: pass\n"
-    load_plugins([alone("an import", text)])
+    load_plugins([write_plugin_with_further_file("an import", text)])
     sys.modules["harness_plugins.alone"].late()
     with pytest.raises(HarnessError, match=REFUSED):
         require_digested_code(PLUGINS.values())
 
 
-def test_a_further_file_that_somebody_else_imported_is_refused(alone):
+def test_a_further_file_that_somebody_else_imported_is_refused(
+    write_plugin_with_further_file,
+):
     """As the program that loads the plug-in may."""
-    file = alone("an import", "from helper import NUMBER, __spec__\n{}\n")
+    file = write_plugin_with_further_file(
+        "an import", "from helper import NUMBER, __spec__\n{}\n"
+    )
     import_module("helper")
     with pytest.raises(UsageError, match=REFUSED):
         load_plugins([file])
 
 
-def test_a_program_may_import_a_file_of_the_folder_itself(alone):
-    load_plugins([alone("an import", "def late():\n    {}\n")])
+def test_a_program_may_import_a_file_of_the_folder_itself(
+    write_plugin_with_further_file,
+):
+    load_plugins([write_plugin_with_further_file("an import", "def late():\n    {}\n")])
     import_module("helper")
     require_digested_code(PLUGINS.values())
 
 
-def test_a_worker_process_refuses_a_further_file(alone):
-    load_plugins([alone("an import", "def late(item):\n    {}\n")])
+def test_a_worker_process_refuses_a_further_file(write_plugin_with_further_file):
+    load_plugins(
+        [write_plugin_with_further_file("an import", "def late(item):\n    {}\n")]
+    )
     late = sys.modules["harness_plugins.alone"].late
     with (
         pytest.raises(HarnessError, match=REFUSED),
@@ -827,24 +817,15 @@ def test_a_worker_process_refuses_a_further_file(alone):
 
 
 def test_a_fit_that_imports_a_further_file_fails_its_cell_and_no_other(
-    call, made, tmp_path, monkeypatch
+    call, new_plugin_file, tmp_path, monkeypatch
 ):
-    file = made("method")
+    file = new_plugin_file("method")
     (tmp_path / "helper.py").write_text("NUMBER = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     fits = "moments = Moments.of(x)"
     late = f"{fits}\n        if moments.count > 5000:\n            import helper"
     file.write_text(file.read_text().replace(fits, late))
-    cells = (
-        "-m",
-        "glove-mini.mean+mine@target",
-        "glove-mini.mean",
-        "-t",
-        "mini-sts",
-        "-j",
-        "1",
-    )
-    answer = call("run", "--plugin", str(file), *cells)
+    answer = call(f"run --plugin {file} {ITS_CELL_AND_A_BUILT_IN}")
     assert answer.status == 1
     assert "the plug-in mine.py runs code of helper.py" in answer.out + answer.err
     [record] = [
@@ -915,12 +896,14 @@ WORDS = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_plug_in_is_refused_in_one_line_with_file_name_and_law(call, made, fault):
-    file, (old, new) = made("method"), BROKEN[fault]
+def test_a_plug_in_is_refused_in_one_line_with_file_name_and_law(
+    call, new_plugin_file, fault
+):
+    file, (old, new) = new_plugin_file("method"), BROKEN[fault]
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
-    answer = call("list", "plugins", "--plugin", str(file))
+    answer = call(f"list plugins --plugin {file}")
     assert (answer.status, answer.out, len(answer.err.splitlines())) == (2, "", 1)
     assert f"{file}: " in answer.complaint
     assert WORDS[fault] in answer.complaint
@@ -942,21 +925,14 @@ POSTS = {"mine": Ending}
 """
 
 
-def test_a_plug_in_that_ends_the_program_costs_its_cell_alone(call, made, tmp_path):
+def test_a_plug_in_that_ends_the_program_costs_its_cell_alone(
+    call, new_plugin_file, tmp_path
+):
     """It keeps the laws, whose rows have other widths than glove-mini's."""
-    file = made("method")
+    file = new_plugin_file("method")
     head, _, tail = file.read_text().partition("POSTS =")
     file.write_text(head + ENDING + "METHODS =" + tail.partition("METHODS =")[2])
-    cells = (
-        "-m",
-        "glove-mini.mean+mine@target",
-        "glove-mini.mean",
-        "-t",
-        "mini-sts",
-        "-j",
-        "1",
-    )
-    answer = call("run", "--plugin", str(file), *cells)
+    answer = call(f"run --plugin {file} {ITS_CELL_AND_A_BUILT_IN}")
     assert answer.status == 1
     assert (
         "plug-in mine: wanted a result, found SystemExit(0)" in answer.out + answer.err
@@ -966,9 +942,9 @@ def test_a_plug_in_that_ends_the_program_costs_its_cell_alone(call, made, tmp_pa
 
 @pytest.mark.parametrize(("code", "status"), [("0", 1), ("'done'", 1), ("3", 1)])
 def test_a_plug_in_that_ends_the_program_elsewhere_ends_it_with_a_line(
-    call, made, code, status
+    call, new_plugin_file, code, status
 ):
-    file = made("method")
+    file = new_plugin_file("method")
     text = file.read_text().replace("METHODS = (", "MADE = []\nMETHODS = (")
     ending = f"""
 def mine():
@@ -991,15 +967,15 @@ POSTS = {{"mine": mine}}
     assert "plug-in mine: wanted a result, found SystemExit(" in answer.complaint
 
 
-def test_a_plug_in_that_is_loaded_is_not_loaded_again(made):
-    plugins = plugins_in_use([made("method")])
+def test_a_plug_in_that_is_loaded_is_not_loaded_again(new_plugin_file):
+    plugins = plugins_in_use([new_plugin_file("method")])
     for _ in range(2):
         import_plugins(plugins)
     assert [*PLUGINS.values()] == plugins
 
 
-def test_two_files_of_one_name_are_two_plug_ins(made, tmp_path):
-    one = made("method")
+def test_two_files_of_one_name_are_two_plug_ins(new_plugin_file, tmp_path):
+    one = new_plugin_file("method")
     other = tmp_path / "other" / "mine.py"
     other.parent.mkdir()
     other.write_text(one.read_text() + "\n")
@@ -1010,9 +986,11 @@ def test_two_files_of_one_name_are_two_plug_ins(made, tmp_path):
 # A table for a paper
 
 
-def test_a_table_has_rows_marks_and_a_caption(call, made, few_packaged_results):
+def test_a_table_has_rows_marks_and_a_caption(
+    call, new_plugin_file, few_packaged_results
+):
     methods = ("glove-mini.mean", "glove-mini.mean+mine@target")
-    plugin = ("--plugin", str(made("method")))
+    plugin = ("--plugin", str(new_plugin_file("method")))
     call("run", *plugin, "-m", *methods, "-t", "mini-sts", "mini-sick")
     text = call("table", "-m", *methods, "-t", "mini-sts", "mini-sick").out
     head, _, first, second, *_ = text.splitlines()
@@ -1074,10 +1052,7 @@ def test_published_rows_of_the_same_protocol_stand_below(call, tmp_path):
     ]
     assert published.split()[-6:] == ["82.0325", "|", "72.3690", "|", "–", "|"]
     assert "Not tested" in text
-    assert (
-        call("table", "-m", "minilm.mean", "-t", "sts-b", "--results", "results").status
-        == 0
-    )
+    assert call("table -m minilm.mean -t sts-b --results results").status == 0
 
 
 def test_the_command_alone_is_helped(capfd):
@@ -1087,10 +1062,12 @@ def test_the_command_alone_is_helped(capfd):
     assert "method, task or encoder" in capfd.readouterr().out
 
 
-def test_rows_of_a_function_that_looks_at_its_neighbours_are_refused(call, made):
-    file = made("encoder")
+def test_rows_of_a_function_that_looks_at_its_neighbours_are_refused(
+    call, new_plugin_file
+):
+    file = new_plugin_file("encoder")
     text = file.read_text().replace("+ 1e-3", "+ len(texts)")
     file.write_text(text)
-    answer = call("run", "--plugin", str(file), "-m", "mine.native", "-t", "mini-sts")
+    answer = call(f"run --plugin {file} -m mine.native -t mini-sts")
     assert answer.status == 2
     assert "the vector of a text does not depend on other texts" in answer.complaint

@@ -31,7 +31,7 @@ WHOLE = {kind: content.get("whole") for kind, content in REFUSALS["files"].items
 }
 
 
-def refused(call, folder, command, words):
+def assert_refused(call, folder, command, words):
     """The command ends with status 2 and one line that holds these words, and writes nothing."""
     before = snapshot(folder)
     answer = call(*shlex.split(command))
@@ -42,14 +42,14 @@ def refused(call, folder, command, words):
 
 @pytest.mark.parametrize(("command", "words"), REFUSALS["commands"]["fakes"])
 def test_a_command_over_stand_ins_is_refused(toys, tmp_path, command, words):
-    refused(toys, tmp_path, command, words)
+    assert_refused(toys, tmp_path, command, words)
 
 
 @pytest.mark.parametrize(("command", "words"), REFUSALS["commands"]["packaged"])
 def test_a_command_is_refused(call, monkeypatch, tmp_path, command, words):
     monkeypatch.setattr(hardware, "cuda_devices", lambda: 0)
     (tmp_path / "results").symlink_to(ROOT / "results")
-    refused(call, tmp_path, command, words)
+    assert_refused(call, tmp_path, command, words)
 
 
 @pytest.mark.parametrize(("method", "words"), REFUSALS["ids"]["refused"])

@@ -13,6 +13,8 @@ from fakes import (
     FakeConfig,
     library,
     method,
+    published_row,
+    published_table,
     registry,
     results_folder,
     snapshot,
@@ -31,7 +33,7 @@ from harness.gate.outcome import CheckResult, State
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published import Column, Row, Table
+from harness.results.published import Column
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -46,7 +48,7 @@ COLUMNS = (
 
 
 @pytest.fixture
-def ran(tmp_path):
+def outcomes_of_fakes(tmp_path):
     """What became of the fakes on two tasks, one of them with an encoder that is not here."""
     FOUND.encoders["absent"] = FakeConfig("absent")
     FOUND.methods[ABSENT.id] = ABSENT
@@ -60,11 +62,11 @@ def ran(tmp_path):
     return list(execute(planned, RunContext(library(tmp_path), store)))
 
 
-def published(ran, off):
+def table_off_by(outcomes_of_fakes, off):
     """A table that differs from what was measured by so many points."""
     score = {
         (o.cell.method, o.cell.task): o.record.scores["spearman"]["all"]
-        for o in ran
+        for o in outcomes_of_fakes
         if o.record
     }
     a, b = score["fake.mean", "toy"], score["fake.mean", "sts-b"]
@@ -76,17 +78,8 @@ def published(ran, off):
     rows = []
     for name, points in numbers.items():
         values = {column: f"{value:.2f}" for column, value in points.items()}
-        rows.append(Row(name, name, "fake", "none", "none", values, method=name))
-    about = (
-        "toys",
-        "A paper",
-        "Table 1",
-        "Toys",
-        "gao2021simcse",
-        "nowhere",
-        "spearman",
-    )
-    return Table(*about, COLUMNS, tuple(rows), aggregation="all", evidence="code")
+        rows.append(published_row(name, values, method=name))
+    return published_table(COLUMNS, rows)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +87,11 @@ def published(ran, off):
     [(0.3, 1, []), (-0.3, 1, []), (3, 0, ["-3.0"]), (-3, 0, ["+3.0"])],
 )
 def test_published_numbers_are_counted_by_what_became_of_them(
-    ran, tmp_path, off, close, differ
+    outcomes_of_fakes, tmp_path, off, close, differ
 ):
-    runs, table = tmp_path / "runs", published(ran, off)
+    runs, table = tmp_path / "runs", table_off_by(outcomes_of_fakes, off)
     measured = results_folder(runs, FOUND, Results.read(Store(runs)), table)
-    lines = lines_of_numbers(ran, measured)
+    lines = lines_of_numbers(outcomes_of_fakes, measured)
     assert lines[:6] == [
         "7 published numbers:",
         "  2 reproduced (1 exact, 1 match)",
@@ -115,8 +108,8 @@ def test_published_numbers_are_counted_by_what_became_of_them(
         assert line.endswith(f"harness explain toys/fake.mean/sts-b --results {runs}")
 
 
-def test_what_did_not_run_is_counted_by_what_would_get_it(ran):
-    head, *lines = lines_of_failures(ran)
+def test_what_did_not_run_is_counted_by_what_would_get_it(outcomes_of_fakes):
+    head, *lines = lines_of_failures(outcomes_of_fakes)
     assert head == "5 cells did not run:"
     assert lines[0] == "  2 asset missing: harness fetch sick-raw"
     assert lines[1].startswith("  2 failed: ")
@@ -174,20 +167,14 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
 ):
     shutil.copytree(few_packaged_results / "papers", tmp_path / "results" / "papers")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    cells = (
-        "-m",
-        "glove-mini.mean",
-        "-m",
-        "glove-mini.mean+sn@target",
-        "-t",
-        "mini-qnli",
+    command = (
+        "reproduce -m glove-mini.mean glove-mini.mean+sn@target -t mini-qnli sick-r"
     )
-    missing = ("-t", "sick-r")
-    status, first, _ = call("reproduce", *cells, *missing)
+    status, first, _ = call(command)
     assert (status, "cells: 2 asset missing, 2 measured" in first) == (0, True)
     assert "  2 asset missing: harness fetch sick-raw" in first
     before = snapshot(tmp_path)
-    status, second, _ = call("reproduce", *cells, *missing)
+    status, second, _ = call(command)
     assert (status, "cells: 2 done, 2 asset missing" in second) == (0, True)
     tables = "tables: runs/LEADERBOARD.md, runs/tables, runs/site"
     assert second.endswith(f"{tables}\n")
@@ -195,9 +182,7 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
 
 
 def test_a_limited_reproduction_is_kept_apart_and_a_profile_is_planned(toys, tmp_path):
-    answer = toys(
-        "reproduce", "-m", "fake.mean", "-t", "toy", "--limit", 12, "--jobs", 1
-    )
+    answer = toys("reproduce -m fake.mean -t toy --limit 12 --jobs 1")
     assert (answer.status, "cells: 1 measured" in answer.out) == (0, True)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["limit-12"]
     assert (tmp_path / "runs/limit-12/records/fake/fake.mean/toy.limit-12").is_dir()

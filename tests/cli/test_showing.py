@@ -45,13 +45,13 @@ def test_a_text_is_no_formula_of_a_spreadsheet(text, capsys):
 
 def test_columns_and_scores_are_chosen(call):
     columns = ("--columns", "aggregation,score")
-    out = call("show", "-m", "minilm.mean", "-t", "sts12", "--every-score", *columns)[1]
+    out = call("show -m minilm.mean -t sts12 --every-score", *columns)[1]
     assert out.split("\n")[0].split() == ["aggregation", "score"]
     assert "\nMSRvid" in out
 
 
 def test_every_component_says_what_it_is(call):
-    rows = json.loads(call("list", "components", "--json").out)
+    rows = json.loads(call("list components --json").out)
     assert len(rows) > 25
     assert all(len(row["is"].partition(": ")[2]) > 20 for row in rows)
 
@@ -103,7 +103,7 @@ def test_ones_own_method_is_compared_with_a_packaged_one(call):
         "glove-mini.mean",
         ("-t", "mini-kind"),
     )
-    assert call("run", "-m", mine, *chosen).status == 0
+    assert call("run -m", mine, *chosen).status == 0
     answer = call("compare", mine, packaged, *chosen)
     assert answer.out.rstrip().split("\n")[-1].split()[-3:] == [
         "not",
@@ -124,7 +124,7 @@ def test_the_pairs_whose_rank_differs_most_are_shown_with_their_sentences(call):
         ("glove-mini.mean", "glove-mini.mean+sn@target"),
         ("-t", "mini-sts"),
     )
-    assert call("run", "-m", *methods, *chosen).status == 0
+    assert call("run -m", *methods, *chosen).status == 0
     [row] = json.loads(call("compare", *methods, *chosen, "--pairs", "3", "--json").out)
     columns = [
         Store(Path("runs")).cosines(Cell(method, "mini-sts")) for method in methods
@@ -142,65 +142,64 @@ def test_the_pairs_whose_rank_differs_most_are_shown_with_their_sentences(call):
 
 
 @pytest.fixture
-def own(call):
+def call_with_own_results(call):
     """The command line in a folder with results of its own: one cell, which is packaged, too."""
-    assert (
-        call("run", "-m", "glove-mini.mean", "-t", "mini-kind", "-o", "results").status
-        == 0
-    )
+    assert call("run -m glove-mini.mean -t mini-kind -o results").status == 0
     return call
 
 
-def test_ones_own_results_are_shown_with_the_packaged_ones(own):
+def test_ones_own_results_are_shown_with_the_packaged_ones(call_with_own_results):
     chosen = ("-m", "glove-mini.mean*", "-t", "mini-kind")
-    status, out, _ = own("show", *chosen)
+    status, out, _ = call_with_own_results("show", *chosen)
     head, _, first, *others = out.rstrip().split("\n")
     assert (status, head.split()[-1]) == (0, "source")
     assert first.endswith("own")
     assert others
     assert {line.split()[-1] for line in others} == {"packaged"}
     assert "glove-mini.mean " not in "".join(others)
-    assert own("show", *chosen, "--only-own")[1].count("glove-mini") == 1
-    assert "source" not in own("show", *chosen, "--only-own")[1]
-    rows = json.loads(own("show", *chosen, "--format", "json")[1])
+    assert (
+        call_with_own_results("show", *chosen, "--only-own")[1].count("glove-mini") == 1
+    )
+    assert "source" not in call_with_own_results("show", *chosen, "--only-own")[1]
+    rows = json.loads(call_with_own_results("show", *chosen, "--format", "json")[1])
     assert [row["source"] for row in rows] == ["own", *["packaged"] * len(others)]
 
 
 def test_only_own_results_need_some(call):
-    answer = call("show", "--only-own")
+    answer = call("show --only-own")
     assert answer.status == 2
     assert "--only-own: " in answer.complaint
 
 
 @pytest.mark.slow
-def test_a_report_shows_own_results_and_the_packaged_ones(own):
-    assert own("report").status == 0
+def test_a_report_shows_own_results_and_the_packaged_ones(call_with_own_results):
+    assert call_with_own_results("report").status == 0
     page = Path("results/LEADERBOARD.md").read_text()
     assert "Measured here, at least in part: `glove-mini.mean`. All others come" in page
     assert "| `minilm.mean`" in page
-    assert own("report", "--check")[0] == 0
-    assert own("report", "--only-own")[0] == 0
+    assert call_with_own_results("report --check")[0] == 0
+    assert call_with_own_results("report --only-own")[0] == 0
     assert (
         "minilm"
         not in Path("results/LEADERBOARD.md").read_text().partition("## Measured")[2]
     )
 
 
-def test_runs_stand_before_the_packaged_results(own):
+def test_runs_stand_before_the_packaged_results(call_with_own_results):
     shown = ("show", "--columns", "method,source", "--format", "csv")
     Path("results").rename("runs")
-    assert own(*shown)[1].splitlines()[1] == "glove-mini.mean,own"
+    assert call_with_own_results(*shown)[1].splitlines()[1] == "glove-mini.mean,own"
 
 
 def test_a_published_table_is_printed_for_a_paper(call):
     whole = ("--results", RESULTS)
-    markdown = call("table", "--paper", "mteb.1-12-75", *whole)[1]
+    markdown = call("table --paper mteb.1-12-75", *whole)[1]
     page = RESULTS / "tables" / "papers" / "mteb.1-12-75.md"
     assert markdown == page.read_text()
-    latex = call("table", "--paper", "mteb.1-12-75", "--latex", *whole)[1]
+    latex = call("table --paper mteb.1-12-75 --latex", *whole)[1]
     assert latex.startswith("% MTEB results repo")
     assert r"\begin{tabular}{llr" in latex
     assert latex.count("measured") > 0
-    status, _, complaint = call("table", "--paper", "mteb.1-12-75", "-t", "sts-b")
+    status, _, complaint = call("table --paper mteb.1-12-75 -t sts-b")
     assert status == 2
     assert "leave out -m, -t, --beside and --aggregation" in complaint

@@ -31,7 +31,7 @@ def exported(tmp_path_factory):
 
 
 @pytest.fixture
-def made(call, exported, monkeypatch, tmp_path):
+def card_of_copy(call, exported, monkeypatch, tmp_path):
     """A copy of that folder: its card. Texts that one test encoded are encoded for all."""
     shutil.copytree(exported, tmp_path / "my-model")
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(exported.parent / "cache"))
@@ -48,7 +48,7 @@ def keep_embedded(front, card):
     (card.parent / ".eval_results" / "sentence-embedding-harness.yaml").unlink()
 
 
-def test_the_page_is_run(call, made):
+def test_the_page_is_run(call, card_of_copy):
     for words in lines(PAGE):
         if words[1] == "export":
             continue
@@ -57,32 +57,32 @@ def test_the_page_is_run(call, made):
         assert answer.status == (3 if "bert-mini" in words else 0)  # which has no card
         if words[1] == "search":
             assert "Pearson for Spearman" in answer.out
-    page = (made.parents[1] / "verified" / "README.md").read_text()
+    page = (card_of_copy.parents[1] / "verified" / "README.md").read_text()
     assert page.index("my-model") < page.index("bert-mini")
 
 
-def test_a_card_that_was_written_here_holds_and_says_its_protocol(call, made):
-    facts = json.loads(call("verify", "my-model", "--json").out)
+def test_a_card_that_was_written_here_holds_and_says_its_protocol(call, card_of_copy):
+    facts = json.loads(call("verify my-model --json").out)
     assert facts["hold"] == facts["checked"] > 0
     assert facts["method"] == "my-model.native"
-    assert "raw text" in made.read_text()
-    assert "sentence-embedding-harness" in made.read_text()
+    assert "raw text" in card_of_copy.read_text()
+    assert "sentence-embedding-harness" in card_of_copy.read_text()
 
 
-def test_a_false_number_is_status_1_and_kept_once(call, made):
-    front = yaml.safe_load(made.read_text().split("---")[1])
+def test_a_false_number_is_status_1_and_kept_once(call, card_of_copy):
+    front = yaml.safe_load(card_of_copy.read_text().split("---")[1])
     front["model-index"][0]["results"][0]["metrics"][0]["value"] = FALSE
-    made.write_text(f"---\n{yaml.safe_dump(front)}---\n")
-    answer = call("verify", "my-model", "--output", "verified")
+    card_of_copy.write_text(f"---\n{yaml.safe_dump(front)}---\n")
+    answer = call("verify my-model --output verified")
     assert (answer.status, "differs" in answer.out) == (1, True)
-    again = call("verify", "my-model", "--output", "verified")
+    again = call("verify my-model --output verified")
     assert (again.status, again.out) == (1, "")
     assert "done before" in again.err
 
 
 @pytest.mark.weights
 def test_the_card_of_all_minilm_l6_v2_states_no_number_and_results_are_offered(call):
-    answer = call("verify", "minilm")
+    answer = call("verify minilm")
     assert answer.status == 3
     assert "The card of minilm has no model-index" in answer.out
     assert "clone https://github.com/embeddings-benchmark/results" in answer.out
@@ -97,9 +97,9 @@ def test_a_search_says_its_bound_before_and_keeps_it(call, checkpoint):
 
 
 def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
-    call, made, monkeypatch, tmp_path
+    call, card_of_copy, monkeypatch, tmp_path
 ):
-    folder, commit = made.parent, "1" * 40
+    folder, commit = card_of_copy.parent, "1" * 40
     files = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -110,9 +110,9 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
         at_standin(hub, monkeypatch, tmp_path)
         hub.model("me/card-model", files, commit)
         hub.model("me/card-model", later, "2" * 40)
-        fetched = call("fetch", f"me/card-model@{commit}")
+        fetched = call(f"fetch me/card-model@{commit}")
         assert fetched.status == 0, fetched.err
-    facts = json.loads(call("verify", f"me/card-model@{commit}", "--json").out)
+    facts = json.loads(call(f"verify me/card-model@{commit} --json").out)
     assert facts["hold"] == facts["checked"] == 1
     assert facts["exit_status"] == 0
 

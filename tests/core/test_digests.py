@@ -59,7 +59,7 @@ def test_a_sentence_is_keyed_by_sixteen_bytes_of_all_its_text(text):
 
 
 @pytest.fixture
-def noted(tmp_path, monkeypatch):
+def noted_file(tmp_path, monkeypatch):
     """A file with a noted digest, the note, and the paths that are read from then on."""
     monkeypatch.setattr(digests, "LARGE_FILE", 8)
     file, folder, read, plainly = (
@@ -79,8 +79,8 @@ def noted(tmp_path, monkeypatch):
     return file, note, read
 
 
-def test_an_unchanged_large_file_is_read_once_unless_all_shall_be(noted):
-    file, note, read = noted
+def test_an_unchanged_large_file_is_read_once_unless_all_shall_be(noted_file):
+    file, note, read = noted_file
     with remembering(note.parent):
         assert sha256_of(file) == sha256("12345678")
         assert not read
@@ -92,8 +92,8 @@ def test_an_unchanged_large_file_is_read_once_unless_all_shall_be(noted):
     assert read == [file, file]
 
 
-def test_a_small_file_is_not_noted(noted):
-    file, note, _ = noted
+def test_a_small_file_is_not_noted(noted_file):
+    file, note, _ = noted_file
     small = file.with_name("small")
     small.write_text("1234567")
     with remembering(note.parent):
@@ -102,8 +102,8 @@ def test_a_small_file_is_not_noted(noted):
 
 
 @pytest.mark.parametrize("change", ["in place", "another file"])
-def test_a_changed_file_is_read_again_whatever_its_size_and_time(noted, change):
-    file, note, read = noted
+def test_a_changed_file_is_read_again_whatever_its_size_and_time(noted_file, change):
+    file, note, read = noted_file
     before = file.stat()
     if change == "another file":
         file.rename(file.with_name("old"))
@@ -114,8 +114,8 @@ def test_a_changed_file_is_read_again_whatever_its_size_and_time(noted, change):
     assert read == [file]
 
 
-def test_a_damaged_note_never_gives_a_digest(noted):
-    file, note, _ = noted
+def test_a_damaged_note_never_gives_a_digest(noted_file):
+    file, note, _ = noted_file
     content = note.read_bytes()
     damaged = [content[:end] for end in range(0, len(content), 7)]
     for place in range(len(content)):
@@ -175,9 +175,9 @@ def test_tensors_are_loaded_from_the_bytes_that_were_digested(tmp_path):
             read_bytes(file)
 
 
-def test_no_note_is_taken_for_true_within_a_reading(noted):
+def test_no_note_is_taken_for_true_within_a_reading(noted_file):
     """A store through a memory map into a page that is already changed moves no time."""
-    file, note, read = noted
+    file, note, read = noted_file
     with remembering(note.parent), one_reading():
         sha256_of(file)
     assert read == [file]

@@ -100,20 +100,20 @@ def test_products_are_of_whole_float32_numbers(tmp_path):
     assert not torch.backends.cudnn.allow_tf32
 
 
-def planned(*methods):
+def planned_cells_of(*methods):
     task = REGISTRY.tasks["mini-sts"]
     return tuple(PlannedCell(REGISTRY.parse(method), task, 0) for method in methods)
 
 
 def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
-    cells = planned("bert-mini.mean", "bert-mini-float16.mean")
+    cells = planned_cells_of("bert-mini.mean", "bert-mini-float16.mean")
     assert on_hardware(cells, "cpu", None, None) == cells
     with pytest.raises(UsageError, match="leave one of them out"):
         on_hardware(cells, "cuda", "bfloat16", 64)
-    placed = on_hardware(planned("bert-mini.mean"), "cuda", "bfloat16", 64)
+    placed = on_hardware(planned_cells_of("bert-mini.mean"), "cuda", "bfloat16", 64)
     assert {cell.method.id for cell in placed} == {"bert-mini-bfloat16.mean"}
     assert placed[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
-    words = planned("glove-mini.mean")
+    words = planned_cells_of("glove-mini.mean")
     assert on_hardware(words, "cuda", None, 64) == words
 
 

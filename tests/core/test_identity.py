@@ -60,7 +60,7 @@ CLASSES = sorted(
 )
 
 
-def grown(part, **new):
+def with_newer_setting(part, **new):
     """The same configuration of a class with the same name and a setting more."""
     kind = type(part)
     number = ("newer", int, field(default=0, kw_only=True))
@@ -72,24 +72,24 @@ def grown(part, **new):
 @pytest.mark.parametrize("kind", CLASSES)
 def test_a_new_setting_with_a_default_changes_no_identity(kind):
     for part in (part for part in CONFIGURATIONS if type(part) is kind):
-        assert identity_text(grown(part)) == identity_text(part)
-        assert identity_text(grown(part, newer=1)) != identity_text(part)
-        assert describes(identity_text(part), grown(part))
-        assert not describes(identity_text(part), grown(part, newer=1))
+        assert identity_text(with_newer_setting(part)) == identity_text(part)
+        assert identity_text(with_newer_setting(part, newer=1)) != identity_text(part)
+        assert describes(identity_text(part), with_newer_setting(part))
+        assert not describes(identity_text(part), with_newer_setting(part, newer=1))
 
 
 def test_a_new_setting_of_a_part_changes_no_identity_of_a_method():
     for method in METHODS:
         newer = replace(
             method,
-            encoder=grown(method.encoder),
-            pooling=grown(method.pooling),
-            post=tuple(grown(post) for post in method.post),
+            encoder=with_newer_setting(method.encoder),
+            pooling=with_newer_setting(method.pooling),
+            post=tuple(with_newer_setting(post) for post in method.post),
         )
         assert newer.identity == method.identity
 
 
-def changed(value):
+def other_value(value):
     """Another setting of the same kind."""
     match value:
         case bool():
@@ -112,7 +112,7 @@ def test_configurations_that_differ_in_a_setting_differ_in_identity(kind):
         other = object.__new__(kind)  # whatever the class says of the value
         other.__dict__.update(vars(part))
         other.__dict__.pop("identity", None)
-        other.__dict__[setting.name] = changed(getattr(part, setting.name))
+        other.__dict__[setting.name] = other_value(getattr(part, setting.name))
         assert identity_text(other) != identity_text(part), setting.name
         assert not describes(identity_text(part), other), setting.name
 

@@ -46,9 +46,11 @@ def scored(rows_of_pairs) -> tuple[np.ndarray, Pairs]:
     )
 
 
-def flat(scores) -> list:
+def values_in_order(scores) -> list:
     if isinstance(scores, dict):
-        return [value for key in sorted(scores) for value in flat(scores[key])]
+        return [
+            value for key in sorted(scores) for value in values_in_order(scores[key])
+        ]
     return [np.nan if scores is None else scores]
 
 
@@ -126,7 +128,9 @@ def test_aggregations_are_a_plain_loop_over_the_subsets(rows_of_pairs):
         "groups": groups,
     }
     assert list(scores["groups"]) == list(groups)
-    np.testing.assert_allclose(flat(scores), flat(wanted), atol=DIGITS)
+    np.testing.assert_allclose(
+        values_in_order(scores), values_in_order(wanted), atol=DIGITS
+    )
 
 
 def test_the_three_aggregations_differ_where_the_papers_do():
@@ -148,7 +152,8 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
     binary = replace(pairs, gold=(pairs.gold > 2).astype(np.float64))
     for metric, items in (("correlation", pairs), ("auc", binary)):
         scores = (
-            flat(score(task_of(metric), x, items)) for x in (cosines, cosines + noise)
+            values_in_order(score(task_of(metric), x, items))
+            for x in (cosines, cosines + noise)
         )
         np.testing.assert_allclose(*scores, atol=DIGITS)
 

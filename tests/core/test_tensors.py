@@ -27,7 +27,7 @@ def read(path):
     return tensors if whole else None
 
 
-def same(tensors, wanted):
+def have_equal_tensors(tensors, wanted):
     return tensors.keys() == wanted.keys() and all(
         tensor.dtype == wanted[name].dtype and np.array_equal(tensor, wanted[name])
         for name, tensor in tensors.items()
@@ -37,8 +37,8 @@ def same(tensors, wanted):
 def test_what_is_written_comes_back_here_and_in_any_other_reader(tmp_path):
     write_tensors(tmp_path / "x", TENSORS, METADATA)
     file = TensorFile.parse(tmp_path / "x")
-    assert same(read(tmp_path / "x"), TENSORS)
-    assert same(load_file(tmp_path / "x"), TENSORS)
+    assert have_equal_tensors(read(tmp_path / "x"), TENSORS)
+    assert have_equal_tensors(load_file(tmp_path / "x"), TENSORS)
     assert file.metadata == METADATA
     assert not file.read("scatter").flags.writeable
     assert file.read("none of that name") is None
@@ -65,7 +65,7 @@ def test_a_changed_bit_is_seen_wherever_it_is(tmp_path_factory, data):
     tensors = read(path)
     # A blank that becomes another blank behind the JSON text changes nothing that is
     # read.
-    assert tensors is None or same(tensors, TENSORS)
+    assert tensors is None or have_equal_tensors(tensors, TENSORS)
 
 
 def test_a_file_that_was_cut_or_has_no_seal_or_is_not_there_is_none(tmp_path):
@@ -81,4 +81,4 @@ def test_a_file_that_was_cut_or_has_no_seal_or_is_not_there_is_none(tmp_path):
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.name)
 def test_every_committed_file_is_read(path):
-    assert same(read(path), load_file(path))
+    assert have_equal_tensors(read(path), load_file(path))

@@ -31,7 +31,7 @@ FORK = multiprocessing.get_context("fork")
 HERE = Path(__file__)  # where the encoders would lie
 
 
-def opened(root, config):
+def open_entry(root, config):
     """As a run opens it."""
     return open_labelled(root, config.name, config.identify(HERE))
 
@@ -40,9 +40,9 @@ def key_of(config):
     return config.identify(HERE).key
 
 
-def fill(root, config, texts=4, used=NOW):
+def write_entry(root, config, texts=4, used=NOW):
     """An encoder's entry as a run leaves it, last used at a given time."""
-    cache = opened(root, config)
+    cache = open_entry(root, config)
     cache.add(
         numbered(0, texts),
         FakeEncoder(cache.folder.name).encode(numbered(0, texts)),
@@ -70,13 +70,13 @@ def add_rest(root, config):
     converted.write_text("{}")
 
 
-def forced(root):
+def clear_every_entry(root):
     """Which entries went, and which were kept since they are in use."""
     return {entry.names: clear(root, entry) for entry in cached_entries(root)}
 
 
 def test_an_entry_has_everything_of_its_encoder_and_looking_writes_nothing(tmp_path):
-    fill(tmp_path, ONE)
+    write_entry(tmp_path, ONE)
     add_rest(tmp_path, ONE)
     before = snapshot(tmp_path)
     entries = {entry.kind: entry for entry in cached_entries(tmp_path)}
@@ -97,8 +97,8 @@ def test_an_entry_has_everything_of_its_encoder_and_looking_writes_nothing(tmp_p
 
 
 def test_a_run_marks_what_it_uses(tmp_path):
-    fill(tmp_path, ONE, used=1.0)
-    opened(tmp_path, ONE)
+    write_entry(tmp_path, ONE, used=1.0)
+    open_entry(tmp_path, ONE)
     assert cached_entries(tmp_path)[0].last_used > 1.0
 
 
@@ -113,7 +113,9 @@ def test_a_run_marks_what_it_uses(tmp_path):
 def test_the_longest_unused_go_until_the_rest_fits(tmp_path_factory, times, most):
     root = tmp_path_factory.mktemp("cache")
     for time in times:
-        fill(root, FakeConfig(f"e{time}", f"{time}"), texts=time, used=NOW + time)
+        write_entry(
+            root, FakeConfig(f"e{time}", f"{time}"), texts=time, used=NOW + time
+        )
     before = cached_entries(root)
     did = list(shrink(root, most))
     left = cached_entries(root)
@@ -125,10 +127,10 @@ def test_the_longest_unused_go_until_the_rest_fits(tmp_path_factory, times, most
 
 def test_clearing_touches_nothing_that_is_not_the_caches_own(tmp_path):
     root, other = tmp_path / "cache", tmp_path / "other"
-    fill(root, ONE)
+    write_entry(root, ONE)
     add_rest(root, ONE)
     ours = snapshot(tmp_path)
-    fill(other, TWO)  # another cache, which links lead to
+    write_entry(other, TWO)  # another cache, which links lead to
     encodings_of_one, encodings_of_two = (
         folder / "encodings" / key_of(config)
         for folder, config in ((root, ONE), (other, TWO))
@@ -156,12 +158,12 @@ def test_clearing_touches_nothing_that_is_not_the_caches_own(tmp_path):
         "x.damaged",
     ):  # what a killed run leaves
         (encodings_of_one / name).write_text("1")
-    forced(root)
+    clear_every_entry(root)
     assert snapshot(tmp_path) == theirs
 
 
-def use(root, ready, done):
-    cache = opened(root, ONE)
+def read_and_wait(root, ready, done):
+    cache = open_entry(root, ONE)
     ready.set()
     done.wait(30)
     cache.read(numbered(0, 4))
@@ -170,26 +172,26 @@ def use(root, ready, done):
 
 @pytest.mark.parametrize("status", [0, -9], ids=["it ends", "it is killed"])
 def test_what_another_process_uses_stays_until_it_ends(tmp_path, status):
-    fill(tmp_path, ONE)
-    fill(tmp_path, TWO)
+    write_entry(tmp_path, ONE)
+    write_entry(tmp_path, TWO)
     ready, done = FORK.Event(), FORK.Event()
-    other = FORK.Process(target=use, args=(tmp_path, ready, done))
+    other = FORK.Process(target=read_and_wait, args=(tmp_path, ready, done))
     other.start()
     assert ready.wait(30)
-    assert forced(tmp_path) == {("one",): False, ("two",): True}
+    assert clear_every_entry(tmp_path) == {("one",): False, ("two",): True}
     if status:
         other.kill()
     else:
         done.set()
     other.join(30)
     assert other.exitcode == status
-    assert forced(tmp_path) == {("one",): True}
+    assert clear_every_entry(tmp_path) == {("one",): True}
     assert not list((tmp_path / "encodings").iterdir())
 
 
 def test_a_name_means_all_its_keys_and_their_weights(tmp_path):
     for config in (ONE, replace(TWO, name="one"), replace(ONE, name="other")):
-        fill(tmp_path, config)
+        write_entry(tmp_path, config)
     add_rest(tmp_path, ONE)
     entries = cached_entries(tmp_path)
     assert [e.kind for e in entries_named(entries, ["one"])].count("encoder") == 2
@@ -205,7 +207,7 @@ def test_a_name_means_all_its_keys_and_their_weights(tmp_path):
     "word", ["nobody", "", "../one", "*", key_of(ONE)[:5], "f" * 64]
 )
 def test_what_is_not_there_is_wrong_usage_and_says_what_is(tmp_path, word):
-    fill(tmp_path, ONE)
+    write_entry(tmp_path, ONE)
     with pytest.raises(UsageError, match=r"one of one \(harness cache ls\)"):
         entries_named(cached_entries(tmp_path), ["one", word])
 
@@ -225,7 +227,7 @@ def call(capfd):
 
 
 def test_the_list_is_a_table_or_json(call, tmp_path):
-    fill(tmp_path, ONE, used=0.0)
+    write_entry(tmp_path, ONE, used=0.0)
     add_rest(tmp_path, ONE)
     status, text = call(tmp_path, "ls")
     assert status == 0
@@ -242,7 +244,7 @@ def test_the_list_is_a_table_or_json(call, tmp_path):
 
 
 def test_what_is_in_use_is_kept_with_status_1(call, tmp_path):
-    held = opened(tmp_path, ONE)
+    held = open_entry(tmp_path, ONE)
     status, text = call(tmp_path, "gc", "--max-size", "0")
     assert (status, "what is left is in use; run it again later" in text) == (1, True)
     assert call(tmp_path, "rm", "one")[0] == 1

@@ -102,7 +102,7 @@ MATRIX = np.array([VECTORS[WORDS.index(word)] for word in KEPT], np.float64)
 P = np.array([COUNTS[word] for word in KEPT]) / sum(COUNTS[word] for word in KEPT)
 
 
-def mapped(*maps):
+def vectors_after_maps(*maps):
     """The map's vectors of the counted words, in one order."""
     made = vocabulary()
     for word_map in (Counted(), *maps):
@@ -115,10 +115,13 @@ def test_zipfian_whitening_is_yokoi_et_al_s():
     centred = MATRIX - P @ MATRIX
     _, s, vt = np.linalg.svd(centred * np.sqrt(P)[:, None], full_matrices=False)
     theirs = centred @ vt.T / s
-    ours = mapped(Fitted(Whitening(), by_count=True))
+    ours = vectors_after_maps(Fitted(Whitening(), by_count=True))
     # By all inner products: a map is as good turned.
     assert relative_gap(ours @ ours.T, theirs @ theirs.T) <= ROUNDING
-    assert relative_gap(mapped(Fitted(Centring(), by_count=True)), centred) <= ROUNDING
+    assert (
+        relative_gap(vectors_after_maps(Fitted(Centring(), by_count=True)), centred)
+        <= ROUNDING
+    )
 
 
 def test_all_but_the_top_is_mu_and_viswanath_s():
@@ -127,7 +130,7 @@ def test_all_but_the_top_is_mu_and_viswanath_s():
 
     centred = MATRIX - MATRIX.mean(axis=0)
     top = PCA(2).fit(centred).components_
-    ours = mapped(Fitted(Natsv(2, centred=True)))
+    ours = vectors_after_maps(Fitted(Natsv(2, centred=True)))
     assert relative_gap(ours, centred - centred @ top.T @ top) <= ROUNDING
 
 
@@ -150,7 +153,7 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
     counted = Counted()(vocabulary())
     assert sorted(counted.rows) == sorted(KEPT)
     assert (counted.total, counted.counts[counted.rows["cat"]]) == (2000, COUNTS["cat"])
-    np.testing.assert_array_equal(mapped(), MATRIX)
+    np.testing.assert_array_equal(vectors_after_maps(), MATRIX)
     means = encoded(tmp_path, Counted())
     np.testing.assert_allclose(means[3], VECTORS[2], rtol=1e-6)  # "zyzzy cat"
     assert not means[5].any()

@@ -29,7 +29,7 @@ SENTENCES = st.lists(
 )
 
 
-def bench(root, config=None):
+def open_cached_encoder(root, config=None):
     config = config or FakeConfig()
     identity = config.identify(root)
     identity = replace(identity, key=with_code(identity.key, config))
@@ -38,14 +38,14 @@ def bench(root, config=None):
     return CachedEncoder(config, identity, cache, load, ticks(), root)
 
 
-def ensured(root, texts, config=None):
+def encoder_after_run(root, texts, config=None):
     """The cached encoder after a run over the texts."""
-    made = bench(root, config)
+    made = open_cached_encoder(root, config)
     made.ensure(texts, Told())
     return made
 
 
-def filled(root, texts=TEXTS, seconds=1.0, how=None):
+def cache_with_texts(root, texts=TEXTS, seconds=1.0, how=None):
     cache = EncoderCache.open(root, KEY)
     cache.add(texts, FakeEncoder(FILES_KEY).encode(texts), seconds, how)
     return cache
@@ -72,30 +72,31 @@ def test_each_distinct_sentence_is_encoded_once_ever_and_read_as_it_was(stored, 
     config = FakeConfig()
     with tempfile.TemporaryDirectory() as folder:
         for texts in (stored, asked, stored):
-            ensured(Path(folder), texts, config)
+            encoder_after_run(Path(folder), texts, config)
         require_right(EncoderCache.open(Path(folder), KEY).read(asked), asked)
     assert sorted(config.log) == sorted({*stored, *asked})
 
 
 def test_order_and_repetitions_are_the_callers(tmp_path):
     asked = [*TEXTS[::-1], *TEXTS[:3], TEXTS[0]]
-    require_right(filled(tmp_path).read(asked), asked)
+    require_right(cache_with_texts(tmp_path).read(asked), asked)
 
 
 def test_missing_keeps_the_order_and_drops_repetitions(tmp_path):
-    cache = filled(tmp_path, TEXTS[:2])
+    cache = cache_with_texts(tmp_path, TEXTS[:2])
     assert cache.missing(["new", TEXTS[0], "newer", "new"]) == ["new", "newer"]
 
 
 def test_an_encoder_is_loaded_only_for_a_sentence_that_is_missing(tmp_path):
-    filled(tmp_path)
-    assert ensured(tmp_path, TEXTS).encoder is None
+    cache_with_texts(tmp_path)
+    assert encoder_after_run(tmp_path, TEXTS).encoder is None
 
 
 def test_two_encoders_never_share_a_vector(tmp_path):
     configs = FakeConfig(weights="one"), FakeConfig(weights="other")
     a, b = (
-        ensured(tmp_path, TEXTS, config).cache.read(TEXTS).mean for config in configs
+        encoder_after_run(tmp_path, TEXTS, config).cache.read(TEXTS).mean
+        for config in configs
     )
     assert configs[0].log == configs[1].log
     assert not np.isclose(a, b).any()
@@ -104,9 +105,9 @@ def test_two_encoders_never_share_a_vector(tmp_path):
 
 def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(tmp_path):
     plain, packed = ({"route": route, "threads": 2} for route in ("plain", "packed"))
-    filled(tmp_path, TEXTS[:4], seconds=2.0, how=plain)
-    filled(tmp_path, TEXTS[4:8], seconds=4.0, how=packed)
-    cache = filled(tmp_path, TEXTS[8:], seconds=4.0, how=plain)
+    cache_with_texts(tmp_path, TEXTS[:4], seconds=2.0, how=plain)
+    cache_with_texts(tmp_path, TEXTS[4:8], seconds=4.0, how=packed)
+    cache = cache_with_texts(tmp_path, TEXTS[8:], seconds=4.0, how=plain)
     assert cache.cost(TEXTS).seconds == pytest.approx(10.0)
     assert cache.cost(TEXTS[:1]).seconds == pytest.approx(0.5)
     assert cache.rate == pytest.approx(sum(map(len, TEXTS)) / 10.0)
@@ -118,7 +119,7 @@ def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(tmp_pat
 # Damage
 
 
-def flip(path, bit):
+def flip_bit(path, bit):
     data = bytearray(path.read_bytes())
     data[bit // 8] ^= 1 << bit % 8
     path.write_bytes(bytes(data))
@@ -126,21 +127,21 @@ def flip(path, bit):
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.999])
 def test_the_sentences_of_a_cut_shard_are_encoded_again(tmp_path, share):
-    filled(tmp_path)
+    cache_with_texts(tmp_path)
     [path] = shards(tmp_path)
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
-    require_right(ensured(tmp_path, TEXTS).cache.read(TEXTS), TEXTS)
+    require_right(encoder_after_run(tmp_path, TEXTS).cache.read(TEXTS), TEXTS)
 
 
 @pytest.mark.parametrize("name", ["mean.0", f"mean.{DEPTH}", "cls", "pooler"])
 def test_a_damaged_vector_is_refused_and_encoded_again(tmp_path, name):
-    cache = filled(tmp_path)
+    cache = cache_with_texts(tmp_path)
     [shard] = cache.shards
-    flip(shard.path, 8 * (shard.start + shard.tensors[name]["data_offsets"][1] - 1))
+    flip_bit(shard.path, 8 * (shard.start + shard.tensors[name]["data_offsets"][1] - 1))
     with pytest.raises(HarnessError, match="damaged and were set aside; run again"):
         cache.read(TEXTS)
-    require_right(ensured(tmp_path, TEXTS).cache.read(TEXTS), TEXTS)
+    require_right(encoder_after_run(tmp_path, TEXTS).cache.read(TEXTS), TEXTS)
 
 
 # Complete or absent
@@ -173,7 +174,7 @@ def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
     full = OSError(28, "No space left on device")
     monkeypatch.setattr(cls, method, failing_at(number, getattr(cls, method), full))
     with pytest.raises(OSError, match="No space left"):
-        ensured(tmp_path, TEXTS)
+        encoder_after_run(tmp_path, TEXTS)
     assert len(EncoderCache.open(tmp_path, KEY).locations) == kept
 
 
@@ -185,7 +186,7 @@ class Crash(BaseException):
 def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch, step):
     monkeypatch.setattr(step, failing_at(1, None, Crash))
     with pytest.raises(Crash):
-        filled(tmp_path)
+        cache_with_texts(tmp_path)
     assert list((tmp_path / "encodings" / KEY).iterdir()) == []
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
 
@@ -193,7 +194,7 @@ def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch, step):
 def test_a_shard_of_another_encoder_is_set_aside_and_its_sentences_are_encoded_again(
     tmp_path,
 ):
-    filled(tmp_path, TEXTS)
+    cache_with_texts(tmp_path, TEXTS)
     other = FakeConfig(weights="other")
     [shard] = shards(tmp_path)
     folder = shard.parent.with_name(other.identify(tmp_path).key)
@@ -206,7 +207,7 @@ def test_a_shard_of_another_encoder_is_set_aside_and_its_sentences_are_encoded_a
     ]  # nothing was written
     assert open_labelled(tmp_path, "other", other.identify(tmp_path)).missing(TEXTS)
     assert {path.suffix for path in folder.iterdir()} == {".damaged", ".json"}
-    again = ensured(tmp_path, TEXTS, other).cache
+    again = encoder_after_run(tmp_path, TEXTS, other).cache
     wanted = FakeEncoder(folder.name).encode(TEXTS)
     np.testing.assert_array_equal(again.read(TEXTS).mean, wanted.mean)
 
@@ -218,7 +219,7 @@ def test_the_cost_of_sentences_names_every_version_that_encoded_them(
         monkeypatch.setattr(
             encodings, "packages", lambda version=version: {"torch": version}
         )
-        filled(tmp_path, texts)
+        cache_with_texts(tmp_path, texts)
     cache = EncoderCache.open(tmp_path, KEY)
     assert cache.cost(TEXTS).versions == {"torch": ["1", "2"]}
     assert cache.cost(TEXTS[:3]).versions == {"torch": ["1"]}

@@ -52,7 +52,7 @@ ONE_EACH_TOKENIZER = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def folder_of_family(tmp_path_factory):
     folders = {}
 
     def folder(name):
@@ -63,7 +63,7 @@ def made(tmp_path_factory):
     return folder
 
 
-def plain(folder):
+def model_and_tokenizer(folder):
     """Transformers' model, of one with a decoder the encoder, and its tokenizer."""
     model = hf.AutoModel.from_pretrained(folder).eval()
     if model.config.is_encoder_decoder:
@@ -75,15 +75,15 @@ def plain(folder):
 
 @pytest.mark.parametrize("name", rest_slow(FAMILIES, *EACH_PASS))
 def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
-    name, made, tmp_path
+    name, folder_of_family, tmp_path
 ):
     """In one batch, and beside that in batches of one."""
-    encoder = TINY.load(made(name), tmp_path)
+    encoder = TINY.load(folder_of_family(name), tmp_path)
     encoding = encoder.encode(TEXTS)
     alone = tiny_models.in_batches(encoder, 1).encode(TEXTS)
     assert relative_gap(alone.mean, encoding.mean) <= ROUNDING
     assert encoder.plain_kernel.needs_equal_lengths is (name in WITHOUT_PADDING)
-    model, tokenizer = plain(made(name))
+    model, tokenizer = model_and_tokenizer(folder_of_family(name))
     assert encoding.depth == 3
     for row, text in enumerate(TEXTS):
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
@@ -101,14 +101,16 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
         if encoding.pooler is not None:
             assert relative_gap(encoding.pooler[row], out.pooler_output[0]) <= ROUNDING
     if FAMILIES[name].summary is NONE:
-        with pytest.raises(UsageError, match=r"cls: .*use mean"):
+        with pytest.raises(UsageError, match=r"^cls: "):
             CLS(encoding)
 
 
 @pytest.mark.parametrize("name", rest_slow(ONE_EACH_TOKENIZER, "gte", "qwen3"))
-def test_the_side_that_a_tokenizer_pads_on_leaves_no_trace(name, made, tmp_path):
-    together = TINY.load(made(name), tmp_path).encode(TEXTS)
-    left = Path(shutil.copytree(made(name), tmp_path / "left"))
+def test_the_side_that_a_tokenizer_pads_on_leaves_no_trace(
+    name, folder_of_family, tmp_path
+):
+    together = TINY.load(folder_of_family(name), tmp_path).encode(TEXTS)
+    left = Path(shutil.copytree(folder_of_family(name), tmp_path / "left"))
     edit_json(left / "tokenizer_config.json", padding_side="left")
     assert hf.AutoTokenizer.from_pretrained(left).padding_side == "left"
     assert encoding_gap(TINY.load(left, tmp_path).encode(TEXTS), together) == 0
@@ -122,15 +124,20 @@ def test_the_page_is_the_list_of_what_is_compared_and_refused():
     )
 
 
-def test_what_is_peculiar_to_a_pass_is_part_of_the_key(made):
+def test_what_is_peculiar_to_a_pass_is_part_of_the_key(folder_of_family):
     assert encoding_facts({"model_type": "bert"}) == {}
     assert encoding_facts({"model_type": "fnet"}) == {"padding": "none"}
     assert encoding_facts({"model_type": "big_bird"}) == {"attention": "original_full"}
-    assert TINY.identify(made("fnet")).key != TINY.identify(made("bert")).key
+    assert (
+        TINY.identify(folder_of_family("fnet")).key
+        != TINY.identify(folder_of_family("bert")).key
+    )
 
 
-def test_block_sparse_attention_is_full_from_the_first_text_on(made, tmp_path):
-    model = TINY.load(made("big_bird"), tmp_path).plain_kernel.model
+def test_block_sparse_attention_is_full_from_the_first_text_on(
+    folder_of_family, tmp_path
+):
+    model = TINY.load(folder_of_family("big_bird"), tmp_path).plain_kernel.model
     assert model.config.attention_type == model.attention_type == "original_full"
 
 
@@ -187,7 +194,7 @@ class NewModel(hf.PreTrainedModel):
 
 
 @pytest.fixture
-def new(tmp_path):
+def unknown_checkpoint(tmp_path):
     """A checkpoint of an architecture that no table has."""
     hf.AutoConfig.register("new", NewConfig, exist_ok=True)
     hf.AutoModel.register(NewConfig, NewModel, exist_ok=True)
@@ -204,9 +211,9 @@ def new(tmp_path):
 
 @pytest.mark.parametrize("spread", [False, True])
 def test_a_new_architecture_is_padded_only_where_it_does_not_see_padding(
-    spread, new, tmp_path
+    spread, unknown_checkpoint, tmp_path
 ):
-    encoder = TINY.load(new(spread=spread), tmp_path)
+    encoder = TINY.load(unknown_checkpoint(spread=spread), tmp_path)
     assert encoder.plain_kernel.needs_equal_lengths is spread
     together = encoder.encode(TEXTS).mean
     for row, text in enumerate(TEXTS):
@@ -215,12 +222,12 @@ def test_a_new_architecture_is_padded_only_where_it_does_not_see_padding(
 
 @pytest.mark.parametrize("settings", [{"stride": 2}, {"lost": 2}])
 def test_a_new_architecture_whose_layers_are_not_of_tokens_is_refused(
-    new, tmp_path, settings
+    unknown_checkpoint, tmp_path, settings
 ):
     with pytest.raises(
         DataError, match=r"wanted states of the shape .* of a new model"
     ) as error:
-        TINY.load(new(**settings), tmp_path)
+        TINY.load(unknown_checkpoint(**settings), tmp_path)
     assert "\n" not in str(error.value)
 
 
@@ -238,9 +245,9 @@ HEADS = {
 @pytest.mark.parametrize("side", rest_slow(["left", "right"], "left"))
 @pytest.mark.parametrize("name", rest_slow(HEADS, "t5", "qwen3"))
 def test_the_modules_of_today_give_what_the_library_gives_one_sentence_at_a_time(
-    name, side, made, tmp_path
+    name, side, folder_of_family, tmp_path
 ):
-    reader = st.Transformer(str(made(name)), max_seq_length=50)
+    reader = st.Transformer(str(folder_of_family(name)), max_seq_length=50)
     reader.tokenizer.padding_side = side
     prompts = {"query": "Instruct: the cat. Query: "}
     model = SentenceTransformer(

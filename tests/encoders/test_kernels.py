@@ -133,7 +133,7 @@ def test_an_error_in_a_worker_is_raised_here_and_ends_the_work():
 # With dropout
 
 
-def same(a, b):
+def are_equal_encodings(a, b):
     return np.array_equal(a.mean, b.mean) and np.array_equal(a.cls, b.cls)
 
 
@@ -169,13 +169,13 @@ def test_dropout_is_drawn_from_its_seed_alone(load):
     """Over the plain pass, whose batches are the same everywhere."""
     first, again = (load("bert", choice).with_dropout(0) for choice in (PLAIN, ONEDNN))
     calls = [first.encode(TEXTS) for _ in range(2)]
-    assert same(calls[0], again.encode(TEXTS))
-    assert same(calls[1], again.encode(TEXTS))
-    assert not same(*calls)
-    assert not same(calls[0], load("bert").with_dropout(1).encode(TEXTS))
+    assert are_equal_encodings(calls[0], again.encode(TEXTS))
+    assert are_equal_encodings(calls[1], again.encode(TEXTS))
+    assert not are_equal_encodings(*calls)
+    assert not are_equal_encodings(calls[0], load("bert").with_dropout(1).encode(TEXTS))
     behind = load("bert").with_dropout(0)
     behind.pass_over(TEXTS)
-    assert same(calls[1], behind.encode(TEXTS))
+    assert are_equal_encodings(calls[1], behind.encode(TEXTS))
 
 
 def test_a_checkpoint_whose_dropout_is_zero_is_refused(checkpoint, tmp_path):

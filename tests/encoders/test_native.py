@@ -45,12 +45,12 @@ TEXTS = (
 )
 
 
-def theirs(folder, prompt=""):
+def vectors_of_library(folder, prompt=""):
     model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     return model.encode(list(TEXTS), prompt_name=prompt or None)
 
 
-def ours(folder, prompt=""):
+def vectors_of_harness(folder, prompt=""):
     config = NativeConfig(TransformerConfig("m", ""), prompt)
     encoder = config.load(folder, folder / "cache")
     assert isinstance(encoder, Encoder)
@@ -64,15 +64,20 @@ def test_a_folder_of_the_library_gives_what_its_encode_gives(tmp_path, kind):
     folder = saved(
         tmp_path, kind, truncate_dim=4 if kind == "cls-normalize" else None, **settings
     )
-    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
+    assert (
+        relative_gap(vectors_of_harness(folder), vectors_of_library(folder)) <= ROUNDING
+    )
 
 
 @pytest.mark.parametrize("kind", ["mean", "static"])
 def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
     folder = saved(tmp_path, kind, prompts=PROMPTS)
-    vectors = {prompt: ours(folder, prompt) for prompt in ("", "query", "passage")}
+    vectors = {
+        prompt: vectors_of_harness(folder, prompt)
+        for prompt in ("", "query", "passage")
+    }
     for prompt, by_prompt in vectors.items():
-        assert relative_gap(by_prompt, theirs(folder, prompt)) <= ROUNDING
+        assert relative_gap(by_prompt, vectors_of_library(folder, prompt)) <= ROUNDING
     np.testing.assert_array_equal(
         vectors[""], vectors["passage"]
     )  # an empty prompt is none
@@ -80,7 +85,7 @@ def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
     with pytest.raises(
         UsageError, match="native:title: wanted a prompt of the model, known are"
     ):
-        ours(folder, "title")
+        vectors_of_harness(folder, "title")
 
 
 def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
@@ -91,7 +96,7 @@ def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
 
     config = with_prompts("sts", ("sts", PROMPTS["query"]))
     vectors = NATIVE(config.load(folder, folder / "cache").encode(TEXTS))
-    assert relative_gap(vectors, theirs(folder, "query")) <= ROUNDING
+    assert relative_gap(vectors, vectors_of_library(folder, "query")) <= ROUNDING
     assert config.identify(folder).key == with_prompts("query").identify(folder).key
     assert (
         config.identify(folder).key
@@ -108,7 +113,9 @@ def test_a_model2vec_folder_is_read_as_the_library_reads_it(tmp_path):
     folder = model2vec(tmp_path / "m", shared=True)
     kinds = (".", "StaticEmbedding"), ("1_Normalize", "Normalize")
     write_json(folder / "modules.json", [entry(*kind) for kind in kinds])
-    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
+    assert (
+        relative_gap(vectors_of_harness(folder), vectors_of_library(folder)) <= ROUNDING
+    )
     with pytest.raises(UsageError, match="float32 alone"):
         NativeConfig(TransformerConfig("m-bfloat16", "")).identify(folder)
 
@@ -136,7 +143,9 @@ def test_a_folder_of_the_first_versions_is_read(tmp_path):
     write_json(folder / "2_Dense/config.json", {**sizes, "bias": True})
     weights = {"linear.weight": torch.randn(3, 2 * D), "linear.bias": torch.randn(3)}
     torch.save(weights, folder / "2_Dense/pytorch_model.bin")
-    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
+    assert (
+        relative_gap(vectors_of_harness(folder), vectors_of_library(folder)) <= ROUNDING
+    )
 
 
 def entry(path, kind):
@@ -148,7 +157,7 @@ def entry(path, kind):
     }
 
 
-def change(file, **settings):
+def edit_of(file, **settings):
     """Edit a JSON file of a folder."""
     return lambda folder: edit_json(folder / file, **settings)
 
@@ -180,24 +189,24 @@ REFUSED = [
     (modules(FIRST), "wanted a Transformer and its Pooling"),
     (modules(entry("../x", "Transformer")), "wanted folders inside"),
     (
-        change(POOLING, pooling_mode_attention=True),
+        edit_of(POOLING, pooling_mode_attention=True),
         "attention = true is not understood for a Pool",
     ),
-    (change(POOLING, pooling_mode=["median"]), "found 'median'"),
+    (edit_of(POOLING, pooling_mode=["median"]), "found 'median'"),
     (
-        change(READER, model_args={"attn": "sdpa"}),
+        edit_of(READER, model_args={"attn": "sdpa"}),
         "args = .* is not understood for a Transformer",
     ),
     (
-        change(DENSE, activation_function="torch.nn.modules.activation.Softmax"),
+        edit_of(DENSE, activation_function="torch.nn.modules.activation.Softmax"),
         "activation_func",
     ),
-    (change(DENSE, module_input_name="token_embeddings"), "module_input_name"),
+    (edit_of(DENSE, module_input_name="token_embeddings"), "module_input_name"),
     (
-        change(WHOLE, similarity_fn_name="dot"),
+        edit_of(WHOLE, similarity_fn_name="dot"),
         "wanted vectors that are compared by their cosine",
     ),
-    (change(WHOLE, default_prompt_name="none"), "native:none"),
+    (edit_of(WHOLE, default_prompt_name="none"), "native:none"),
 ]
 
 
@@ -217,7 +226,7 @@ def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
         str(tmp_path / "model"), create_model_card=False
     )
     with pytest.raises(DataError, match=r"m\.native: wanted an encoder, found a bart"):
-        ours(tmp_path / "model")
+        vectors_of_harness(tmp_path / "model")
 
 
 def test_whatever_changes_a_vector_changes_the_key(tmp_path):
@@ -243,7 +252,7 @@ def test_whatever_changes_a_vector_changes_the_key(tmp_path):
         (READER, {"do_lower_case": True}),
         (WHOLE, {"prompts": {"query": "a"}}),
     ):
-        change(file, **settings)(folder)
+        edit_of(file, **settings)(folder)
         keys.append(key("query"))
     assert len(set(keys)) == len(keys)
 
@@ -339,7 +348,7 @@ def test_a_plan_names_whatever_is_bypassed(dense, tmp_path):
         shutil.copytree(dense, tmp_path / "model"),
         TransformerConfig("m", ""),
     )
-    change(WHOLE, truncate_dim=3, prompts=PROMPTS, default_prompt_name="query")(folder)
+    edit_of(WHOLE, truncate_dim=3, prompts=PROMPTS, default_prompt_name="query")(folder)
     around = "Pooling, Dense, the prompt 'the dog: ', the first 3 dimensions"
     assert f"modules of m ({around}); use `m.native`" in bypass_note(
         config, folder, ["mean"]
@@ -379,7 +388,9 @@ def test_a_static_embedding_is_read_as_the_library_reads_it(pickled, tmp_path):
         weights = load_file(folder / "model.safetensors")
         (folder / "model.safetensors").unlink()
         torch.save(weights, folder / "pytorch_model.bin")
-    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
+    assert (
+        relative_gap(vectors_of_harness(folder), vectors_of_library(folder)) <= ROUNDING
+    )
 
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):

@@ -41,7 +41,7 @@ TRIPLETS = (
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def training_folder(tmp_path, monkeypatch):
     """A folder with a checkpoint to start from and something to train on; work goes on in it."""
     tiny_models.make("bert", tmp_path / "tiny")
     (tmp_path / "triplets.csv").write_text(TRIPLETS)
@@ -49,8 +49,8 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def family(place: Path, **change) -> FamilyConfig:
-    weights = sha256_of(place / "tiny" / "model.safetensors")
+def family(training_folder: Path, **change) -> FamilyConfig:
+    weights = sha256_of(training_folder / "tiny" / "model.safetensors")
     start = TransformerConfig("tiny", repo="", weights_sha256=weights)
     return replace(FamilyConfig("kin", RECIPE, start, trained_on="mats"), **change)
 
@@ -105,8 +105,8 @@ def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
 # Members and their folders
 
 
-def test_another_recipe_and_another_start_have_other_folders(place):
-    kin = family(place)
+def test_another_recipe_and_another_start_have_other_folders(training_folder):
+    kin = family(training_folder)
     others = [replace(kin, recipe=f"{RECIPE} --temperature 0.1")]
     others += [replace(kin, start=replace(kin.start, weights_sha256="0" * 64))]
     assert len({one.source.folder for one in (kin, *others)}) == 3
@@ -116,29 +116,38 @@ def test_another_recipe_and_another_start_have_other_folders(place):
 # Trained
 
 
-def test_the_command_trains_what_is_missing_and_runs_find_it(place, monkeypatch):
-    kin = family(place)
+def test_the_command_trains_what_is_missing_and_runs_find_it(
+    training_folder, monkeypatch
+):
+    kin = family(training_folder)
     done = run_train(monkeypatch, kin, "--seeds", "2", "--threads", "1")
     assert done.exit_code == 0, (done.output, done.exception)
-    places = Places(place / "cache")
+    places = Places(training_folder / "cache")
     keys = {kin.member(n).identify(places.encoder(kin.member(n))).key for n in range(2)}
     assert len(keys) == 2
     assert places.has_encoder(kin)
     with pytest.raises(AssetMissing, match="harness train family kin"):
         places.encoder(kin.member(2))
-    before = snapshot(place / "cache")
+    before = snapshot(training_folder / "cache")
     again = run_train(monkeypatch, kin, "--seeds", "2")
     assert "all 2 seeds are here already" in again.output
-    assert snapshot(place / "cache") == before
-    shutil.copytree(place / "cache" / "trained" / kin.source.folder, place / "mine")
-    given = Places(place / "elsewhere", encoders={"kin": place / "mine"})
-    assert given.encoder(kin.member(0)) == place / "mine" / "seed-0"
+    assert snapshot(training_folder / "cache") == before
+    shutil.copytree(
+        training_folder / "cache" / "trained" / kin.source.folder,
+        training_folder / "mine",
+    )
+    given = Places(
+        training_folder / "elsewhere", encoders={"kin": training_folder / "mine"}
+    )
+    assert given.encoder(kin.member(0)) == training_folder / "mine" / "seed-0"
 
 
-def test_what_this_recipe_and_seed_did_not_make_is_refused(place, monkeypatch):
-    kin = family(place)
+def test_what_this_recipe_and_seed_did_not_make_is_refused(
+    training_folder, monkeypatch
+):
+    kin = family(training_folder)
     run_train(monkeypatch, kin, "--seeds", "1", "--threads", "1")
-    folder = Places(place / "cache").encoder(kin.member(0))
+    folder = Places(training_folder / "cache").encoder(kin.member(0))
     training = json.loads((folder / "training.json").read_text())
     kin.member(0).identify(folder)
     for change in (
@@ -165,16 +174,16 @@ def no_bar(monkeypatch):
 
 @pytest.mark.usefixtures("no_bar")
 def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
-    place, capsys
+    training_folder, capsys
 ):
-    spot = family(place, on_the_spot=True)
+    spot = family(training_folder, on_the_spot=True)
     assert is_embedded(spot)
-    assert not is_embedded(family(place))
-    far = family(place, name="far")
+    assert not is_embedded(family(training_folder))
+    far = family(training_folder, name="far")
     planned = planned_cells([Method(spot, MEAN)], [task()], 2) + planned_cells(
         [Method(far, MEAN)], [task()], 1
     )
-    texts = library(place)
+    texts = library(training_folder)
     plan = make_plan(planned, texts)
     assert plan.runnable == 2
     assert [entry.to_train for entry in plan.encoders] == [True, True, False]
@@ -192,14 +201,14 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
 
 
 @pytest.mark.usefixtures("no_bar")
-def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place):
-    spot = family(place, on_the_spot=True)
-    (place / "triplets.csv").unlink()
-    texts = library(place)
+def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(training_folder):
+    spot = family(training_folder, on_the_spot=True)
+    (training_folder / "triplets.csv").unlink()
+    texts = library(training_folder)
     planned = planned_cells([Method(spot, MEAN), method("mean")], [TOY], 1)
     works = missing_trainings(planned, texts.places)
     for engine in (InProcess(), Processes(2)):
-        store = Store(place / f"runs-{engine.workers}")
+        store = Store(training_folder / f"runs-{engine.workers}")
         made = list(
             execute_on(engine, planned, RunContext(texts, store), trainings=works)
         )

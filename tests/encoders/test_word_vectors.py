@@ -38,7 +38,7 @@ def lines(words, vectors):
     )
 
 
-def packed(**arrays):
+def npz_bytes(**arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
@@ -69,8 +69,8 @@ def encoder(folder, tokeniser=AS_WRITTEN):
             f"{len(WORDS)} {VECTORS.shape[1]}\n{LINES}".replace("\n", " \n").encode(),
         ),
         ("v.txt.gz", gzip.compress(LINES.encode())),
-        ("v.npz", packed(words=np.array(WORDS), vectors=VECTORS)),
-        ("v.npz", packed(words=[word.encode() for word in WORDS], vectors=VECTORS)),
+        ("v.npz", npz_bytes(words=np.array(WORDS), vectors=VECTORS)),
+        ("v.npz", npz_bytes(words=[word.encode() for word in WORDS], vectors=VECTORS)),
     ],
 )
 def test_every_kind_of_file_gives_the_same(name, content, tmp_path):
@@ -221,38 +221,38 @@ DAMAGED = [
     ("v.safetensors", b"none of these", ARRAYS),
     ("v.txt.gz", b"none of these", "wanted gzip"),
     ("v.txt.gz", gzip.compress(LINES.encode())[:-20], "wanted gzip"),
-    ("v.npz", packed(words=WORDS), ARRAYS),
+    ("v.npz", npz_bytes(words=WORDS), ARRAYS),
     (
         "v.npz",
-        packed(words=WORDS, vectors=VECTORS[:2]),
+        npz_bytes(words=WORDS, vectors=VECTORS[:2]),
         "wanted a vector a word, found 8",
     ),
     (
         "v.npz",
-        packed(words=["a"], vectors=np.array([[1 + 2j]])),
+        npz_bytes(words=["a"], vectors=np.array([[1 + 2j]])),
         "real numbers, found complex",
     ),
     (
         "v.npz",
-        packed(words=np.array([["a"], ["b"]]), vectors=np.eye(2)),
+        npz_bytes(words=np.array([["a"], ["b"]]), vectors=np.eye(2)),
         r"shape \(2, 1\); save",
     ),
     (
         "v.npz",
-        packed(words=np.array([["a", "b"]]), vectors=np.eye(2)),
+        npz_bytes(words=np.array([["a", "b"]]), vectors=np.eye(2)),
         r"shape \(1, 2\); save",
     ),
     (
         "v.npz",
-        packed(words=np.arange(2), vectors=np.eye(2)),
+        npz_bytes(words=np.arange(2), vectors=np.eye(2)),
         "as a row of text, found .* int64",
     ),
     (
         "v.npz",
-        packed(words=np.eye(2), vectors=np.eye(2)),
+        npz_bytes(words=np.eye(2), vectors=np.eye(2)),
         "as a row of text, found .* float64",
     ),
-    ("v.npz", packed(words=[b"a", b"\xff"], vectors=np.eye(2)), ARRAYS),
+    ("v.npz", npz_bytes(words=[b"a", b"\xff"], vectors=np.eye(2)), ARRAYS),
     ("v.safetensors", tensors(np.frombuffer(b"a\r\nb", np.uint8)), "found CRLF"),
     (
         "v.safetensors",

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import rest_slow
 
 from baselines.sif import SifWeights
-from harness.assets.places import Places
+from harness.assets.places import DIGESTS_FOLDER, Places
 from harness.core import digests, provenance
 from harness.core.errors import DataError
 from harness.core.provenance import code_of, with_code
@@ -134,15 +134,19 @@ def test_a_run_reads_the_bytes_whatever_was_noted_of_them(tmp_path, monkeypatch)
     """The note is one of other weights: forged, or the file changed and kept size and times."""
     monkeypatch.setattr(digests, "LARGE_FILE", 1)
     (here := tmp_path / "model").mkdir()
-    write_vectors(here / "v.safetensors", *vectors_of_words(0))
+    file = here / "v.safetensors"
+    write_vectors(file, *vectors_of_words(0))
     config, places = (
-        StaticConfig("m", file="v.safetensors"),
+        StaticConfig("m", file=file.name),
         Places(tmp_path, encoders={"m": here}),
     )
-    true = config.identify(here).key
-    monkeypatch.setattr(digests, "_noted_sha256", lambda *_: "0" * 64)
+    true = places.identify(config, here).key
+    [note] = (tmp_path / DIGESTS_FOLDER).iterdir()
+    other = "0" * 64
+    seal = digests.digest_of_repr((digests.state_of(file), other))
+    note.write_text(f"{other} {seal}\n")
     assert places.identify(config, here, noted=True).key != true
-    assert places.identify(config, here).key == true
+    assert places.identify(config, here, writable=False).key == true
     encoder = CachedEncoder.open(config, places, lambda: 0.0)
     assert (encoder.identity.key, encoder.loaded().key) == (true, true)
 
@@ -300,7 +304,7 @@ sys.addaudithook(
 
 
 @contextmanager
-def watched(folder, due):
+def watching_opens(folder, due):
     watching.append(openings := Openings(folder, due))
     try:
         yield openings
@@ -308,7 +312,7 @@ def watched(folder, due):
         watching.clear()
 
 
-def put(source, model):
+def replace_files(source, model):
     """Make the model's files those of the source; what it has beyond these goes."""
     for file in [*model.rglob("*")]:
         if file.is_file() and not (source / file.relative_to(model)).exists():
@@ -341,9 +345,9 @@ def test_a_key_holds_the_vectors_of_its_files_at_whatever_step_they_are_replaced
     def measured(due):
         nonlocal encoded
         shutil.rmtree(cache, ignore_errors=True)
-        put(folders[0], here)
+        replace_files(folders[0], here)
         places = Places(cache, encoders={"m": here})
-        with watched(here, due) as openings, suppress(DataError, OSError):
+        with watching_opens(here, due) as openings, suppress(DataError, OSError):
             encoder = CachedEncoder.open(config, places, lambda: 0.0)
             for _ in range(2):  # a cell that failed is tried again
                 with suppress(DataError, OSError):
@@ -359,10 +363,10 @@ def test_a_key_holds_the_vectors_of_its_files_at_whatever_step_they_are_replaced
     steps = measured({})
     assert encoded == 1
     for step in range(steps):
-        other = partial(put, folders[1], here)
+        other = partial(replace_files, folders[1], here)
         measured({step: other})
         if step % 3 == 0:
-            measured({step: other, step + 1: partial(put, folders[0], here)})
+            measured({step: other, step + 1: partial(replace_files, folders[0], here)})
     assert encoded > 1
 
 

@@ -125,7 +125,7 @@ def some_written(folder, process, count):
         time.sleep(0.05)
 
 
-def alone(folder, matrix):
+def scores_of_one_process(folder, matrix):
     """The scores of one process, without any fault."""
     folder.mkdir(exist_ok=True)
     ended = processes.run("run", *matrix, "-q", "-j", "1", cwd=folder)
@@ -136,12 +136,12 @@ def alone(folder, matrix):
 
 
 @pytest.fixture(scope="module")
-def true(tmp_path_factory):
-    return alone(tmp_path_factory.mktemp("alone"), MATRIX)
+def true_scores(tmp_path_factory):
+    return scores_of_one_process(tmp_path_factory.mktemp("alone"), MATRIX)
 
 
 def test_lost_workers_and_a_lost_scheduler_cost_no_record(dask, tmp_path):
-    wanted, runs = alone(tmp_path / "alone", LONG), tmp_path / "runs"
+    wanted, runs = scores_of_one_process(tmp_path / "alone", LONG), tmp_path / "runs"
     scheduler, workers = dask.scheduler(), [dask.worker(), dask.worker()]
     first = dask.run(matrix=LONG)
     some_written(runs, first, ENOUGH)
@@ -170,7 +170,7 @@ def test_lost_workers_and_a_lost_scheduler_cost_no_record(dask, tmp_path):
 
 
 def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(
-    dask, true, tmp_path
+    dask, true_scores, tmp_path
 ):
     runs, dask.root = tmp_path / "runs", tmp_path / "code"
     for name in ("harness", "baselines"):
@@ -184,7 +184,7 @@ def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(
     assert status != 0
     assert "glove-mini.mean+poison@target" in printed
     assert "4 workers died of it, perhaps for want of memory (1 cell)" in printed
-    assert processes.scores(runs) == true
+    assert processes.scores(runs) == true_scores
 
 
 @pytest.mark.skipif(
@@ -196,7 +196,7 @@ def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(
     reason="no file systems of a process's own: unshare -rm",
 )
 @pytest.mark.parametrize("place", ["runs", "cache"])
-def test_a_full_disk_of_one_worker_costs_no_record(dask, true, tmp_path, place):
+def test_a_full_disk_of_one_worker_costs_no_record(dask, true_scores, tmp_path, place):
     runs = tmp_path / "runs"
     scheduler = dask.scheduler()
     bad = dask.worker_with_full(tmp_path / place)
@@ -207,7 +207,7 @@ def test_a_full_disk_of_one_worker_costs_no_record(dask, true, tmp_path, place):
     dask.kill(bad)
     status, printed = dask.ran()
     assert status == 0, printed
-    assert processes.scores(runs) == true
+    assert processes.scores(runs) == true_scores
     assert {path: when for path, when in written(runs).items() if path in kept} == kept
     assert scheduler.poll() is None
 

@@ -38,12 +38,12 @@ def test_a_cell_of_a_run_has_the_scores_of_the_same_vectors(wanted, seed, tmp_pa
     ours, _ = cosine(embedder(pairs.a), embedder(pairs.b))
     for name, scores in score(TOY, ours, pairs).items():
         # Two orders of summation; the groups are compared with the rest.
-        assert flat(scores) == pytest.approx(
-            flat(outcome.record.scores[name]), abs=1e-9
+        assert scores_and_groups(scores) == pytest.approx(
+            scores_and_groups(outcome.record.scores[name]), abs=1e-9
         )
 
 
-def flat(scores):
+def scores_and_groups(scores):
     return {**scores, **scores["groups"], "groups": None}
 
 

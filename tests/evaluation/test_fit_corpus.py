@@ -119,7 +119,7 @@ class Dropped(Stretch):
         return super().fit(x, rng)
 
 
-def run(folder, planned, *corpora, overwrite=False):
+def outcomes_of_run(folder, planned, *corpora, overwrite=False):
     context = RunContext(
         library(folder, *corpora), Store(folder / "runs"), overwrite=overwrite
     )
@@ -169,7 +169,9 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
     monkeypatch.setattr("harness.evaluation.fit_vectors.ROWS_IN_MEMORY", 11)
     chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
-    one, other = run(tmp_path, planned_cells(chains, [TOY], seeds=1), SAME).values()
+    one, other = outcomes_of_run(
+        tmp_path, planned_cells(chains, [TOY], seeds=1), SAME
+    ).values()
     for correlation in ("spearman", "pearson"):
         # Float64 sums in another order; ranks may not move at all.
         streamed, kept = (
@@ -186,7 +188,7 @@ def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_pa
     methods = [
         Method(config, p, chain, "stream") for p in (MEAN, CLS) for chain in chains
     ]
-    outcomes = run(
+    outcomes = outcomes_of_run(
         tmp_path, planned_cells(methods, [TOY, task("other", 7)], seeds=2), STREAM
     )
     assert {o.status for o in outcomes.values()} == {"measured"}
@@ -196,8 +198,10 @@ def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_pa
 
 def test_another_text_under_the_same_name_is_another_fit(tmp_path):
     planned = fitted("stream", Stretch())
-    [first] = run(tmp_path, planned, STREAM).values()
-    [second] = run(tmp_path, planned, corpus("stream", numbered(300, 50))).values()
+    [first] = outcomes_of_run(tmp_path, planned, STREAM).values()
+    [second] = outcomes_of_run(
+        tmp_path, planned, corpus("stream", numbered(300, 50))
+    ).values()
     assert (second.status, second.moved) == ("measured", True)
     assert points(first) != points(second)
 
@@ -205,7 +209,7 @@ def test_another_text_under_the_same_name_is_another_fit(tmp_path):
 def test_an_empty_corpus_is_said_to_be_empty(tmp_path):
     for chain in ((Stretch(),), (Centre(),)):
         planned = fitted("empty", *chain)
-        [outcome] = run(tmp_path, planned, corpus("empty", ())).values()
+        [outcome] = outcomes_of_run(tmp_path, planned, corpus("empty", ())).values()
         assert outcome.status == "failed"
         assert "empty: wanted sentences to fit on, found none" in outcome.message
 
@@ -217,7 +221,7 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
     config, half = FakeConfig(), Half()
     planned = fitted("stream", half, config=config, seeds=3)
-    outcomes = run(tmp_path, planned, STREAM).values()
+    outcomes = outcomes_of_run(tmp_path, planned, STREAM).values()
     encoded = set(config.log) & set(numbered(100, 50))
     assert {(len(x), share) for x, share in half.given} == {(25, 0.5)}
     assert len({x.tobytes() for x, _ in half.given}) == 3  # each seed draws its own
@@ -272,7 +276,7 @@ def test_every_sentence_is_as_likely_to_be_drawn():
 def test_each_occurrence_of_a_sentence_is_encoded_with_dropout_of_its_own(tmp_path):
     config, dropped = NoisyConfig(), Dropped()
     planned = fitted("target", dropped, config=config, seeds=2)
-    one, other = run(tmp_path, planned).values()
+    one, other = outcomes_of_run(tmp_path, planned).values()
     rows, others = dropped.given
     assert len(rows) == len(TARGET) > len(set(TARGET))
     plain = MEAN(FakeConfig().load("", "").encode(TARGET))
@@ -288,8 +292,8 @@ def test_what_is_scored_has_no_dropout(tmp_path):
     """Nor has what the cache keeps."""
     config = NoisyConfig()
     methods = [Method(config, MEAN), Method(config, MEAN, (Dropped(),), "target")]
-    noisy = run(tmp_path / "noisy", planned_cells(methods, [TOY], seeds=1))
-    [outcome] = run(tmp_path / "plain", fitted(None)).values()
+    noisy = outcomes_of_run(tmp_path / "noisy", planned_cells(methods, [TOY], seeds=1))
+    [outcome] = outcomes_of_run(tmp_path / "plain", fitted(None)).values()
     assert noisy[outcome.cell].record.scores == outcome.record.scores
 
 
@@ -299,19 +303,19 @@ def test_one_pass_with_dropout_serves_all_poolings_and_all_tasks_of_a_target(tmp
         Method(config, p, (Dropped(),), "target") for p in (MEAN, CLS, FIRST_LAST)
     ]
     tasks = [TOY, task("toy.dev", scored=("dev",))]
-    run(tmp_path, planned_cells(methods, tasks, seeds=2))
+    outcomes_of_run(tmp_path, planned_cells(methods, tasks, seeds=2))
     assert len(config.log) == 2 * len(TARGET) + len(set(TARGET))
     assert len(files(tmp_path)) == 6
     config.log.clear()
-    run(tmp_path, planned_cells(methods, tasks, seeds=2), overwrite=True)
+    outcomes_of_run(tmp_path, planned_cells(methods, tasks, seeds=2), overwrite=True)
     assert config.log == []
 
 
 def test_poolings_that_come_later_see_the_same_dropout(tmp_path):
     first, second = Dropped(), Dropped()
-    run(tmp_path / "a", fitted("target", first, config=NoisyConfig()))
+    outcomes_of_run(tmp_path / "a", fitted("target", first, config=NoisyConfig()))
     both = [Method(NoisyConfig(), p, (second,), "target") for p in (CLS, MEAN)]
-    run(tmp_path / "b", planned_cells(both, [TOY], 1))
+    outcomes_of_run(tmp_path / "b", planned_cells(both, [TOY], 1))
     assert any(np.array_equal(first.given[0], x) for x in second.given)
 
 
@@ -332,7 +336,7 @@ def test_a_large_encoder_takes_fewer_sentences_at_a_time_with_dropout(
 
 def test_an_encoder_without_dropout_is_refused(tmp_path):
     planned = fitted("target", Dropped())
-    [outcome] = run(tmp_path, planned).values()
+    [outcome] = outcomes_of_run(tmp_path, planned).values()
     assert (outcome.status, outcome.exit_status) == ("failed", 2)
     assert "wanted an encoder with dropout" in outcome.message
     with pytest.raises(UsageError, match="wanted an encoder with dropout"):
@@ -345,7 +349,7 @@ def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, monkeypatch,
     monkeypatch.setattr("harness.evaluation.evaluate.SHARD", 7)
     dropped = Dropped()
     method = Method(NoisyConfig(), MEAN, (dropped,), "target")
-    run(tmp_path, planned_cells([method], [TOY], seeds=2))
+    outcomes_of_run(tmp_path, planned_cells([method], [TOY], seeds=2))
     fit_method(method, NoisyConfig().load("", ""), TARGET, seed)
     np.testing.assert_array_equal(dropped.given[2], dropped.given[seed])
 
@@ -380,7 +384,7 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
         Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]
     ]
     planned = planned_cells(methods, [TOY], seeds=1)
-    run(tmp_path / "whole", planned, FAR)
+    outcomes_of_run(tmp_path / "whole", planned, FAR)
     config.log.clear()
     encode, sentences = FakeEncoder.encode, set(numbered(200, 60))
 
@@ -391,11 +395,11 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
 
     monkeypatch.setattr(FakeEncoder, "encode", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", planned, FAR)
+        outcomes_of_run(tmp_path / "cut", planned, FAR)
     monkeypatch.setattr(FakeEncoder, "encode", encode)
     assert list((tmp_path / "cut" / "cache").rglob(".*.block"))
     config.log.clear()
-    run(tmp_path / "cut", planned, FAR)
+    outcomes_of_run(tmp_path / "cut", planned, FAR)
     assert 0 < len(config.log) < 60 - after + 16
     assert digests_of(tmp_path / "whole") == digests_of(tmp_path / "cut") != {}
     assert not list(tmp_path.rglob(".*.block"))
@@ -450,10 +454,10 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     config, post = BLOCKS[kind]
     methods = [Method(config, pooling, post, "far") for pooling in (MEAN, CLS)]
     planned = planned_cells(methods, [TOY], seeds=2)
-    whole = run(tmp_path / "whole", planned, FAR)
+    whole = outcomes_of_run(tmp_path / "whole", planned, FAR)
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
     config.log.clear()
-    alone = run(tmp_path / "alone", planned, FAR)
+    alone = outcomes_of_run(tmp_path / "alone", planned, FAR)
     once = len(config.log)
     texts, store = (
         library(tmp_path / "beside", FAR),
@@ -482,7 +486,7 @@ def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
     config = FakeConfig()
     planned = fitted("far", SN(), config=config)
-    [good] = run(tmp_path / "good", planned, FAR).values()
+    [good] = outcomes_of_run(tmp_path / "good", planned, FAR).values()
     write = fit_corpus.write_fit_corpus
 
     def killed(path, *content):
@@ -492,13 +496,13 @@ def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fit_corpus, "write_fit_corpus", killed)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, planned, FAR)
+        outcomes_of_run(tmp_path, planned, FAR)
     monkeypatch.setattr(fit_corpus, "write_fit_corpus", write)
     first, *others = sorted((tmp_path / "cache").rglob(".far*.block"))
     assert len(others) == 7
     first.write_bytes(first.read_bytes()[:-1])
     config.log.clear()
-    [again] = run(tmp_path, planned, FAR).values()
+    [again] = outcomes_of_run(tmp_path, planned, FAR).values()
     assert len(config.log) == 8
     assert again.record.scores == good.record.scores
     assert not list((tmp_path / "cache").rglob(".far*"))
@@ -511,12 +515,12 @@ def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize("harm", ["cut", "flip"])
 def test_a_damaged_file_is_never_served(tmp_path, harm, post):
     planned = fitted("stream", post)
-    [good] = run(tmp_path, planned, STREAM).values()
+    [good] = outcomes_of_run(tmp_path, planned, STREAM).values()
     [path] = (tmp_path / "cache").rglob("stream.*.safetensors")
     data = bytearray(path.read_bytes())
     data[-2] ^= 0x40
     path.write_bytes(data[:-1] if harm == "cut" else data)
-    [again] = run(tmp_path, planned, STREAM, overwrite=True).values()
+    [again] = outcomes_of_run(tmp_path, planned, STREAM, overwrite=True).values()
     assert again.record.scores == good.record.scores
 
 
@@ -533,7 +537,7 @@ def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
             )
 
     cutting = replace(STREAM, sentences=cut)
-    [outcome] = run(tmp_path, fitted("stream", Stretch()), cutting).values()
+    [outcome] = outcomes_of_run(tmp_path, fitted("stream", Stretch()), cutting).values()
     assert outcome.status == "failed"
     assert list((tmp_path / "cache" / "rows").rglob("*.*")) == []
 

@@ -52,7 +52,9 @@ METHODS = (
 PLANNED = planned_cells(METHODS, [TOY, OTHER], seeds=2)
 
 
-def run(folder, engine, planned=PLANNED, part=WHOLE_PLAN, told=None, corpora=()):
+def outcomes_of_run(
+    folder, engine, planned=PLANNED, part=WHOLE_PLAN, told=None, corpora=()
+):
     """The outcomes, by cell; of one process, without an engine."""
     context = RunContext(
         library(folder, *corpora), Store(folder / "runs"), told or Told()
@@ -70,9 +72,9 @@ def scores(outcomes):
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
+def scores_of_one_process(tmp_path_factory):
     """The scores of one process."""
-    return scores(run(tmp_path_factory.mktemp("alone"), None))
+    return scores(outcomes_of_run(tmp_path_factory.mktemp("alone"), None))
 
 
 @pytest.fixture(scope="module")
@@ -89,18 +91,20 @@ def cluster():
     local.close()
 
 
-def test_two_processes_give_the_records_of_one(tmp_path, alone):
+def test_two_processes_give_the_records_of_one(tmp_path, scores_of_one_process):
     told = Told()
-    outcomes = run(tmp_path, Processes(2), told=told)
-    assert scores(outcomes) == alone
+    outcomes = outcomes_of_run(tmp_path, Processes(2), told=told)
+    assert scores(outcomes) == scores_of_one_process
     assert {outcome.record.facts["workers"] for outcome in outcomes.values()} == {2}
     assert told.phases[-1] == ("scoring", len(PLANNED))
-    again = run(tmp_path, Processes(2))
+    again = outcomes_of_run(tmp_path, Processes(2))
     assert {outcome.status for outcome in again.values()} == {"done"}
 
 
-def test_a_cluster_gives_the_records_of_one_process(tmp_path, alone, cluster):
-    assert scores(run(tmp_path, cluster)) == alone
+def test_a_cluster_gives_the_records_of_one_process(
+    tmp_path, scores_of_one_process, cluster
+):
+    assert scores(outcomes_of_run(tmp_path, cluster)) == scores_of_one_process
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
@@ -115,11 +119,13 @@ def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
     ) == sorted(texts)
 
 
-def test_shards_one_after_the_other_leave_the_records_of_one_process(tmp_path, alone):
+def test_shards_one_after_the_other_leave_the_records_of_one_process(
+    tmp_path, scores_of_one_process
+):
     outcomes = {}
     for part in (Part(0, 2), Part(1, 2)):
-        outcomes |= run(tmp_path, InProcess(), part.cells(PLANNED), part)
-    assert scores(outcomes) == alone
+        outcomes |= outcomes_of_run(tmp_path, InProcess(), part.cells(PLANNED), part)
+    assert scores(outcomes) == scores_of_one_process
 
 
 def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
@@ -144,8 +150,8 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     planned = planned_cells(fits, [TOY, OTHER], seeds=2)
     assert len(units(planned)) == 1
     assert len(units(planned, passes_made=True)) == 3
-    wanted = run(tmp_path / "alone", None, planned, corpora=[stream])
-    beside = run(
+    wanted = outcomes_of_run(tmp_path / "alone", None, planned, corpora=[stream])
+    beside = outcomes_of_run(
         tmp_path / "beside", Processes(2), planned, told=told, corpora=[stream]
     )
     assert scores(beside) == scores(wanted)
@@ -207,7 +213,7 @@ def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
 def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     broken = method("mean", encoder=BrokenConfig(weights="broken"))
     planned = planned_cells([*METHODS[:2], broken], [TOY], seeds=1)
-    outcomes = run(tmp_path, Processes(2), planned).values()
+    outcomes = outcomes_of_run(tmp_path, Processes(2), planned).values()
     assert sorted(outcome.status for outcome in outcomes) == [
         "failed",
         "measured",

@@ -26,7 +26,7 @@ FAR = replace(corpus("far", LONG), count=1_000_000)
 ON_FAR = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
 
 
-def letters(sentences):
+def count_letters(sentences):
     return sum(map(len, sentences))
 
 
@@ -59,7 +59,7 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
     [entry] = made.encoders
     sentences = {t for split in TOY.splits for t in TOY.load(tmp_path, split).sentences}
     assert entry.to_encode == entry.sentences == len(sentences)
-    assert entry.seconds == round(letters(sentences) / 1000, 1)
+    assert entry.seconds == round(count_letters(sentences) / 1000, 1)
     assert (entry.measured, entry.fits, entry.scorings) == (0, 3, 4)
     assert "4 of 4 cells can run here; encoding takes about 2 s; not timed are" in text(
         made
@@ -147,7 +147,7 @@ def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_
         write_fit_corpus(file, np.zeros((rows, 4), np.float32), 2.0)
     [entry] = make_plan(planned, texts).encoders
     sentences = texts.texts(TOY, "target").sentences
-    assert entry.seconds == round(letters(sentences) / 1000 + 2 * count / 10, 1)
+    assert entry.seconds == round(count_letters(sentences) / 1000 + 2 * count / 10, 1)
 
 
 def test_what_is_missing_is_grouped_by_what_gets_it_within_the_width(tmp_path):

@@ -52,7 +52,9 @@ METHODS = (
 )
 
 
-def run(folder, planned, *corpora, told=None, overwrite=False, weights="weights"):
+def outcomes_of_run(
+    folder, planned, *corpora, told=None, overwrite=False, weights="weights"
+):
     """All outcomes, by cell."""
     texts = library(folder, *corpora, weights=weights)
     store = Store(folder / "runs")
@@ -77,7 +79,7 @@ def logged(config, *methods):
 def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
     config, told = FakeConfig(), Told()
     planned = planned_cells(logged(config, *METHODS), [TOY, OTHER], seeds=2)
-    assert set(statuses(run(tmp_path, planned, told=told))) == {"measured"}
+    assert set(statuses(outcomes_of_run(tmp_path, planned, told=told))) == {"measured"}
     wanted = {
         t
         for one in (TOY, OTHER)
@@ -94,10 +96,10 @@ def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
 
 def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monkeypatch):
     planned = list(planned_cells(METHODS, [TOY, OTHER], seeds=2))
-    one = run(tmp_path / "one", planned)
+    one = outcomes_of_run(tmp_path / "one", planned)
     random.Random(1).shuffle(planned)
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    other = run(tmp_path / "other", planned)
+    other = outcomes_of_run(tmp_path / "other", planned)
     assert one.keys() == other.keys()
     for cell, outcome in one.items():
         a, b = outcome.record.scores, other[cell].record.scores
@@ -116,11 +118,14 @@ def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(
         for on, n in {"stream": 2, "target": 4}.items()
     }
     planned = planned_cells(fitted, [TOY, OTHER], seeds=2)
-    scores = {c: o.record.scores for c, o in run(tmp_path, planned, STREAM).items()}
+    scores = {
+        c: o.record.scores
+        for c, o in outcomes_of_run(tmp_path, planned, STREAM).items()
+    }
     assert Counter(call.args[0] for call in counted.call_args_list) == fitted
     assert len({x["spearman"]["all"] for x in scores.values()}) == len(planned)
     for cell in planned:
-        alone = run(tmp_path / "alone", [cell], STREAM)
+        alone = outcomes_of_run(tmp_path / "alone", [cell], STREAM)
         assert alone[cell.address].record.scores == scores[cell.address]
 
 
@@ -128,7 +133,7 @@ def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(
 
 
 def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
-    [(cell, outcome)] = run(
+    [(cell, outcome)] = outcomes_of_run(
         tmp_path, planned_cells([METHODS[3]], [TOY], seeds=1)
     ).items()
     record = outcome.record
@@ -168,7 +173,7 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
 
 def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_path):
     short = task("short", load=Sentences(5, size=12))
-    found = run(
+    found = outcomes_of_run(
         tmp_path, planned_cells([METHODS[0], METHODS[3]], [TOY, short], seeds=1)
     )
     for scored in (TOY, short):
@@ -185,12 +190,12 @@ def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_pa
 def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path):
     plain, packed = ({"route": route, "device": "cpu"} for route in ("plain", "packed"))
     one, other = (FakeConfig(facts=tuple(way.items())) for way in (plain, packed))
-    [first] = run(
+    [first] = outcomes_of_run(
         tmp_path, planned_cells([method(encoder=one)], [TOY], seeds=1)
     ).values()
     assert first.record.facts["encoding"] == [plain]
     # Most sentences of the other task are cached already.
-    found = run(
+    found = outcomes_of_run(
         tmp_path,
         planned_cells([method(encoder=other)], [TOY, OTHER], seeds=1),
         overwrite=True,
@@ -202,7 +207,7 @@ def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path
 
 
 def test_nothing_personal_stands_in_a_record(tmp_path):
-    run(tmp_path, planned_cells(METHODS[:1], [TOY], seeds=1))
+    outcomes_of_run(tmp_path, planned_cells(METHODS[:1], [TOY], seeds=1))
     [path] = (tmp_path / "runs").rglob("seed-0.json")
     assert str(tmp_path) not in path.read_text()
 
@@ -212,7 +217,7 @@ def test_nothing_personal_stands_in_a_record(tmp_path):
 
 def test_a_missing_asset_is_not_a_failure(tmp_path):
     absent = PlannedCell(method(encoder=FakeConfig("absent")), OTHER, 0)
-    outcomes = run(
+    outcomes = outcomes_of_run(
         tmp_path,
         [absent, *planned_cells(METHODS[:1], [TOY, NOT_HERE, BROKEN], seeds=1)],
     )
@@ -225,14 +230,14 @@ def test_a_missing_asset_is_not_a_failure(tmp_path):
     )
 
 
-def cut(sentences):
+def sentences_cut_short(sentences):
     yield from sentences
     raise DataError("corpus.txt: wanted more sentences, found the end; get it again")
 
 
 STREAM = corpus("stream", numbered(100, 25))
 CUT = corpus("cut", ())
-CUT = type(CUT)("cut", lambda _: cut(numbered(100, 5)), CUT.asset)
+CUT = type(CUT)("cut", lambda _: sentences_cut_short(numbered(100, 5)), CUT.asset)
 NO_POOLER = FakeConfig(has_pooler=False)
 
 CULPRITS = {
@@ -281,10 +286,10 @@ def test_a_cell_that_fails_stops_no_other(tmp_path, why):
 
 def test_a_record_that_was_cut_stops_no_other_cell(tmp_path):
     planned = planned_cells(METHODS[:2], [TOY], seeds=1)
-    run(tmp_path, planned)
+    outcomes_of_run(tmp_path, planned)
     path = Store(tmp_path / "runs").path(planned[0].address)
     path.write_bytes(path.read_bytes()[:50])
-    first, second = run(tmp_path, planned).values()
+    first, second = outcomes_of_run(tmp_path, planned).values()
     assert (first.status, second.status) == ("failed", "done")
     assert str(path) in first.message
 
@@ -311,7 +316,7 @@ def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(tmp_path, 
     """TOY holds sentences 0 to 44, OTHER 10 to 54, and what is after them 60 on."""
     after = task("after", start=60)
     with caplog.at_level("DEBUG", "harness"):
-        outcomes = run(
+        outcomes = outcomes_of_run(
             tmp_path, planned_cells([method(encoder=Jammed())], [TOY, after], seeds=1)
         )
     failed, fine = outcomes.values()
@@ -324,15 +329,15 @@ def test_what_is_cached_is_measured_where_the_rest_cannot_be_written(
     tmp_path, monkeypatch
 ):
     planned = planned_cells(METHODS[:1], [TOY, OTHER], seeds=1)
-    run(tmp_path, planned[:1])
+    outcomes_of_run(tmp_path, planned[:1])
 
     def full(path, *_):
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr("harness.encoders.cache.encodings.write_tensors", full)
-    outcomes = run(tmp_path, planned)
+    outcomes = outcomes_of_run(tmp_path, planned)
     assert statuses(outcomes) == ["done", "failed"]
-    outcomes = run(tmp_path, planned, overwrite=True)
+    outcomes = outcomes_of_run(tmp_path, planned, overwrite=True)
     assert sorted(statuses(outcomes)) == ["failed", "measured"]
     [failed] = [outcome for outcome in outcomes.values() if outcome.status == "failed"]
     assert failed.message.endswith(".safetensors: No space left on device")
@@ -349,7 +354,7 @@ def test_a_record_that_cannot_be_written_stops_no_other_cell(tmp_path, monkeypat
         write(path, data)
 
     monkeypatch.setattr(store, "write_atomically", refuse)
-    outcomes = run(tmp_path, planned_cells(METHODS[:3], [TOY], seeds=1))
+    outcomes = outcomes_of_run(tmp_path, planned_cells(METHODS[:3], [TOY], seeds=1))
     assert sorted(statuses(outcomes)) == ["failed", "measured", "measured"]
 
 
@@ -370,9 +375,9 @@ def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, 
     with monkeypatch.context() as patch:
         patch.setattr("harness.evaluation.run.measure", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            run(tmp_path, planned)
+            outcomes_of_run(tmp_path, planned)
     before, encoded = snapshot(tmp_path / "runs"), len(config.log)
-    again = statuses(run(tmp_path, planned))
+    again = statuses(outcomes_of_run(tmp_path, planned))
     assert (again.count("done"), again.count("measured")) == (
         after,
         len(planned) - after,
@@ -388,9 +393,9 @@ def contents(folder):
 
 def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
     planned = planned_cells(METHODS, [TOY, OTHER], seeds=2)
-    first = run(tmp_path, planned)
+    first = outcomes_of_run(tmp_path, planned)
     before, runs, told = contents(tmp_path), snapshot(tmp_path / "runs"), Told()
-    second = run(tmp_path, planned, told=told)
+    second = outcomes_of_run(tmp_path, planned, told=told)
     assert set(statuses(second)) == {"done"}
     assert {c: o.record for c, o in second.items()} == {
         c: o.record for c, o in first.items()
@@ -410,7 +415,7 @@ def test_other_weights_data_or_labels_are_measured_again(tmp_path):
     ]
     measured = [(method(), TOY), (other, TOY), (other, task(start=3))]
     for cell in (*measured, *((other, scored) for scored in learnt)):
-        [outcome] = run(tmp_path, [PlannedCell(*cell, 0)]).values()
+        [outcome] = outcomes_of_run(tmp_path, [PlannedCell(*cell, 0)]).values()
         assert (outcome.status, outcome.moved) == ("measured", True)
 
 
@@ -422,7 +427,7 @@ def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
     planned = planned_cells(
         logged(config, method("mean", "centre", on="stream")), [TOY], seeds=1
     )
-    run(tmp_path, planned, STREAM)
+    outcomes_of_run(tmp_path, planned, STREAM)
     texts = list(STREAM.sentences(tmp_path))
     assert [t for t in config.log if t in texts] == texts
     cache = EncoderCache.open(tmp_path / "cache", config.identify(tmp_path).key)
@@ -434,8 +439,10 @@ def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
 def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
     """A hub snapshot is named by its commit; any other folder has none to tell."""
     planned = planned_cells([method("mean")], [TOY], seeds=1)
-    [plain] = run(tmp_path, planned).values()
-    [pinned] = run(tmp_path / "b", planned, weights="snapshots/0123abcd").values()
+    [plain] = outcomes_of_run(tmp_path, planned).values()
+    [pinned] = outcomes_of_run(
+        tmp_path / "b", planned, weights="snapshots/0123abcd"
+    ).values()
     assert "revision" not in plain.record.facts
     assert pinned.record.facts["revision"] == "0123abcd"
 
@@ -447,10 +454,10 @@ def test_a_record_states_other_versions_that_encoded_its_sentences(
     here = packages()
     with monkeypatch.context() as patch:
         patch.setattr(encodings, "packages", lambda: {**here, "tokenizers": "0.1"})
-        run(tmp_path, planned)
-    [again] = run(tmp_path, planned, overwrite=True).values()
+        outcomes_of_run(tmp_path, planned)
+    [again] = outcomes_of_run(tmp_path, planned, overwrite=True).values()
     assert again.record.facts["encoded_with"] == {"tokenizers": ["0.1"]}
-    [new] = run(tmp_path / "new", planned).values()
+    [new] = outcomes_of_run(tmp_path / "new", planned).values()
     assert "encoded_with" not in new.record.facts
 
 

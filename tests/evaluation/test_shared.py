@@ -167,7 +167,7 @@ def test_a_pooling_cannot_move_the_cells_beside_it_nor_what_is_kept(
 # --- metrics and tasks ---------------------------------------------------------------------------
 
 
-def sorting(values, pairs):
+def metric_that_sorts_gold(values, pairs):
     pairs.gold.sort()
     return {"score": 1.0}
 
@@ -194,7 +194,7 @@ def plain_score(values, pairs):
 @pytest.mark.parametrize(
     ("score", "compare"),
     [
-        (sorting, cosines),
+        (metric_that_sorts_gold, cosines),
         (over_values, cosines),
         (plain_score, over_vectors),
         (plain_score, over_places),

@@ -49,7 +49,7 @@ def model(tmp_path_factory):
     return MeasuredModel(method, TaskLoader(resolver.places, {}))
 
 
-def claimed(value, metric="cosine_spearman", **names):
+def claim_of_card(value, metric="cosine_spearman", **names):
     return interpret(Statement(value, metric, data_set=TASK.name, **names), REGISTRY)
 
 
@@ -67,12 +67,12 @@ def test_true_claims_hold_in_any_form(model):
     distance = score(model, name="euclidean_pearson")
     found = verified(
         model,
-        claimed(points / 100),
-        claimed(f"{points:.2f}"),
-        claimed(f"{points:.1f}"),
-        claimed(f"{points / 100:.4f}", "main_score"),
-        claimed(f"{distance:.3f}", "euclidean_pearson"),
-        claimed(max(score(model, name=n) for n in ("spearman", "dot_spearman",
+        claim_of_card(points / 100),
+        claim_of_card(f"{points:.2f}"),
+        claim_of_card(f"{points:.1f}"),
+        claim_of_card(f"{points / 100:.4f}", "main_score"),
+        claim_of_card(f"{distance:.3f}", "euclidean_pearson"),
+        claim_of_card(max(score(model, name=n) for n in ("spearman", "dot_spearman",
                 "euclidean_spearman", "manhattan_spearman")), "spearman_max"),
     )  # fmt: skip
     assert [str(item.verdict.state) for item in found.claims] == ["exact"] * 6
@@ -100,7 +100,8 @@ def test_a_search_names_the_choice_that_was_made(model, what):
     choice = FALSIFIED[what]
     names = ("spearman", "pearson")
     claims = [
-        claimed(f"{score(model, choice, n) / 100:.6f}", f"cosine_{n}") for n in names
+        claim_of_card(f"{score(model, choice, n) / 100:.6f}", f"cosine_{n}")
+        for n in names
     ]
     found = verified(model, *claims)
     assert found.exit_status == 1
@@ -110,9 +111,11 @@ def test_a_search_names_the_choice_that_was_made(model, what):
 def test_a_search_names_another_score_of_the_same_vectors(model):
     found = verified(
         model,
-        claimed(f"{score(model) / 100:.5f}", source="one"),
-        claimed(f"{score(model, name='pearson') / 100:.5f}", source="one"),
-        claimed(f"{score(model, name='manhattan_spearman') / 100:.5f}", source="one"),
+        claim_of_card(f"{score(model) / 100:.5f}", source="one"),
+        claim_of_card(f"{score(model, name='pearson') / 100:.5f}", source="one"),
+        claim_of_card(
+            f"{score(model, name='manhattan_spearman') / 100:.5f}", source="one"
+        ),
     )
     words = [item.explanation and item.explanation.words for item in found.claims]
     assert words == [None, ("Pearson for Spearman",), ("manhattan for cosine",)]
@@ -122,8 +125,8 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
     points = score(model)
     found = verified(
         model,
-        claimed(f"{points + 0.4:.4f}"),
-        claimed(score(model, name="pearson"), "pearson"),
+        claim_of_card(f"{points + 0.4:.4f}"),
+        claim_of_card(score(model, name="pearson"), "pearson"),
     )
     moved, true = found.claims
     assert (moved.differs, true.holds, found.exit_status) == (True, True, 1)
@@ -132,8 +135,8 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
 
 def test_a_number_of_another_row_is_told_without_a_search(model):
     points = score(model)
-    true = checked_claim(claimed(f"{points:.4f}"), points)
-    exchanged = replace(claimed(f"{points:.4f}"), task="mini-sts.dev")
+    true = checked_claim(claim_of_card(f"{points:.4f}"), points)
+    exchanged = replace(claim_of_card(f"{points:.4f}"), task="mini-sts.dev")
     _, wrong = FollowUp(model, FEW)((true, checked_claim(exchanged, points + 5)))
     assert wrong.explanation.words == (
         "the number of mini-sts cosine_spearman in its place",
@@ -141,8 +144,8 @@ def test_a_number_of_another_row_is_told_without_a_search(model):
 
 
 def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
-    stated = replace(claimed(f"{score(model):.2f}"), doubt="other pairs")
-    wrong = replace(claimed("1.5"), doubt="other pairs")
+    stated = replace(claim_of_card(f"{score(model):.2f}"), doubt="other pairs")
+    wrong = replace(claim_of_card("1.5"), doubt="other pairs")
     found = verified(model, stated, wrong)
     assert [item.holds for item in found.claims] == [True, False]
     assert [item.differs for item in found.claims] == [False, False]
@@ -158,7 +161,10 @@ def test_what_is_missing_is_status_3(model):
 
 def test_every_form_of_a_report_has_every_claim(model):
     found = verified(
-        model, claimed(f"{score(model) + 3:.2f}"), claimed("0.5", "accuracy"), most=1
+        model,
+        claim_of_card(f"{score(model) + 3:.2f}"),
+        claim_of_card("0.5", "accuracy"),
+        most=1,
     )
     for text in (verification_text(found), verification_markdown(found, "0.0.0")):
         assert "differs" in text
@@ -195,7 +201,7 @@ class UnexplainedModel:
 def test_other_pairs_count_as_encodings_in_the_bound_and_before_it(most):
     task, model, notes = REGISTRY.tasks["sts-b.senteval"], UnexplainedModel(), []
     search = ChoiceSearch(model, task, REGISTRY, most_encodings=most, note=notes.append)
-    [unknown] = search.explanations([claimed("77.00")])
+    [unknown] = search.explanations([claim_of_card("77.00")])
     further = model.encoded - {(OWN_CHOICE, task.name)}
     assert {name for _, name in further} > {task.name} or most == 1
     assert len(further) == len(search.encodings) == (most or len(further))

@@ -49,7 +49,7 @@ def stub(folder, name, text):
     (folder / "bin" / name).chmod(0o755)
 
 
-def noted(folder):
+def words_of_stub_calls(folder):
     """Every word that stubs were called with."""
     return (folder / "noted").read_text().splitlines()
 
@@ -142,7 +142,7 @@ def test_the_inputs_are_known_and_used_and_never_text_of_a_script():
 def test_what_is_installed_is_there(folder):
     install = next(step for step in SCRIPTS if "pip install" in step["run"])
     assert run_step(folder, install, {}).returncode == 0
-    command, *words = noted(folder)
+    command, *words = words_of_stub_calls(folder)
     assert (Path(command).name, words[:4]) == (
         "python",
         ["-m", "pip", "install", "--constraint"],
@@ -203,7 +203,9 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(folder):
     }
     given["fail-below"] = "1"
     done = action(folder, **given, fetch="sts-raw sick-raw", runs="my runs")
-    words = " ".join(w if "/" not in w else Path(w).name for w in noted(folder))
+    words = " ".join(
+        w if "/" not in w else Path(w).name for w in words_of_stub_calls(folder)
+    )
     assert done.returncode == 0
     chosen = "--method *.toy --task t --task u"
     assert words.endswith(
@@ -212,5 +214,7 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(folder):
         f"results harness check --results my runs {chosen} --fail-below 1 "
         "--baseline results"
     )
-    own = [Path(word) for word in noted(folder) if word.endswith("/results")]
+    own = [
+        Path(word) for word in words_of_stub_calls(folder) if word.endswith("/results")
+    ]
     assert all(path.samefile(ROOT / "results") for path in own)

@@ -130,7 +130,7 @@ def report_of(folder, runs="runs", cells=CELLS, margin=None, **options):
     return Gate.open(folder / runs, folder / "results", **options).check(cells, margin)
 
 
-def said(report, folder, runs="runs", width=None):
+def printed_report(report, folder, runs="runs", width=None):
     """What the command prints of a report."""
     return report_in_words(report, folder / runs, folder / "results", width)
 
@@ -140,7 +140,7 @@ def states(report):
     return {cell.name: cell.state for cell in report.cells}
 
 
-def only(report, cell=PLAIN):
+def check_of_cell(report, cell=PLAIN):
     [check] = [check for check in report.cells if check.name == str(cell)]
     return check
 
@@ -155,7 +155,7 @@ def change_record(results, cell=PLAIN, **change):
     store.path(cell).write_bytes(seal(changed))
 
 
-def shifted(by):
+def shift_main_score(by):
     """Scores whose main one is so many points off."""
     return lambda s: {
         **s,
@@ -163,7 +163,7 @@ def shifted(by):
     }
 
 
-def elsewhere(environment):
+def with_another_processor(environment):
     return {**environment, "processor": "another"}
 
 
@@ -211,7 +211,7 @@ class Run:
         """A check says this of the cell and of its encoder, and ends with this exit status."""
         gate = Gate.open(self.runs, self.committed, registry=FOUND)
         report = gate.check(CELLS)
-        check = only(report)
+        check = check_of_cell(report)
         states = [checked.state for checked in report.encoders]
         assert (check.state, states) == (state, [encoder] if encoder else [])
         assert why in check.why
@@ -239,7 +239,7 @@ def test_a_run_that_agrees_passes(run):
 
 @pytest.mark.parametrize("points", [0.002, -0.002])
 def test_a_score_that_moved_alone_is_the_scorers(run, points):
-    run.change_record(scores=shifted(points))
+    run.change_record(scores=shift_main_score(points))
     run.says(SCORER, "0.0020 points", encoder=AGREES, status=1)
 
 
@@ -251,7 +251,7 @@ def test_a_score_that_vanished_is_the_scorers(run):
 @pytest.mark.parametrize("distance", [NUDGE, -NUDGE])
 def test_a_score_that_moved_with_golden_vectors_is_the_encoders(run, distance):
     run.move_golden(distance)
-    run.change_record(scores=shifted(1))
+    run.change_record(scores=shift_main_score(1))
     run.says(ENCODER, "1.0000 points", encoder=ENCODER, status=1)
 
 
@@ -276,7 +276,7 @@ def test_another_encoder_with_the_same_vectors_fails(run):
 def test_without_golden_vectors_it_is_unknown_what_moved(run):
     for results in (run.runs, run.committed):
         golden_path(results, "fake").unlink()
-    run.change_record(scores=shifted(1))
+    run.change_record(scores=shift_main_score(1))
     run.says(State.UNKNOWN, "1.0000 points", encoder=None, status=1)
 
 
@@ -323,12 +323,12 @@ def test_a_record_of_another_plug_in_is_no_answer(run):
         gate = Gate.open(
             run.runs, run.committed, registry=FOUND, plugins={"mine": sha256}
         )
-        assert only(gate.check(CELLS)).state is state
+        assert check_of_cell(gate.check(CELLS)).state is state
 
 
 def test_a_score_that_moved_counts_more_than_a_record_that_is_gone(run):
     Store(run.runs).path(PLAIN).unlink()
-    run.change_record(CENTRED, scores=shifted(1))
+    run.change_record(CENTRED, scores=shift_main_score(1))
     run.says(COULD_NOT_RUN, "holds no record", encoder=AGREES, status=1)
 
 
@@ -341,32 +341,33 @@ def test_other_data_are_told_before_golden_vectors_that_moved(run):
 @pytest.mark.parametrize("points", [0.4, -0.4])
 def test_a_score_may_move_within_its_override(run, points):
     run.override(0.5)
-    run.change_record(scores=shifted(points))
+    run.change_record(scores=shift_main_score(points))
     run.says(AGREES, "tolerance 0.5 (it trains)", encoder=AGREES, status=0)
 
 
 def test_a_score_beyond_its_override_fails(run):
     run.override(0.5)
-    run.change_record(scores=shifted(0.6))
+    run.change_record(scores=shift_main_score(0.6))
     run.says(SCORER, "(it trains)", encoder=AGREES, status=1)
 
 
 def test_an_override_is_of_its_own_cell_alone(run):
     run.override(0.5)
-    run.change_record(CENTRED, scores=shifted(0.4))
+    run.change_record(CENTRED, scores=shift_main_score(0.4))
     run.says(AGREES, "(it trains)", encoder=AGREES, status=1)
 
 
 def test_an_override_may_be_narrower_than_the_rule(run):
     run.override(SAME_PLATFORM / 100)
-    run.change_record(scores=shifted(SAME_PLATFORM / 2))
+    run.change_record(scores=shift_main_score(SAME_PLATFORM / 2))
     run.says(SCORER, "tolerance 1e-05 (it trains)", encoder=AGREES, status=1)
 
 
 @pytest.mark.parametrize("share", [-1.1, -0.9, 0.9, 1.1])
 def test_a_score_may_move_further_on_another_platform(run, share):
     run.change_record(
-        scores=shifted(share * TOLERANCE_ACROSS_PLATFORMS), environment=elsewhere
+        scores=shift_main_score(share * TOLERANCE_ACROSS_PLATFORMS),
+        environment=with_another_processor,
     )
     state, status = (SCORER, 1) if abs(share) > 1 else (AGREES, 0)
     run.says(state, "tolerance 0.05", encoder=AGREES, status=status)
@@ -374,7 +375,7 @@ def test_a_score_may_move_further_on_another_platform(run, share):
 
 @pytest.mark.parametrize("share", [0.9, 1.1])
 def test_another_kernel_on_the_same_platform_is_the_same_platform(run, share):
-    points = shifted(share * SAME_PLATFORM)
+    points = shift_main_score(share * SAME_PLATFORM)
     run.change_record(
         scores=points, facts=lambda facts: {**facts, "encoding": OTHER_KERNEL}
     )
@@ -389,7 +390,7 @@ def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
     assert report.exit_status == 3
     nowhere = tmp_path / "nowhere"
     report = Gate.open(tmp_path / "runs", nowhere, registry=FOUND).check([PLAIN])
-    assert (only(report).state, report.exit_status) == (NO_BASELINE, 3)
+    assert (check_of_cell(report).state, report.exit_status) == (NO_BASELINE, 3)
     text = report_in_words(report, tmp_path / "runs", nowhere)
     assert "harness run --gate --update makes it" in text
     assert "moved" not in text
@@ -409,11 +410,11 @@ def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(
     monkeypatch.setattr(metrics, "cosine", wrong)
     measure(tmp_path, "mutant")
     report = report_of(tmp_path, "mutant")
-    check = only(report)
+    check = check_of_cell(report)
     assert check.state is SCORER
     assert (check.pairs[0].pair, len(check.pairs)) == (8, PAIRS_SHOWN)
     assert check.pairs[0].committed != check.pairs[0].measured
-    text = said(report, tmp_path, "mutant")
+    text = printed_report(report, tmp_path, "mutant")
     assert "scorer moved: fake.mean on toy, seed 0: " in text
     assert "    pair 8: similarity " in text
 
@@ -424,9 +425,9 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     report = report_of(tmp_path, "other")
     assert set(states(report).values()) == {ENCODER}
     assert re.fullmatch(
-        r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", only(report).why
+        r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", check_of_cell(report).why
     )
-    assert only(report).pairs
+    assert check_of_cell(report).pairs
     [encoder] = report.encoders
     assert encoder.state is ENCODER
     assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
@@ -436,12 +437,12 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
 
 
 def test_what_moved_is_shown_before_and_after(committed, tmp_path):
-    change_record(tmp_path / "runs", scores=shifted(1.25))
+    change_record(tmp_path / "runs", scores=shift_main_score(1.25))
     old = Store(committed).read(PLAIN).scores["spearman"]["all"]
-    [line, _] = said(report_of(tmp_path), tmp_path).splitlines()
+    [line, _] = printed_report(report_of(tmp_path), tmp_path).splitlines()
     assert line.startswith("scorer moved: fake.mean on toy, seed 0: 1.2500 points, ")
     assert line.endswith(f"; {old:.4f} -> {old + 1.25:.4f}")
-    folded = said(report_of(tmp_path), tmp_path, width=50).splitlines()
+    folded = printed_report(report_of(tmp_path), tmp_path, width=50).splitlines()
     assert max(len(line) for line in folded if str(tmp_path) not in line) <= 50
 
 
@@ -558,8 +559,8 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
     gone = Places(tmp_path / "cache", tmp_path / "data", {})
     measure(tmp_path, "runs", cells=[PLAIN], places=gone)
     report = report_of(tmp_path, cells=[PLAIN])
-    assert only(report).state is COULD_NOT_RUN
-    assert "harness fetch fake" in only(report).why
+    assert check_of_cell(report).state is COULD_NOT_RUN
+    assert "harness fetch fake" in check_of_cell(report).why
     assert [e.state for e in report.encoders] == [COULD_NOT_RUN]
     measure(tmp_path, "runs")
     assert report_of(tmp_path).exit_status == 0
@@ -585,9 +586,9 @@ def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(
         CurrentEncoders, encoder_of_cell=lambda cell: new if cell == PLAIN else None
     )
     report = report_of(tmp_path, encoders=changed)
-    assert (only(report).state, report.exit_status) == (NOT_AGAIN, 3)
+    assert (check_of_cell(report).state, report.exit_status) == (NOT_AGAIN, 3)
     again = "harness run --encoder fake='a b' -m fake.mean -t toy measures again"
-    assert f"files have changed since its record; {again}" in only(report).why
+    assert f"files have changed since its record; {again}" in check_of_cell(report).why
     assert [(e.state, "files have changed" in e.why) for e in report.encoders] == [
         (NOT_AGAIN, True)
     ]
@@ -646,8 +647,8 @@ def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path
     outcomes = measure(tmp_path, "runs")
     note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
     report = report_of(tmp_path)
-    assert only(report, outcomes[0].cell).state is AGREES
-    late = [only(report, outcome.cell) for outcome in outcomes[1:]]
+    assert check_of_cell(report, outcomes[0].cell).state is AGREES
+    late = [check_of_cell(report, outcome.cell) for outcome in outcomes[1:]]
     assert {(c.state, c.why) for c in late} == {
         (COULD_NOT_RUN, "the last run ended before it")
     }
@@ -787,12 +788,12 @@ def test_the_pairs_that_moved_most_come_first(order):
 
 
 def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
-    change_record(tmp_path / "runs", scores=shifted(1))
+    change_record(tmp_path / "runs", scores=shift_main_score(1))
     path = Store(committed).quick_path(PLAIN)
     write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {"cell": str(PLAIN)})
-    assert only(report_of(tmp_path)).pairs == ()
+    assert check_of_cell(report_of(tmp_path)).pairs == ()
     path.unlink()
-    assert only(report_of(tmp_path)).pairs == ()
+    assert check_of_cell(report_of(tmp_path)).pairs == ()
 
 
 @pytest.mark.parametrize("asset", [TOY.asset, "embedded"])
@@ -807,7 +808,7 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
     for folder in ("data", None, "runs"):
         at_hand = embedded or folder == "data"
         data_dir = folder and tmp_path / folder
-        pairs = only(
+        pairs = check_of_cell(
             report_of(tmp_path, "other", data_dir=data_dir, registry=found)
         ).pairs
         assert pairs
@@ -815,7 +816,7 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
             texts = (scored.a[pair.pair - 1], scored.b[pair.pair - 1])
             assert pair.texts == (texts if at_hand else None)
     change_record(tmp_path / "other", digests=other_digest("data"))
-    check = only(report_of(tmp_path, "other", data_dir=tmp_path / "data"))
+    check = check_of_cell(report_of(tmp_path, "other", data_dir=tmp_path / "data"))
     assert all(pair.texts is None for pair in check.pairs), (
         "these are not the scored sentences"
     )
@@ -829,11 +830,13 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
     [(-0.4, True), (-0.5, True), (-0.51, False), (0.51, True), (30, True)],
 )
 def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
-    change_record(tmp_path / "runs", scores=shifted(by))
+    change_record(tmp_path / "runs", scores=shift_main_score(by))
     report = report_of(tmp_path, margin=0.5)
-    assert only(report).state is (AGREES if allowed else State.FELL)
+    assert check_of_cell(report).state is (AGREES if allowed else State.FELL)
     assert report.exit_status == (0 if allowed else 1)
-    assert only(report).after == pytest.approx(only(report).before + by)
+    assert check_of_cell(report).after == pytest.approx(
+        check_of_cell(report).before + by
+    )
 
 
 def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_path):
@@ -845,7 +848,7 @@ def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_
     most = max(before[c] - after[c] for c in CELLS)
     report = report_of(tmp_path, "other", margin=most + 1e-6)
     assert (report.exit_status, set(states(report).values())) == (0, {AGREES})
-    text = said(report, tmp_path, "other")
+    text = printed_report(report, tmp_path, "other")
     assert "encoder moved: fake: other weights" in text
     assert "(no failure)" in text
     assert report_of(tmp_path, "other", margin=most - 0.01).exit_status == 1
@@ -861,8 +864,8 @@ def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
         tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}}
     )
     report = report_of(tmp_path, margin=99.0)
-    assert only(report).state is State.OTHER_INPUT
-    assert only(report, CENTRED).state is State.FELL
+    assert check_of_cell(report).state is State.OTHER_INPUT
+    assert check_of_cell(report, CENTRED).state is State.FELL
 
 
 # What is checked
@@ -911,7 +914,7 @@ def test_scores_that_are_computed_since_a_record_was_committed_move_nothing():
 # A model's card as the baseline
 
 
-def claimed(points, metric="cosine_spearman", task="toy", **doubt):
+def claim_of_card(points, metric="cosine_spearman", task="toy", **doubt):
     stated = Statement(points, metric, data_set=task)
     return CardClaim(stated, task=task, readings=(points,), **doubt)
 
@@ -938,7 +941,7 @@ def points_of(runs, by=0.0):
     ],
 )
 def test_a_run_is_held_to_the_numbers_of_a_card(runs, by, margin, state, status):
-    report = against_card(runs, claimed(points_of(runs, by)), margin=margin)
+    report = against_card(runs, claim_of_card(points_of(runs, by)), margin=margin)
     assert ([check.state for check in report.cells], report.exit_status) == (
         [state],
         status,
@@ -949,7 +952,7 @@ def test_a_run_is_held_to_the_numbers_of_a_card(runs, by, margin, state, status)
 
 def test_a_number_of_a_card_that_was_not_measured_is_no_pass(runs):
     report = against_card(
-        runs, claimed(points_of(runs)), claimed("50.00", task="mini-sts")
+        runs, claim_of_card(points_of(runs)), claim_of_card("50.00", task="mini-sts")
     )
     assert [check.state for check in report.cells] == [AGREES, COULD_NOT_RUN]
     assert "harness run -t mini-sts" in report.cells[1].why
@@ -958,16 +961,18 @@ def test_a_number_of_a_card_that_was_not_measured_is_no_pass(runs):
 
 def test_a_card_is_compared_with_one_method(runs):
     with pytest.raises(UsageError, match="wanted one method to compare with the card"):
-        against_card(runs, claimed("50.00"), cells=(PLAIN, CENTRED))
+        against_card(runs, claim_of_card("50.00"), cells=(PLAIN, CENTRED))
 
 
 def test_a_number_on_other_pairs_can_agree_and_never_fails(runs):
     doubtful = {"doubt": "its pairs are not known"}
     assert (
-        against_card(runs, claimed(points_of(runs), **doubtful)).cells[0].state
+        against_card(runs, claim_of_card(points_of(runs), **doubtful)).cells[0].state
         is AGREES
     )
-    both = against_card(runs, claimed(points_of(runs)), claimed("1.00", **doubtful))
+    both = against_card(
+        runs, claim_of_card(points_of(runs)), claim_of_card("1.00", **doubtful)
+    )
     assert [check.state for check in both.cells] == [AGREES]
 
 
@@ -975,11 +980,11 @@ def test_a_card_of_which_no_number_is_compared_is_no_pass(runs):
     with pytest.raises(
         AssetMissing, match="other pairs: other data; harness verify says why"
     ):
-        against_card(runs, claimed("1.00", doubt="other data"))
+        against_card(runs, claim_of_card("1.00", doubt="other data"))
 
 
 def test_a_record_of_other_code_is_no_answer_to_a_card(run):
-    card = claimed(points_of(run.runs))
+    card = claim_of_card(points_of(run.runs))
     plugin = {"plugin mine": "one"}
     run.change_record(digests=lambda digests: digests | plugin)
     gate = Gate.open(run.runs, run.runs, registry=FOUND, plugins={"mine": "another"})
@@ -989,9 +994,9 @@ def test_a_record_of_other_code_is_no_answer_to_a_card(run):
 
 def test_equal_numbers_of_two_sources_are_compared_once():
     twice = [
-        claimed("50.00"),
-        claimed("50.00"),
-        claimed("51.00"),
-        claimed("1", why_not="x"),
+        claim_of_card("50.00"),
+        claim_of_card("50.00"),
+        claim_of_card("51.00"),
+        claim_of_card("1", why_not="x"),
     ]
     assert claims_to_compare(twice) == (twice[0], twice[2])

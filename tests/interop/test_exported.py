@@ -51,7 +51,7 @@ TEXTS = (
 CONFIG = TransformerConfig("m", "", max_length=38)
 
 
-def exported(tmp_path, method, model):
+def vectors_and_folder(tmp_path, method, model):
     """The vectors here and the folder of a method whose encoder lies at a path."""
     encoder, transforms = method.encoder.load(model, tmp_path), []
     if method.post:
@@ -63,7 +63,7 @@ def exported(tmp_path, method, model):
     return Embedder(method, encoder, cell.transforms)(TEXTS), tmp_path / "out"
 
 
-def theirs(folder):
+def vectors_of_library(folder):
     return SentenceTransformer(str(folder), device="cpu", local_files_only=True).encode(
         list(TEXTS)
     )
@@ -71,14 +71,14 @@ def theirs(folder):
 
 def assert_alike(ours, folder):
     """Up to the rounding of float32, of the largest coordinate."""
-    found = theirs(folder)
+    found = vectors_of_library(folder)
     assert found.shape == ours.shape
     assert relative_gap(found, ours) <= ROUNDING
 
 
 def assert_refused(tmp_path, method, model, why):
     with pytest.raises(UsageError, match=why):
-        exported(tmp_path, method, model)
+        vectors_and_folder(tmp_path, method, model)
     assert not (tmp_path / "out").exists()
 
 
@@ -99,7 +99,7 @@ def test_every_pooling_of_every_architecture_is_the_librarys(
     if pooling in LACKING.get(kind, ()):
         assert_refused(tmp_path, method, model, "")
     else:
-        assert_alike(*exported(tmp_path, method, model))
+        assert_alike(*vectors_and_folder(tmp_path, method, model))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_every_pooling_of_every_architecture_is_the_librarys(
     ids=lambda post: "+".join(p.name for p in post),
 )
 def test_a_chain_of_affine_maps_is_one_dense_layer(checkpoint, tmp_path, post):
-    ours, folder = exported(
+    ours, folder = vectors_and_folder(
         tmp_path, Method(CONFIG, CLS, post, "target"), checkpoint("bert")
     )
     kinds = [
@@ -135,16 +135,16 @@ REGISTERED = PromptedConfig(CONFIG.name, "", prompts=(("sts", PROMPTS["query"]),
 def test_a_model_under_its_modules_keeps_them_and_its_prompt(config, prompt, tmp_path):
     model = saved(tmp_path, "without-prompt", prompts=PROMPTS)
     method = Method(NativeConfig(config, prompt), replace(NATIVE, prompt=prompt))
-    ours, folder = exported(tmp_path, method, model)
+    ours, folder = vectors_and_folder(tmp_path, method, model)
     assert_alike(ours, folder)
-    assert np.abs(ours - theirs(model)).max() > 0.01
+    assert np.abs(ours - vectors_of_library(model)).max() > 0.01
 
 
 @pytest.mark.parametrize("kind", ["dense", "static"])
 def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
     model = saved(tmp_path, kind)
     method = Method(NativeConfig(TransformerConfig("m", "")), NATIVE, (SN(),), "target")
-    ours, folder = exported(tmp_path, method, model)
+    ours, folder = vectors_and_folder(tmp_path, method, model)
     assert_alike(ours, folder)
     whole = "config_sentence_transformers.json"
     assert json.loads((folder / whole).read_text())["similarity_fn_name"] == "cosine"
@@ -175,7 +175,7 @@ def test_a_folder_that_holds_something_is_left_as_it_is(checkpoint, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="wanted a new or an empty folder"):
-        exported(tmp_path, Method(CONFIG, POOLER), checkpoint("bert"))
+        vectors_and_folder(tmp_path, Method(CONFIG, POOLER), checkpoint("bert"))
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
@@ -213,4 +213,4 @@ def test_a_command_exports_a_method(tmp_path, capfd, checkpoint):
     assert (
         capfd.readouterr().out == f"{out}: {method}, seed 0, with 0 measured scores\n"
     )
-    assert theirs(out).shape == (len(TEXTS), 32)
+    assert vectors_of_library(out).shape == (len(TEXTS), 32)

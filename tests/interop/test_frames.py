@@ -37,7 +37,7 @@ def test_a_folder_without_results_is_refused(tmp_path):
 
 
 @pytest.fixture
-def own(monkeypatch, tmp_path):
+def folder_with_own_results(monkeypatch, tmp_path):
     """A current folder with results of its own: a cell that is packaged, too, and one that is not.
 
     The packaged results have five seeds of the former.
@@ -53,11 +53,15 @@ def own(monkeypatch, tmp_path):
 
 
 def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells(
-    own, tmp_path
+    folder_with_own_results, tmp_path
 ):
     frame = read_results()
     cell = ("minilm.mean+flow@target", "sts-b")
-    others = [cell_of(r) for r in own.values() if (r.method, r.task) != cell]
+    others = [
+        cell_of(r)
+        for r in folder_with_own_results.values()
+        if (r.method, r.task) != cell
+    ]
     assert list(frame.source) == ["own"] * 2 + ["packaged"] * len(others)
     assert set(frame.method[:2]) == {cell[0], "minilm.mean+flow:mine@target"}
     assert frame[
@@ -70,7 +74,9 @@ def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells
     assert list(read_results(tmp_path / "results").source) == ["own"] * 2
 
 
-def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(own, tmp_path):
+def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(
+    folder_with_own_results, tmp_path
+):
     papers = tmp_path / "results" / "papers"
     papers.mkdir()
     (papers / "mine.t1.toml").write_text(TABLE.replace("mine.mean", "glove-mini.mean"))

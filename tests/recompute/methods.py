@@ -176,8 +176,8 @@ def cost(results: Results, method: str, protocol: Protocol) -> Sequence[Cell]:
 
 def sizes(results: Results, method: str, protocol: Protocol) -> Sequence[Cell]:
     """A word for the size of the model, dimensions, rank, and millions of parameters."""
-    first = next(cell for cell in results.records if cell[0] == method)
-    facts = results.records[first][0]["facts"]
+    of_method = [rows for cell, rows in results.records.items() if cell[0] == method]
+    facts = of_method[0][0]["facts"] if of_method else {}
     dimensions, rank = (
         [facts[name]] if name in facts else [] for name in ("dimensions", "rank")
     )

@@ -362,14 +362,14 @@ def test_a_table_is_cited_by_the_digest_that_its_page_carries(site):
     assert sentence.endswith(f" sha256 {digest_in(page.read_text())}.")
 
 
-def flip(path):
+def change_digest(path):
     """Change the last hexadecimal digit of the digest in a page."""
     text = path.read_text()
     digest = digest_in(text)
     path.write_text(text.replace(digest, digest[:-1] + f"{int(digest[-1], 16) ^ 1:x}"))
 
 
-def move(path):
+def change_score(path):
     """Another record, whose score differs by little."""
     held = read_record(path)
     spearman = {**held.scores["spearman"], "all": held.scores["spearman"]["all"] + 1e-6}
@@ -382,14 +382,14 @@ RECORD, ADDED = (
 PAPER, BOARD = "tables/papers/mteb.1-12-75", "LEADERBOARD.md"
 BESIDE = [f"{PAPER}.md", "tables/minilm.md"]  # made from that record
 MUTANTS = {
-    "a digit of a page's digest": (flip, f"{PAPER}.md", [f"{PAPER}.md"]),
+    "a digit of a page's digest": (change_digest, f"{PAPER}.md", [f"{PAPER}.md"]),
     "a second digest": (
         lambda path: path.write_text(path.read_text() * 2),
         "tables/minilm.md",
         ["tables/minilm.md"],
     ),
     "a page is gone": (Path.unlink, BOARD, [BOARD]),
-    "a score": (move, RECORD, BESIDE),
+    "a score": (change_score, RECORD, BESIDE),
     "a record is gone": (Path.unlink, RECORD, BESIDE),
     "another record": (
         lambda path: stored(

@@ -70,7 +70,7 @@ def tokens(page: str):
         yield from token.children or ()
 
 
-def shown(text: str) -> str:
+def without_marks(text: str) -> str:
     """A text without the marks and spaces in which its forms on a page differ."""
     return re.sub(r"[\s`\x00-\x1f\x7f\x85\ufffd]+", "", text)
 
@@ -94,7 +94,7 @@ def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
     headings = [n for n, t in enumerate(found) if t.type == "heading_open"]
     assert len(headings) == 2  # the title and Rows
     words = "".join(t.content for t in found if t.type in ("text", "code_inline"))
-    assert shown(words).count(shown(text)) >= 12
+    assert without_marks(words).count(without_marks(text)) >= 12
     heads = [t for t in found if t.type == "tr_open"]
     cells = [t for t in found if t.type in ("th_open", "td_open")]
     assert (len(heads), len(cells)) == (6, 6 * 4)  # the head, two groups, three rows

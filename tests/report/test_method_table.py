@@ -45,7 +45,7 @@ def table_of(columns, results, *published):
     )
 
 
-def shown(published, columns, results):
+def head_and_rows(published, columns, results):
     """The heading of a table, the row of the method, and each row of a published table."""
     made = table_of(columns, results, published)
     lines = [line for line in made.markdown().splitlines() if line.startswith("|")]
@@ -56,7 +56,9 @@ def shown(published, columns, results):
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_row_of_every_published_table_is_shown_whole(name, measured):
     table = TABLES[name]
-    head, ours, rows = shown(table, columns_of_published([table], REGISTRY), measured)
+    head, ours, rows = head_and_rows(
+        table, columns_of_published([table], REGISTRY), measured
+    )
     wanted = [
         [
             printed_number(cell)
@@ -77,7 +79,7 @@ def test_a_row_of_whitening_is_beside_the_scores_of_its_protocol(aggregation, me
     if aggregation:
         tasks = dict.fromkeys(scores[0][0] for scores in columns.values())
         columns = columns_of_tasks([*tasks], aggregation)
-    head, ours, rows = shown(WHITENING, columns, measured)
+    head, ours, rows = head_and_rows(WHITENING, columns, measured)
     tasks = [column.task for column in WHITENING.columns]
     at = [head.index(task) for task in tasks]
     own = next(
@@ -98,13 +100,13 @@ def test_a_number_of_another_protocol_is_not_put_into_a_column(aggregation, meas
         REGISTRY.tasks[name] for name in ("sts12.senteval", "sick-r.senteval", "sick-r")
     ]
     columns = columns_of_tasks(tasks, aggregation)
-    head, _, rows = shown(WHITENING, columns, measured)
+    head, _, rows = head_and_rows(WHITENING, columns, measured)
     columns_with_numbers = {
         heading for n, heading in enumerate(head) if any(row[n] != "–" for row in rows)
     }
     of_the_year = {"sts12.senteval"} if aggregation == "wmean" else set()
     assert columns_with_numbers - {AVERAGE} == {"sick-r.senteval"} | of_the_year
-    _, ours, rows = shown(
+    _, ours, rows = head_and_rows(
         WHITENING, columns_of_tasks(tasks[:1], aggregation), Results({})
     )
     assert bool(rows) == (aggregation == "wmean")
@@ -134,13 +136,15 @@ def test_of_the_tasks_that_are_named_each_has_its_protocol(measured):
 def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
     """The columns of SBERT's Table 6 are of one task and score, and of different trainings."""
     table = TABLES["sbert.t6"]
-    head, _, [row, *_] = shown(table, columns_of_published([table], REGISTRY), measured)
+    head, _, [row, *_] = head_and_rows(
+        table, columns_of_published([table], REGISTRY), measured
+    )
     assert dict(zip(head, row, strict=True)) == {
         "sts-b.dev (NLI)": "80.78",
         "sts-b.dev (STSb)": "87.44",
     }
     one_column = columns_of_tasks([REGISTRY.tasks["sts-b.dev"]], "all")
-    _, _, [row, *_] = shown(table, one_column, measured)
+    _, _, [row, *_] = head_and_rows(table, one_column, measured)
     assert row == ["80.78 / 87.44"]
 
 

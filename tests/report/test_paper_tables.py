@@ -18,7 +18,7 @@ COMMITTED = committed.committed_results()
 RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
-def made(table):
+def sheet_of(table):
     """The sheet of a table beside the committed records."""
     return make_sheet(table, reproductions(table, COMMITTED, FOUND), FOUND)
 
@@ -32,7 +32,7 @@ def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
-    shown = made(TABLES[name])
+    shown = sheet_of(TABLES[name])
     lines = [line for block in shown.blocks for line in block.lines]
     texts = " ".join(text for line in lines for text in line.cells())
     notes = [
@@ -51,7 +51,7 @@ def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
 
 
 def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verdict():
-    for block in made(TABLES["mteb.0-0-2"]).blocks:
+    for block in sheet_of(TABLES["mteb.0-0-2"]).blocks:
         [ours] = [line for line in block.lines if line.kind == "measured"]
         above = block.lines[block.lines.index(ours) - 1]
         assert [len(n.text) for n in above.numbers] == [
@@ -61,7 +61,7 @@ def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verd
         assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours.cells()[2:])
     ours = [
         x
-        for b in made(TABLES["sif.t1"]).blocks
+        for b in sheet_of(TABLES["sif.t1"]).blocks
         for x in b.lines
         if x.kind == "measured"
     ]

@@ -39,7 +39,7 @@ def texts(svg, tag):
     return [one.text for one in root.iter(f"{SVG}{tag}")]
 
 
-def hints(made):
+def hints_with_numbers(made):
     return [hint for hint in texts(made.svg, "title") if ": " in hint]
 
 
@@ -163,7 +163,11 @@ def cells():
 
 def test_every_measured_number_is_a_point_against_its_published_one(cells):
     made, run = published(cells), [cell for cell in cells if cell.scores]
-    points = [hint.split(":")[0] for hint in hints(made) if ": published " in hint]
+    points = [
+        hint.split(":")[0]
+        for hint in hints_with_numbers(made)
+        if ": published " in hint
+    ]
     assert sorted(points) == sorted(
         [cell.cell.id for cell in run] * 2
     )  # in both panels
@@ -193,8 +197,10 @@ def test_steps_go_from_the_published_number_choice_by_choice(tmp_path, cells):
 
     rows = read_typed(figures.Steps, path).rows
     names = ["published", *(row.what for row in rows)]
-    assert [hint.rpartition(":")[0] for hint in hints(steps(path))] == names
-    assert hints(steps(path))[0] == "published: 72.37"
+    assert [
+        hint.rpartition(":")[0] for hint in hints_with_numbers(steps(path))
+    ] == names
+    assert hints_with_numbers(steps(path))[0] == "published: 72.37"
     lost = tmp_path / "steps.toml"
     lost.write_text(path.read_text().replace(f'"{rows[-1].method}"', '"no.mean"'))
     assert steps(lost) is None

@@ -95,7 +95,7 @@ TABLE = Table(
 )
 
 
-def world(folder: Path, claims: str = CLAIMS) -> Claims:
+def claims_over_table(folder: Path, claims: str = CLAIMS) -> Claims:
     """The claims over the made-up table."""
     (folder / "claims.toml").write_text(claims)
     return read_claims(folder / "claims.toml", [TABLE])
@@ -103,7 +103,7 @@ def world(folder: Path, claims: str = CLAIMS) -> Claims:
 
 @pytest.fixture
 def claim(tmp_path) -> Claim:
-    return world(tmp_path).resolved[0]
+    return claims_over_table(tmp_path).resolved[0]
 
 
 def records(
@@ -133,7 +133,7 @@ def page_of(claims, tests: ClaimTests) -> str:
     return claims_page(claims, results, tests.results, sizes).text
 
 
-def fixed(method: str, *scores: float | None) -> list[Record]:
+def records_on_seven_tasks(method: str, *scores: float | None) -> list[Record]:
     """A score on each task, of a method without seeds, as the registry describes it."""
     written, every = REGISTRY.parse(method).identity, zip(SEVEN, scores, strict=False)
     return [
@@ -361,7 +361,8 @@ def test_a_claim_of_which_nothing_was_measured_is_not_undecided(claim):
 
 def test_a_record_of_other_settings_is_a_hole(claim):
     tests = claim_tests(
-        fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older")
+        records_on_seven_tasks("fake.mean", 90.0),
+        records("fake.cls", "sts12", 10.0, written="older"),
     )
     first = tests.test(claim).findings[0]
     assert (str(first.sides[1]), first.decision.outcome) == (
@@ -389,7 +390,7 @@ def judged_by(
 ):
     """A claim on some tasks, each with a stored interval of this p."""
     columns = f"columns = {[*ps]}\n".replace("'", '"')
-    claim = world(tmp_path, CLAIMS + columns + more).resolved[0]
+    claim = claims_over_table(tmp_path, CLAIMS + columns + more).resolved[0]
     every, intervals = [], {}
     for task, p in ps.items():
         contrast = Contrast("fake.mean", "fake.cls", ((task, WMEAN),))
@@ -488,7 +489,10 @@ def test_a_task_and_an_average_have_the_stored_interval(
     contrast = Contrast(
         better, "fake.cls", tuple((task, path) for task in SEVEN[:count])
     )
-    every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[other] * 7)
+    every = (
+        records_on_seven_tasks("fake.mean", *[60.0] * 7),
+        records_on_seven_tasks("fake.cls", *[other] * 7),
+    )
     intervals = {
         contrast: Interval(
             contrast, 1.0, -0.5, 2.5, p=0.2, by=ITEMS_ALONE, resamples=9, seed=0
@@ -524,10 +528,13 @@ def test_the_page_of_claims_is_golden(approved, tmp_path):
 
     The average is of the tasks and counts as none.
     """
-    claims = world(
+    claims = claims_over_table(
         tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"') + IN_WORDS
     )
-    better, worse = fixed("fake.mean", *range(60, 67)), fixed("fake.cls", *[63.5] * 7)
+    better, worse = (
+        records_on_seven_tasks("fake.mean", *range(60, 67)),
+        records_on_seven_tasks("fake.cls", *[63.5] * 7),
+    )
     tests = claim_tests(better, worse, records("other.cls", "sts12", 65.0))
     page = page_of(claims, tests)
     assert page == approved("golden/claims.md")
@@ -536,10 +543,12 @@ def test_the_page_of_claims_is_golden(approved, tmp_path):
 def test_claims_without_a_score_are_a_group_of_their_own_and_name_their_encoder(
     tmp_path,
 ):
-    claims = world(
+    claims = claims_over_table(
         tmp_path, CLAIMS + IN_WORDS.replace("part_of =", "of_paper = false\npart_of =")
     )
-    page = page_of(claims, claim_tests(fixed("fake.mean", *[60.0] * 7)))
+    page = page_of(
+        claims, claim_tests(records_on_seven_tasks("fake.mean", *[60.0] * 7))
+    )
     [counts] = re.findall(r"^\* \*\*.*$", page, re.MULTILINE)
     assert counts.startswith(
         "* **Not measured** (`fake`): of 2 claims 0 higher, 0 lower, "
@@ -588,7 +597,7 @@ def test_a_claim_is_in_the_group_of_the_smallest_encoder_that_it_was_tested_on()
 def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, old, new):
     assert old in CLAIMS
     with pytest.raises(DataError, match=r"^claims\.toml[:,] [^\n]+$"):
-        world(tmp_path, CLAIMS.replace(old, new))
+        claims_over_table(tmp_path, CLAIMS.replace(old, new))
 
 
 def test_the_committed_claims_are_those_of_the_papers():

@@ -41,7 +41,7 @@ WRONG_AVERAGES = {
 SMALL = REFUSALS["files"]["published"]["whole"]
 
 
-def small(folder: Path, text: str = SMALL) -> Table:
+def read_small_table(folder: Path, text: str = SMALL) -> Table:
     path = folder / "small.t1.toml"
     path.write_text(text, encoding="utf-8")
     return load_table(path)
@@ -230,10 +230,10 @@ def test_every_key_of_a_table_is_documented():
 
 
 def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
-    cells = {cell.row.id: cell for cell in small(tmp_path).cells}
+    cells = {cell.row.id: cell for cell in read_small_table(tmp_path).cells}
     assert cells["ours"].evidence == "paper"
     assert cells["theirs"].evidence is None  # nothing reproduces it
-    at_table = small(tmp_path, SMALL.replace('evidence = "paper"\n', ""))
+    at_table = read_small_table(tmp_path, SMALL.replace('evidence = "paper"\n', ""))
     assert at_table.cells[0].evidence == "code"
     neither = SMALL.replace('evidence = "code"\n', "").replace(
         'evidence = "paper"\n', ""
@@ -241,13 +241,13 @@ def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
     with pytest.raises(
         DataError, match="row ours: evidence: wanted here or in the table"
     ):
-        small(tmp_path, neither)
+        read_small_table(tmp_path, neither)
 
 
 def test_a_folder_without_tables_and_a_table_in_two_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="found none"):
         load_tables(tmp_path)
-    small(tmp_path)
+    read_small_table(tmp_path)
     assert load_tables(tmp_path)
     (tmp_path / "other.toml").write_text(SMALL, encoding="utf-8")
     with pytest.raises(DataError, match="is also in other"):
@@ -258,7 +258,9 @@ def test_a_row_may_name_another_method_for_one_column(tmp_path):
     by_column = (
         'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
     )
-    table = small(tmp_path, SMALL.replace("transductive = true\n", by_column))
+    table = read_small_table(
+        tmp_path, SMALL.replace("transductive = true\n", by_column)
+    )
     methods = [cell.method for cell in table.cells if cell.row.id == "ours"]
     usual = "bert-base:64.mean+sn+natsv:6@target"
     assert methods == [usual, "bert-mini.mean+sn@target", usual]

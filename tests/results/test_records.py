@@ -413,14 +413,14 @@ def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(
             read()
 
 
-def changed(line, old, new):
+def line_with_other_text(line, old, new):
     """A record's line that says something else, with a digest that fits."""
     fields = line.decode().replace(old, new).rpartition(', "sha256"')[0]
     digest = hashlib.sha256(f"{fields}}}\n".encode()).hexdigest()
     return f'{fields}, "sha256": "{digest}"}}\n'.encode()
 
 
-def at(number, change):
+def damage_to_line(number, change):
     """Damage to one line."""
     return lambda lines: [*lines[:number], change(lines[number]), *lines[number + 1 :]]
 
@@ -431,44 +431,96 @@ OTHER_SCORE = record(seed=1, scores=scores(71.0))
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (at(ROW, lambda row: row.replace(b"70.0", b"70.1")), ":2 is damaged"),
-        (at(ROW, lambda row: row.replace(b"70.0", b"NaN")), ":2 is damaged"),
-        (at(ROW, lambda row: row.replace(b"groups", b"wroups")), ":2 is damaged"),
-        (at(ROW, lambda row: row.replace(b'{"', b'{ "', 1)), ":2 is damaged"),
-        (at(ROW, lambda row: row.replace(b"}\n", b" }\n")), ":2 is damaged"),
-        (at(ROW, lambda row: row.replace(b"}\n", b', "note": 1}\n')), ":2 is damaged"),
         (
-            at(ROW, lambda row: row.replace(b"}\n", b', "scores": {"auc": 87.0}}\n')),
+            damage_to_line(ROW, lambda row: row.replace(b"70.0", b"70.1")),
             ":2 is damaged",
         ),
-        (at(ROW, lambda row: re.sub(rb', "sha256": "\w+"', b"", row)), ":2 is damaged"),
         (
-            at(ROW, lambda row: re.sub(rb'"sha256": "\w', b'"sha256": "g', row)),
+            damage_to_line(ROW, lambda row: row.replace(b"70.0", b"NaN")),
             ":2 is damaged",
         ),
-        (at(ROW, lambda row: b"[]\n"), ":2 is damaged"),
-        (at(ROW, lambda row: b"\xff\n"), ":2 is damaged"),
         (
-            at(ROW, lambda row: changed(row, '{"schema"', '{"seed": 4, "schema"')),
+            damage_to_line(ROW, lambda row: row.replace(b"groups", b"wroups")),
             ":2 is damaged",
         ),
-        (at(ROW, lambda row: changed(row, "pairs", "other")), ":2 is no record"),
-        (at(ROW, lambda row: changed(row, "fake:8", "fake:9")), ":2: fake:9"),
-        (at(ROW, lambda row: changed(row, "mean+sn", "mean+nn")), ":2: fake:8.mean+nn"),
         (
-            at(ROW, lambda row: changed(row, '"seed": 0', '"seed": 9')),
+            damage_to_line(ROW, lambda row: row.replace(b'{"', b'{ "', 1)),
+            ":2 is damaged",
+        ),
+        (
+            damage_to_line(ROW, lambda row: row.replace(b"}\n", b" }\n")),
+            ":2 is damaged",
+        ),
+        (
+            damage_to_line(ROW, lambda row: row.replace(b"}\n", b', "note": 1}\n')),
+            ":2 is damaged",
+        ),
+        (
+            damage_to_line(
+                ROW, lambda row: row.replace(b"}\n", b', "scores": {"auc": 87.0}}\n')
+            ),
+            ":2 is damaged",
+        ),
+        (
+            damage_to_line(ROW, lambda row: re.sub(rb', "sha256": "\w+"', b"", row)),
+            ":2 is damaged",
+        ),
+        (
+            damage_to_line(
+                ROW, lambda row: re.sub(rb'"sha256": "\w', b'"sha256": "g', row)
+            ),
+            ":2 is damaged",
+        ),
+        (damage_to_line(ROW, lambda row: b"[]\n"), ":2 is damaged"),
+        (damage_to_line(ROW, lambda row: b"\xff\n"), ":2 is damaged"),
+        (
+            damage_to_line(
+                ROW,
+                lambda row: line_with_other_text(
+                    row, '{"schema"', '{"seed": 4, "schema"'
+                ),
+            ),
+            ":2 is damaged",
+        ),
+        (
+            damage_to_line(
+                ROW, lambda row: line_with_other_text(row, "pairs", "other")
+            ),
+            ":2 is no record",
+        ),
+        (
+            damage_to_line(
+                ROW, lambda row: line_with_other_text(row, "fake:8", "fake:9")
+            ),
+            ":2: fake:9",
+        ),
+        (
+            damage_to_line(
+                ROW, lambda row: line_with_other_text(row, "mean+sn", "mean+nn")
+            ),
+            ":2: fake:8.mean+nn",
+        ),
+        (
+            damage_to_line(
+                ROW, lambda row: line_with_other_text(row, '"seed": 0', '"seed": 9')
+            ),
             ":2: wanted the line",
         ),
         (
-            at(ROW, lambda row: changed(row, '"schema": 2', '"schema": 3')),
+            damage_to_line(
+                ROW, lambda row: line_with_other_text(row, '"schema": 2', '"schema": 3')
+            ),
             ":2: wanted schema 1 or 2",
         ),
         (
-            at(HEADING, lambda line: line.replace(b"seed 0", b"seed 7")),
+            damage_to_line(HEADING, lambda line: line.replace(b"seed 0", b"seed 7")),
             ":2: wanted the line",
         ),
-        (at(HEADING, lambda line: line.replace(b"{", b"{ ")), ":1 is damaged"),
-        (at(HEADING, lambda line: b"\xff" + line), ":1 is damaged"),
+        (
+            damage_to_line(HEADING, lambda line: line.replace(b"{", b"{ ")),
+            ":1 is damaged",
+        ),
+        (damage_to_line(HEADING, lambda line: b"\xff" + line), ":1 is damaged"),
         (lambda lines: lines[:ROW] + lines[ROW + 1 :], ":1: wanted a record of"),
         (lambda lines: lines[1:], ":1: wanted the line"),
         (lambda lines: [*lines, b"\n"], ":17: wanted"),

@@ -17,16 +17,16 @@ COMMITTED = committed_records()
 
 
 @pytest.fixture(scope="module")
-def hold():
+def validate_record():
     """Holds the fields of a record to the schema."""
     module = pytest.importorskip("fastjsonschema", reason="holds records to the schema")
     return module.compile(SCHEMA_OF_RECORDS)
 
 
-def test_every_committed_record_keeps_it_as_a_runs_file_does(hold):
+def test_every_committed_record_keeps_it_as_a_runs_file_does(validate_record):
     for record in COMMITTED:
-        hold(asdict(record))
-    hold(json.loads(seal(COMMITTED[0])))
+        validate_record(asdict(record))
+    validate_record(json.loads(seal(COMMITTED[0])))
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,12 @@ def test_every_committed_record_keeps_it_as_a_runs_file_does(hold):
     ],
     ids=str,
 )
-def test_what_is_no_record_is_refused(hold, change):
+def test_what_is_no_record_is_refused(validate_record, change):
     fields = asdict(COMMITTED[0]) | change
     with pytest.raises(ValueError, match=next(iter(change))):
-        hold({name: value for name, value in fields.items() if value is not ...})
+        validate_record(
+            {name: value for name, value in fields.items() if value is not ...}
+        )
 
 
 def test_every_field_of_a_record_is_described():

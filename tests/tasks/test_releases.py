@@ -54,7 +54,7 @@ def test_both_versions_of_a_file_are_accepted():
 
 
 @pytest.fixture
-def third(data_dir, tmp_path):
+def folder_with_third_version(data_dir, tmp_path):
     """A data folder that holds another version of a task's file."""
 
     def make(task, change):
@@ -114,8 +114,10 @@ def taken_apart(content):
 
 @pytest.mark.data
 @pytest.mark.parametrize("task", FILES)
-def test_a_third_version_is_scored_as_other_data(third, caplog, task, data_dir):
-    folder = third(task, taken_apart)
+def test_a_third_version_is_scored_as_other_data(
+    folder_with_third_version, caplog, task, data_dir
+):
+    folder = folder_with_third_version(task, taken_apart)
     with pytest.raises(
         OtherData, match=r"other data: .* please report rows [0-9a-f]{64} of"
     ):
@@ -133,8 +135,8 @@ def test_a_third_version_is_scored_as_other_data(third, caplog, task, data_dir):
 
 @pytest.mark.data
 @pytest.mark.parametrize("task", FILES)
-def test_fewer_rows_are_no_version(third, task):
-    folder = third(
+def test_fewer_rows_are_no_version(folder_with_third_version, task):
+    folder = folder_with_third_version(
         task, lambda content: content[: len(content) // 2].rpartition(b"\n")[0] + b"\n"
     )
     with pytest.raises(DataError) as refused:
@@ -143,8 +145,8 @@ def test_fewer_rows_are_no_version(third, task):
 
 
 @pytest.mark.data
-def test_other_scores_are_no_version(third):
-    folder = third(
+def test_other_scores_are_no_version(folder_with_third_version):
+    folder = folder_with_third_version(
         "sts-b.senteval", lambda content: content.replace(b"\t5.000\t", b"\t4.900\t", 1)
     )
     with pytest.raises(DataError) as refused:

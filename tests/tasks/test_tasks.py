@@ -185,25 +185,30 @@ def test_a_missing_file_is_told_with_what_gets_it(tmp_path):
         TASKS["sts-b"].pairs(tmp_path)
 
 
-def small(read, count, *digests, prefix=False):
+def corpus_file(read, count, *digests, prefix=False):
     return corpora.CorpusFile("asset", ("c.txt",), read, count, digests, prefix)
 
 
 def test_a_corpus_can_be_read_again_and_of_another_size_is_refused(tmp_path):
     write(tmp_path / "c.txt", "one", "two", "two")
-    sentences = small(corpora.one_a_line, 3)(tmp_path)
+    sentences = corpus_file(corpora.one_a_line, 3)(tmp_path)
     assert list(sentences) == list(sentences) == ["one", "two", "two"]
-    assert list(small(corpora.one_a_line, 2, prefix=True)(tmp_path)) == ["one", "two"]
+    assert list(corpus_file(corpora.one_a_line, 2, prefix=True)(tmp_path)) == [
+        "one",
+        "two",
+    ]
     for count in (2, 4):
         with pytest.raises(DataError, match=f"wanted {count} sentences, found 3"):
-            list(small(corpora.one_a_line, count)(tmp_path))
+            list(corpus_file(corpora.one_a_line, count)(tmp_path))
 
 
 def test_a_corpus_is_refused_at_the_first_digest_that_does_not_fit(tmp_path):
     write(tmp_path / "c.txt", "one", "two", "three")
     right = hashlib.sha256(b"one\n").hexdigest()
-    assert len(list(small(corpora.one_a_line, 3, (1, right))(tmp_path))) == 3
-    sentences = iter(small(corpora.one_a_line, 3, (1, right), (2, "0" * 64))(tmp_path))
+    assert len(list(corpus_file(corpora.one_a_line, 3, (1, right))(tmp_path))) == 3
+    sentences = iter(
+        corpus_file(corpora.one_a_line, 3, (1, right), (2, "0" * 64))(tmp_path)
+    )
     assert next(sentences) == "one"
     with pytest.raises(DataError, match="wanted other sentences up to number 2"):
         next(sentences)

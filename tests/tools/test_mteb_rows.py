@@ -81,14 +81,14 @@ def files(tmp_path):
     return tmp_path
 
 
-def made(files):
+def table_made_from(files):
     [table] = make_tables(files / "own", files / "checkout", REGISTRY)
     table.path.write_text(table.text)
     return table
 
 
 def test_rows_have_every_digit_prompt_version_and_place(files):
-    assert (made(files).rows, made(files).numbers) == (2, 5)
+    assert (table_made_from(files).rows, table_made_from(files).numbers) == (2, 5)
     table = load_table(files / "own" / "papers" / "mteb.9.toml")
     coded, e5 = table.rows  # by mteb's version
     assert e5.values == {
@@ -125,23 +125,23 @@ def test_what_is_no_score_is_refused_by_model_and_file(files, what):
     text, fault = WRONG[what]
     (files / "checkout" / E5_FOLDER / "STS16.json").write_text(text)
     with pytest.raises(DataError, match=rf"^{E5.repo}: .*STS16\.json.*{fault}"):
-        made(files)
+        table_made_from(files)
 
 
 def test_a_result_is_there_exactly_where_the_declaration_says(files):
     path = files / "checkout" / E5_FOLDER / "STS16.json"
     path.unlink()
     with pytest.raises(DataError, match=rf"{E5.repo}: .*wants a result, found none"):
-        made(files)
+        table_made_from(files)
     path.write_text(result(0.5, "4d"))
     declaration = files / "own" / "questions" / DECLARATION
     declaration.write_text(ROWS.replace(':sts" }', ':sts", without = ["sts16"] }'))
     with pytest.raises(DataError, match=rf"{E5.repo}: .*wants no result, found one"):
-        made(files)
+        table_made_from(files)
 
 
 def test_a_published_number_that_is_not_the_checkouts_is_refused(files):
-    made(files)
+    table_made_from(files)
     place = files / "own" / "papers" / "mteb.9.toml"
     assert compare((load_table(place),), files / "checkout") == 5
     place.write_text(

@@ -34,7 +34,7 @@ CIRCUMSTANCES = {
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory):
+def folder_with_cache(tmp_path_factory):
     """A folder with everything cached, and the true scores."""
     folder = tmp_path_factory.mktemp("filled")
     done = shell('"$@"', folder)
@@ -43,9 +43,9 @@ def filled(tmp_path_factory):
 
 
 @pytest.fixture
-def here(filled, tmp_path):
+def copied_folder(folder_with_cache, tmp_path):
     """A copy of that folder."""
-    return shutil.copytree(filled, tmp_path / "here")
+    return shutil.copytree(folder_with_cache, tmp_path / "here")
 
 
 def shell(line, folder, *arguments, code=MAIN):
@@ -69,12 +69,12 @@ def shell(line, folder, *arguments, code=MAIN):
 @pytest.mark.parametrize(
     "name", rest_slow(CIRCUMSTANCES, "a full stdout", "plain ASCII")
 )
-def test_the_score_or_one_line(attacked, filled, here, name):
+def test_the_score_or_one_line(attacked, folder_with_cache, copied_folder, name):
     line, status = CIRCUMSTANCES[name]
-    done = shell(line, here)
+    done = shell(line, copied_folder)
     assert "Traceback" not in done.stderr + done.stdout
     assert done.returncode == status, done.stderr
-    assert scores(here / "runs") == scores(filled / "runs")
+    assert scores(copied_folder / "runs") == scores(folder_with_cache / "runs")
     attacked.count("right" if status == 0 else "refused")
 
 
@@ -110,12 +110,12 @@ MOUNTS = {
     "name", rest_slow(MOUNTS, "a full disk", "results on a full disk")
 )
 def test_a_disk_that_takes_nothing_costs_no_number(
-    attacked, filled, here, tmp_path, name
+    attacked, folder_with_cache, copied_folder, tmp_path, name
 ):
     mounts, command, status, complaint = MOUNTS[name]
     inside = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c"]
     if subprocess.run(
-        [*inside, mounts], cwd=here, capture_output=True, check=False
+        [*inside, mounts], cwd=copied_folder, capture_output=True, check=False
     ).returncode:
         pytest.skip(
             "this system lets nobody mount a folder in a name space of their own"
@@ -124,34 +124,44 @@ def test_a_disk_that_takes_nothing_costs_no_number(
     # there.
     kept = tmp_path / "kept"
     line = f'{mounts} && "$@"; status=$?; cp -r runs {kept}; exit $status'
-    done = shell(f'{" ".join(inside)} {shlex.quote(line)} bash "$@"', here, *command)
+    done = shell(
+        f'{" ".join(inside)} {shlex.quote(line)} bash "$@"', copied_folder, *command
+    )
     assert "Traceback" not in done.stderr + done.stdout
     assert done.returncode == status, done.stderr
     assert re.search(complaint, done.stderr), done.stderr
-    assert scores(kept).items() <= scores(filled / "runs").items() or status == 1
+    assert (
+        scores(kept).items() <= scores(folder_with_cache / "runs").items()
+        or status == 1
+    )
     assert not [path for path in kept.rglob(".*") if path.is_file()]
     attacked.count("right" if status == 0 else "refused")
 
 
-def test_a_file_in_the_place_of_a_cache_is_named(attacked, here):
-    shutil.rmtree(here / "cache")
-    (here / "cache").write_text("a file where the folder would be")
-    done = shell('"$@"', here)
+def test_a_file_in_the_place_of_a_cache_is_named(attacked, copied_folder):
+    shutil.rmtree(copied_folder / "cache")
+    (copied_folder / "cache").write_text("a file where the folder would be")
+    done = shell('"$@"', copied_folder)
     assert "Traceback" not in done.stderr
     assert done.returncode == 2
-    assert f"--cache {here / 'cache'}: wanted a folder, found a file" in done.stderr
+    assert (
+        f"--cache {copied_folder / 'cache'}: wanted a folder, found a file"
+        in done.stderr
+    )
     attacked.count("refused")
 
 
 @pytest.mark.slow
-def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, here):
-    for path in here.rglob("*"):
+def test_a_clock_that_was_set_back_changes_nothing(
+    attacked, folder_with_cache, copied_folder
+):
+    for path in copied_folder.rglob("*"):
         os.utime(path, (2**31, 2**31))  # everything is of the future
     back = "import time; now = time.time; time.time = lambda: now() - 10**9; "
     for code in (MAIN, back + MAIN):
-        done = shell('"$@"', here, code=code)
+        done = shell('"$@"', copied_folder, code=code)
         assert done.returncode == 0, done.stderr
-        assert scores(here / "runs") == scores(filled / "runs")
+        assert scores(copied_folder / "runs") == scores(folder_with_cache / "runs")
         attacked.count("right")
 
 

@@ -41,7 +41,7 @@ COMMITTED = ROOT / "results" / "records" / "glove-mini" / "glove-mini.mean.jsonl
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory):
+def folder_with_cache(tmp_path_factory):
     folder, dice = tmp_path_factory.mktemp("filled"), np.random.default_rng(0)
     words = dict.fromkeys(
         " ".join(islice(CORPORA["mini-text"].sentences(EMBEDDED_DATA), 200)).split()
@@ -62,7 +62,7 @@ def change_a_byte_of_the_head(content, dice):
     content[dice.randrange(min(len(content), 400))] = dice.randrange(256)
 
 
-def cut(content, dice):
+def cut_anywhere(content, dice):
     del content[dice.randrange(len(content)) :]
 
 
@@ -79,7 +79,7 @@ def change_a_type(content, _):
 READ_ERRORS = (
     flip_a_bit,
     change_a_byte_of_the_head,
-    cut,
+    cut_anywhere,
     change_a_digit,
     change_a_type,
 )
@@ -87,18 +87,20 @@ READ_ERRORS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
+def test_a_damaged_file_never_moves_a_score(
+    attacked, folder_with_cache, tmp_path, kind
+):
     pattern, removed = KINDS[kind]
     files = [
-        path.relative_to(filled)
-        for path in sorted(filled.glob(pattern))
+        path.relative_to(folder_with_cache)
+        for path in sorted(folder_with_cache.glob(pattern))
         if path.is_file()
     ]
     assert files
-    dice, true = random.Random(kind), scores(filled / "runs")
+    dice, true = random.Random(kind), scores(folder_with_cache / "runs")
     for number in range(attacked.times(1, 100)):
         here = tmp_path / str(number)
-        shutil.copytree(filled, here)
+        shutil.copytree(folder_with_cache, here)
         name = dice.choice(files)
         content = bytearray((here / name).read_bytes())
         before = bytes(content)

@@ -71,9 +71,9 @@ def test_vectors_without_a_score_are_refused_or_undefined(
     attacked, kind, tmp_path, monkeypatch
 ):
     harm, complaint = BROKEN[kind]
-    rows = FakeEncoder._rows
+    rows = FakeEncoder.rows_of
     monkeypatch.setattr(
-        FakeEncoder, "_rows", lambda encoder, text: harm(rows(encoder, text))
+        FakeEncoder, "rows_of", lambda encoder, text: harm(rows(encoder, text))
     )
     planned = planned_cells([method("mean", encoder=FakeConfig())], [TOY], seeds=1)
     store = Store(tmp_path / "runs")

@@ -228,14 +228,14 @@ def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tm
         how=st.sampled_from(["replace", "replace", "remove", "rename"]),
         junk=JUNK,
     )
-    def tried(number, how, junk):
+    def outcome_of_change(number, how, junk):
         bad = written(path, changed(tree, every[number], how, junk))
         bad = sealed(path.name, bad) if name in SEALED else bad
         lines[place] = bad
         path.write_text("\n".join(lines), "utf-8", "replace")
         read_or_refuse(attacked, parser, path)
 
-    tried()
+    outcome_of_change()
 
 
 def test_a_file_of_random_bytes_is_accepted_or_refused(attacked, tmp_path):
