@@ -4,6 +4,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 from documents import ROOT, lines, parsed, starting, told
+from processes import Ended
 
 from baselines.miniature import ENCODERS
 from harness.assets.places import packaged
@@ -53,7 +54,7 @@ def answer_in_readme_folder(tmp_path, monkeypatch, capfd):
     def answer(arguments):
         with pytest.raises(SystemExit) as ended:
             main(arguments)
-        return ended.value.code or 0, *capfd.readouterr()
+        return Ended(ended.value.code or 0, *capfd.readouterr())
 
     return answer
 
@@ -80,9 +81,10 @@ def reads_only_the_package(arguments):
     "arguments", [words[1:] for words in LINES if words[1] in READING], ids=told
 )
 def test_a_command_that_reads_answers(answer_in_readme_folder, arguments):
-    status, out, err = answer_in_readme_folder(arguments)
-    assert (status, err) == (0, "")
-    assert out
+    answer = answer_in_readme_folder(arguments)
+    assert answer.status == 0
+    assert answer.err == ""
+    assert answer.out
 
 
 @pytest.mark.parametrize(
@@ -90,11 +92,12 @@ def test_a_command_that_reads_answers(answer_in_readme_folder, arguments):
 )
 def test_a_run_that_needs_data_can_be_planned(answer_in_readme_folder, arguments):
     """Its methods, tasks and encoders are known; only data are missing, and the plan says which."""
-    status, out, _ = answer_in_readme_folder(
+    answer = answer_in_readme_folder(
         ["plan", *arguments[1:], *([] if "--json" in arguments else ["--json"])]
     )
-    assert (status, '"missing": {' in out) == (0, True)
-    assert "get it: harness fetch" in out
+    assert answer.status == 0
+    assert '"missing": {' in answer.out
+    assert "get it: harness fetch" in answer.out
 
 
 @pytest.mark.parametrize(
@@ -103,14 +106,15 @@ def test_a_run_that_needs_data_can_be_planned(answer_in_readme_folder, arguments
 def test_a_run_of_what_is_carried_measures_without_anything_else(
     answer_in_readme_folder, arguments, tmp_path
 ):
-    status, out, _ = answer_in_readme_folder(arguments)
+    answer = answer_in_readme_folder(arguments)
     methods = [
         m
         for m in load_registry().methods
         if fnmatchcase(m, *parsed(arguments)["method"])
     ]
-    measured = [line for line in out.splitlines() if " -> runs/records/" in line]
-    assert (status, len(measured)) == (0, len(methods))
+    measured = [line for line in answer.out.splitlines() if " -> runs/records/" in line]
+    assert answer.status == 0
+    assert len(measured) == len(methods)
     assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(
         methods
     )
@@ -118,8 +122,9 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(
 
 def test_a_check_without_a_run_says_so(answer_in_readme_folder):
     assert ["harness", "check"] in LINES
-    status, out, _ = answer_in_readme_folder(["check"])
-    assert (status, "could not run" in out) == (3, True)
+    answer = answer_in_readme_folder(["check"])
+    assert answer.status == 3
+    assert "could not run" in answer.out
 
 
 # The rest

@@ -2,7 +2,6 @@
 
 import shlex
 import shutil
-from typing import NamedTuple
 
 import pytest
 from committed import RESULTS
@@ -15,18 +14,15 @@ from fakes import (
     use_packaged_results,
     use_registry,
 )
+from processes import Ended
 
 from harness.cli import main
 
 PUBLISHED = RESULTS / "papers" / "simcse.issue-285.toml"
 
 
-class Answer(NamedTuple):
+class Answer(Ended):
     """What a command said and ended with."""
-
-    status: int
-    out: str
-    err: str
 
     @property
     def complaint(self) -> str:

@@ -96,7 +96,8 @@ def test_a_list_is_a_table_or_json(call, kind, tmp_path):
     rows = json.loads(call("list", *kind.split(), "--json").out)
     first = next(iter(rows[0].values()))
     answer = call("list", *kind.split())
-    assert (answer.status, answer.err) == (0, "")
+    assert answer.status == 0
+    assert answer.err == ""
     assert any(line.startswith(first) for line in answer.out.splitlines())
 
 
@@ -119,7 +120,8 @@ def test_the_digests_of_a_task_are_those_that_its_file_states(call):
     digests = {split: rows_digest(task.load(Path(), split)) for split in task.splits}
     assert {row["split"]: row["sha256"] for row in rows} == digests
     away = call("list digests STSBenchmark")
-    assert (away.status, "harness fetch" in away.complaint) == (3, True)
+    assert away.status == 3
+    assert "harness fetch" in away.complaint
 
 
 # A run
@@ -185,14 +187,16 @@ def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
 def test_what_an_encoder_cannot_give_is_told(toys, vectors, method, status, complaint):
     resolve.load_registry().posts.update(whitening=Whitening)
     answer = toys("run", "-m", method, "-t", "toy", "--encoder", f"x={vectors}")
-    assert (answer.status, answer.out) == (status, "")
+    assert answer.status == status
+    assert answer.out == ""
     assert complaint in answer.complaint
 
 
 def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch):
     monkeypatch.delenv("HARNESS_DATA_DIR")
     answer = toys("run -m fake.mean -t toy -t sts-b")
-    assert (answer.status, answer.out) == (3, "")
+    assert answer.status == 3
+    assert answer.out == ""
     assert (
         "set HARNESS_DATA_DIR, or get it: harness fetch qnli (2 cells)"
         in answer.complaint
@@ -262,7 +266,8 @@ def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(
     before = content()
     for _ in "ab":  # made and compared, then known to be up to date
         answer = reported("report --check")
-        assert (answer.status, "would change" in answer.out) == (0, False)
+        assert answer.status == 0
+        assert "would change" not in answer.out
     assert reported("report").status == 0
     assert content() == before
 
@@ -279,7 +284,8 @@ def test_an_edited_page_is_stale(reported, tmp_path, name):
     whole = path.read_text()
     path.write_text(whole + " ")
     answer = reported("report --check")
-    assert (answer.status, answer.out) == (1, f"would change: results/{name}\n")
+    assert answer.status == 1
+    assert answer.out == f"would change: results/{name}\n"
     assert answer.complaint.endswith("harness report")
     assert (path.read_text(), reported("report").status) == (whole + " ", 0)
     assert path.read_text() == whole
@@ -291,7 +297,8 @@ def test_an_edited_readme_is_stale_only_between_its_markers(reported, tmp_path):
     assert reported("report --check").status == 0
     path.write_text(path.read_text().replace("<!-- /lead", "more\n<!-- /lead"))
     answer = reported("report --check")
-    assert (answer.status, answer.out) == (1, "would change: README.md\n")
+    assert answer.status == 1
+    assert answer.out == "would change: README.md\n"
 
 
 BREAKS = """
@@ -310,7 +317,8 @@ main(sys.argv[1:])
 def test_an_unexpected_error_is_one_line_and_its_traceback_on_demand(tmp_path, where):
     answer = run(*where, cwd=tmp_path, code=BREAKS)
     line = "harness: unexpected IndexError: first (--debug shows where)"
-    assert (answer.status, answer.err.splitlines()[0]) == (1, line)
+    assert answer.status == 1
+    assert answer.err.splitlines()[0] == line
     assert ("in broken" in answer.err) == ("--debug" in where)
 
 
@@ -380,10 +388,8 @@ def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_mov
     assert "promoted: 1 records" in toys(*arguments, "--update").out
     shutil.rmtree(tmp_path / "runs")
     answer = toys(*arguments)
-    assert (answer.status, "1 of 1 agree with results/records" in answer.out) == (
-        0,
-        True,
-    )
+    assert answer.status == 0
+    assert "1 of 1 agree with results/records" in answer.out
     before = snapshot(tmp_path / "results")
     assert "promoted: 0 records, 0 generated files" in toys(*arguments, "--update").out
     assert snapshot(tmp_path / "results") == before
@@ -397,7 +403,8 @@ def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_mov
         "moved: fake.mean on toy, seed 0: 0.0100 points, tolerance 0.001" in answer.out
     )
     answer = toys(*arguments, "-m", "gone.mean", "--encoder", "gone=me/gone")
-    assert (answer.status, "1 asset missing" in answer.out) == (1, True)
+    assert answer.status == 1
+    assert "1 asset missing" in answer.out
 
 
 @pytest.mark.parametrize(("strict", "status"), [((), 0), (("--strict",), 3)])
@@ -407,7 +414,8 @@ def test_a_missing_asset_fails_a_reproduction_only_if_strict(
     assert toys("reproduce -m fake.mean -t toy", *strict).status == 0
     monkeypatch.delenv("HARNESS_DATA_DIR")
     answer = toys("reproduce -m fake.mean -t toy", *strict)
-    assert (answer.status, "cells: 1 asset missing" in answer.out) == (status, True)
+    assert answer.status == status
+    assert "cells: 1 asset missing" in answer.out
 
 
 # The gate
@@ -428,11 +436,14 @@ def test_quick_run_promotion_and_check_by_command(toys, tmp_path):
         "no baseline yet"
     )
     answer = toys("run --gate --update")
-    assert (answer.status, "promoted: 9 records" in answer.out) == (0, True)
+    assert answer.status == 0
+    assert "promoted: 9 records" in answer.out
     assert toys("run --gate -o second").status == 0
     answer = toys("check --results second --json")
     report = json.loads(answer.out)
-    assert (answer.status, report["status"], len(report["cells"])) == (0, 0, 4)
+    assert answer.status == 0
+    assert report["status"] == 0
+    assert len(report["cells"]) == 4
     edit_record(tmp_path / "second", "fake.mean", raise_score)
     answer = toys("check --results second --json")
     [moved] = [

@@ -84,22 +84,23 @@ def test_a_plug_in_is_one_file_each_time_in_every_command():
 
 
 def test_an_encoder_alone_means_its_own_pooling_and_the_id_says_which(call):
-    status, out, err = call("run -m glove-mini bert-mini", *SMALL)
-    assert status == 0
-    assert {method for method, _ in measured(out)} == {
+    answer = call("run -m glove-mini bert-mini", *SMALL)
+    assert answer.status == 0
+    assert {method for method, _ in measured(answer.out)} == {
         "glove-mini.mean",
         "bert-mini.mean",
     }
-    assert "glove-mini is glove-mini.mean here\n" in err
+    assert "glove-mini is glove-mini.mean here\n" in answer.err
 
 
 def test_an_encoder_alone_has_the_prompt_of_its_only_row(call, monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for name in ("qwen3-embedding-0-6b", "Qwen/Qwen3-Embedding-0.6B"):
-        status, out, err = call("plan", "-m", name, "-t", "mini-sts")
-        assert (status, "1.2 GB as far as known" in out) == (0, True)
-        assert "\n  harness fetch qwen3-embedding-0-6b\n" in out
-        assert f"{name} is qwen3-embedding-0-6b.native:sts here\n" in err
+        answer = call("plan", "-m", name, "-t", "mini-sts")
+        assert answer.status == 0
+        assert "1.2 GB as far as known" in answer.out
+        assert "\n  harness fetch qwen3-embedding-0-6b\n" in answer.out
+        assert f"{name} is qwen3-embedding-0-6b.native:sts here\n" in answer.err
 
 
 def test_a_folder_is_a_method(call, tmp_path):
@@ -107,22 +108,23 @@ def test_a_folder_is_a_method(call, tmp_path):
         packaged(load_registry().encoders["bert-mini"]), tmp_path / "My_Model"
     )
     arguments = ("-m", "./My_Model", "./My_Model.cls,My_Model:8.mean+sn@target", *SMALL)
-    status, out, err = call("run", *arguments)
-    assert status == 0
-    assert {method for method, _ in measured(out)} == {
+    answer = call("run", *arguments)
+    assert answer.status == 0
+    assert {method for method, _ in measured(answer.out)} == {
         "my-model.mean", "my-model.cls", "my-model:8.mean+sn@target",
     }  # fmt: skip
-    assert "./My_Model is my-model.mean here" in err
-    assert "is" not in call("run", *arguments, "-q")[2]
+    assert "./My_Model is my-model.mean here" in answer.err
+    assert "is" not in call("run", *arguments, "-q").err
 
 
 def test_a_repository_that_is_not_here_is_named_with_what_gets_it(
     call, monkeypatch, tmp_path
 ):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    status, out, err = call("run -m someone/Some_model-v1.5 -t mini-sts")
-    assert (status, out) == (3, "")
-    assert "get it: harness fetch someone/Some_model-v1.5" in err
+    answer = call("run -m someone/Some_model-v1.5 -t mini-sts")
+    assert answer.status == 3
+    assert answer.out == ""
+    assert "get it: harness fetch someone/Some_model-v1.5" in answer.err
 
 
 def test_a_repository_of_model2vec_is_read_as_its_folder_is(
@@ -136,25 +138,31 @@ def test_a_repository_of_model2vec_is_read_as_its_folder_is(
     snapshot.seal({file.name: sha256_of(file) for file in folder.iterdir()})
     shutil.copytree(folder, tmp_path / "in" / "copy")
     words = (f"someone/potion@{commit}", "someone/potion.mean", "in/copy")
-    status, out, _ = call("run", "-m", *words, *SMALL, "--min-coverage", "0")
-    scores = re.findall(r"on mini-sts.limit-12, seed 0: Spearman (\S+)", out)
-    assert (status, len(scores), len(set(scores))) == (0, 2, 1)
+    answer = call("run", "-m", *words, *SMALL, "--min-coverage", "0")
+    scores = re.findall(r"on mini-sts.limit-12, seed 0: Spearman (\S+)", answer.out)
+    assert answer.status == 0
+    assert len(scores) == 2
+    assert len(set(scores)) == 1
 
 
 def test_a_folder_may_not_take_the_name_of_a_registered_encoder(call, tmp_path):
     shutil.copytree(
         packaged(load_registry().encoders["bert-mini"]), tmp_path / "in" / "minilm"
     )
-    status, _, err = call("run -m in/minilm", *SMALL)
-    assert (status, "--encoder NAME=in/minilm -m NAME" in err) == (2, True)
+    answer = call("run -m in/minilm", *SMALL)
+    assert answer.status == 2
+    assert "--encoder NAME=in/minilm -m NAME" in answer.err
 
 
 def test_a_folder_whose_name_makes_no_id_is_told_so(call, tmp_path):
     shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "模型")
-    status, _, err = call("run -m ./模型", *SMALL)
-    assert (status, len(err.splitlines())) == (2, 1)
-    assert "wanted a name with a letter from a to z or a digit, found '模型'" in err
-    assert "--encoder NAME=./模型 -m NAME" in err
+    answer = call("run -m ./模型", *SMALL)
+    assert answer.status == 2
+    assert len(answer.err.splitlines()) == 1
+    assert (
+        "wanted a name with a letter from a to z or a digit, found '模型'" in answer.err
+    )
+    assert "--encoder NAME=./模型 -m NAME" in answer.err
 
 
 def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
@@ -163,26 +171,27 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
     )
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     write_json(folder / "config_sentence_transformers.json", prompts)
-    status, out, err = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
-    assert status == 0
-    assert "mine.native" in out
-    assert "(Pooling, the prompt 'query: ')" in err
-    assert "`mine.native`" in err
-    assert err.count("\n") == 1
+    answer = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
+    assert answer.status == 0
+    assert "mine.native" in answer.out
+    assert "(Pooling, the prompt 'query: ')" in answer.err
+    assert "`mine.native`" in answer.err
+    assert answer.err.count("\n") == 1
 
 
 def test_mtebs_names_are_told(call):
-    status, out, err = call("plan -m glove-mini.mean -t SICK-R STS12 --json")
-    assert (status, '"cells": 2' in out) == (0, True)
-    assert err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
+    answer = call("plan -m glove-mini.mean -t SICK-R STS12 --json")
+    assert answer.status == 0
+    assert '"cells": 2' in answer.out
+    assert answer.err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
 
 
 def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
-    status, _, err = call(
+    answer = call(
         "plan", "-m", "bert-mini.mean*", "-t", "sick-r.senteval.dev", "--json"
     )
-    assert status == 0
-    assert "bert-mini.mean+flow@target, " in err
+    assert answer.status == 0
+    assert "bert-mini.mean+flow@target, " in answer.err
 
 
 # A limit
@@ -190,8 +199,9 @@ def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
 
 def test_a_limited_run_is_kept_apart_and_never_judged(call, tmp_path):
     (tmp_path / "results").symlink_to(ROOT / "results")
-    status, out, _ = call("run -m glove-mini.mean", *SMALL)
-    assert (status, "published 0" in out) == (0, False)
+    answer = call("run -m glove-mini.mean", *SMALL)
+    assert answer.status == 0
+    assert "published 0" not in answer.out
     assert not (tmp_path / "runs" / "records").exists()
     [record] = Store(tmp_path / "runs" / "limit-12").records()
     assert (record.task, record.pairs) == ("mini-sts.limit-12", 12)

@@ -31,8 +31,9 @@ def call_with_own_table(call, tmp_path, checkpoint, one_packaged_table):
 def call_with_measured_table(call_with_own_table):
     """It, once the table's only cell was measured into its results folder."""
     given = ("--encoder", "mine=model", "-m", "mine.mean", "-t", "mini-sts")
-    status, out, _ = call_with_own_table("run", *given, "-o", "results")
-    assert (status, f"published 58.40, differs ({CELL})" in out) == (0, True)
+    answer = call_with_own_table("run", *given, "-o", "results")
+    assert answer.status == 0
+    assert f"published 58.40, differs ({CELL})" in answer.out
     return call_with_own_table
 
 
@@ -47,10 +48,10 @@ def call_with_measured_table(call_with_own_table):
 def test_without_its_files_file_row_key_and_what_to_give_are_told(
     call_with_own_table, command, tmp_path
 ):
-    status, out, err = call_with_own_table(*command.split())
-    assert status == 1
-    assert out == "" or command.startswith("reproduce")
-    assert err.endswith(MISSING)
+    answer = call_with_own_table(*command.split())
+    assert answer.status == 1
+    assert answer.out == "" or command.startswith("reproduce")
+    assert answer.err.endswith(MISSING)
     assert not (tmp_path / "runs").exists()
 
 
@@ -72,8 +73,12 @@ def test_with_its_files_every_command_reads_the_table(
         ),
         (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
     ):
-        status, out, err = call_with_measured_table(*command, *given)
-        assert (status, wanted in out) == (0, True), (command, out, err)
+        answer = call_with_measured_table(*command, *given)
+        assert (answer.status, wanted in answer.out) == (0, True), (
+            command,
+            answer.out,
+            answer.err,
+        )
     page = (tmp_path / "results/tables/papers/mine.t1.md").read_text()
     assert "| Mine, averaged" in page
     assert "58.40 |" in page
@@ -97,9 +102,10 @@ def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
     assert call_with_own_table("report", *given).status == 0
     answer = call_with_own_table("report", "--check", *given, "--encoder", "more=model")
     assert (answer.status, answer.out.split()[-1]) == stale
-    status, tex, err = call_with_own_table("table --paper mine.t1 --latex", *given)
-    assert (status, err) == (0, "")
-    assert "% \\cite{mine2026}: harness cite --table mine.t1\n" in tex
+    answer = call_with_own_table("table --paper mine.t1 --latex", *given)
+    assert answer.status == 0
+    assert answer.err == ""
+    assert "% \\cite{mine2026}: harness cite --table mine.t1\n" in answer.out
     bibliography = tmp_path / "results/papers/references.bib"
     bibliography.write_text(
         ENTRY.replace("title = {Mine}", "title = {Mine, corrected}")
@@ -108,7 +114,7 @@ def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
     assert (answer.status, answer.out.split()[-1]) == stale
     assert call_with_own_table("report", *given).status == 0
     assert "Mine, corrected" in (tmp_path / "results/site/index.html").read_text()
-    assert "Mine, corrected" in call_with_own_table("cite --table mine.t1", *given)[1]
+    assert "Mine, corrected" in call_with_own_table("cite --table mine.t1", *given).out
     bibliography.unlink()
     for command in (("report",), ("report", "--check")):
         answer = call_with_own_table(*command, *given)
@@ -121,11 +127,13 @@ def test_tables_and_bibliography_may_lie_elsewhere(call_with_own_table, tmp_path
     (tmp_path / "results/papers").rename(tmp_path / "my-tables")
     (tmp_path / "out").mkdir()
     where = ("--results", "out", "--papers", "my-tables", "--encoder", "mine=model")
-    status, out, err = call_with_own_table("report", *where)
-    assert (status, err) == (0, "")
+    answer = call_with_own_table("report", *where)
+    assert answer.status == 0
+    assert answer.err == ""
     assert "author = {Me}" in (tmp_path / "out/site/index.html").read_text()
     (tmp_path / "my-tables/references.bib").write_text(
         ENTRY.replace("{Me}", "{Me Two}")
     )
-    status, out, _ = call_with_own_table("report --check", *where)
-    assert (status, out.split()[-1]) == (1, "out/site/index.html")
+    answer = call_with_own_table("report --check", *where)
+    assert answer.status == 1
+    assert answer.out.split()[-1] == "out/site/index.html"

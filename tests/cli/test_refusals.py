@@ -35,7 +35,9 @@ def assert_refused(call, folder, command, words):
     """The command ends with status 2 and one line that holds these words, and writes nothing."""
     before = snapshot(folder)
     answer = call(*shlex.split(command))
-    assert (answer.status, answer.out, len(answer.err.splitlines())) == (2, "", 1)
+    assert answer.status == 2
+    assert answer.out == ""
+    assert len(answer.err.splitlines()) == 1
     assert words in answer.complaint
     assert snapshot(folder) == before
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from pages import Cell, Comparison, Page, Rounded, Table, are_printed_as, name_in
-from papers import compare_counts
+from papers import compare_counts, compare_showcase
 from records import SEVEN, Results, Scores
 
 GOLD = ("gold_edit_distance", "gold_edit_distance_near")
@@ -45,6 +45,7 @@ def compare_leaderboard(results: Results) -> Iterator[Comparison]:
     """The tables, and the sentence on the scores of gold itself."""
     page = Page(results.folder / "LEADERBOARD.md")
     yield from compare_methods(page, results.methods, results, cost)
+    yield from compare_showcase(page, results)
     yield from compare_counts(page, results)
     heads = {name_in(head) for table in page.tables for head in table.head}
     by_task = {task: records[0] for (_, task), records in results.records.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ MARKS = {
 }
 ENOUGH_SEEDS = 5
 MOST_DECIMALS = 4
+FIRST_TABLE = re.compile(r"(?:#table-|tables/papers/)([a-z0-9.-]+?)(?:\.md)?[\")]")
 MOST_COLUMNS = 10  # of one table; more are a table for each metric
 
 
@@ -246,6 +248,22 @@ def _marks(row: Sequence[str]) -> list[str]:
     texts = [name_in(cell) for cell in row[2:] if numbers(cell)]
     marks = {*MARKS.values()}
     return [text[-1] if text[-1] in marks else row[0][-1] for text in texts]
+
+
+def compare_showcase(page: Page, results: Results) -> Iterator[Comparison]:
+    """The first table, of the published table that is linked first: its numbers and ours."""
+    found = FIRST_TABLE.search(page.text)
+    assert found
+    table, shown = results.published[found[1]], page.tables[0]
+    by_label = {column["label"]: column for column in reversed(table["columns"])}
+    due: list[list[Cell]] = []
+    for name in shown.names[::2]:
+        [row] = [row for row in table["row"] if name.startswith(name_in(row["label"]))]
+        cells = [Published(table, row, by_label[head]) for head in shown.head[1:]]
+        ours = [measured(cell, results) for cell in cells]
+        due.append([None, *([Rounded(float(cell.digits))] for cell in cells)])
+        due.append([None, *([Rounded(one.mean)] if one else [] for one in ours)])
+    yield from page.rows(shown, due)
 
 
 def compare_counts(page: Page, results: Results) -> Iterator[Comparison]:

@@ -14,6 +14,7 @@ from papers import (
     compare_counts,
     compare_counts_of_measured,
     compare_counts_of_published,
+    compare_showcase,
     compare_table,
     measured,
 )
@@ -26,9 +27,10 @@ DATA = re.compile(
 
 
 def compare_website(results: Results) -> Iterator[Comparison]:
-    """Its tables but the showcase and that of what is not exact, and its dialogs."""
+    """Its tables but that of what is not exact, and its dialogs."""
     page = Page(results.folder / "site" / "index.html")
     yield from compare_methods(page, results.methods, results, sizes)
+    yield from compare_showcase(page, results)
     yield from compare_counts(page, results)
     yield from compare_claims_of_website(page, results)
     yield from _compare_tallies(page, results)
@@ -45,6 +47,7 @@ def compare_website(results: Results) -> Iterator[Comparison]:
 def compare_readme(results: Results) -> Iterator[Comparison]:
     """The counts by paper, and the numbers of the sentences."""
     page = Page(results.folder.parent / "README.md")
+    yield from compare_showcase(page, results)
     yield from compare_counts(page, results)
     yield compare_counts_of_published(page, results)
     yield from _compare_tallies(page, results)
