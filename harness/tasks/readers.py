@@ -112,9 +112,10 @@ class PublishedSet:
     folders: tuple[str, ...] = field(repr=False)
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
+        require_split(split, self.files)
         rows = published_rows(self.family)[split]
         paths = []
-        for name in self.files[require_split(split, self.files)]:
+        for name in self.files[split]:
             candidates = [folder + name for folder in self.folders]
             path = locate(data_dir, self.asset, *candidates)
             if path.stat().st_size == 0:

@@ -29,7 +29,7 @@ from harness.assets.fetch.sources import DownloadSession
 from harness.assets.places import Pins, Places, asset_named
 from harness.core.errors import AssetMissing, DataError, OtherData
 from harness.core.types import Pairs, rows_digest
-from harness.tasks.readers import checked, number, read_scored_pairs
+from harness.tasks.readers import number, read_scored_pairs, require_published_rows
 
 COMMIT = "c" * 40
 ROWS = tuple((f"A man eats {n}.", f"Someone eats {n}.", n / 10) for n in range(50))
@@ -55,7 +55,7 @@ def load(data_dir, split):
         return number(place, text, (0, 5))
 
     pairs = read_scored_pairs(path, "g", (0, 1, 2), gold, (3,))
-    return checked(pairs, path, len(PAIRS), rows_digest(PAIRS))
+    return require_published_rows(pairs, path, len(PAIRS), rows_digest(PAIRS))
 
 
 @dataclass(frozen=True)
