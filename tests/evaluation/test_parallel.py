@@ -352,7 +352,14 @@ def test_a_job_that_kills_its_worker_is_lost_and_another_of_that_worker_alone_is
     )
     dask = pytest.importorskip("dask")
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        # A cluster of this machine gives a worker up that is not back after 15 seconds; on a
+        # busy machine that would be while it starts again after the second kill.
+        dask.config.set(
+            {
+                "distributed.scheduler.allowed-failures": 0,
+                "distributed.deploy.lost-worker-timeout": "1h",
+            }
+        ),
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=2, dashboard_address=":0"
         ) as made,
