@@ -62,9 +62,12 @@ class Coupling(nn.Module):
     def __init__(self, ours):
         super().__init__()
         net = ours.shift
-        self.first, self.second = convolution(net.first), convolution(net.second)
+        self.first, self.second = (
+            convolution(net.first_weight),
+            convolution(net.second_weight),
+        )
         self.norms = nn.ModuleList([Norm(norm) for norm in net.norms])
-        self.last = convolution(net.last, net.bias)
+        self.last = convolution(net.last_weight, net.bias)
         self.log_scale = nn.Parameter(
             net.log_scale.detach().clone().reshape(1, -1, 1, 1)
         )
