@@ -271,9 +271,9 @@ def _sha256_when_first_seen(file: str) -> str:
 
 
 def plugin_prefix(error: BaseException) -> str:
-    """What is put before the message of an error: `plug-in NAME: `, or an empty text.
+    """The prefix of an error's message: `plug-in NAME: `, or an empty text.
 
-    It names the loaded plug-in whose code raised the error or called what raised it.
+    It names the loaded plug-in whose code raised the error or called the code that did.
     """
     modules = []
     for frame, _ in walk_tb(error.__traceback__):

@@ -351,7 +351,7 @@ def _read_module(modules_file: Path, entry: ModuleEntry) -> Module:
     kind = entry.class_path.rpartition(".")[2]
     is_of_library = entry.class_path.startswith(LIBRARY)
     if not is_of_library or kind not in SETTINGS:
-        known_kinds = [known for known in SETTINGS if known != MODEL_FILE]
+        known_kinds = [name for name in SETTINGS if name != MODEL_FILE]
         raise DataError(
             f"{modules_file}: wanted modules of sentence-transformers that are read here "
             f"({', '.join(known_kinds)}), found {entry.class_path}; "

@@ -337,7 +337,7 @@ def _result(future: Future[Any]) -> Any:
     """The result of a call; WorkersLost if every worker that it was given to died."""
     try:
         return future.result()
-    except Exception as error:
+    except Exception as error:  # a call may raise anything
         # Dask's error is told by the name of its class, since Dask is imported only if there
         # is a cluster. All other errors are raised again.
         if type(error).__name__ == "KilledWorker":

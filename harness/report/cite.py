@@ -70,8 +70,7 @@ def cite(
     ids = {"--table": table, "--cell": cell, "--method": method}
     options = [option for option, name in ids.items() if name is not None]
     if len(options) > 1:
-        found = " and ".join(options)
-        raise UsageError(f"one thing is cited at a time, found {found}")
+        raise UsageError(f"one thing is cited at a time, found {' and '.join(options)}")
     if not folder.path.is_dir():
         raise UsageError(f"--results {folder.path}: there is no such folder")
     if table is not None:

@@ -43,7 +43,7 @@ class Downloads:
 
 @pytest.fixture
 def downloads(monkeypatch, tmp_path):
-    """What is downloaded in an empty folder, without a network."""
+    """The assets that a command downloads in an empty folder; no network is used."""
     monkeypatch.chdir(tmp_path)
     for switch in ("HF_HUB_OFFLINE", "HARNESS_OFFLINE", "HARNESS_DATA_DIR"):
         monkeypatch.delenv(switch, raising=False)

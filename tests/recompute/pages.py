@@ -61,7 +61,7 @@ Cell = Numbers | str | None
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is printed in a place, and what is due there."""
+    """A number or text on a page, and the one that the records give for its place."""
 
     where: str
     printed: object
