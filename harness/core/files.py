@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
-from harness.core.errors import UsageError
+from harness.core.errors import DataError, UsageError
 
 # Writes
 
@@ -209,3 +209,21 @@ def safe_path(name: str) -> PurePosixPath:
     ):
         raise ValueError("an unsafe name, which leaves its folder")
     return path
+
+
+# Files that were not downloaded
+
+
+# The first bytes of the text that git-lfs leaves in the place of a file.
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def require_no_pointer(path: Path) -> None:
+    """Refuse the text that git-lfs leaves in the place of a file that was not downloaded."""
+    with path.open("rb") as file:
+        beginning = file.read(len(LFS_POINTER))
+    if beginning == LFS_POINTER:
+        raise DataError(
+            f"{path}: wanted the file itself, found a git-lfs pointer to it; get it with "
+            "`git lfs pull`, or fetch it again"
+        )

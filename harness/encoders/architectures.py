@@ -40,3 +40,52 @@ def encoding_facts(config: Mapping[str, Any]) -> dict[str, str]:
     if config.get("model_type") in ("big_bird", "bigbird_pegasus"):
         facts["attention"] = FULL_ATTENTION
     return facts
+
+
+# Architectures whose summary token is the first one, in the tokenizers that they are
+# published with, and which no model of a causal kind has.
+CLS_FIRST = frozenset(
+    {
+        "albert",
+        "bert",
+        "big_bird",
+        "camembert",
+        "data2vec-text",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "electra",
+        "ernie",
+        "ibert",
+        "longformer",
+        "luke",
+        "megatron-bert",
+        "modernbert",
+        "mpnet",
+        "nomic_bert",
+        "rembert",
+        "roberta",
+        "roberta-prelayernorm",
+        "roformer",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+    }
+)
+
+
+def own_pooling_is(mode: str, config: Mapping[str, Any]) -> bool:
+    """Whether the pooling `mean` or `cls` of the harness pools as sentence-transformers' own does.
+
+    sentence-transformers takes the first token for `cls`, whatever the architecture, and
+    the states of the decoder of a model that has one. `config` is the content of
+    config.json.
+    """
+    if mode == "cls":
+        return config.get("model_type") in CLS_FIRST and not config.get("is_decoder")
+    return not pools_decoder(config)
+
+
+def pools_decoder(config: Mapping[str, Any]) -> bool:
+    """Whether sentence-transformers pools a decoder, of which the harness has the encoder."""
+    model_type = str(config.get("model_type"))
+    return bool(config.get("is_encoder_decoder")) and not model_type.endswith("t5")

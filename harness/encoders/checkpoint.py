@@ -23,11 +23,11 @@ from harness.core.digests import (
     sha256_of,
 )
 from harness.core.errors import AssetMissing, DataError
+from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
 from harness.encoders.checkpoint_settings import (
     CONFIG_FILE,
     read_settings,
-    require_no_pointer,
     require_nothing_unapplied,
 )
 
@@ -92,10 +92,15 @@ class ModuleEntry:
 
 
 def module_entries(folder: Path) -> tuple[ModuleEntry, ...]:
-    """The modules that `modules.json` lists, in order; empty where there is no such file."""
+    """The modules that `modules.json` lists, in order; empty where there is no such file.
+
+    Raises DataError for a damaged file, a module outside the folder, and a folder in
+    which other programs would apply more than the modules.
+    """
     file = folder / MODULES_FILE
     if not file.is_file():
         return ()
+    require_nothing_unapplied(folder)
     require_no_pointer(file)
     entries = []
     names = []

@@ -16,12 +16,10 @@ from typing import Any
 
 from harness.core.digests import NO_FILE, read_bytes, require_unchanged
 from harness.core.errors import DataError, UsageError
+from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
 
 CONFIG_FILE = "config.json"
-
-# The first bytes of the text that git-lfs leaves in the place of a file.
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 # sentence-transformers keeps the settings of a transformer in
 # `sentence_KIND_config.json`, and looks for the kinds in this order.
@@ -75,17 +73,6 @@ def read_settings(path: Path) -> dict[str, Any]:
     return content
 
 
-def require_no_pointer(path: Path) -> None:
-    """Refuse the text that git-lfs leaves in the place of a file that was not downloaded."""
-    with path.open("rb") as file:
-        beginning = file.read(len(LFS_POINTER))
-    if beginning == LFS_POINTER:
-        raise DataError(
-            f"{path}: wanted the file itself, found a git-lfs pointer to it; get it with "
-            "`git lfs pull`, or fetch the model again"
-        )
-
-
 # The maximum length
 
 
@@ -95,8 +82,9 @@ def sentence_settings_file(folder: Path) -> Path:
     `sentence_bert_config.json` where the folder has none.
     """
     paths = [folder / f"sentence_{kind}_config.json" for kind in SENTENCE_KINDS]
-    existing_paths = [path for path in paths if path.is_file()]
-    path = existing_paths[0] if existing_paths else paths[0]
+    # An empty one is passed over, as there.
+    paths_with_settings = [path for path in paths if read_settings(path)]
+    path = paths_with_settings[0] if paths_with_settings else paths[0]
     require_unchanged(folder / "sentence settings", path.name)
     return path
 
@@ -121,19 +109,38 @@ def maximum_length(name: str, folder: Path, requested_length: int | None = None)
                 f"{name}: wanted {requested_length} tokens, the checkpoint takes {limit} at most"
             )
         return requested_length
-    sentence_settings = read_settings(sentence_settings_file(folder))
-    tokenizer_settings = read_settings(folder / "tokenizer_config.json")
     stated_lengths = (
-        sentence_settings.get("max_seq_length"),
-        tokenizer_settings.get("model_max_length"),
+        _stated_length(sentence_settings_file(folder), "max_seq_length"),
+        _stated_length(folder / "tokenizer_config.json", "model_max_length", "max_len"),
         limit,
     )
     for length in stated_lengths:  # the first that limits anything decides
-        if isinstance(length, int) and 0 < length < UNLIMITED_LENGTH:
+        if length is not None:
             return length if limit is None else min(length, limit)
     raise UsageError(
         f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
     )
+
+
+def _stated_length(file: Path, *names: str) -> int | None:
+    """The length that a file states, in tokens; None where it states none, or no limit.
+
+    `names` are the names of the setting: the first that the file has decides. Raises
+    DataError for a value that is no length.
+    """
+    settings = read_settings(file)
+    name = next((name for name in names if settings.get(name) is not None), None)
+    if name is None:
+        return None
+    length = settings[name]
+    is_number = isinstance(length, int | float) and not isinstance(length, bool)
+    if is_number and length >= UNLIMITED_LENGTH:
+        return None
+    if not is_number or length < 1 or length != int(length):
+        raise DataError(
+            f"{file}: wanted a number of tokens, found {name} = {length!r}; correct it"
+        )
+    return int(length)
 
 
 def _position_limit(config: Mapping[str, Any]) -> int | None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.core.digests import digest_of, digest_of_files
 from harness.core.errors import DataError, UsageError
+from harness.encoders.architectures import own_pooling_is
 from harness.encoders.checkpoint import (
     MODULES_FILE,
     STATIC_MODULE,
@@ -75,10 +76,47 @@ ACTIVATIONS = (
     "torch.nn.modules.activation.LeakyReLU",
 )
 
+# Kinds of values that settings have.
+
+
+def _is_flag(value: Any) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_size(value: Any) -> bool:
+    return _is_count(value) and value > 0
+
+
+def _is_size_or_null(value: Any) -> bool:
+    return value is None or _is_size(value)
+
+
+def _is_name(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_one_or_more_names(value: Any) -> bool:
+    names = [value] if isinstance(value, str) else value
+    is_list = isinstance(names, list) and len(names) > 0
+    return is_list and all(isinstance(name, str) and name for name in names)
+
+
+def _is_prompts(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, dict) and all(map(_is_name, value.values()))
+
+
+# What a setting may be: one of these values, what a function accepts, or any value.
+Allowed = tuple[Any, ...] | Callable[[Any], bool] | None
 ANY_VALUE = None
-SIZE_SETTINGS = {
-    "embedding_dimension": ANY_VALUE,
-    "word_embedding_dimension": ANY_VALUE,
+SIZE_SETTINGS: Mapping[str, Allowed] = {
+    "embedding_dimension": _is_size,
+    "word_embedding_dimension": _is_size,
 }
 SENTENCE_SETTINGS = {
     "module_input_name": ("sentence_embedding",),
@@ -89,12 +127,11 @@ TEXT_MODALITY = {
 }
 EMPTY: tuple[Mapping[str, Any], ...] = ({},)
 
-# The settings that the file of each module may hold, with their values: any, or one of
-# a tuple.
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
+# The settings that the file of each module may hold, with their values.
+SETTINGS: Mapping[str, Mapping[str, Allowed]] = {
     TRANSFORMER: {
-        "max_seq_length": ANY_VALUE,
-        "do_lower_case": ANY_VALUE,
+        "max_seq_length": _is_size_or_null,
+        "do_lower_case": _is_flag,
         "unpad_inputs": ANY_VALUE,  # it changes no vector
         "transformer_task": ("feature-extraction",),
         "modality_config": (TEXT_MODALITY,),
@@ -111,33 +148,33 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     STATIC_MODULE: {},
     WEIGHTED_LAYERS: {
         **SIZE_SETTINGS,
-        "layer_start": ANY_VALUE,
-        "num_hidden_layers": ANY_VALUE,
+        "layer_start": _is_count,
+        "num_hidden_layers": _is_size,
     },
     POOLING: {
         **SIZE_SETTINGS,
-        "pooling_mode": ANY_VALUE,
-        "include_prompt": ANY_VALUE,
-        **dict.fromkeys(POOLING_MODES.values(), ANY_VALUE),
+        "pooling_mode": _is_one_or_more_names,
+        "include_prompt": _is_flag,
+        **dict.fromkeys(POOLING_MODES.values(), _is_flag),
     },
     DENSE: {
-        "in_features": ANY_VALUE,
-        "out_features": ANY_VALUE,
-        "bias": ANY_VALUE,
-        "use_residual": ANY_VALUE,
+        "in_features": _is_size,
+        "out_features": _is_size,
+        "bias": _is_flag,
+        "use_residual": _is_flag,
         "activation_function": ACTIVATIONS,
         **SENTENCE_SETTINGS,
     },
-    LAYER_NORM: {"dimension": ANY_VALUE},
+    LAYER_NORM: {"dimension": _is_size},
     NORMALIZE: SENTENCE_SETTINGS,
     DROPOUT: {"dropout": ANY_VALUE},
     MODEL_FILE: {
         "__version__": ANY_VALUE,
         "model_type": ("SentenceTransformer",),
-        "prompts": ANY_VALUE,
-        "default_prompt_name": ANY_VALUE,
+        "prompts": _is_prompts,
+        "default_prompt_name": _is_name,
         "similarity_fn_name": ("cosine", "dot", None),
-        "truncate_dim": ANY_VALUE,
+        "truncate_dim": _is_size_or_null,
     },
 }
 
@@ -230,7 +267,9 @@ class Modules:
             return ""
         if self.modes not in (("mean",), ("cls",)):
             return ""
-        return self.modes[0]
+        [mode] = self.modes
+        config = read_settings(self.reader.folder / CONFIG_FILE)
+        return mode if own_pooling_is(mode, config) else ""
 
     @property
     def is_normalised(self) -> bool:
@@ -385,13 +424,18 @@ def _read_known_settings(file: Path, kind: str) -> dict[str, Any]:
     settings = read_settings(file)
     known_settings = SETTINGS[kind]
     for name, value in settings.items():
-        is_known = name in known_settings
-        if is_known:
-            known_values = known_settings[name]
-            is_known = known_values is ANY_VALUE or value in known_values
-        if not is_known:
+        if name not in known_settings or not _is_allowed(value, known_settings[name]):
             raise DataError(
                 f"{file}: {name} = {json.dumps(value)} is not understood for a {kind}, and nothing "
                 "is left out silently; take another pooling than native"
             )
     return settings
+
+
+def _is_allowed(value: Any, allowed: Allowed) -> bool:
+    """Whether a setting may have a value."""
+    if allowed is ANY_VALUE:
+        return True
+    if callable(allowed):
+        return allowed(value)
+    return value in allowed

@@ -35,7 +35,7 @@ from harness.encoders.checkpoint import (
 from harness.encoders.config import DerivedConfig
 from harness.encoders.kernels.choose import multiplications
 from harness.encoders.modules import POOLING, Modules, read_modules
-from harness.encoders.subword_vectors import SubwordConfig, open_table
+from harness.encoders.subword_vectors import SubwordConfig, open_table, tokenizer_file
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import parameter_count
 
@@ -123,7 +123,7 @@ class NativeConfig(DerivedConfig):
         weights = weights_files(folder)[0]
         digests = {
             "weights": sha256_of(weights),
-            "tokenizer": sha256_of(folder / "tokenizer.json"),
+            "tokenizer": sha256_of(tokenizer_file(folder)),
         }
         source = self.of.source
         if not isinstance(source, Trained):

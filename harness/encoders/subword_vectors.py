@@ -30,6 +30,7 @@ from safetensors.numpy import load
 from harness.core.arrays import Float32, Num
 from harness.core.digests import digest_of, one_reading, read_bytes
 from harness.core.errors import DataError
+from harness.core.files import require_no_pointer
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
 from harness.core.json_text import parse_json
@@ -211,15 +212,22 @@ class SubwordEncoder:
 # The tokenizer
 
 
-def _tokenizer(folder: Path) -> Any:
-    """The tokenizer of a folder, without padding."""
-    from tokenizers import Tokenizer
-
+def tokenizer_file(folder: Path) -> Path:
+    """The tokenizer's file in a folder. Raises DataError where it is missing or a pointer."""
     file = folder / TOKENIZER_FILE
     if not file.is_file():
         raise DataError(
             f"{folder}: wanted a {TOKENIZER_FILE} in it; fetch the whole folder"
         )
+    require_no_pointer(file)
+    return file
+
+
+def _tokenizer(folder: Path) -> Any:
+    """The tokenizer of a folder, without padding."""
+    from tokenizers import Tokenizer
+
+    file = tokenizer_file(folder)
     try:
         tokenizer = Tokenizer.from_buffer(read_bytes(file))
     except Exception as error:  # tokenizers raises no narrower class

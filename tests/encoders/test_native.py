@@ -195,7 +195,7 @@ REFUSED = [
     (edit_of(POOLING, pooling_mode=["median"]), "found 'median'"),
     (
         edit_of(READER, model_args={"attn": "sdpa"}),
-        "args = .* is not understood for a Transformer",
+        "model_args = .*; the transformer is opened without further arguments",
     ),
     (
         edit_of(DENSE, activation_function="torch.nn.modules.activation.Softmax"),
@@ -207,6 +207,22 @@ REFUSED = [
         "wanted vectors that are compared by their cosine",
     ),
     (edit_of(WHOLE, default_prompt_name="none"), "native:none"),
+    # Values that are none of the setting's kind.
+    (edit_of(READER, max_seq_length="9"), r"max_seq_length = \"9\" is not understood"),
+    (edit_of(READER, max_seq_length=0), "max_seq_length = 0 is not understood"),
+    (edit_of(POOLING, pooling_mode=[]), r"pooling_mode = \[\] is not understood"),
+    (edit_of(POOLING, pooling_mode=5), "pooling_mode = 5 is not understood"),
+    (edit_of(DENSE, in_features=None), "in_features = null is not understood"),
+    (edit_of(WHOLE, truncate_dim=0), "truncate_dim = 0 is not understood"),
+    (edit_of(WHOLE, truncate_dim="4"), r"truncate_dim = \"4\" is not understood"),
+    (edit_of(WHOLE, truncate_dim=True), "truncate_dim = true is not understood"),
+    (edit_of(WHOLE, prompts=["a"]), r"prompts = \[\"a\"\] is not understood"),
+    (edit_of(WHOLE, prompts={"q": 5}), "prompts = .* is not understood"),
+    (edit_of(WHOLE, default_prompt_name=5), "default_prompt_name = 5 is not"),
+    (
+        lambda f: (f / "adapter_config.json").write_text("{}"),
+        r"adapter_config\.json: adapters are not applied",
+    ),
 ]
 
 
@@ -216,6 +232,79 @@ def test_what_is_not_understood_is_refused_by_name(spoil, complaint, dense, tmp_
     spoil(folder)
     with pytest.raises((DataError, UsageError), match=complaint) as refusal:
         NativeConfig(TransformerConfig("m", "")).identify(folder)
+    assert "\n" not in str(refusal.value)
+
+
+def tensors_of(file, **tensors):
+    """Change tensors of a file; None takes one out."""
+
+    def spoil(folder):
+        changed = load_file(folder / file) | tensors
+        kept = {name: tensor for name, tensor in changed.items() if tensor is not None}
+        save_file(kept, folder / file)
+
+    return spoil
+
+
+LAYERS, LAYER_WEIGHTS = "1_WeightedLayerPooling/config.json", torch.arange(1.0, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil", "complaint"),
+    [
+        ("dense", edit_of(DENSE, bias=False), "wanted the weights .* of a Dense"),
+        (
+            "dense",
+            edit_of(DENSE, out_features=7),
+            r"wanted .*\(7, 32\).*found.*\(5, 32\)",
+        ),
+        ("dense", edit_of(DENSE, use_residual=True), "wanted .*'residual.weight'"),
+        (
+            "dense",
+            tensors_of("2_Dense/model.safetensors", **{"linear.bias": None}),
+            "wanted .*'linear.bias'",
+        ),
+        (
+            "dense",
+            modules(
+                FIRST, entry("1_Pooling", "Pooling"), *2 * [entry("2_Dense", "Dense")]
+            ),
+            "wanted a name of its own for each module",
+        ),
+        (
+            "dense",
+            modules(
+                FIRST,
+                entry("1_Pooling", "Pooling"),
+                entry("2_Dense", "Dense"),
+                {**entry("2_Dense", "Dense"), "name": "again"},
+            ),
+            "wanted a Dense of vectors of 5 dimensions",
+        ),
+        ("norm", edit_of("3_LayerNorm/config.json", dimension=5), "of a LayerNorm"),
+        (
+            "layers",
+            edit_of(LAYERS, layer_start=2),
+            "wanted the weights .* of a Weighted",
+        ),
+        (
+            "layers",
+            lambda f: (
+                edit_of(LAYERS, num_hidden_layers=5)(f),
+                tensors_of(
+                    "1_WeightedLayerPooling/model.safetensors",
+                    layer_weights=LAYER_WEIGHTS,
+                )(f),
+            ),
+            "wanted num_hidden_layers = 3, as of the transformer, found 5",
+        ),
+    ],
+)
+def test_modules_that_do_not_fit_are_refused(kind, spoil, complaint, tmp_path):
+    folder = saved(tmp_path, kind)
+    spoil(folder)
+    with pytest.raises(DataError, match=complaint) as refusal:
+        vectors_of_harness(folder)
     assert "\n" not in str(refusal.value)
 
 
@@ -269,6 +358,7 @@ def switch(*on):
 
 
 POOLED = ("Transformer", "Pooling")
+MODEL, BERT = "config.json", {"model_type": "bert"}
 ASKED_FOR = [
     ((), {}, {}, "mean"),
     (POOLED, switch("mean_tokens"), {}, "mean"),
@@ -301,6 +391,22 @@ ASKED_FOR = [
         "mean",
     ),
     (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": None}}, "mean"),
+    # The first token is no summary, or the decoder's states are pooled.
+    (POOLED, switch("cls_token"), {MODEL: {"model_type": "xlnet"}}, "native"),
+    (POOLED, switch("cls_token"), {MODEL: {**BERT, "is_decoder": True}}, "native"),
+    (
+        POOLED,
+        switch("mean_tokens"),
+        {MODEL: {"model_type": "bart", "is_encoder_decoder": True}},
+        "native",
+    ),
+    (
+        POOLED,
+        switch("mean_tokens"),
+        {MODEL: {"model_type": "mt5", "is_encoder_decoder": True}},
+        "mean",
+    ),
+    (POOLED, switch("mean_tokens"), {MODEL: {"model_type": "xlnet"}}, "mean"),
 ]
 
 

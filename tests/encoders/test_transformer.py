@@ -399,6 +399,16 @@ def test_the_checkpoints_own_length(kind, sentence_bert, tokenizer, wanted, copi
     assert TINY.identify(folder).max_length == wanted
 
 
+def test_settings_of_older_versions_state_the_length(copied):
+    folder = copied("bert")
+    edit_json(folder / "tokenizer_config.json", model_max_length=None, max_len=9)
+    assert TINY.identify(folder).max_length == 9
+    # An empty file of settings is passed over, as sentence-transformers does.
+    (folder / "sentence_bert_config.json").write_text("{}")
+    (folder / "sentence_roberta_config.json").write_text('{"max_seq_length": 7}')
+    assert TINY.identify(folder).max_length == 7
+
+
 def test_a_length_that_nobody_states_must_be_given(copied):
     folder = copied("xlnet")
     edit_json(folder / "tokenizer_config.json", model_max_length=None)
@@ -442,6 +452,21 @@ def to_pickled_shards(folder):
     (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
 
 
+def with_token_types(folder):
+    """A tokenizer that gives all tokens the type of the second text of a pair."""
+    content = json.loads((folder / "tokenizer.json").read_text())
+    for piece in content["post_processor"]["single"]:
+        for place in piece.values():
+            place["type_id"] = 1
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    edit_json(
+        folder / "tokenizer_config.json",
+        tokenizer_class="PreTrainedTokenizerFast",
+        model_input_names=names,
+    )
+
+
 OPENS = "wanted an encoder that transformers opens"
 NO_TOKENIZER = r"no tokenizer; wanted tokenizer\.json or a vocabulary"
 BROKEN = [
@@ -468,6 +493,15 @@ BROKEN = [
         "the tokenizer makes each of man, .* it has no vocabulary",
     ),
     (other_tokenizer, "261 tokens, the checkpoint vectors for 93"),
+    (with_token_types, r"gives the tokens of a text the type 0, found the types \[1\]"),
+    (
+        with_file("sentence_bert_config.json", b'{"max_seq_length": "9"}'),
+        "wanted a number of tokens, found max_seq_length = '9'",
+    ),
+    (
+        with_file("sentence_bert_config.json", b'{"max_seq_length": -1}'),
+        "wanted a number of tokens, found max_seq_length = -1",
+    ),
     (change_config(model_type="zork"), OPENS),
     (change_config(hidden_size="wide"), OPENS),
     (pickled(b"not a pickle"), r"pytorch_model.bin: wanted"),

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,7 @@ def open_checkpoint(
             has_pooler=_has_pooler(name, model, encoder, missing),
         )
         _require_agreement(name, tokenizer, kernel, golden_ids)
+        _require_one_token_type(name, raw_tokenizer, encoder)
         # The pass over the golden sentence shows the two facts that are left.
         if not runs_encoder_alone:
             summary = _summary_position(kernel, golden_ids, raw_tokenizer.cls_token_id)
@@ -352,6 +354,20 @@ def _require_agreement(
             f"{name}: wanted states of the shape {expected_shape} from every layer of a "
             f"{kernel.model.config.model_type} model, found {shapes}; take an encoder that keeps "
             "all tokens"
+        )
+
+
+def _require_one_token_type(name: str, tokenizer: Any, model: Any) -> None:
+    """Refuse a tokenizer that gives a text's tokens types other than 0 that the model would take.
+
+    Types tell the two texts of a pair apart. They are not passed to a model here, which
+    then takes 0 for all tokens.
+    """
+    types = tokenizer(GOLDEN_SENTENCE).get("token_type_ids", ())
+    if any(types) and "token_type_ids" in signature(model.forward).parameters:
+        raise DataError(
+            f"{name}: wanted a tokenizer that gives the tokens of a text the type 0, found the "
+            f"types {sorted(set(types))}, which are not passed to the model; take another encoder"
         )
 
 

@@ -7,7 +7,7 @@ maps of vectors that come after the pooling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from torch.nn import functional
 from harness.core.arrays import Bool, Float, Float32
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding
+from harness.encoders.architectures import pools_decoder
 from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import PaddedKernel, TokenIds, to_numpy
@@ -34,7 +35,9 @@ from harness.encoders.modules import (
 from harness.encoders.transformer import TransformerEncoder
 from harness.encoders.weights import read_tensors
 
-DEFAULT_LAYER_START = 4  # of sentence-transformers' WeightedLayerPooling
+# Of sentence-transformers' WeightedLayerPooling.
+DEFAULT_LAYER_START = 4
+DEFAULT_LAYERS = 12
 LEAST_TOTAL = 1e-9  # what sums are divided by at least, as in sentence-transformers
 
 
@@ -61,7 +64,7 @@ def under_modules(
             pools.
     """
     config = encoder.plain_kernel.model.config
-    if config.is_encoder_decoder and not config.model_type.endswith("t5"):
+    if pools_decoder(config.to_dict()):
         raise DataError(
             f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, whose "
             "decoder sentence-transformers pools; take another pooling than native"
@@ -69,7 +72,7 @@ def under_modules(
     tokenizer = encoder.tokenizer
     if modules.lower_cases:
         tokenizer = tokenizer.lower_cased()
-    layer_weights = _layer_weights(modules, cache)
+    layer_weights = _layer_weights(modules, encoder.depth, cache)
     includes_prompt = modules.pooling_settings.get("include_prompt", True)
     skipped_tokens = 0
     if prompt and not includes_prompt:
@@ -102,8 +105,13 @@ def under_modules(
     )
 
 
-def _layer_weights(modules: Modules, cache: Path) -> Float32[Tensor, " L"] | None:
-    """The weight of each hidden state in the sum of layers; None takes the last layer."""
+def _layer_weights(
+    modules: Modules, depth: int, cache: Path
+) -> Float32[Tensor, " L"] | None:
+    """The weight of each hidden state in the sum of layers; None takes the last layer.
+
+    `depth` is the number of the transformer's layers.
+    """
     module = modules.find(WEIGHTED_LAYERS)
     if module is None:
         return None
@@ -113,9 +121,30 @@ def _layer_weights(modules: Modules, cache: Path) -> Float32[Tensor, " L"] | Non
             f"{config}: wanted output_hidden_states = true, without which sentence-transformers "
             f"passes over the {WEIGHTED_LAYERS} of modules.json"
         )
-    weights = read_tensors(module.folder, cache)["layer_weights"].float()
-    start = int(module.settings.get("layer_start", DEFAULT_LAYER_START))
+    start = module.settings.get("layer_start", DEFAULT_LAYER_START)
+    last = module.settings.get("num_hidden_layers", DEFAULT_LAYERS)
+    if last != depth:
+        raise DataError(
+            f"{module.folder / CONFIG_FILE}: wanted num_hidden_layers = {depth}, as of the "
+            f"transformer, found {last}; correct it"
+        )
+    tensors = _read_tensors(module, cache, {"layer_weights": (last + 1 - start,)})
+    weights = tensors["layer_weights"]
     return torch.cat([torch.zeros(start), weights / weights.sum()])
+
+
+def _read_tensors(
+    module: Module, cache: Path, shapes: Mapping[str, tuple[int | None, ...]]
+) -> dict[str, Tensor]:
+    """The weights of a module in float32, which must be those of these names and shapes."""
+    tensors = read_tensors(module.folder, cache)
+    found_shapes = {name: tuple(tensors[name].shape) for name in sorted(tensors)}
+    if found_shapes != shapes:
+        raise DataError(
+            f"{module.folder}: wanted the weights {dict(shapes)} of a {module.kind}, as its "
+            f"{CONFIG_FILE} says, found {found_shapes}; fetch it again"
+        )
+    return {name: tensor.float() for name, tensor in tensors.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +268,14 @@ class VectorMaps:
         with torch.inference_mode():
             x = torch.tensor(vectors)  # a copy: an encoding's arrays are read-only
             for vector_map in self.maps:
-                x = vector_map(x)
+                try:
+                    x = vector_map(x)
+                except RuntimeError as error:
+                    raise DataError(
+                        f"wanted a {type(vector_map).__name__} of vectors of {x.shape[1]} "
+                        "dimensions, which the modules before it give, found one of others; fetch "
+                        "the folder again"
+                    ) from error
             return np.asarray(x[:, : self.dimensions].numpy())
 
 
@@ -271,8 +307,10 @@ class LayerNorm:
     @classmethod
     def read(cls, module: Module, cache: Path) -> LayerNorm:
         """The layer of a module's files."""
-        tensors = read_tensors(module.folder, cache)
-        return cls(tensors["norm.weight"].float(), tensors["norm.bias"].float())
+        size = module.settings.get("dimension")
+        shapes = {"norm.weight": (size,), "norm.bias": (size,)}
+        tensors = _read_tensors(module, cache, shapes)
+        return cls(tensors["norm.weight"], tensors["norm.bias"])
 
     def __call__(self, x: Float32[Tensor, "N D"]) -> Float32[Tensor, "N D"]:
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias)
@@ -300,15 +338,23 @@ class Dense:
     @classmethod
     def read(cls, module: Module, cache: Path) -> Dense:
         """The layer of a module's files; tanh is the activation where they name none."""
-        tensors = read_tensors(module.folder, cache)
-        activation_path = module.settings.get("activation_function", TANH)
+        settings = module.settings
+        in_size, out_size = settings.get("in_features"), settings.get("out_features")
+        adds_input = bool(settings.get("use_residual"))
+        shapes = {"linear.weight": (out_size, in_size)}
+        if settings.get("bias", True):
+            shapes["linear.bias"] = (out_size,)
+        if adds_input and in_size != out_size:
+            shapes["residual.weight"] = (out_size, in_size)
+        tensors = _read_tensors(module, cache, shapes)
+        activation_path = settings.get("activation_function", TANH)
         activation_class = getattr(nn, activation_path.rpartition(".")[2])
         return cls(
-            weight=tensors["linear.weight"].float(),
-            bias=_float_or_none(tensors.get("linear.bias")),
+            weight=tensors["linear.weight"],
+            bias=tensors.get("linear.bias"),
             activation=activation_class(),
-            adds_input=bool(module.settings.get("use_residual")),
-            input_weight=_float_or_none(tensors.get("residual.weight")),
+            adds_input=adds_input,
+            input_weight=tensors.get("residual.weight"),
         )
 
     def __call__(self, x: Float32[Tensor, "N D"]) -> Float32[Tensor, "N K"]:
@@ -318,8 +364,3 @@ class Dense:
         if self.input_weight is None:
             return mapped + x
         return mapped + functional.linear(x, self.input_weight)
-
-
-def _float_or_none(tensor: Tensor | None) -> Float32[Tensor, "..."] | None:
-    """A tensor in float32."""
-    return None if tensor is None else tensor.float()
