@@ -41,7 +41,7 @@ from harness.core.files import write_atomically
 WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]
 
 ARRAY_SUFFIXES = (".npz", ".safetensors")
-BLANKS = " \t\r"
+BLANKS = " \t\r\n"
 # The end of a word that may be the rest of another layout: a blank, or a number after a
 # comma, a colon, a tab ...
 MERGED_COLUMNS = re.compile(r"\s|[^\w.+-][+-]?\d*\.?\d+$")
@@ -112,7 +112,14 @@ def _read_arrays(path: Path) -> WordTable:
         raise DataError(
             f"{path}: wanted vectors of real numbers, found {vectors.dtype}"
         )
-    return words, vectors.astype(np.float32, copy=False)
+    for word in words:
+        if word.strip(BLANKS) not in ("", word):
+            raise DataError(
+                f"{path}: wanted words without blanks around them, found {word!r}; save "
+                "word.strip() of each"
+            )
+    with np.errstate(over="ignore"):  # infinity is refused by `read_vectors`
+        return words, vectors.astype(np.float32, copy=False)
 
 
 def _words_of_array(path: Path, words: np.ndarray) -> tuple[str, ...]:
@@ -192,6 +199,11 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
                 "UTF-8"
             ) from error
         except ValueError as error:
+            if not _is_text(line):
+                raise DataError(
+                    f"{path}:{line_number}: wanted text in UTF-8, found other bytes; save the "
+                    "table as text, or as .npz or .safetensors under that suffix"
+                ) from error
             if line_number == 2 and _first_line_differs(dimensions, file.readline()):
                 width = _number_count(fields)
                 raise DataError(
@@ -218,6 +230,14 @@ def _parse_header(line: bytes) -> Header | None:
     if len(fields) != 2 or not all(field.isdigit() for field in fields):
         return None
     return Header(count=int(fields[0]), dimensions=int(fields[1]))
+
+
+def _is_text(line: bytes) -> bool:
+    """Whether a line is text in UTF-8, and not a part of a binary file or of UTF-16."""
+    try:
+        return "\0" not in line.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def _first_line_differs(dimensions: int, third_line: bytes) -> bool:
@@ -253,7 +273,8 @@ def _word_and_vector(
     if 0 < dimensions < len(fields):
         vector = _numbers(fields[-dimensions:])
     if vector is None:
-        raise ValueError(repr(b" ".join(fields)[:60]))
+        line = b" ".join(fields)
+        raise ValueError(f"{line[:60]!r}; correct the line, or fetch the file again")
     word = b" ".join(fields[:-dimensions]).decode()
     if not word or word != word.strip(BLANKS):
         raise ValueError(

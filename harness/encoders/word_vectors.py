@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.core.digests import digest_of, one_reading, sha256_of
 from harness.core.errors import AssetMissing, UsageError
+from harness.core.files import require_no_pointer
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import (
     Hub,
@@ -134,14 +135,16 @@ class StaticConfig(BaseConfig):
 
 
 def require_file(path: Path, name: str, content: str) -> Path:
-    """The path of an encoder's file. Raises AssetMissing where there is none.
+    """The path of an encoder's file.
 
-    `name` is the encoder's and `content` what the file holds, for the message.
+    `name` is the encoder's and `content` what the file holds, for the message. Raises
+    AssetMissing where there is no such file, DataError for a git-lfs pointer to it.
     """
     if not path.is_file():
         raise AssetMissing(
             f"{name}: no {content} at {path}; fetch them, or put them there"
         )
+    require_no_pointer(path)
     return path
 
 

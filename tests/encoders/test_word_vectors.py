@@ -123,6 +123,8 @@ def test_what_is_written_is_read(tmp_path_factory, table):
         np.testing.assert_array_equal(numbers[skip:], vectors)
 
 
+# Two rows of word2vec's binary form: a word, a blank, and its numbers as bytes.
+BINARY_ROWS = b"a " + np.ones(2, "<f4").tobytes() + b"\nb " + bytes(8) + b"\n"
 ARRAYS = "wanted arrays `words` and `vectors`"
 DAMAGED = [
     ("v.txt", b"a 1 2\nb 1\n", r"v.txt:2: wanted a word and 2 numbers, found b'b 1"),
@@ -214,6 +216,12 @@ DAMAGED = [
         r"v.txt:1: .* each word holds more, such as '0 a'",
     ),
     ("v.txt", b"a 0,5 2\n", r"v.txt:1: wanted a word and 2 numbers"),
+    ("v.txt", b"a 1 2\nb 1\n", r"b'b 1'; correct the line, or fetch the file again"),
+    # Binary files, and text in another encoding than UTF-8.
+    ("v.bin", b"2 2\n" + BINARY_ROWS, r"v.bin:2: wanted text in UTF-8, found other"),
+    ("v.txt", gzip.compress(LINES.encode()), r"v.txt:1: wanted text in UTF-8, found"),
+    ("v.NPZ", npz_bytes(words=WORDS, vectors=VECTORS), r"found other bytes; save the"),
+    ("v.txt", LINES.encode("utf-16"), r"v.txt:1: wanted text in UTF-8, found other b"),
     ("v.txt", b"a 1 nan\n", "wanted finite numbers, found others in the vector of 'a'"),
     ("v.txt", b"a 1 1e99\n", "wanted finite numbers"),
     ("v.txt", b"", "wanted a vector a word, found 0 words"),
@@ -253,6 +261,21 @@ DAMAGED = [
         "as a row of text, found .* float64",
     ),
     ("v.npz", npz_bytes(words=[b"a", b"\xff"], vectors=np.eye(2)), ARRAYS),
+    (
+        "v.npz",
+        npz_bytes(words=["a\n", "b"], vectors=np.eye(2)),
+        r"words without blanks around them, found 'a\\n'",
+    ),
+    (
+        "v.safetensors",
+        tensors(np.frombuffer(b"a \nb ", np.uint8)),
+        "words without blanks around them, found 'a '",
+    ),
+    (
+        "v.npz",
+        npz_bytes(words=["a"], vectors=np.full((1, 2), 1e300)),
+        "wanted finite numbers",
+    ),
     ("v.safetensors", tensors(np.frombuffer(b"a\r\nb", np.uint8)), "found CRLF"),
     (
         "v.safetensors",
@@ -402,6 +425,10 @@ def test_other_vectors_than_the_pinned_and_none_are_refused(tmp_path):
         config.identify(tmp_path)
     with pytest.raises(UsageError, match="is a folder; name the vector file in it"):
         StaticConfig("v").identify(tmp_path)
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    (tmp_path / "v.txt").write_bytes(pointer)
+    with pytest.raises(DataError, match=r"v\.txt: .* found a git-lfs pointer"):
+        config.identify(tmp_path)
     (tmp_path / "v.txt").write_bytes(LINES.encode())
     weights = config.identify(tmp_path).digests["weights"]
     assert replace(config, weights_sha256=weights).load(tmp_path, tmp_path).facts == {}
