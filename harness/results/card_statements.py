@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError
+from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
 
 CARD_FILE = "README.md"
@@ -23,6 +24,8 @@ EVAL_RESULTS_FOLDER = ".eval_results"
 RESULT_FOLDERS = ("results", "mteb_results", "mteb", "evaluation/mteb")
 # Files of mteb in these folders that hold no scores.
 FILES_WITHOUT_SCORES = ("model_meta.json", "run_settings.json")
+# Keys of a subset in these files that are no metrics.
+NOT_METRICS = ("hf_subset", "languages", "scores_per_experiment")
 MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
 
 # The largest card or result file that is read; the hub's have a few megabytes at most.
@@ -102,6 +105,7 @@ def _result_files(folder: Path) -> Iterator[Path]:
 
 def statements_of_file(path: Path) -> Iterator[Statement]:
     """The numbers that a card or result file states. Raises DataError for a malformed file."""
+    require_no_pointer(path)
     size = path.stat().st_size
     if size > MAX_BYTES:
         raise DataError(
@@ -253,10 +257,13 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
             f"{path}: wanted a result file of mteb, found a {type(content).__name__}"
         )
     task_name = content.get("task_name") or content.get("mteb_dataset_name")
-    # The first versions of mteb wrote the splits next to the other keys.
-    scores_by_split = content.get("scores", content)
-    if not task_name or not isinstance(scores_by_split, dict):
+    if not task_name:
         return
+    # The first versions of mteb wrote the splits next to the other keys.
+    scores_by_split = content
+    if "scores" in content:
+        scores_by_split = content["scores"]
+        _require_scores(path, scores_by_split)
     for split, subsets in scores_by_split.items():
         # The first versions wrote a split without a list, as one subset.
         subset_list = subsets if isinstance(subsets, list) else [subsets]
@@ -275,8 +282,25 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
                 )
 
 
+def _require_scores(path: Path, scores_by_split: Any) -> None:
+    """Refuse `scores` other than a list of subsets for each split."""
+    is_whole = isinstance(scores_by_split, dict) and bool(scores_by_split)
+    if is_whole:
+        is_whole = all(map(_is_list_of_subsets, scores_by_split.values()))
+    if not is_whole:
+        raise DataError(
+            f"{path}: wanted a list of subsets for each split in `scores`, found "
+            f"{scores_by_split!r:.60}; write the file again"
+        )
+
+
+def _is_list_of_subsets(value: Any) -> bool:
+    is_list = isinstance(value, list) and bool(value)
+    return is_list and all(isinstance(subset, dict) for subset in value)
+
+
 def _metrics_of_subset(subset: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The name and value of every metric of a subset.
+    """The name and value of every metric of a subset, a value that is no number included.
 
     The first versions of mteb wrote `{"cos_sim": {"spearman": 0.75}}`, later ones
     `{"cosine_spearman": 0.75}`.
@@ -285,7 +309,7 @@ def _metrics_of_subset(subset: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             for correlation, score in value.items():
                 yield f"{name}_{correlation}", score
-        elif isinstance(value, int | float) and "time" not in name:
+        elif name not in NOT_METRICS and "time" not in name:
             yield name, value
 
 

@@ -222,6 +222,7 @@ SIMILARITY_SPELLINGS = {
     "dot_score": "dot",
 }
 SIMILARITY_NAMES = (*SIMILARITIES, *SIMILARITY_SPELLINGS)
+MAX_DECIMALS = 30  # of a number that is read
 CORRELATION_SPELLINGS = {"pearsonr": "pearson", "spearmanr": "spearman"}
 
 
@@ -261,7 +262,8 @@ def parse_points(value: Any) -> tuple[str, ...]:
         number = Decimal(text.removesuffix("%"))
     except InvalidOperation:
         return ()
-    if not number.is_finite() or abs(number) > 100:
+    # Digits without end would be written out, as those of 1e-999999999.
+    if not number.is_finite() or abs(number) > 100 or number.adjusted() < -MAX_DECIMALS:
         return ()
     as_percentage = f"{number:f}"
     if abs(number) > 1 or text.endswith("%"):

@@ -27,6 +27,7 @@ from typing import Literal
 import numpy as np
 
 from harness.core.errors import AssetMissing, DataError, OtherData, UsageError
+from harness.core.files import require_no_pointer
 from harness.core.texts import text_digest
 from harness.core.toml import read_rows
 from harness.core.types import Pairs, rows_digest
@@ -186,6 +187,8 @@ def whole_lines(
     sentence.
     """
     number = 0
+    if data is None:
+        require_no_pointer(path)
     try:
         with open_unpacked(path) if data is None else BytesIO(data) as file:
             for number, raw in enumerate(file, start=1):

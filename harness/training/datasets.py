@@ -291,14 +291,19 @@ class Text:
 class TextFile:
     """The lines of a text file, compressed (.gz, .xz) or not, without empty ones.
 
-    Each line is a sentence.
+    Each line is a sentence. A pass raises DataError for a line that holds a CR, since
+    editors of old systems end lines with it alone.
     """
 
     path: Path
 
     def __iter__(self) -> Iterator[str]:
         with reading_own_file():
-            for _, line in lines(self.path):
+            for place, line in lines(self.path):
+                if "\r" in line:
+                    raise DataError(
+                        f"{place}: wanted lines that end with LF or CRLF, found CR in one"
+                    )
                 if line.strip():
                     yield line
 

@@ -233,6 +233,43 @@ def test_result_files_of_every_version_of_mteb(tmp_path):
     assert len(claims_of(tmp_path, tmp_path / "old.json")[1]) == 1
 
 
+@pytest.mark.parametrize(
+    ("scores", "complaint"),
+    [
+        ([{"main_score": None}], "its value None is no correlation"),
+        ([{"main_score": "0.75, or so"}], "its value '0.75, or so' is no correlation"),
+        ([{"main_score": [0.75]}], "its value '[0.75]' is no correlation"),
+        ([{"main_score": True}], "its value True is no correlation"),
+        ([{"main_score": 8203.0}], "its value 8203.0 is no correlation"),
+        ([], "wanted a list of subsets for each split in `scores`"),
+        ({"main_score": 0.75}, "wanted a list of subsets for each split in `scores`"),
+        (0.75, "wanted a list of subsets for each split in `scores`"),
+        ([0.75], "wanted a list of subsets for each split in `scores`"),
+    ],
+)
+def test_a_result_file_without_a_usable_score_says_so(scores, complaint, tmp_path):
+    content = {"task_name": "STS12", "scores": {"test": scores}}
+    (tmp_path / "STS12.json").write_text(json.dumps(content))
+    claims, faults = claims_of(tmp_path, tmp_path / "STS12.json")
+    [found] = [*(claim.why_not for claim in claims), *faults]
+    assert complaint in found
+    assert "\n" not in found
+
+
+def test_a_number_of_endless_digits_is_not_written_out(tmp_path):
+    text = '{"task_name": "STS12", "scores": {"test": [{"main_score": 1e-99999999}]}}'
+    (tmp_path / "STS12.json").write_text(text)
+    [claim], _ = claims_of(tmp_path, tmp_path / "STS12.json")
+    assert not claim.readings
+
+
+def test_a_result_file_that_was_not_downloaded_is_named(tmp_path):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    (tmp_path / "STS12.json").write_text(pointer)
+    _, [fault] = claims_of(tmp_path, tmp_path / "STS12.json")
+    assert "found a git-lfs pointer" in fault
+
+
 def test_numbers_of_another_model_of_the_card_are_not_this_models(tmp_path):
     index = [{"name": f"me/{name}", "results": [result()]} for name in ("one", "two")]
     write_card(tmp_path, text=yaml.safe_dump({"model-index": index}))

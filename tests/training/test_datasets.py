@@ -235,6 +235,25 @@ def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(
     assert "published" not in str(no.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"one\rtwo\rthree\r", r"mine\.txt:1: wanted lines that end with LF or CRLF"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+            r"mine\.txt: wanted the file itself, found a git-lfs pointer",
+        ),
+    ],
+)
+def test_an_own_text_of_other_lines_is_refused(content, complaint, tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=complaint):
+        list(open_text(str(file), {}, NOWHERE))
+    file.write_bytes(b"one\r\ntwo\r\n")
+    assert list(open_text(str(file), {}, NOWHERE)) == ["one", "two"]
+
+
 def test_a_registered_file_that_is_another_is_to_be_got_again(tmp_path):
     folder = tmp_path / "nli" / "snli_18k"
     folder.mkdir(parents=True)
