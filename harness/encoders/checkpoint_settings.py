@@ -82,9 +82,8 @@ def sentence_settings_file(folder: Path) -> Path:
     `sentence_bert_config.json` where the folder has none.
     """
     paths = [folder / f"sentence_{kind}_config.json" for kind in SENTENCE_KINDS]
-    # An empty one is passed over, as there.
-    paths_with_settings = [path for path in paths if read_settings(path)]
-    path = paths_with_settings[0] if paths_with_settings else paths[0]
+    # The first that holds a setting, as there.
+    path = next((path for path in paths if read_settings(path)), paths[0])
     require_unchanged(folder / "sentence settings", path.name)
     return path
 

@@ -38,6 +38,7 @@ from harness.encoders.weights import read_tensors
 # Of sentence-transformers' WeightedLayerPooling.
 DEFAULT_LAYER_START = 4
 DEFAULT_LAYERS = 12
+Shape = tuple[int | None, ...]  # None is a size that config.json lacks
 LEAST_TOTAL = 1e-9  # what sums are divided by at least, as in sentence-transformers
 
 
@@ -134,7 +135,7 @@ def _layer_weights(
 
 
 def _read_tensors(
-    module: Module, cache: Path, shapes: Mapping[str, tuple[int | None, ...]]
+    module: Module, cache: Path, shapes: Mapping[str, Shape]
 ) -> dict[str, Tensor]:
     """The weights of a module in float32, which must be those of these names and shapes."""
     tensors = read_tensors(module.folder, cache)
@@ -341,7 +342,7 @@ class Dense:
         settings = module.settings
         in_size, out_size = settings.get("in_features"), settings.get("out_features")
         adds_input = bool(settings.get("use_residual"))
-        shapes = {"linear.weight": (out_size, in_size)}
+        shapes: dict[str, Shape] = {"linear.weight": (out_size, in_size)}
         if settings.get("bias", True):
             shapes["linear.bias"] = (out_size,)
         if adds_input and in_size != out_size:
