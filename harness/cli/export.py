@@ -63,7 +63,7 @@ def export_command(
         write_model_index,
     )
 
-    make_folder(folder.absolute().parent, "another path", to_write=True)
+    make_folder(folder.absolute().parent, "FOLDER", to_write=True)
     resolver = Resolver.from_options(folders.places(), encoder or [])
     exported_method = resolver.method(method)
     registry, places = resolver.registry, resolver.places

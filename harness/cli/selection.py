@@ -8,6 +8,7 @@ not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -94,7 +95,16 @@ def note_bypasses(selected: Selected) -> None:
 
 
 def records_folder(output: Path, limit: int | None) -> Path:
-    """The folder of a run's records; a smoke test has a folder of its own."""
+    """The folder of a run's records; a smoke test has a folder of its own.
+
+    Raises UsageError for a file, or a path below one.
+    """
+    for path in (output, *output.parents):
+        with suppress(OSError):  # of names that the system refuses, as a run says
+            if path.exists() and not path.is_dir():
+                raise UsageError(
+                    f"--output {output}: wanted a folder, found the file {path}; name another"
+                )
     return output if limit is None else output / f"limit-{limit}"
 
 

@@ -1,4 +1,4 @@
-"""Files: writing them whole or not at all, locks of folders, and safe names."""
+"""Files: writing them whole or not at all, locks, safe names, files not downloaded."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ The same table as a module of sentence-transformers (`StaticTable`) is at the en
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load
 
-from harness.core.arrays import Float32, Num
+from harness.core.arrays import Num
 from harness.core.digests import digest_of, one_reading, read_bytes
 from harness.core.errors import DataError
 from harness.core.files import require_no_pointer
@@ -39,6 +40,7 @@ from harness.encoders.checkpoint import (
     SAFETENSORS,
     checkpoint_digests,
     require_no_sampling,
+    weights_files,
 )
 from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
 from harness.encoders.config import BaseConfig
@@ -122,6 +124,12 @@ class SubwordConfig(BaseConfig):
                 "Model2Vec wrote"
             )
         digests = checkpoint_digests(self.name, path, self.weights_sha256)
+        [file, *_] = weights_files(path)
+        if file.name != SAFETENSORS:
+            raise DataError(
+                f"{path}: wanted the table in {SAFETENSORS}, as Model2Vec writes it, found "
+                f"{file.name}; save it again with save_pretrained"
+            )
         length = self._length(path)
         facts = {"version": ENCODING_VERSION, "max_length": length}
         return Identity(
@@ -158,7 +166,7 @@ class SubwordConfig(BaseConfig):
         """The sub-words that texts are cut to; None cuts nothing."""
         config = folder / CONFIG_FILE
         stated_length = read_settings(config).get("max_length", MAX_LENGTH)
-        is_length = isinstance(stated_length, int) and stated_length >= 0
+        is_length = isinstance(stated_length, int) and 0 <= stated_length <= sys.maxsize
         if stated_length is not None and not is_length:
             raise DataError(
                 f"{config}: wanted a number of sub-words or null, found max_length = "
@@ -287,14 +295,18 @@ def _read_table(path: Path, id_by_piece: Mapping[str, int]) -> SubwordTable:
     """
     try:
         tensors = load(read_bytes(path))
-    except (SafetensorError, TypeError) as error:  # TypeError: NumPy lacks the type
+    except SafetensorError as error:
         raise DataError(
             f"{path}: wanted safetensors, found {error}; fetch it again"
         ) from error
-    vectors = tensors.get(TABLE_TENSOR)
-    if vectors is None or vectors.ndim != 2:
+    except (TypeError, KeyError) as error:  # NumPy lacks the type
         raise DataError(
-            f"{path}: wanted a table `{TABLE_TENSOR}`, found {_names_of(tensors)}"
+            f"{path}: wanted numbers of a type that NumPy has, found {error}; save them in float32"
+        ) from error
+    vectors = tensors.get(TABLE_TENSOR)
+    if vectors is None or vectors.ndim != 2 or not vectors.size:
+        raise DataError(
+            f"{path}: wanted a table `{TABLE_TENSOR}`, found {_names_of(tensors)}; fetch it again"
         )
     if vectors.dtype.kind not in "fiu":
         raise DataError(
@@ -305,29 +317,45 @@ def _read_table(path: Path, id_by_piece: Mapping[str, int]) -> SubwordTable:
         mean_dtype = np.dtype(np.float32)
 
     id_count = max(id_by_piece.values(), default=-1) + 1
-    rows = tensors.get("mapping")
-    if rows is not None:
-        _require_rows(path, rows, id_count, len(vectors))
-        vectors = vectors[rows]
-    elif len(vectors) != len(id_by_piece) or len(vectors) < id_count:
+    is_whole = len(vectors) == len(id_by_piece) and len(vectors) >= id_count
+    if "mapping" not in tensors and not is_whole:
         raise DataError(
             f"{path}: wanted a vector for each of the {len(id_by_piece)} sub-words of the "
             f"tokenizer, whose largest id is {id_count - 1}, found {len(vectors)}"
         )
+    vectors = _vectors_of_ids(path, tensors, id_count)
+    if not np.isfinite(vectors).all():
+        raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
+    return SubwordTable(vectors, mean_dtype)
+
+
+def _vectors_of_ids(
+    path: Path, tensors: Mapping[str, np.ndarray], id_count: int
+) -> Num[np.ndarray, "V D"]:
+    """The vector of each id: the row that `mapping` names, times its factor in `weights`.
+
+    `path` is named in messages; `id_count` is one more than the largest id.
+    """
+    vectors = tensors[TABLE_TENSOR]
+    rows = tensors.get("mapping")
+    if rows is not None:
+        _require_rows(path, rows, id_count, len(vectors))
+        vectors = vectors[rows]
     factors = tensors.get("weights")
     if factors is not None:
         _require_numbers("weight", path, factors, id_count, kinds="fiu")
         # Both may have more rows than there are sub-words; these are not used.
         row_count = min(len(vectors), len(factors))
         vectors = vectors[:row_count] * factors[:row_count, None]
-    if not np.isfinite(vectors).all():
-        raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
-    return SubwordTable(vectors, mean_dtype)
+    return vectors
 
 
 def _names_of(tensors: Mapping[str, np.ndarray]) -> str:
-    """The names of tensors, for a message."""
-    return ", ".join(sorted(tensors)) if tensors else "nothing"
+    """The names and shapes of tensors, for a message."""
+    return (
+        ", ".join(f"{name} {tensors[name].shape}" for name in sorted(tensors))
+        or "nothing"
+    )
 
 
 def _require_rows(
@@ -390,36 +418,24 @@ def open_table(key: str, folder: Path, cache: Path) -> StaticTable:
             finite ones.
     """
     tokenizer = _tokenizer(folder)
-    tensors = {
-        name: tensor.numpy() for name, tensor in read_tensors(folder, cache).items()
-    }
+    tensors = {}
+    for name, tensor in read_tensors(folder, cache).items():
+        # In float32, as NumPy lacks bfloat16.
+        if tensor.is_floating_point():
+            tensor = tensor.float()
+        tensors[name] = tensor.numpy()
+    id_count = max(tokenizer.get_vocab().values(), default=-1) + 1
     vectors = tensors.get("embedding.weight")
-    if vectors is None:
-        vectors = _model2vec_vectors(tensors)
+    if vectors is None and TABLE_TENSOR in tensors:
+        vectors = _vectors_of_ids(folder, tensors, id_count)
     if vectors is None or vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(
             f"{folder}: wanted a table `embedding.weight` or `{TABLE_TENSOR}` of finite numbers in "
             f"its weights, found {_names_of(tensors)}; fetch it again"
         )
-    id_count = max(tokenizer.get_vocab().values(), default=-1) + 1
     if len(vectors) < id_count:
         raise DataError(
             f"{folder}: wanted a vector for each of the {id_count} sub-words of the tokenizer, "
             f"found {len(vectors)}"
         )
     return StaticTable(key, np.asarray(vectors, np.float32), tokenizer)
-
-
-def _model2vec_vectors(
-    tensors: Mapping[str, np.ndarray],
-) -> Float32[np.ndarray, "V D"] | None:
-    """The table of Model2Vec, mapping and weights applied in float32; None without one."""
-    if TABLE_TENSOR not in tensors:
-        return None
-    vectors = tensors[TABLE_TENSOR]
-    if "mapping" in tensors:
-        vectors = vectors[tensors["mapping"]]
-    vectors = vectors.astype(np.float32)
-    if "weights" in tensors:
-        vectors = vectors * tensors["weights"][:, None].astype(np.float32)
-    return vectors

@@ -40,6 +40,15 @@ from harness.core.files import write_atomically
 # The words of a table in file order, repetitions included, and a row of numbers for each.
 WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]
 
+# What NumPy and safetensors raise for arrays that they cannot or must not load.
+UNREADABLE_ARRAYS = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    BadZipFile,
+    SafetensorError,
+)
 ARRAY_SUFFIXES = (".npz", ".safetensors")
 BLANKS = " \t\r\n"
 # The end of a word that may be the rest of another layout: a blank, or a number after a
@@ -102,7 +111,7 @@ def _read_arrays(path: Path) -> WordTable:
             tensors = load(read_bytes(path))
             words = _words_of_bytes(path, tensors["words"])
             vectors = tensors["vectors"]
-    except (OSError, ValueError, KeyError, BadZipFile, SafetensorError) as error:
+    except UNREADABLE_ARRAYS as error:
         raise DataError(
             f"{path}: wanted arrays `words` and `vectors` and nothing pickled, found "
             f"{type(error).__name__}; save it again"

@@ -256,7 +256,8 @@ def encoder(
     Args:
         model: What `harness run -m` takes: the id of a method, an encoder's name, a hub
             repository or a folder, which then mean the model's own modules; or a
-            `Method`.
+            `Method`. Where the modules only pool and divide by the length, that is the
+            pooling `mean` or `cls`, whose vectors keep their length; `.native` divides.
         texts: What post-processors are fitted on; by default the corpus that the id
             names, as a run fits on it, with the same cache. What is fitted on a task's
             sentences (`@target`) needs them.

@@ -80,7 +80,7 @@ def write_model(
     """
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise UsageError(
-            f"{folder}: wanted a new or an empty folder, found files in it"
+            f"{folder}: wanted a new or an empty folder, found a file or files in it; name another"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(

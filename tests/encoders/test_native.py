@@ -499,6 +499,45 @@ def test_a_static_embedding_is_read_as_the_library_reads_it(pickled, tmp_path):
     )
 
 
+def table_of(**tensors):
+    return lambda folder: save_file(tensors, folder / "model.safetensors")
+
+
+ROWS = torch.randn(12, 3)
+
+
+def test_a_static_embedding_in_half_precision_is_read(tmp_path):
+    folder = saved(tmp_path, "static")
+    table_of(**{"embedding.weight": ROWS.bfloat16()})(folder)
+    in_half = vectors_of_harness(folder)
+    table_of(**{"embedding.weight": ROWS.bfloat16().float()})(folder)
+    np.testing.assert_array_equal(vectors_of_harness(folder), in_half)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (lambda f: (f / "tokenizer.json").unlink(), r"wanted a tokenizer\.json in it"),
+        (
+            lambda f: (f / "tokenizer.json").write_text(
+                "version https://git-lfs.github.com/spec/v1\n"
+            ),
+            r"tokenizer\.json: .* found a git-lfs pointer",
+        ),
+        (table_of(embeddings=ROWS, mapping=torch.arange(12) + 4), "rows outside the t"),
+        (table_of(embeddings=ROWS, mapping=torch.arange(4)), "wanted a row for each"),
+        (table_of(embeddings=ROWS, weights=torch.ones(3)), "wanted a weight for each"),
+        (table_of(other=ROWS), r"wanted a table .* found other \(12, 3\)"),
+    ],
+)
+def test_a_faulty_static_embedding_is_refused(spoil, complaint, tmp_path):
+    folder = saved(tmp_path, "static")
+    spoil(folder)
+    with pytest.raises(DataError, match=complaint) as refusal:
+        vectors_of_harness(folder)
+    assert "\n" not in str(refusal.value)
+
+
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):
     folder = saved(tmp_path, "mean")
     encoding = (

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from model2vec import StaticModel
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_tensors
 from subword_tables import (
     PIECES,
     PLAIN,
@@ -137,6 +139,16 @@ def with_tokenizer(tokenizer):
     return lambda folder: (folder / "tokenizer.json").write_text(tokenizer.to_str())
 
 
+def with_brain_floats(folder):
+    vectors = torch.from_numpy(VECTORS).bfloat16()
+    save_tensors({"embeddings": vectors}, folder / "model.safetensors")
+
+
+def to_pickle(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({"embeddings": torch.from_numpy(VECTORS)}, folder / "pytorch_model.bin")
+
+
 BEFORE_THE_FIRST = np.arange(len(PIECES)) - 1
 
 
@@ -177,9 +189,16 @@ BEFORE_THE_FIRST = np.arange(len(PIECES)) - 1
         ),
         (lambda f: (f / "tokenizer.json").write_text("{}"), "wanted a tokenizer"),
         (with_tokenizer(byte_pairs(dropout=0.1)), "dropout = 0.1 .* at random"),
+        (with_brain_floats, "wanted numbers of a type that NumPy has, found 'BF16'"),
+        (
+            to_pickle,
+            r"wanted the table in model\.safetensors.* found pytorch_model\.bin",
+        ),
         (with_config(max_length="512"), "max_length = '512'"),
         (with_config(max_length=-1), "max_length = -1"),
         (with_config(max_length=12.0), "max_length = 12.0"),
+        (with_config(max_length=2**70), "max_length = 1180591620717411303424"),
+        (with_tensors(embeddings=VECTORS[:, :0]), r"found embeddings \(12, 0\)"),
     ],
 )
 def test_a_faulty_folder_never_yields_a_vector(tmp_path, spoil, complaint):

@@ -474,6 +474,10 @@ BROKEN = [
     (without_weights("encoder.layer.1.output"), "lacks 4 of its encoder's weights"),
     (with_weights(**{"pooler.dense.bias": torch.zeros(3)}), OPENS),
     (
+        with_weights(**{WORDS: torch.ones(93, 32, dtype=torch.int8)}),
+        r"whole numbers \(torch.int8\) as the weights embeddings.word",
+    ),
+    (
         change_config(num_hidden_layers=2),
         r"16 weights .* no place for, first encoder\.layer\.2\.",
     ),

@@ -266,6 +266,13 @@ def _load_model(
         raise ValueError(
             f"{len(unplaced)} weights that its configuration has no place for, first {unplaced[0]}"
         )
+    weights = model.state_dict()
+    for name, tensor in tensors.items():
+        # A checkpoint with heads has the name of its encoder before each name.
+        weight = weights.get(name, weights.get(name.partition(".")[2]))
+        is_real = weight is not None and weight.is_floating_point()
+        if is_real and not tensor.is_floating_point():
+            raise ValueError(f"whole numbers ({tensor.dtype}) as the weights {name}")
     return model.eval(), loading["missing_keys"]
 
 
