@@ -27,6 +27,7 @@ from harness.core.errors import CACHE_SETTING, DataError
 from harness.core.files import make_folder, replacing, write_atomically
 from harness.encoders.checkpoint import INDEX, PICKLED, weights_files
 
+SAVE_AGAIN = "save the model with save_pretrained, as safetensors"
 SEAL_SUFFIX = ".sha256"  # of the file that holds the seal of a converted file
 
 # What torch raises, by experiment, for a pickle that it cannot or must not load.
@@ -66,11 +67,18 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
             continue
         try:
             # The bytes are read, since a memory map would show later changes of a file.
-            tensors.update(load(read_bytes(file)))
+            tensors_of_file = load(read_bytes(file))
         except SafetensorError as error:
             raise DataError(
                 f"{file}: wanted safetensors, found {error}; fetch it again"
             ) from error
+        repeated_names = sorted(tensors.keys() & tensors_of_file.keys())
+        if repeated_names:
+            raise DataError(
+                f"{file}: wanted each tensor in one file, found {repeated_names[0]} in another, "
+                "too; fetch the whole checkpoint"
+            )
+        tensors.update(tensors_of_file)
     return tensors
 
 
@@ -152,12 +160,22 @@ def _unpickle(path: Path, target: Path) -> None:
             f"{path}: wanted a pickle of nothing but tensors, found {found}; it was not loaded: "
             "take a safetensors checkpoint, or fetch it again"
         ) from error
-    if not isinstance(content, Mapping) or not all(
-        torch.is_tensor(value) for value in content.values()
-    ):
+    if not isinstance(content, Mapping):
         raise DataError(
-            f"{path}: wanted tensors by name, found a {type(content).__name__}"
+            f"{path}: wanted tensors by name, found a {type(content).__name__}; {SAVE_AGAIN}"
         )
+    for name, value in content.items():
+        if not torch.is_tensor(value):
+            raise DataError(
+                f"{path}: wanted tensors by name, found a {type(value).__name__} as {name!r:.60}; "
+                f"{SAVE_AGAIN}"
+            )
+        is_dense = value.layout == torch.strided and not value.is_quantized
+        if not is_dense or value.is_meta:
+            raise DataError(
+                f"{path}: wanted tensors of numbers, found a sparse, quantised or empty one as "
+                f"{name!r:.60}; {SAVE_AGAIN}"
+            )
     # Clones, because safetensors stores no views, and checkpoints tie weights.
     tensors = {
         str(name): tensor.clone().contiguous() for name, tensor in content.items()

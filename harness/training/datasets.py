@@ -291,13 +291,14 @@ class Text:
 class TextFile:
     """The lines of a text file, compressed (.gz, .xz) or not, without empty ones.
 
-    Each line is a sentence. A pass raises DataError for a line that holds a CR, since
-    editors of old systems end lines with it alone.
+    Each line is a sentence. A pass raises DataError for a file without any, and for a
+    line that holds a CR, since editors of old systems end lines with it alone.
     """
 
     path: Path
 
     def __iter__(self) -> Iterator[str]:
+        is_empty = True
         with reading_own_file():
             for place, line in lines(self.path):
                 if "\r" in line:
@@ -305,7 +306,12 @@ class TextFile:
                         f"{place}: wanted lines that end with LF or CRLF, found CR in one"
                     )
                 if line.strip():
+                    is_empty = False
                     yield line
+            if is_empty:
+                raise DataError(
+                    f"{self.path}: wanted sentences, one on each line, found none"
+                )
 
 
 def open_text(

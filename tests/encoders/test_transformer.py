@@ -439,6 +439,29 @@ def without_a_shard(folder):
     sorted(folder.glob("model-*.safetensors"))[-1].unlink()
 
 
+def with_a_tensor_twice(folder):
+    to_shards(folder)
+    [first, second, *_] = sorted(folder.glob("model-*.safetensors"))
+    first_tensors = load_file(first)
+    name = next(iter(first_tensors))
+    zeros = torch.zeros_like(first_tensors[name])
+    save_file({**load_file(second), name: zeros}, second)
+
+
+def change_tokenizer(**settings):
+    """Change the settings of the model in tokenizer.json, which its own class then reads."""
+
+    def apply(folder):
+        content = json.loads((folder / "tokenizer.json").read_text())
+        content["model"] |= settings
+        (folder / "tokenizer.json").write_text(json.dumps(content))
+        edit_json(
+            folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast"
+        )
+
+    return apply
+
+
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 
 
@@ -475,7 +498,7 @@ BROKEN = [
     (with_weights(**{"pooler.dense.bias": torch.zeros(3)}), OPENS),
     (
         with_weights(**{WORDS: torch.ones(93, 32, dtype=torch.int8)}),
-        r"whole numbers \(torch.int8\) as the weights embeddings.word",
+        r"torch.int8 as the weights embeddings\.word.*, which are real numbers",
     ),
     (
         change_config(num_hidden_layers=2),
@@ -484,6 +507,9 @@ BROKEN = [
     (remove("model.safetensors"), "no weights; wanted model.safetensors"),
     (cut_weights, "wanted safetensors"),
     (without_a_shard, "in the same folder; fetch the whole checkpoint"),
+    (with_a_tensor_twice, "wanted each tensor in one file, found .* in another, too"),
+    (with_file("tokenizer.json", b'{"version": "9.0"}'), OPENS),
+    (change_tokenizer(type="X"), OPENS),
     *(
         (with_index(x), "in the same folder")
         for x in ("../model.safetensors", "/etc/passwd", "weights.bin")
@@ -541,7 +567,15 @@ BROKEN = [
     ),
     (
         partial(to_pickle, content={"state_dict": {}}),
-        "wanted tensors by name, found a dict",
+        "wanted tensors by name, found a dict as 'state_dict'",
+    ),
+    (
+        partial(to_pickle, content={WORDS: torch.eye(3).to_sparse()}),
+        "wanted tensors of numbers, found a sparse, quantised or empty one as 'emb",
+    ),
+    (
+        partial(to_pickle, content={WORDS: torch.eye(3, device="meta")}),
+        "wanted tensors of numbers, found a sparse, quantised or empty one as 'emb",
     ),
 ]
 

@@ -243,6 +243,8 @@ def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
             r"mine\.txt: wanted the file itself, found a git-lfs pointer",
         ),
+        (b"", r"mine\.txt: wanted sentences, one on each line, found none; correct"),
+        (b"\n  \n", r"mine\.txt: wanted sentences, one on each line, found none"),
     ],
 )
 def test_an_own_text_of_other_lines_is_refused(content, complaint, tmp_path):

@@ -21,14 +21,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from tokenizers import normalizers
 from torch import Tensor
 from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from harness.core.arrays import Float32
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.interfaces import Encoding
 from harness.encoders.architectures import (
     FULL_ATTENTION,
@@ -38,19 +37,6 @@ from harness.encoders.architectures import (
 from harness.encoders.checkpoint import require_no_sampling, settings_and_tokenizer
 from harness.encoders.fingerprint import GOLDEN_SENTENCE
 from harness.encoders.kernels.padded import PaddedKernel
-
-# What transformers raises, by experiment, for folders that it cannot make sense of.
-LOADING_ERRORS = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    ImportError,
-    RuntimeError,
-    StrictDataclassError,
-)
 
 # Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
 # that every model makes anew. Any other is a part of the encoder that its configuration
@@ -218,7 +204,9 @@ def _one_line_errors(name: str, folder: Path, copy: Path) -> Iterator[None]:
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
-    except LOADING_ERRORS as error:
+    except HarnessError:
+        raise
+    except Exception as error:  # transformers and tokenizers raise no narrower class
         lines = str(error).splitlines()
         reason = lines[0] if lines else type(error).__name__
         reason = reason.replace(str(copy), str(folder))
@@ -272,7 +260,9 @@ def _load_model(
         weight = weights.get(name, weights.get(name.partition(".")[2]))
         is_real = weight is not None and weight.is_floating_point()
         if is_real and not tensor.is_floating_point():
-            raise ValueError(f"whole numbers ({tensor.dtype}) as the weights {name}")
+            raise ValueError(
+                f"{tensor.dtype} as the weights {name}, which are real numbers"
+            )
     return model.eval(), loading["missing_keys"]
 
 
