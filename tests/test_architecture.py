@@ -557,6 +557,7 @@ CATCHES_ALL = {
     "harness.contracts.cases",
     "harness.contracts.plugins",
     "harness.contracts.requirements",
+    "harness.encoders.kernels.loading",
     "harness.encoders.subword_vectors",
     "harness.evaluation.run",
     "harness.plugins",
