@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from harness.core.scores import ScorePath
@@ -28,6 +29,13 @@ NOISE_HEAD = (
     "largest noise / widest range",
     "least deviation / noise",
     "narrow: number, range / widest range",
+)
+SUMMARY_HEAD = (
+    "flow and fit corpus",
+    "cells",
+    "moved, over all scores",
+    "largest range over seeds, 1e-6",
+    "largest range over seeds, 3e-5",
 )
 NARROW_SHARE = 1e-3  # of the widest range; narrower coordinates are listed
 
@@ -156,6 +164,16 @@ class FloorRow:
         """Whether it was measured with both floors."""
         return bool(self.low and self.high)
 
+    @property
+    def move(self) -> float:
+        """The mean over seeds without the narrow coordinate, minus the mean with it."""
+        return fmean(self.high) - fmean(self.low)
+
+    @property
+    def calibration(self) -> str:
+        """The post-processor and its fit corpus, as the method's id has them."""
+        return self.method.partition("+")[2]
+
     def equals(self, row: FloorRow) -> bool:
         """Whether it has the scores of another row, under both floors."""
         return (self.low, self.high) == (row.low, row.high)
@@ -187,7 +205,6 @@ def floors_table(rows: Sequence[FloorRow]) -> str:
             if row_over_all_pairs is not None and row.equals(row_over_all_pairs):
                 continue  # the pairs of the task are one set: the line would be there twice
         low, high = value(row.low), value(row.high)
-        difference = (high.mean or 0.0) - (low.mean or 0.0)
         lines.append(
             [
                 f"`{row.method}`",
@@ -195,12 +212,33 @@ def floors_table(rows: Sequence[FloorRow]) -> str:
                 " ".join(row.score),
                 str(low),
                 str(high),
-                f"{difference:+.2f}",
+                f"{row.move:+.2f}",
             ]
         )
     return table(
         ["method", "task", "score", "1e-6", "3e-5", "moved"], lines, word_columns=3
     )
+
+
+def summary_table(rows: Sequence[FloorRow]) -> str:
+    """A line for each flow and fit corpus: how far scores move, and how far seeds differ."""
+    rows_by_calibration: dict[str, list[FloorRow]] = {}
+    for row in rows:
+        if row.is_measured_twice:
+            rows_by_calibration.setdefault(row.calibration, []).append(row)
+    lines = []
+    for calibration, its_rows in sorted(rows_by_calibration.items()):
+        moves = [row.move for row in its_rows]
+        lines.append(
+            [
+                f"`{calibration}`",
+                len({(row.method, row.task) for row in its_rows}),
+                f"{min(moves):+.2f} to {max(moves):+.2f}",
+                f"{max(max(row.low) - min(row.low) for row in its_rows):.2f}",
+                f"{max(max(row.high) - min(row.high) for row in its_rows):.2f}",
+            ]
+        )
+    return table(SUMMARY_HEAD, lines, word_columns=1)
 
 
 def one_floor_table(rows: Sequence[FloorRow]) -> str:
@@ -229,7 +267,9 @@ def floors_part(rows: Sequence[FloorRow]) -> str:
     paragraphs = [
         f"{len(cells)} cells of methods and tasks are on the last layer of `mpnet-base`. "
         f"{len(cells_of_both_floors)} of them were measured with both floors, five seeds each; the "
-        "committed records are those of 1e-6.",
+        "committed records are those of 1e-6. In short, in points:",
+        summary_table(rows),
+        "Each score:",
         floors_table(rows),
         f"The other {len(cells_of_one_floor)} were measured with the floor of 3e-5 alone. "
         "Their numbers are those of a flow without the coordinate until they are measured "

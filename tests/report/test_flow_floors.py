@@ -9,7 +9,13 @@ import pytest
 from harness.core.scores import score_at
 from harness.core.toml import read_sealed
 from harness.registry import load_registry
-from harness.report.flow_floors import MeasuredNoise, floors_part, read_floors
+from harness.report.flow_floors import (
+    FloorRow,
+    MeasuredNoise,
+    floors_part,
+    read_floors,
+    summary_table,
+)
 from harness.results.claim_tests import ClaimOutcome, correct_for_tasks, decide
 from harness.results.folder import ResultsFolder
 from harness.results.index import SeedScores
@@ -75,12 +81,30 @@ def test_every_row_that_the_floor_moves_is_stored_with_what_is_committed():
 
 def test_the_page_names_every_method_that_the_floor_moves():
     rows = read_floors(FLOORS)
-    shown = floors_part(rows)
+    shown = " ".join(floors_part(rows).split())
     assert all(f"`{row.method}`" in shown for row in rows)
-    assert "| `mpnet-base.mean+flow@target` | sts-b           | spearman all" in shown
-    assert (
-        "| sts-b           | spearman wmean" not in shown
-    )  # the same where there is one subset
+    assert "| `mpnet-base.mean+flow@target` | sts-b | spearman all" in shown
+    # The same where there is one subset.
+    assert "| sts-b | spearman wmean" not in shown
+
+
+def test_the_summary_has_the_extremes_of_each_flow_and_corpus():
+    rows = [
+        FloorRow(
+            "m.cls+flow@target", "a", ("auc",), (50.0, 52.0), (60.0, 61.0), "1e-6"
+        ),
+        FloorRow(
+            "m.mean+flow@target", "a", ("auc",), (50.0, 55.0), (50.5, 50.5), "1e-6"
+        ),
+        FloorRow("m.mean+flow@wiki", "a", ("auc",), (50.0, 50.5), (50.0, 50.0), "1e-6"),
+        FloorRow("m.cls+glow@target", "a", ("auc",), (), (60.0, 61.0), "3e-5"),
+    ]
+    _, _, *lines = summary_table(rows).splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert cells == [
+        ["`flow@target`", "2", "-2.00 to +9.50", "5.00", "1.00"],
+        ["`flow@wiki`", "1", "-0.25 to -0.25", "0.50", "0.00"],
+    ]
 
 
 def test_a_claim_that_turns_on_the_floor_is_undecided():
