@@ -3,9 +3,10 @@
 Devlin et al. 2019, arXiv 1810.04805; Liu et al. 2019, arXiv 1907.11692. These are the
 rows that every paper starts from, and the names of their poolings differ: BERT-flow's
 "last2avg" is first-last (its code takes layer 1), SimCSE's printed "first-last avg." is
-static-last (its code took layer 0), and SBERT's "Avg. BERT embeddings" came from
-bert-as-service, whose defaults are the second-last layer and 25 word pieces. BERT-flow
-and BERT-whitening cut sentences at 64 word pieces, for which methods have other ids.
+static-last (its code took layer 0), and SBERT's "Avg. BERT embeddings" came, as its
+author says, from bert-as-service, whose defaults are the second-last layer and 25 word
+pieces. BERT-flow and BERT-whitening cut sentences at 64 word pieces, for which methods
+have other ids.
 """
 
 from harness.core.types import Method

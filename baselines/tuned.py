@@ -4,9 +4,10 @@ SimCSE (Gao, Yao and Chen 2021, arXiv 2104.08821) and SBERT (Reimers and Gurevyc
 arXiv 1908.10084) are trained by the code that also trains larger ones (`harness train
 simcse-unsup --help`). In addition to the size, they differ from the papers in the data:
 other and fewer sentences of Wikipedia, and SNLI alone (16,971 triplets, 18,000 labelled
-pairs) in place of SNLI and MultiNLI. Learning rates are higher, as a small model needs
-them for labels (`results/records/searches`; these also show that without labels, on
-Wikipedia, no setting that was tried improves this model's dev score).
+pairs) in place of SNLI and MultiNLI. With labels, and on the included sentences, the
+learning rates are higher than the papers'; lower ones were not compared. Without
+labels, on Wikipedia, no setting of `results/records/searches` improves this model's dev
+score.
 
 `simcse-sup-mini` is one member of its family and included in the harness;
 `simcse-unsup-mini` is trained by the run that needs it, on included sentences.

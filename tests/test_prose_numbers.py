@@ -15,6 +15,7 @@ import pytest
 from committed import FOLDER as RESULTS
 from scipy.stats import spearmanr
 
+from baselines import glove, mpnet_base, simcse
 from harness import Places
 from harness.results.scorings import SEVEN
 
@@ -162,6 +163,53 @@ def test_texts_of_the_papers_are_those_that_the_pages_tell():
         assert set(forms.values()) == {"senteval"}, name
 
 
+def test_cards_of_included_models_have_the_measured_numbers():
+    embedded = "harness/assets/embedded"
+    [ahead] = numbers_in_sentence(
+        page(f"{embedded}/bert-mini/README.md"), "is better by # points on STS-B"
+    )
+    assert ahead == round(
+        score("minilm.mean", "sts-b") - score("bert-mini.mean", "sts-b")
+    )
+    [tokens] = numbers_in_sentence(
+        page(f"{embedded}/glove-mini/README.md"), "its corpus has # million tokens"
+    )
+    training = json.loads(page(f"{embedded}/glove-mini/training.json"))
+    assert tokens == round(training["counted"]["tokens"] / 1e6, 1)
+
+
+def test_rules_that_split_words_move_glove_by_what_is_said():
+    rules = ("", "-whitespace", "-treebank", "-lower", "-strip", "-st")
+    scores = [score(f"glove-840b-sick{rule}.mean", "sick-r") for rule in rules]
+    assert_stated(
+        numbers_in_sentence(" ".join(glove.__doc__.split()), "give # to # on SICK-R"),
+        [min(scores), max(scores)],
+    )
+
+
+def test_simcse_loses_after_its_pooler_what_is_said():
+    stated = numbers_in_sentence(
+        " ".join(simcse.__doc__.split()), "loses up to # points (STS12: #, not #)"
+    )
+    after = {
+        t: RESULTS.cell(f"mteb.0-0-2/simcse-unsup-bert-base/{t}").points for t in SEVEN
+    }
+    before = {
+        t: RESULTS.cell(f"simcse.t5/simcse-bert-base-unsup/{t}").points for t in SEVEN
+    }
+    loss, task = max((before[task] - after[task], task) for task in (*YEARS, "sts-b"))
+    assert task == "sts12"
+    assert_stated(stated, [loss, after[task], before[task]])
+
+
+def test_files_of_baselines_are_as_short_as_the_page_on_methods_says():
+    [most] = numbers_in_sentence(
+        page("docs/how-to/method.md"), "one a method family, of at most # lines"
+    )
+    for path in (ROOT / "baselines").glob("*.py"):
+        assert path.read_text(encoding="utf-8").count("\n") <= most, path
+
+
 # Flows
 
 
@@ -237,6 +285,26 @@ def test_flows_move_qnli_by_what_is_said(flows):
     )
 
 
+def floor_rows():
+    path = ROOT / "results/records/flow_floors.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"]
+
+
+def test_notes_on_flows_say_which_were_measured_again():
+    cells = {}
+    for row in floor_rows():
+        cells.setdefault(row["method"], []).append((row["task"], bool(row["low"])))
+    for method, tasks in cells.items():
+        was_measured = {task for task, again in tasks if again}
+        if was_measured == {task for task, _ in tasks}:
+            wanted = mpnet_base.KEPT
+        else:
+            assert not was_measured, method
+            wanted = mpnet_base.LEFT_OUT
+        note = RESULTS.registry.parse(method).note
+        assert note == f"{wanted} (docs/flows.md)", method
+
+
 # Traps
 
 
@@ -287,6 +355,18 @@ def test_what_the_settings_of_bert_flow_move():
             "its dropout # higher under the long schedule and # lower under the short one",
         ),
         [released - long, short - released_short],
+    )
+
+
+def test_how_far_the_corpus_moves_a_whitening():
+    corpora = ("target", "snli-18k", "enwiki-10k")
+    scores = [score(f"minilm.mean+whitening:256@{c}", "sts-b") for c in corpora]
+    assert_stated(
+        numbers_in_sentence(
+            TRAPS["BERT-flow (NLI) on STS-B, 58.56"],
+            "`whitening:256` by # points at most",
+        ),
+        [max(scores) - min(scores)],
     )
 
 

@@ -61,7 +61,7 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
         else:
             scores_of_libraries += compared_scores
     if scores_of_authors:
-        programs = "programs that papers' authors released"
+        programs = "programs or model code that papers' authors released"
         yield _tally_of_scores(programs, scores_of_authors)
     if scores_of_libraries:
         yield _tally_of_scores("libraries", scores_of_libraries)

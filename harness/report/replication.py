@@ -377,7 +377,9 @@ def _notes_on_row(claim: Claim, row: Row, method: str) -> list[str]:
     published = _post_processors(row.method or method)
     measured = _post_processors(method)
     if published != measured:
-        notes.append(f"{label} has {published} in the paper, and {measured} here.")
+        notes.append(
+            f"{label} is taken to have {published} in the paper, and has {measured} here."
+        )
     published_tasks = [
         row.tasks[column.id]
         for column in claim.columns

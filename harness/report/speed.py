@@ -22,9 +22,9 @@ LEAST_ROUNDS = 5  # of a benchmark, unless its row says otherwise
 GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
 
 SPEED_INTRODUCTION = (
-    "Each row is a ratio of two things that were run in turn, in one process, on one machine: how "
-    "many times as fast the first is as the second, or which share of a rate it reaches. Against a "
-    "limit in seconds, it is how often the time fits into it. The median over the rounds, the "
+    "Each row is a ratio of two things that were run in turn on one machine: how many times as "
+    "fast the first is as the second, or which share of a rate it reaches. Against a limit of "
+    "time or memory, it is how often what was used fits into it. The median over the rounds, the "
     "lowest and the highest; `make bench` measures them anew."
 )
 SPEED_HEAD = (
@@ -58,8 +58,8 @@ class BenchmarkRow:
         device: The device on which both run.
         wanted: The ratio that is wanted, in words, since it may depend on the machine; a
             result has the number.
-        rounds: How often it is measured at least; once is enough where bytes are
-            counted, which do not vary.
+        rounds: How often it is measured at least; once where bytes are counted, which
+            do not vary, or where one round takes long.
     """
 
     id: str

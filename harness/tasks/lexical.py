@@ -1,8 +1,8 @@
 """Lexical similarity: how far does similarity follow edit distance instead of meaning?
 
 BERT-flow, Table 6, gives the correlation of similarity and edit distance on STS-B dev
-without a definition of the distance. Of the possible definitions only the number of
-token edits, not normalised, gives a correlation of gold near the published -24.61: it
+without a definition of the distance. Of the definitions that were tried only the number
+of token edits, not normalised, gives a correlation of gold near the published -24.61: it
 is -24.54 with the tokens of the SentEval text, which `lexical` therefore uses, and
 -22.5 with the tokens of the raw text.
 """

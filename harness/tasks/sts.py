@@ -2,8 +2,9 @@
 
 Gold is from 0 to 5. STS-B has three splits. The task of a year has one split of several
 subsets, which are its groups. STS13 is without the subset SMT, whose licence forbids
-it; SIF (2017) is the only paper that scores it. STS-B was drawn from STS12-17: 1,006 of
-its 1,379 test pairs are also in the files of STS12-16.
+it; of the papers in `results/papers`, SIF (2017) alone scores it. STS-B was drawn from
+STS12-17: 1,007 of its 1,379 test pairs are also among those of STS12-16, one of them
+with its sentences exchanged.
 """
 
 from __future__ import annotations
