@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.contracts.cases import BrokenContract, Case, cases
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, first_line
 from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import Registry, load_registry
@@ -84,11 +84,9 @@ def _broken_contracts(plugin: Plugin, registry_before: Registry) -> Iterator[str
     try:
         added_cases = new_cases(registry_before)
     except Exception as error:  # the code of a plug-in may raise anything
-        lines = str(error).splitlines()
-        first_line = lines[0] if lines else ""
         raise UsageError(
             f"{plugin.origin}: what it registers cannot be tested: "
-            f"{type(error).__name__}: {first_line}"
+            f"{type(error).__name__}: {first_line(error)}"
         ) from error
     for case in added_cases:
         try:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from harness.core.arrays import read_only
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, first_line
 
 MAX_FINDING = 200  # characters of a finding in a message
 
@@ -114,12 +114,11 @@ def untouched(*shared_arrays: np.ndarray) -> Iterator[None]:
 
 def describe_error(error: BaseException) -> str:
     """The first line of an error, with its type unless a contract or the harness raised it."""
-    lines = str(error).splitlines()
-    first_line = lines[0] if lines else ""
+    line = first_line(error)
     if isinstance(error, HarnessError):
-        return first_line
-    if not first_line:
+        return line
+    if not line:
         return f"found {type(error).__name__}"
     if isinstance(error, AssertionError):
-        return first_line
-    return f"found {type(error).__name__}: {first_line}"
+        return line
+    return f"found {type(error).__name__}: {line}"

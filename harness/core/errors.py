@@ -87,6 +87,18 @@ def is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | Interrupted)
 
 
+MOST_CHARACTERS = 300  # of an unexpected error's message
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; empty where there is none, or none can be made."""
+    try:
+        lines = str(error).splitlines()
+    except Exception:  # noqa: BLE001 - an error of a plug-in may fail to make its text
+        return ""
+    return lines[0] if lines else ""
+
+
 CACHE_SETTING = "--cache or HARNESS_CACHE_DIR"
 # The numbers of the system's errors for a folder in which nothing may be written.
 WRITING_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -103,8 +115,7 @@ def error_line(error: BaseException) -> str:
         return f"{error.filename or 'system'}: {error.strerror}{remedy}"
     if isinstance(error, SystemExit):
         return f"wanted a result, found SystemExit({error.code!r}): some code ended the program"
-    lines = str(error).splitlines()
-    message = lines[0] if lines else ""
+    message = first_line(error)[:MOST_CHARACTERS]
     if isinstance(error, ValueError) and "read-only" in message:
         message += ": cells share it; write into a copy, as in x = x.copy()"
     return f"unexpected {type(error).__name__}: {message} (--debug shows where)"

@@ -7,9 +7,11 @@ import textwrap
 from collections.abc import Sequence
 
 INDENT = "  "
-# Control characters except tab and line feed, and characters that change the direction
-# of writing.
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters except tab and line feed, characters that change the direction of
+# writing, and halves of characters, which cannot be written.
+CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def visible(text: str) -> str:

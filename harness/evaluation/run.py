@@ -24,6 +24,7 @@ from harness.core.errors import (
     HarnessError,
     ScoreError,
     error_line,
+    first_line,
     is_interruption,
 )
 from harness.core.hardware import base_name
@@ -80,8 +81,8 @@ def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
         Outcome(
             cell=cell.address,
             status=status,
-            message=str(error),
-            exit_status=error.exit_status,
+            message=first_line(error) or f"{type(error).__name__} without a message",
+            exit_status=error.exit_status or HarnessError.exit_status,
             remedy=remedy,
         )
         for cell in cells
