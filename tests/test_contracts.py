@@ -280,6 +280,14 @@ def test_a_metric_that_writes_breaks_the_law(faults):
     assert "found" in broken_by(law, replace(sound, **faults))
 
 
+@pytest.mark.parametrize("name", ["", "..", "my task", "a/b", "a\nb", "x" * 101])
+def test_a_task_without_a_word_as_its_name_breaks_the_law(name):
+    law = tasks.check_its_name_is_a_word
+    sound = Task("My_task.dev", None, (), (), "correlation", "none", "raw")
+    law(sound)
+    assert "wanted a name as in my-task" in broken_by(law, replace(sound, name=name))
+
+
 def test_a_task_that_writes_into_what_it_gave_breaks_the_law():
     pairs = Pairs(("a", "b"), ("c", "d"), np.array([3.0, 1.0]), ("g", "g"))
 

@@ -6,6 +6,7 @@ description is tested, and the error if their files are missing.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -57,6 +58,15 @@ METRIC_CONTRACTS = (check_a_metric_does_not_write_into_shared_pairs,)
 
 # Tasks and corpora
 
+# A name is a word of the command line, and a folder of records.
+TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def check_its_name_is_a_word(task: Task) -> None:
+    """A task's name is a word of letters, digits, dots, hyphens and underscores."""
+    is_word = TASK_NAME.fullmatch(task.name) is not None
+    require(is_word, "a name as in my-task, of 100 characters at most", repr(task.name))
+
 
 def check_its_splits_hold_what_is_scored_and_trained_on(task: Task) -> None:
     """The splits that a task scores and trains on are among its splits."""
@@ -95,6 +105,7 @@ def check_it_names_its_licence(task: Task) -> None:
 
 
 TASK_CONTRACTS = (
+    check_its_name_is_a_word,
     check_its_splits_hold_what_is_scored_and_trained_on,
     check_another_split_is_wrong_usage,
     check_only_graded_scores_have_a_scale,

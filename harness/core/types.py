@@ -6,8 +6,9 @@ maximum length, a pooling, post-processors with their arguments, and the fit cor
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -152,9 +153,9 @@ class Pairs:
             name.
 
     Raises:
-        DataError: The columns differ in length, a sentence is no text (None, or one
-            half of a character), or a gold score is not a finite number. It names the
-            pair, from 1.
+        DataError: The columns differ in length, a sentence or group is no text (None,
+            or one half of a character), or a gold score is not a finite number. It
+            names the pair, from 1.
 
     Examples:
         >>> import numpy as np
@@ -171,24 +172,25 @@ class Pairs:
 
     def __post_init__(self) -> None:
         for name in ("a", "b", "group"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            object.__setattr__(self, name, _column(name, getattr(self, name)))
         object.__setattr__(self, "gold", _gold_scores(self.gold))
         columns = (*self.columns, self.gold, self.group)
         lengths = {len(column) for column in columns}
         if len(lengths) != 1:
             raise DataError(f"columns of unequal length: {sorted(lengths)}")
-        self._require_texts("first", self.a)
-        self._require_texts("second", self.b)
+        self._require_texts("first sentence", self.a)
+        self._require_texts("second sentence", self.b)
+        self._require_texts("group", self.group)
 
-    def _require_texts(self, column: str, sentences: tuple[str, ...]) -> None:
-        """Raise DataError for a sentence that is no text."""
-        for number, sentence in enumerate(sentences, start=1):
-            fault = text_fault(sentence)
+    def _require_texts(self, column: str, texts: tuple[str, ...]) -> None:
+        """Raise DataError for a sentence or group that is no text."""
+        for number, text in enumerate(texts, start=1):
+            fault = text_fault(text)
             if fault is None:
                 continue
-            place = f"sentence {number}"
-            if self.b:
-                place = f"pair {number}, {column} sentence"
+            place = f"pair {number}, {column}"
+            if not self.b:
+                place = f"sentence {number}" + (", group" if column == "group" else "")
             raise DataError(
                 f"{place}: wanted a text, {fault}; mend it, or leave it out"
             )
@@ -235,16 +237,31 @@ def rows_digest(pairs: Pairs, *further_columns: Iterable[str]) -> str:
     return text_digest("\t".join(row) for row in rows)
 
 
+def _column(name: str, texts: Any) -> tuple[Any, ...]:
+    """A column as a tuple. Raises DataError for a single text, and for texts without an order."""
+    if isinstance(texts, str | bytes | Set) or not isinstance(texts, Iterable):
+        raise DataError(
+            f"column {name}: wanted a list of texts, found {type(texts).__name__}"
+        )
+    return tuple(texts)
+
+
 def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
     """A read-only copy of gold scores. Raises DataError unless they are finite numbers."""
+    if isinstance(gold, np.ma.MaskedArray):
+        raise DataError(
+            "gold: wanted a number a pair, found a masked array; leave out the pairs without one"
+        )
     array = np.asarray(gold)
     if array.ndim != 1 or array.dtype.kind not in "fiubO":
         raise DataError(
             f"gold: wanted a number a pair, found an array of {array.dtype} of shape {array.shape}"
         )
+    if array.dtype.kind == "O" and any(isinstance(x, str | bytes) for x in array):
+        raise DataError("gold: wanted a number a pair, found texts; convert them")
     try:
         scores = read_only(np.array(array, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"gold: wanted a number a pair, found others: {error}"
         ) from None
@@ -354,6 +371,9 @@ class Task:
         aliases: Names of the same task, with the same protocol, in other programs
             such as mteb.
 
+    Raises:
+        UsageError: A split is named twice, or `graded` is no scale.
+
     Examples:
         >>> from pathlib import Path
         >>> from harness import Places, load_registry
@@ -380,6 +400,19 @@ class Task:
     note: str = field(default="", repr=False)
     columns: tuple[LeaderboardColumn, ...] = field(default=(), repr=False)
     aliases: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("splits", "scored"):
+            splits = getattr(self, name)
+            if not isinstance(splits, tuple) or len(set(splits)) < len(splits):
+                raise UsageError(
+                    f"{self.name}: {name}: wanted a tuple of different splits, found {splits!r}"
+                )
+        if self.graded is not None and not _is_scale(self.graded):
+            raise UsageError(
+                f"{self.name}: graded: wanted the lowest and the highest gold score, as in "
+                f"(0.0, 5.0), found {self.graded!r}"
+            )
 
     def pairs(self, data_dir: Path) -> Pairs:
         """Read and check the pairs of all scored splits, in order.
@@ -420,6 +453,16 @@ class Task:
                 f"{pairs.gold[index]}; mend it, or the scale (`graded`)"
             )
         return pairs
+
+
+def _is_scale(graded: Any) -> bool:
+    """Whether a value is two finite numbers, the lower one first."""
+    if not isinstance(graded, tuple) or len(graded) != 2:
+        return False
+    if not all(isinstance(bound, int | float) for bound in graded):
+        return False
+    low, high = graded
+    return math.isfinite(low) and math.isfinite(high) and low < high
 
 
 @dataclass(frozen=True)

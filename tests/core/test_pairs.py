@@ -1,9 +1,11 @@
 """Pairs and tasks refuse what no score should be made of, in one line that says where it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from harness.core.errors import DataError
+from harness.core.errors import DataError, UsageError
 from harness.core.texts import text_digest
 from harness.core.types import Pairs, Task
 
@@ -59,6 +61,15 @@ GOLDS = {
         "gold: wanted a number a pair, found an array of float64",
     ),
     "too few": ([1.0, 2.0], "columns of unequal length"),
+    "partly masked": (
+        np.ma.array([4.2, 1.0, 2.0], mask=[0, 1, 0]),
+        "gold: wanted a number a pair, found a masked array",
+    ),
+    "partly texts": (
+        np.array([4.2, "0.2", 5.0], dtype=object),
+        "gold: wanted a number a pair, found texts",
+    ),
+    "too large": ([10**400, 1, 2], "gold: wanted a number a pair, found others"),
 }
 
 
@@ -67,8 +78,25 @@ GOLDS = {
 def test_gold_that_is_not_a_number_a_pair_is_refused(kind):
     gold, words = GOLDS[kind]
     with pytest.raises(DataError, match=words) as error:
-        pairs(gold=np.array(gold))
+        pairs(gold=gold)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("texts", ["abc", {"a", "b", "c"}, None, 3, b"abc"])
+@pytest.mark.parametrize("name", ["a", "b", "group"])
+def test_a_column_is_a_list_of_texts(name, texts):
+    """A text is no list of its characters, and a set has no order."""
+    columns = {"a": A, "b": B, "group": ("made up",) * 3, name: texts}
+    with pytest.raises(DataError, match=f"column {name}: wanted a list of texts, foun"):
+        Pairs(gold=GOLD, **columns)
+
+
+@pytest.mark.parametrize("group", [1, None, float("nan"), "\ud83d"])
+def test_a_group_that_is_no_text_is_named(group):
+    with pytest.raises(DataError, match="pair 2, group: wanted a text, found "):
+        Pairs(A, B, GOLD, ("made up", group, "made up"))
+    with pytest.raises(DataError, match="sentence 2, group: wanted a text, found "):
+        Pairs(A, (), GOLD, ("made up", group, "made up"))
 
 
 def test_whole_numbers_are_gold_too():
@@ -97,6 +125,22 @@ def test_gold_outside_the_declared_scale_is_refused(bad, tmp_path):
         task(pairs(gold=gold)).pairs(tmp_path)
     assert len(task(pairs()).pairs(tmp_path)) == 3
     assert len(task(pairs(gold=gold), graded=None, metric="auc").pairs(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    "graded",
+    [(5.0, 0.0), (float("nan"), 5.0), (0.0, float("inf")), ("0", "5"), (5.0,), 5.0],
+)
+def test_a_scale_is_two_numbers_the_lower_one_first(graded):
+    with pytest.raises(UsageError, match="mine: graded: wanted the lowest and the hig"):
+        task(pairs(), graded=graded)
+
+
+@pytest.mark.parametrize("splits", ["test", ("test", "test"), ["test"]])
+def test_splits_are_a_tuple_and_each_is_named_once(splits):
+    for name in ("splits", "scored"):
+        with pytest.raises(UsageError, match=f"mine: {name}: wanted a tuple of differ"):
+            replace(task(pairs()), **{name: splits})
 
 
 def test_a_split_without_pairs_is_refused(tmp_path):
