@@ -29,7 +29,7 @@ from typing import Any
 from harness.assets import places
 from harness.core.digests import digest_of
 from harness.core.environment import PACKAGES
-from harness.core.errors import HarnessError, UsageError, is_interruption
+from harness.core.errors import HarnessError, UsageError, first_line, is_interruption
 from harness.core.metrics import add_metric
 from harness.core.plugin_code import (
     HARNESS_PACKAGES,
@@ -196,8 +196,7 @@ def _plugin_of_entry_point(point: EntryPoint) -> Plugin:
 
 def _in_one_line(error: BaseException) -> str:
     """The type of an error, and the first line of its message."""
-    message_lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {message_lines[0]}"
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 # The files of a plug-in, and their import
@@ -227,11 +226,10 @@ class _Content(MetaPathFinder):
         """The files of a module at a place: one file, or all in a folder but Python's bytecode."""
         if place.is_file():
             return cls(module=module, place=place, files={"": place.read_bytes()})
-        files = {}
-        for file in sorted(place.rglob("*")):
-            path = file.relative_to(place)
-            if file.is_file() and BYTECODE not in path.parts:
-                files[path.as_posix()] = file.read_bytes()
+        files = {
+            file.relative_to(place).as_posix(): file.read_bytes()
+            for file in sorted(_files_below(place))
+        }
         return cls(module=module, place=place, files=files)
 
     @classmethod
@@ -285,6 +283,18 @@ class _Content(MetaPathFinder):
         return None
 
 
+def _files_below(folder: Path, folders_above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """The files of a folder and of the folders in it, also of those that are links."""
+    real_path = os.path.realpath(folder)
+    if real_path in folders_above:  # a link to a folder that holds it
+        return
+    for place in folder.iterdir():
+        if place.is_file():
+            yield place
+        elif place.is_dir() and place.name != BYTECODE:
+            yield from _files_below(place, (*folders_above, real_path))
+
+
 def _spec_without_plugins(package: str) -> ModuleSpec | None:
     """The place where Python finds a package without the importers of loaded plug-ins."""
     for finder in sys.meta_path:
@@ -319,11 +329,26 @@ def _content_now(plugin: Plugin) -> _Content:
 
 def _require_same(plugin: Plugin, content: _Content) -> None:
     """Raise HarnessError unless these files have the digest of the plug-in."""
-    if content.digest != plugin.sha256:
-        raise HarnessError(
-            f"the plug-in changed since the command began: wanted sha256 {plugin.sha256[:12]}, "
-            f"found {content.digest[:12]}; run again"
-        )
+    if content.digest == plugin.sha256:
+        return
+    message = (
+        f"the plug-in changed since the command began: wanted sha256 {plugin.sha256[:12]}, "
+        f"found {content.digest[:12]}"
+    )
+    changed_file = _changed_file(content)
+    if changed_file:
+        message += f", another {changed_file}"
+    raise HarnessError(f"{message}; write nothing into its folder, and run again")
+
+
+def _changed_file(content: _Content) -> str | None:
+    """A file of a plug-in's folder that is not as it was imported; None if none was imported."""
+    for finder in sys.meta_path:
+        if isinstance(finder, _Content) and finder.module == content.module:
+            for path in sorted({*finder.files, *content.files}):
+                if finder.files.get(path) != content.files.get(path):
+                    return path
+    return None
 
 
 def require_plugins(plugins: Iterable[Plugin]) -> None:

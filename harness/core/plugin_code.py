@@ -53,6 +53,7 @@ def watch(module: str, place: Path) -> None:
 @cache
 def _start_watching() -> None:
     sys.addaudithook(_refuse_undigested)
+    sys.addaudithook(_refuse_another_folder)
 
 
 def _refuse_undigested(event: str, arguments: tuple[Any, ...]) -> None:
@@ -71,6 +72,18 @@ def _refuse_undigested(event: str, arguments: tuple[Any, ...]) -> None:
             raise _REFUSED[module]
 
 
+def _refuse_another_folder(event: str, _: tuple[Any, ...]) -> None:
+    """An audit hook: a plug-in may not change the current folder, where results are written."""
+    if event != "os.chdir":
+        return
+    for module, place in list(_WATCHED.items()):
+        if _is_running(module, sys._getframe(1)):
+            raise HarnessError(
+                f"the plug-in {place.name} changes the current folder, in which results are "
+                "written; name its files by their paths, as in Path(__file__).with_name('a.txt')"
+            )
+
+
 def _is_running(module: str, frame: FrameType | None) -> bool:
     """Whether a call of the plug-in is on the stack."""
     while frame is not None:
@@ -86,9 +99,11 @@ def _is_undigested(file: str, place: Path) -> bool:
     Installed libraries do not count, which may be below that folder in a virtual
     environment.
     """
+    if Path(file).absolute().is_relative_to(place):  # also by a link that is in it
+        return False
     path = Path(os.path.realpath(file))
     real_place = Path(os.path.realpath(place))
-    if path.is_relative_to(real_place) or path.is_relative_to(place):
+    if path.is_relative_to(real_place):
         return False
     libraries = (HARNESS, BASELINES, Path(sys.prefix), Path(sys.base_prefix))
     if any(path.is_relative_to(library) for library in libraries):

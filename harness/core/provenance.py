@@ -149,8 +149,26 @@ def _code_in(values: Iterable[object]) -> Iterator[object]:
         visited[id(value)] = value
         yield value
         kind = value if isinstance(value, type) else type(value)
-        yield from kind.__mro__
+        for base in kind.__mro__:
+            yield base
+            pending += _functions_without_module(base)
         pending += _held_by(value)
+
+
+@cache
+def _functions_without_module(kind: type) -> tuple[object, ...]:
+    """The functions of a class that its module does not have, as of `make_dataclass`.
+
+    Such a class may name any module, so that its functions tell where it is defined.
+    """
+    module = sys.modules.get(kind.__module__)
+    if getattr(module, kind.__qualname__, None) is kind:
+        return ()
+    return tuple(
+        value
+        for value in vars(kind).values()
+        if isinstance(value, FunctionType | partial)
+    )
 
 
 def _held_by(value: Any) -> Iterable[object]:
@@ -172,12 +190,18 @@ def _held_by(value: Any) -> Iterable[object]:
     if isinstance(value, type):
         return ()
     if is_dataclass(value):
-        return [getattr(value, field.name) for field in fields(value)]
+        return _settings(value)
     kind = type(value)
     is_of_plugin = any(plugin.defines(kind) for plugin in PLUGINS.values())
     if (is_of_plugin or _is_of_program(kind)) and hasattr(value, "__dict__"):
         return vars(value).values()
     return ()
+
+
+def _settings(value: Any) -> list[object]:
+    """The fields of a configuration, and what was set in the object besides."""
+    settings = [getattr(value, field.name) for field in fields(value)]
+    return [*settings, *getattr(value, "__dict__", {}).values()]
 
 
 _UNSET_VARIABLE = CellType()

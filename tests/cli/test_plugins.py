@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from importlib import import_module, metadata
+from pathlib import Path
 
 import numpy as np
 import processes
@@ -466,12 +467,17 @@ def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(
         "make = lambda: FunctionConfig('f', wrapped(rows))",
         "make = lambda: FunctionConfig('f', partial(print, [{'a': (Model(),)}]))",
         "make = lambda: NativeConfig(Mine('f', ''))",
+        "make = lambda: made_dataclass('f', '')",
+        "make = lambda: made_class('f', '')",
+        "make = lambda: changed(TransformerConfig('f', ''))",
     ],
 )
 def test_a_plug_in_is_found_wherever_its_code_is_held(tmp_path, holds):
     file = tmp_path / "held.py"
     file.write_text(
+        "from dataclasses import make_dataclass\n"
         "from functools import partial, wraps\n"
+        "from types import new_class\n"
         "from harness import FunctionConfig, TransformerConfig\n"
         "from harness.encoders.native import NativeConfig\n"
         "METHODS = ()\n"
@@ -480,6 +486,13 @@ def test_a_plug_in_is_found_wherever_its_code_is_held(tmp_path, holds):
         "    def encode(self, texts): return [[1.0] for _ in texts]\n"
         "def rows(n, texts): return [[1.0] * n for _ in texts]\n"
         "def wrapped(function): return wraps(print)(lambda texts: function(1, texts))\n"
+        "def load(self, path, cache): return None\n"
+        "made_dataclass = make_dataclass('Made', [], bases=(TransformerConfig,), frozen=True,\n"
+        "    namespace={'load': load})\n"
+        "made_class = new_class('Made', (TransformerConfig,), {}, lambda n: n.update(load=load))\n"
+        "def changed(config):\n"
+        "    object.__setattr__(config, 'load', partial(load, config))\n"
+        "    return config\n"
         f"{holds}\n"
     )
     load_plugins([file])
@@ -702,6 +715,69 @@ def test_a_module_of_a_folder_that_is_imported_late_is_the_one_that_was_digested
     assert import_module("harness_plugins.whole.late").NUMBER == 1
 
 
+@pytest.fixture
+def linked_plugin(tmp_path):
+    """A plug-in folder with a link to a folder of code outside, and the file of that code."""
+    code = tmp_path / "elsewhere" / "helpers" / "__init__.py"
+    folder = tmp_path / "plugins" / "linked"
+    for place in (code.parent, folder):
+        place.mkdir(parents=True)
+    code.write_text("NUMBER = 1\n")
+    (folder / "__init__.py").write_text("METHODS = ()\nfrom .helpers import NUMBER\n")
+    (folder / "helpers").symlink_to(code.parent)
+    (folder / "again").symlink_to(folder)  # without end
+    return folder, code
+
+
+def test_a_folder_that_a_plug_in_links_to_is_in_its_digest(linked_plugin):
+    folder, code = linked_plugin
+    load_plugins([folder])
+    require_digested_code(PLUGINS.values())
+    code.write_text("NUMBER = 2\n")
+    with pytest.raises(HarnessError, match=r"found \w+, another helpers/__init__.py; "):
+        require_digested_code(PLUGINS.values())
+
+
+def test_a_folder_beside_it_that_a_plug_in_links_to_is_part_of_it(linked_plugin):
+    folder, code = linked_plugin
+    beside = code.parent.rename(folder.parent / "helpers")
+    (folder / "helpers").unlink()
+    (folder / "helpers").symlink_to(beside)
+    load_plugins([folder])
+    require_digested_code(PLUGINS.values())
+
+
+def test_what_is_written_into_the_folder_of_a_plug_in_is_named(plugin_folder):
+    load_plugins([plugin_folder])
+    (plugin_folder / "runs").mkdir()
+    (plugin_folder / "runs" / "record.json").write_text("{}")
+    with pytest.raises(
+        HarnessError, match=r"another runs/record.json; write nothing into its folder"
+    ):
+        require_digested_code(PLUGINS.values())
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_plug_in_stays_in_the_current_folder(tmp_path, monkeypatch, is_late):
+    """Results are written there, by other threads too."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "moves.py"
+    file.write_text(
+        "METHODS = ()\nimport os\ndef late(): os.chdir(os.sep)\n"
+        + ("" if is_late else "late()\n")
+    )
+
+    def load_and_move():
+        load_plugins([file])
+        sys.modules["harness_plugins.moves"].late()
+
+    with pytest.raises(
+        HarnessError, match=r"the plug-in moves\.py changes the current folder"
+    ):
+        load_and_move()
+    assert Path.cwd() == tmp_path
+
+
 FURTHER = {  # the place of a further file, and how it is run
     "an import": ("helper.py", "import helper"),
     "an import by name": ("helper.py", "importlib.import_module('helper')"),
@@ -871,6 +947,11 @@ BROKEN = {
         "from typing import",
         "raise SystemExit(0)\nfrom typing import",
     ),
+    "raises an error without a text at import": (
+        "from typing import",
+        "class Unspeakable(Exception):\n    def __str__(self): raise ValueError\n"
+        "raise Unspeakable\nfrom typing import",
+    ),
     "raises a group at import": (
         "from typing import",
         "raise BaseExceptionGroup('several', [SystemExit(0)])\nfrom typing import",
@@ -891,6 +972,7 @@ WORDS = {
     "found ValueError: output array is read-only. baselines/whitening.py ",
     "ends the program in a fit": "mine fails a contract test: ",
     "ends the program at import": "cannot be imported: SystemExit: 0",
+    "raises an error without a text at import": "cannot be imported: Unspeakable: ",
     "raises a group at import": "cannot be imported: BaseExceptionGroup: several",
     "has a list of post-processors": "cannot be imported: AttributeError: 'list' object has no",
     "registers what is no method": "cannot be imported: AttributeError: ",
