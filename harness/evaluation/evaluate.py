@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -215,8 +215,13 @@ def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list
     for name_or_task in tasks:
         if isinstance(name_or_task, Task):
             selected: Sequence[Task] = [name_or_task]
-        else:
+        elif isinstance(name_or_task, str):
             selected = registry.select_tasks([name_or_task])
+        else:
+            raise UsageError(
+                "wanted the name of a task or a Task, found a "
+                f"{type(name_or_task).__name__}; a Task loads pairs of your own"
+            )
         for task in selected:
             task_by_name.setdefault(task.name, task)
     return list(task_by_name.values())
@@ -390,6 +395,10 @@ def fit_method(
         >>> embed.method.id
         'glove-mini.mean+natsv:1@own-texts'
     """
+    if not isinstance(method, Method):
+        raise UsageError(
+            f"wanted a Method, as load_registry().parse(id) gives it, found {method!r:.60}"
+        )
     if not method.post:
         return Embedder(method, encoder)
     texts = as_texts(() if texts is None else texts)
@@ -471,8 +480,8 @@ def _pooled(
 
 
 def as_texts(texts: Iterable[str]) -> list[str]:
-    """The texts as a list. Raises UsageError for a single string, and for anything but strings."""
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    """The texts as a list. Raises UsageError for one string, a set, and anything but strings."""
+    if isinstance(texts, str | Set) or not isinstance(texts, Iterable):
         kind = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
         raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
     texts = list(texts)

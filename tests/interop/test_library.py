@@ -301,11 +301,14 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, pla
 WRONG_TYPES = {
     'embed("A man.")': "wanted a list of texts, found one text; put it into a list",
     "embed(None)": "wanted a list of texts, found a NoneType; put it into a list",
+    'embed({"A man."})': "wanted a list of texts, found a set; put it into a list",
     'embed(["A man.", None])': "wanted texts, found None in row 1; leave it out, or make a str of",
     'embed([float("nan")])': "wanted texts, found nan in row 0",
     'embed([["A man."]])': "wanted texts, found ['A man.'] in row 0",
     "harness.encoder(len)": "wanted the name, the folder or the Method of a model, found a built",
     'harness.evaluate(None, "mini-sts")': "or the Method of a model, found a NoneType",
+    'harness.evaluate("glove-mini.mean", [3])': "wanted the name of a task or a Task, found a int",
+    'harness.fit_method("glove-mini.mean", embed)': "wanted a Method, as load_registry().parse(id)",
     'harness.evaluate([len], "mini-sts")': "harness.evaluate takes a function, one at a time",
 }
 
