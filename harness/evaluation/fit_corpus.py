@@ -238,8 +238,9 @@ class FitCorpusPass:
         fit_corpus: The corpus that it reads them from.
         progress: Counts the sentences.
         methods: The methods, each by the file that it is fitted from.
-        errors: The errors of methods whose pooling or moments failed so far. `vectors`
-            raises them; the other methods go on without them.
+        errors: The errors of methods whose pooling or moments failed so far, or of all
+            if the sentences changed. `vectors` raises them; the other methods go on
+            without them.
     """
 
     encoder: CachedEncoder
@@ -380,12 +381,27 @@ class FitCorpusPass:
     # Blocks are merged
 
     def merge_blocks(self, files: Iterable[Path]) -> None:
-        """Make each of these files of its blocks, in their order, and remove the blocks."""
+        """Make each of these files of its blocks, in their order, and remove the blocks.
+
+        If the sentences have changed since their digest was computed, no file is made:
+        the blocks are removed, and the error is kept for all methods.
+        """
+        files = list(files)
+        if not files:
+            return
+        try:
+            self.fit_corpus.require_unchanged()
+        except DataError as error:
+            self.errors.update(dict.fromkeys(self.methods.values(), error))
+            for file in files:
+                self._remove_blocks(file)
+            return
         for file in files:
-            block_files = [_block_file(file, block) for block in self.sample.blocks]
-            contents = [read_fit_corpus(block_file) for block_file in block_files]
+            contents = [
+                read_fit_corpus(block_file) for block_file in self._block_files(file)
+            ]
             blocks = [content for content in contents if content is not None]
-            if not blocks or len(blocks) < len(block_files):
+            if not blocks or len(blocks) < len(contents):
                 # The corpus is empty, the method failed, or another process has merged
                 # the blocks.
                 continue
@@ -396,8 +412,16 @@ class FitCorpusPass:
             else:
                 merged = join_rows(vectors, file.parent)
             write_fit_corpus(file, merged, sum(block.seconds for block in blocks))
-            for block_file in block_files:
-                block_file.unlink(missing_ok=True)
+            self._remove_blocks(file)
+
+    def _block_files(self, file: Path) -> list[Path]:
+        """The files of the blocks that a file is made of, in their order."""
+        return [_block_file(file, block) for block in self.sample.blocks]
+
+    def _remove_blocks(self, file: Path) -> None:
+        """Remove the blocks that a file is made of."""
+        for block_file in self._block_files(file):
+            block_file.unlink(missing_ok=True)
 
 
 class _BlockVectors:

@@ -19,7 +19,7 @@ from typing import cast
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.errors import OtherData, UsageError
+from harness.core.errors import DataError, OtherData, UsageError
 from harness.core.metrics import labelled_splits
 from harness.core.texts import TextDigest
 from harness.core.types import Corpus, Pairs, Task, pairs_digest
@@ -67,7 +67,35 @@ class FitCorpus:
 
     @cached_property
     def _text_digest(self) -> TextDigest:
-        return TextDigest(self.sentences())
+        return self._digest_now()
+
+    def _digest_now(self) -> TextDigest:
+        """The digest of the sentences as they are read now.
+
+        Raises DataError, which names the corpus, for sentences that are no texts.
+        """
+        sentences = self.sentences()
+        if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+            raise DataError(
+                f"@{self.name}: wanted sentences, found {type(sentences).__name__}; return a list "
+                "of them, or yield one after the other"
+            )
+        digest = TextDigest()
+        for sentence in sentences:
+            try:
+                digest.add(sentence)
+            except DataError as error:
+                raise DataError(f"@{self.name}, {error}") from None
+        return digest
+
+    def require_unchanged(self) -> None:
+        """Raise DataError if other sentences, or another order of them, are read now."""
+        digest = self._digest_now().hexdigest()
+        if digest != self.digest:
+            raise DataError(
+                f"@{self.name}: wanted the same sentences at each reading, found others: sha256 "
+                f"{self.digest[:12]}, then {digest[:12]}; keep them in a file, and run again"
+            )
 
 
 @dataclass(frozen=True, eq=False)

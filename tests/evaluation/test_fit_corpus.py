@@ -1,5 +1,6 @@
 """Fits on vectors: rows of a corpus in files, a share of it, dropout; in bounded memory."""
 
+import itertools
 import shutil
 import time
 import tracemalloc
@@ -32,7 +33,7 @@ from baselines.whitening import Whitening
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
-from harness.core.types import Method
+from harness.core.types import Corpus, Method
 from harness.evaluation import fit_corpus
 from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import SHARD, dropout_batch
@@ -215,6 +216,59 @@ def test_an_empty_corpus_is_said_to_be_empty(tmp_path):
 
 
 # A share of it
+
+
+def readings(first, *later):
+    """A corpus that has other sentences at its second reading, and the last ones from then on."""
+    texts = itertools.chain([first], later, itertools.repeat([first, *later][-1]))
+    return Corpus("vary", lambda _: next(texts), STREAM.asset)
+
+
+FIFTY = [f"sentence {number}" for number in range(50)]
+VARYING = {
+    "others": [f"other {number}" for number in range(50)],
+    "fewer": FIFTY[:30],
+    "more": FIFTY * 2,
+    "another order": FIFTY[::-1],
+}
+
+
+@pytest.mark.parametrize("post", [Centre(), Stretch()], ids=["moments", "rows"])
+@pytest.mark.parametrize("kind", VARYING)
+def test_sentences_that_change_between_two_readings_are_not_fitted_on(
+    tmp_path, kind, post
+):
+    """The digest of the first reading would be the name of what was made of the second."""
+    planned = fitted("vary", post)
+    changing, steady = readings(FIFTY, VARYING[kind]), readings(FIFTY)
+    [outcome] = outcomes_of_run(tmp_path, planned, changing).values()
+    assert outcome.status == "failed"
+    assert "@vary: wanted the same sentences at each reading" in outcome.message
+    for folder in ("moments", "rows"):
+        assert not [*(tmp_path / "cache" / folder).rglob("*.*")]
+    [outcome] = outcomes_of_run(tmp_path, planned, steady).values()
+    assert outcome.status == "measured"
+
+
+@pytest.mark.parametrize(
+    ("sentences", "words"),
+    [
+        ("some text", "@vary: wanted sentences, found str"),
+        (None, "@vary: wanted sentences, found NoneType"),
+        (3, "@vary: wanted sentences, found int"),
+        ([*FIFTY, None], "@vary, sentence 51: wanted a text, found None"),
+        ([b"bytes"], "@vary, sentence 1: wanted a text, found b'bytes'"),
+        (
+            ["a", "\ud83d"],
+            "@vary, sentence 2: wanted a text, found '\\ud83d', one half",
+        ),
+    ],
+)
+def test_a_corpus_of_something_else_than_sentences_is_named(tmp_path, sentences, words):
+    planned = fitted("vary", Centre())
+    [outcome] = outcomes_of_run(tmp_path, planned, readings(sentences)).values()
+    assert outcome.status == "failed"
+    assert words in outcome.message
 
 
 def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
