@@ -557,6 +557,7 @@ CATCHES_ALL = {
     "harness.contracts.cases",
     "harness.contracts.plugins",
     "harness.contracts.requirements",
+    "harness.core.errors",  # an error of a plug-in may fail to make its text
     "harness.encoders.kernels.loading",
     "harness.encoders.subword_vectors",
     "harness.evaluation.run",

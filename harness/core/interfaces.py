@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from harness.core.arrays import Float, Float32, Float64, read_only
+from harness.core.arrays import Float, Float32, Float64, is_plain_array, read_only
 from harness.core.errors import ScoreError
 from harness.core.hardware import Hardware
 
@@ -126,6 +127,15 @@ Source = Hub | Packaged | VectorFile | LocalFiles | Trained
 
 # Encodings
 
+# The shapes of an encoding's arrays: sentences, layers, numbers.
+ENCODING_SHAPES = {
+    "mean": "(N, L, D)",
+    "cls": "(N, D)",
+    "pooler": "(N, D)",
+    "native": "(N, K)",
+    "tokens": "(N, 2)",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
@@ -133,7 +143,8 @@ class Encoding:
 
     A mean over layers commutes with the mean over tokens, so that every pooling can be
     computed from them, and the states of tokens are never stored. All poolings share an
-    encoding, so that its arrays are made read-only.
+    encoding, so that its arrays are made read-only. An array in the memory of another
+    library, which may write into it again, is copied.
 
     Attributes:
         layers: The numbers of the kept layers, ascending; 0 is the output of the
@@ -150,8 +161,8 @@ class Encoding:
             have a vector; None where every token has one.
 
     Raises:
-        ScoreError: An array has another number of rows than `mean`, or holds no real
-            numbers.
+        ScoreError: An array has another number of rows than `mean` or another number of
+            axes, or holds no real numbers; or the layers are not those of `mean`.
 
     Examples:
         >>> import numpy as np
@@ -171,22 +182,44 @@ class Encoding:
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():
-            if not isinstance(array, np.ndarray):
-                raise ScoreError(
-                    f"an encoding's {name}: wanted an array of float32, found "
-                    f"{type(array).__name__}"
-                )
-            if array.dtype.kind != "f":
-                raise ScoreError(
-                    f"an encoding's {name}: wanted an array of float32, found an array of "
-                    f"{array.dtype}"
-                )
-            if len(array) != len(self.mean):
-                raise ScoreError(
-                    f"an encoding's {name}: wanted {len(self.mean)} rows as in mean, found "
-                    f"{len(array)}"
-                )
-            read_only(array)
+            self._require_array(name, array)
+            if not _is_memory_of_numpy(array):
+                object.__setattr__(self, name, np.array(array))
+            read_only(getattr(self, name))
+        self._require_layers()
+
+    def _require_array(self, name: str, array: Any) -> None:
+        """Raise ScoreError unless an array has the numbers, axes and rows of its attribute."""
+        place = f"an encoding's {name}"
+        if not is_plain_array(array):
+            raise ScoreError(
+                f"{place}: wanted an array of float32, found {type(array).__name__}"
+            )
+        if array.dtype.kind != "f":
+            raise ScoreError(
+                f"{place}: wanted an array of float32, found an array of {array.dtype}"
+            )
+        axes = 3 if name == "mean" else 2
+        if array.ndim != axes or (name == "tokens" and array.shape[1] != 2):
+            raise ScoreError(
+                f"{place}: wanted an array of shape {ENCODING_SHAPES[name]}, found shape "
+                f"{array.shape}"
+            )
+        if len(array) != len(self.mean):
+            raise ScoreError(
+                f"{place}: wanted {len(self.mean)} rows as in mean, found {len(array)}"
+            )
+
+    def _require_layers(self) -> None:
+        """Raise ScoreError unless the layers are those of `mean`, and none is above `depth`."""
+        layers = self.layers
+        is_of_mean = len(set(layers)) == len(layers) == self.mean.shape[1]
+        is_depth = isinstance(self.depth, Integral)
+        if not (is_of_mean and is_depth and set(layers) <= set(range(self.depth + 1))):
+            raise ScoreError(
+                f"an encoding's layers: wanted {self.mean.shape[1]} different layers as in mean, "
+                f"of 0 to {self.depth}, found {layers}"
+            )
 
     def __len__(self) -> int:
         return int(self.mean.shape[0])
@@ -195,11 +228,19 @@ class Encoding:
     def arrays(self) -> dict[str, Float32[np.ndarray, "N ..."]]:
         """Its arrays by the names of their attributes, without those that are None."""
         arrays = {}
-        for name in ("mean", "cls", "pooler", "native", "tokens"):
+        for name in ENCODING_SHAPES:
             array = getattr(self, name)
             if array is not None:
                 arrays[name] = array
         return arrays
+
+
+def _is_memory_of_numpy(array: np.ndarray) -> bool:
+    """Whether an array, or the array that it is a view of, has memory of its own."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return isinstance(owner, np.ndarray)
 
 
 # Encoders

@@ -130,6 +130,8 @@ def _to_array(answer: Any) -> Float32[np.ndarray, "..."] | None:
     if hasattr(answer, "detach"):
         # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU.
         answer = answer.detach().float().cpu()
+    if isinstance(answer, np.ma.MaskedArray):
+        return None  # some of its numbers are missing
     try:
         numbers = np.asarray(answer)
     except (TypeError, ValueError, RuntimeError):

@@ -23,8 +23,11 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Identity, PostProcessor, Transform
 from harness.core.metrics import (
     PairRows,
+    compared,
     labelled_splits,
     metric_of,
+    plain_scores,
+    require_main_score,
     score,
     undefined_reason,
 )
@@ -200,7 +203,7 @@ def measure(
         vectors = applied(transform, vectors)
     time_mapped = clock()
     scored, *learned_from = _pair_rows(splits, row_of_text)
-    values, metric_facts = metric.compare(vectors, scored, learned_from)
+    values, metric_facts = compared(metric, vectors, scored, learned_from)
     facts = {"dimensions": int(vectors.shape[1]), **metric_facts}
     scores = score(task, values, pairs)
     for name in metric.further_scores:
@@ -213,6 +216,8 @@ def measure(
     if task.geometry:
         positive = scored.gold > POSITIVE_ABOVE
         scores |= alignment_uniformity(vectors, scored.a, scored.b, positive)
+    scores = plain_scores(metric, scores)
+    require_main_score(metric, scores)
     time_scored = clock()
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
@@ -259,6 +264,11 @@ def fit(
         if transforms:
             vectors = _mapped(transforms[-1], vectors, fit_vectors.scratch)
         transform = _fit_one(post, vectors, fit_vectors, rng)
+        if not callable(transform):
+            raise ScoreError(
+                f"+{post.name}: wanted a map of rows from fit, found "
+                f"{type(transform).__name__}; return the fitted map"
+            )
         if isinstance(vectors, Moments) and not isinstance(transform, Affine):
             raise UsageError(
                 f"{post.name}: fitted from moments, it must give an affine map"
@@ -272,8 +282,8 @@ def _fit_one(
     vectors: Any,
     fit_vectors: FitCorpusVectors,
     rng: np.random.Generator,
-) -> Transform:
-    """Fit one post-processor on vectors or moments.
+) -> Any:
+    """Fit one post-processor on vectors or moments; returns what it gives.
 
     If it is fitted on the rows of a share of a corpus, it is told how large the share is.
     """
@@ -285,8 +295,7 @@ def _fit_one(
     if post.from_moments or fit_vectors.share == 1:
         return post.fit(vectors, rng)
     fit_share: Any = post.fit
-    transform: Transform = fit_share(vectors, rng, share=fit_vectors.share)
-    return transform
+    return fit_share(vectors, rng, share=fit_vectors.share)
 
 
 def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places, revision_of
-from harness.core.arrays import Float, Float32, Int, read_only
+from harness.core.arrays import Float, Float32, Int, is_plain_array, read_only
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
-from harness.core.provenance import plugins_of, with_code
+from harness.core.provenance import code_of, plugins_of, with_code
 from harness.core.types import Clock, Progress
 from harness.encoders.cache.encodings import (
     SENTENCE_CHARACTERS,
@@ -30,6 +30,7 @@ from harness.encoders.cache.encodings import (
     EncoderCache,
 )
 from harness.encoders.cache.labels import open_labelled
+from harness.encoders.function import LARGEST_GAP
 from harness.encoders.kernels.choose import multiplications
 from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments
@@ -40,6 +41,8 @@ SHARD = 2048  # sentences that are encoded at a time, at most
 CPU_MULTIPLICATIONS = 1e11
 GPU_MULTIPLICATIONS = 1e13  # a GPU idles in small batches; an estimate, not measured
 PROBE_TEXT = "one sentence"
+# The probe with other texts in its batch.
+NEIGHBOURS = (PROBE_TEXT, "another sentence, which is longer", "a third")
 CHARACTERS_PER_TOKEN = 5  # about, with the space after a word
 
 
@@ -82,18 +85,50 @@ class PooledEmbeddings:
         return self.computed_moments[name]
 
 
-def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
-    """An encoder's encoding of texts. Raises ScoreError for another number of rows than texts.
+def encoded(
+    encoder: Any, texts: Sequence[str], probe: Encoding | None = None
+) -> Encoding:
+    """An encoder's encoding of texts, which are passed on as a tuple that it cannot sort.
 
-    The texts are passed on as a tuple, which the encoder cannot sort in place.
+    Raises ScoreError for another number of rows than texts, and for other layers or
+    widths than in an earlier encoding, the probe.
     """
     texts = tuple(texts)
-    encoding: Encoding = encoder.encode(texts)
+    encoding = encoder.encode(texts)
+    if not isinstance(encoding, Encoding):
+        raise ScoreError(
+            f"the encoder: wanted an Encoding, found {type(encoding).__name__}"
+        )
     if len(encoding) != len(texts):
         raise ScoreError(
             f"the encoder: wanted {len(texts)} rows for {len(texts)} texts, found {len(encoding)}"
         )
+    if probe is not None and _form(encoding) != _form(probe):
+        raise ScoreError(
+            "the encoder: wanted the same layers and widths for all texts, found "
+            f"{_form(probe)} for {PROBE_TEXT!r} and {_form(encoding)} for others"
+        )
     return encoding
+
+
+def _form(encoding: Encoding) -> dict[str, Any]:
+    """The layers and the depth of an encoding, and the shape of a row of each array."""
+    shapes = {name: array.shape[1:] for name, array in encoding.arrays.items()}
+    return {"layers": encoding.layers, "depth": encoding.depth, **shapes}
+
+
+def _require_independent_rows(encoder: Any, probe: Encoding) -> None:
+    """Raise ScoreError if the probe has other vectors among other texts, or a second time."""
+    again = encoded(encoder, NEIGHBOURS, probe)
+    for name, array in probe.arrays.items():
+        vectors, vectors_again = array[0], again.arrays[name][0]
+        gap = np.linalg.norm(vectors_again - vectors)
+        length = max(np.linalg.norm(vectors_again), np.linalg.norm(vectors))
+        if not gap <= LARGEST_GAP * length:
+            raise ScoreError(
+                f"the encoder: wanted the same {name} of {PROBE_TEXT!r} each time and whatever the "
+                "texts next to it, found two; switch off dropout, and what is computed over a batch"
+            )
 
 
 def pooled_rows(pooling: Pooling, encoding: Encoding) -> Float[np.ndarray, "N D"]:
@@ -108,8 +143,8 @@ def require_rows(maker: str, rows: Any, count: int) -> None:
 
     `maker` names the pooling or map that made them, for the message.
     """
-    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
-        kind = rows.dtype if isinstance(rows, np.ndarray) else type(rows).__name__
+    if not is_plain_array(rows) or rows.dtype.kind not in "fiub":
+        kind = rows.dtype if is_plain_array(rows) else type(rows).__name__
         raise ScoreError(f"{maker}: wanted a matrix of real numbers, found {kind}")
     if rows.ndim != 2 or len(rows) != count:
         raise ScoreError(
@@ -201,8 +236,15 @@ class CachedEncoder:
 
     @cached_property
     def probe(self) -> Encoding:
-        """The encoding of one sentence, which tells the encoder's layers, width and parts."""
-        return encoded(self.loaded(), [PROBE_TEXT])
+        """The encoding of one sentence, which tells the encoder's layers, width and parts.
+
+        Raises ScoreError if code of a plug-in or a program makes it, and gives the
+        sentence another vector among other texts.
+        """
+        probe = encoded(self.loaded(), [PROBE_TEXT])
+        if code_of(self.config):
+            _require_independent_rows(self.loaded(), probe)
+        return probe
 
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a portion at a time.
@@ -218,7 +260,7 @@ class CachedEncoder:
             for portion in self.portions(missing):
                 encoder = self.loaded()
                 start = self.clock()
-                encoding = encoded(encoder, portion)
+                encoding = encoded(encoder, portion, self.probe)
                 seconds = self.clock() - start
                 require_digested_code(plugins_of(self.config).values())
                 if writing is not None:

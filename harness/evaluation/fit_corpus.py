@@ -316,7 +316,7 @@ class FitCorpusPass:
         clock = self.encoder.clock
         start = clock()
         for batch in batches:
-            encoding = encoded(encoder, batch)
+            encoding = encoded(encoder, batch, self.encoder.probe)
             block_vectors = self._with_batch(block_vectors, encoding)
             self.progress.step(len(batch))
         seconds = clock() - start

@@ -164,7 +164,7 @@ def failing_at(number, wrapped, error):
     [
         (EncoderCache, "add", 1, 0),
         (EncoderCache, "add", 3, 8),
-        (FakeEncoder, "encode", 4, 8),
+        (FakeEncoder, "encode", 5, 8),  # after the probe, alone and with others
     ],
 )
 def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(

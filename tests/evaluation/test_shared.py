@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -21,7 +22,7 @@ from fakes import (
 )
 
 from harness.core import metrics
-from harness.core.errors import is_interruption
+from harness.core.errors import HarnessError, is_interruption
 from harness.core.interfaces import Encoding
 from harness.core.metrics import Metric, cosines
 from harness.core.types import Method, Pairs
@@ -307,6 +308,10 @@ class Giving(Centre):
 
 
 GIVEN = {
+    "a masked array": (
+        lambda x: np.ma.masked_greater(x, 0.5),
+        "a matrix of real numbers, found MaskedArray",
+    ),
     "numbers with an imaginary part": (
         lambda x: x + 1j,
         "a matrix of real numbers, found complex",
@@ -343,21 +348,173 @@ def test_a_pooling_that_gives_something_else_is_refused(tmp_path, kind):
     assert (outcome.status, words in outcome.message) == ("failed", True)
 
 
-def test_an_encoding_with_another_number_of_rows_than_texts_is_refused(tmp_path):
+def test_a_fit_that_gives_no_map_is_refused(tmp_path):
+    strange = Method(FakeConfig(), MEAN, (Giving(None),), "target")
+    [outcome] = outcomes(tmp_path, (strange, TOY)).values()
+    assert "+giving: wanted a map of rows from fit, found NoneType" in outcome.message
+
+
+NOISE = np.random.default_rng(0)
+OTHER = "wanted the same layers and widths for all texts, found "
+SEVERAL = "wanted the same mean of 'one sentence' each time and whatever the texts"
+ENCODINGS = {  # what an encoder makes of the texts and of their encoding
+    "fewer rows": (
+        lambda texts, e: FakeEncoder("x").encode(texts[1:] or texts),
+        "wanted 3 rows for 3 texts, found 2",
+    ),
+    "a list": (lambda _, e: e.mean.tolist(), "wanted an Encoding, found list"),
+    "nothing": (lambda *_: None, "wanted an Encoding, found NoneType"),
+    "a masked array": (
+        lambda _, e: replace(e, mean=np.ma.masked_greater(e.mean, 0.5)),
+        "an encoding's mean: wanted an array of float32, found MaskedArray",
+    ),
+    "too few layers": (
+        lambda _, e: replace(e, layers=e.layers[1:]),
+        "wanted 4 different layers as in mean, of 0 to 3, found (1, 2, 3)",
+    ),
+    "too many layers": (
+        lambda _, e: replace(e, layers=(*e.layers, 4), depth=4),
+        "wanted 4 different layers as in mean, of 0 to 4, found (0, 1, 2, 3, 4)",
+    ),
+    "a layer twice": (
+        lambda _, e: replace(e, layers=(0, 1, 1, 3)),
+        "wanted 4 different layers as in mean, of 0 to 3, found (0, 1, 1, 3)",
+    ),
+    "a layer below the last": (
+        lambda _, e: replace(e, depth=2),
+        "wanted 4 different layers as in mean, of 0 to 2, found (0, 1, 2, 3)",
+    ),
+    "one layer without its axis": (
+        lambda _, e: replace(e, mean=np.array(e.mean[:, 0])),
+        "an encoding's mean: wanted an array of shape (N, L, D), found shape (1, 4)",
+    ),
+    "a [CLS] of one number": (
+        lambda _, e: replace(e, cls=np.array(e.cls[:, 0])),
+        "an encoding's cls: wanted an array of shape (N, D), found shape (1,)",
+    ),
+    "layers that vary": (
+        lambda texts, e: (
+            e if len(texts) == 1 else replace(e, layers=(1, 2, 3, 4), depth=4)
+        ),
+        OTHER,
+    ),
+    "a width that varies": (
+        lambda texts, e: replace(e, cls=np.array(e.cls[:, : len(texts)])),
+        OTHER,
+    ),
+    "noise": (
+        lambda _, e: replace(e, mean=NOISE.random(e.mean.shape, np.float32)),
+        SEVERAL,
+    ),
+    "the difference to the batch": (
+        lambda _, e: replace(e, mean=e.mean - e.mean.mean(axis=0)),
+        SEVERAL,
+    ),
+}
+
+
+@pytest.fixture
+def unchecked_shapes():
+    """Switches off the checks of shapes in signatures, which there are in tests alone."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("kind", ENCODINGS)
+def test_an_encoder_that_gives_something_else_is_refused(tmp_path, kind):
+    make, words = ENCODINGS[kind]
+
     @dataclass(frozen=True)
-    class Short(FakeEncoder):
+    class Strange(FakeEncoder):
         def encode(self, texts):
-            return (
-                super().encode(texts[1:]) if len(texts) > 1 else super().encode(texts)
-            )
+            return make(texts, super().encode(texts))
 
     @dataclass(frozen=True)
     class Config(FakeConfig):
         def load(self, path, cache):
-            return Short(self.identify(path).key)
+            return Strange(self.identify(path).key)
 
     [outcome] = outcomes(tmp_path, (method(encoder=Config()), TOY)).values()
-    assert "the encoder: wanted 45 rows for 45 texts, found 44" in outcome.message
+    assert (outcome.status, outcome.exit_status) == ("failed", 1)
+    assert words in outcome.message
+
+
+def test_an_encoding_does_not_share_the_memory_of_another_library():
+    buffer = torch.zeros(2, 1, 3)
+    encoding = Encoding(layers=(0,), depth=0, mean=buffer.numpy()[:1])
+    buffer += 1  # the next batch
+    assert not encoding.mean.any()
+
+
+def score_of(number):
+    return lambda *_: {"score": number}
+
+
+WANTED_SCORE = "metric strange, score: wanted a finite number as score, or None"
+COMPARED = "metric strange: wanted "
+METRICS = {  # the functions `score` and `compare` of a metric
+    "NaN": (score_of(float("nan")), cosines, WANTED_SCORE),
+    "infinite": (score_of(np.float32("inf")), cosines, WANTED_SCORE),
+    "a word": (score_of("good"), cosines, WANTED_SCORE),
+    "a decision": (score_of(True), cosines, WANTED_SCORE),
+    "an array": (score_of(np.ones(2)), cosines, WANTED_SCORE),
+    "a number without a name": (
+        lambda *_: 1.0,
+        cosines,
+        f"{COMPARED}scores by name, found float",
+    ),
+    "another score": (
+        lambda *_: {"other": 1.0},
+        cosines,
+        f"{COMPARED}its main score score, found other",
+    ),
+    "masked values": (
+        plain_score,
+        lambda *arguments: (np.ma.masked_less(cosines(*arguments)[0], 0), {}),
+        "wanted an array of real numbers to score, found MaskedArray",
+    ),
+    "values alone": (
+        plain_score,
+        lambda *arguments: cosines(*arguments)[0],
+        f"{COMPARED}values and a dictionary of facts from compare, found ndarray",
+    ),
+    "facts of NumPy": (
+        plain_score,
+        lambda *arguments: (cosines(*arguments)[0], {"zeros": np.int64(3)}),
+        f"{COMPARED}facts that JSON can hold from compare",
+    ),
+}
+
+
+@pytest.fixture
+def toy_scored_by(monkeypatch):
+    """The toy task under a metric of these functions."""
+
+    def make(score, compare):
+        strange = Metric("strange", score, ("score",), {"score": "x"}, compare=compare)
+        monkeypatch.setitem(metrics.metrics(), "strange", strange)
+        return replace(TOY, name="strange", metric="strange", geometry=False)
+
+    return make
+
+
+@pytest.mark.parametrize("kind", METRICS)
+def test_a_metric_that_gives_something_else_is_refused(tmp_path, toy_scored_by, kind):
+    *functions, words = METRICS[kind]
+    strange = toy_scored_by(*functions)
+    found = outcomes(tmp_path, (method(), strange), (method(), TOY))
+    assert words in found[method().id, "strange"].message
+    assert found[method().id, "toy"].status == "measured"
+
+
+@pytest.mark.parametrize("number", [np.float32(1.5), np.int64(2), 3, None])
+def test_a_score_is_recorded_as_a_number_of_python(tmp_path, toy_scored_by, number):
+    strange = toy_scored_by(score_of(number), cosines)
+    [outcome] = outcomes(tmp_path, (method(), strange)).values()
+    assert outcome.record.scores == {"score": number}
+    assert not isinstance(outcome.record.scores["score"], np.generic)
 
 
 # --- what code raises that ends programs ---------------------------------------------------------
@@ -394,6 +551,38 @@ def test_what_ends_a_program_costs_one_cell(tmp_path, kind):
     failed = found[ending.id, "toy"]
     assert (failed.status, failed.exit_status) == ("failed", 1)
     assert type(ENDS[kind]).__name__ in failed.message
+    assert found[method().id, "toy"].status == "measured"
+
+
+class Unspeakable(Exception):
+    """As libraries raise it whose messages are made of what is not there any more."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Fine(HarnessError):
+    """An error that says that all is well."""
+
+    exit_status = 0
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Unspeakable(), "unexpected Unspeakable:"),
+        (HarnessError("the first line\nthe second"), "the first line"),
+        (HarnessError(), "HarnessError without a message"),
+        (Fine("fine"), "fine"),
+    ],
+)
+def test_whatever_an_error_says_is_one_line_and_no_success(tmp_path, error, message):
+    ending = Method(FakeConfig(), MEAN, (Ending(error),), "target")
+    found = outcomes(tmp_path, (ending, TOY), (method(), TOY))
+    failed = found[ending.id, "toy"]
+    assert (failed.status, failed.exit_status) == ("failed", 1)
+    assert failed.message.startswith(message)
+    assert len(failed.message.splitlines()) == 1
     assert found[method().id, "toy"].status == "measured"
 
 

@@ -19,7 +19,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
 from harness.core.types import Corpus, Method, Pairs, Progress, Record, Task
-from harness.evaluation.embeddings import PROBE_TEXT as PROBED
+from harness.evaluation.embeddings import NEIGHBOURS as PROBED
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
@@ -52,7 +52,7 @@ class FakeEncoder:
     facts: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def encode(self, texts: Sequence[str]) -> Encoding:
-        self.log.extend(text for text in texts if text != PROBED)
+        self.log.extend(text for text in texts if text not in PROBED)
         made = [self.rows_of(text) for text in texts]
         rows = np.array(made, np.float32).reshape(len(texts), DEPTH + 3, DIMENSIONS)
         return Encoding(

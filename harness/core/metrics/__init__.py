@@ -7,16 +7,26 @@ compared with one of them.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from numbers import Real
 from pkgutil import iter_modules
 from typing import Any, Literal, cast
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
+from harness.core.arrays import (
+    Float,
+    Float64,
+    Int,
+    is_plain_array,
+    read_only,
+    read_only_view,
+)
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Pairs, Task
@@ -190,9 +200,9 @@ def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
     """All scores of a task; a score that is undefined, as of a constant column, is None.
 
     `values` are those that the metric's `compare` returns. Raises ScoreError unless
-    they are a finite number for each pair.
+    they are a finite number for each pair, and each score a finite number or None.
     """
-    if not isinstance(values, np.ndarray):
+    if not is_plain_array(values):
         raise ScoreError(
             f"wanted an array of real numbers to score, found {type(values).__name__}"
         )
@@ -209,7 +219,82 @@ def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
     metric = metric_of(task)
     if metric.rounded:
         values = np.round(values, TIE_DECIMALS)
-    return metric.score(read_only_view(values), pairs)
+    return plain_scores(metric, metric.score(read_only_view(values), pairs))
+
+
+def compared(
+    metric: Metric,
+    vectors: Float[np.ndarray, "N K"],
+    scored: PairRows,
+    labelled: Sequence[PairRows],
+) -> tuple[Any, dict[str, Any]]:
+    """What the metric's `compare` returns: values, which `score` checks, and facts.
+
+    Raises ScoreError unless the facts are a dictionary that JSON can hold, with the
+    further scores of the metric.
+    """
+    answer = metric.compare(vectors, scored, labelled)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise ScoreError(
+            f"metric {metric.name}: wanted values and a dictionary of facts from compare, found "
+            f"{type(answer).__name__}"
+        )
+    values, facts = answer
+    if not isinstance(facts, dict) or not facts.keys() >= set(metric.further_scores):
+        raise ScoreError(
+            f"metric {metric.name}: wanted a dictionary of facts from compare, with its further "
+            f"scores ({', '.join(metric.further_scores) or 'none'}), found {facts!r:.60}"
+        )
+    try:
+        json.dumps(facts, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ScoreError(
+            f"metric {metric.name}: wanted facts that JSON can hold from compare, found others "
+            f"({error}); convert numbers of NumPy, as in float(x)"
+        ) from None
+    return values, facts
+
+
+def plain_scores(metric: Metric, scores: Any) -> dict[str, Any]:
+    """The scores of a metric as a record holds them: numbers of Python, or None, by name.
+
+    Raises ScoreError for scores of another kind.
+    """
+    if not isinstance(scores, Mapping):
+        raise ScoreError(
+            f"metric {metric.name}: wanted scores by name, found {type(scores).__name__}"
+        )
+    plain: dict[str, Any] = _plain(f"metric {metric.name}", scores)
+    return plain
+
+
+def _plain(place: str, score: Any) -> Any:
+    """A score, or the scores of a mapping, as a record holds them."""
+    if score is None:
+        return None
+    if isinstance(score, Mapping):
+        return {
+            str(name): _plain(f"{place}, {name}", part) for name, part in score.items()
+        }
+    is_number = isinstance(score, Real) and not isinstance(score, bool)
+    if not is_number or not math.isfinite(score):
+        raise ScoreError(
+            f"{place}: wanted a finite number as score, or None where it is undefined, found "
+            f"{score!r:.60}"
+        )
+    return score.item() if isinstance(score, np.generic) else score
+
+
+def require_main_score(metric: Metric, scores: Mapping[str, Any]) -> None:
+    """Raise ScoreError if the main score of a metric is not among scores; it may be None."""
+    part: Any = scores
+    for name in metric.main_score:
+        if not isinstance(part, Mapping) or name not in part:
+            raise ScoreError(
+                f"metric {metric.name}: wanted its main score {'.'.join(metric.main_score)}, "
+                f"found {', '.join(scores) or 'none'}"
+            )
+        part = part[name]
 
 
 def undefined_reason(
