@@ -55,21 +55,15 @@ LEFT_OUT = (
     "fitted without coordinate 34, which a flow keeps now, and not measured again"
 )
 KEPT = "one narrow coordinate moves its scores, which are those with the coordinate"
-# Post-processors that were measured with and without the coordinate, by pooling and fit
-# corpus.
-MEASURED_AGAIN = {
-    (MEAN, "target"): (FLOW, NICE, GLOW),
-    (CLS, "target"): (FLOW, NICE),
-    (MEAN, "enwiki-100k"): (FLOW, NICE),
-    (CLS, "enwiki-100k"): (FLOW, NICE),
-}
+# Post-processors that were measured with and without the coordinate, by fit corpus.
+MEASURED_AGAIN = {"target": (FLOW, NICE, GLOW), "enwiki-100k": (FLOW, NICE)}
 
 
 def note_of(pooling: Pooling, post: PostProcessor, corpus: str) -> str:
     """The note of a method; none where no coordinate is narrow."""
     if pooling == FIRST_LAST or post not in (FLOW, NICE, GLOW, RELEASED):
         return ""
-    was_measured_again = post in MEASURED_AGAIN[pooling, corpus]
+    was_measured_again = post in MEASURED_AGAIN[corpus]
     note = KEPT if was_measured_again else LEFT_OUT
     return f"{note} (docs/flows.md)"
 
