@@ -166,16 +166,6 @@ def test_a_clock_that_was_set_back_changes_nothing(
 
 
 UNMADE = {
-    "--output": (
-        "run",
-        "-m",
-        "glove-mini.mean",
-        "-t",
-        "mini-sts",
-        "--limit",
-        "4",
-        "-o",
-    ),
     "--cache or HARNESS_CACHE_DIR": (
         "run",
         "-m",
@@ -184,7 +174,7 @@ UNMADE = {
         "mini-sts",
         "--cache",
     ),
-    "another path": ("export", "bert-mini"),
+    "FOLDER": ("export", "bert-mini"),
     "--out": ("train", "simcse-unsup", "--from", "bert-mini", "--dev", "none", "--out"),
     "--data-dir or HARNESS_DATA_DIR": ("fetch", "sts-raw", "--data-dir"),
 }
