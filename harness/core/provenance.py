@@ -199,7 +199,7 @@ def _held_by(value: Any) -> Iterable[object]:
 
 
 def _settings(value: Any) -> list[object]:
-    """The fields of a configuration, and what was set in the object besides."""
+    """The fields of a configuration, and further attributes that were set in it."""
     settings = [getattr(value, field.name) for field in fields(value)]
     return [*settings, *getattr(value, "__dict__", {}).values()]
 

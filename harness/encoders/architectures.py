@@ -42,8 +42,8 @@ def encoding_facts(config: Mapping[str, Any]) -> dict[str, str]:
     return facts
 
 
-# Architectures whose summary token is the first one, in the tokenizers that they are
-# published with, and which no model of a causal kind has.
+# The model types whose tokenizers put the summary token first. Types that put it last, as
+# XLNet does, or have none, as causal models, are not among them.
 CLS_FIRST = frozenset(
     {
         "albert",

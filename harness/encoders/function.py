@@ -38,6 +38,16 @@ PROBES = (GOLDEN_SENTENCE, "A man is eating.", "", "a " * 600)
 LARGEST_GAP = 0.05
 
 
+def are_of_one_text(
+    x: Float32[np.ndarray, "..."], y: Float32[np.ndarray, "..."]
+) -> bool:
+    """Whether two encodings can be of one text: `LARGEST_GAP` apart, or equal."""
+    if np.array_equal(x, y, equal_nan=True):
+        return True
+    length = max(np.linalg.norm(x), np.linalg.norm(y))
+    return bool(np.linalg.norm(x - y) <= LARGEST_GAP * length)
+
+
 @dataclass(frozen=True)
 class FunctionConfig(BaseConfig):
     """A function from texts to vectors as an encoder; its pooling is `native`.
@@ -87,11 +97,8 @@ class FunctionConfig(BaseConfig):
     def _require_independent_rows(self, vector: Float32[np.ndarray, " D"]) -> None:
         """Raise ScoreError if a probe's vector among others is not the one that it has alone."""
         [vector_alone] = self.vectors(PROBES[:1])
-        if len(vector_alone) == len(vector):
-            gap = np.linalg.norm(vector_alone - vector)
-            length = max(np.linalg.norm(vector_alone), np.linalg.norm(vector))
-            if gap <= LARGEST_GAP * length:
-                return
+        if len(vector_alone) == len(vector) and are_of_one_text(vector_alone, vector):
+            return
         raise ScoreError(
             f"{self.name}: wanted one vector of a text whatever the texts next to it, found two "
             f"of {PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"

@@ -155,10 +155,12 @@ def _unpickle(path: Path, target: Path) -> None:
     except UNREADABLE_PICKLE as error:
         # torch's message is not repeated: it advises to trust the file, and quotes it.
         call = PICKLED_CALL.search(str(error))
-        found = f"a use of {call[1]}" if call else "something else, or a damaged file"
+        content_in_words = "something else, or a damaged file"
+        if call:
+            content_in_words = f"a use of {call[1]}"
         raise DataError(
-            f"{path}: wanted a pickle of nothing but tensors, found {found}; it was not loaded: "
-            "take a safetensors checkpoint, or fetch it again"
+            f"{path}: wanted a pickle of nothing but tensors, found {content_in_words}; it was "
+            "not loaded: take a safetensors checkpoint, or fetch it again"
         ) from error
     if not isinstance(content, Mapping):
         raise DataError(

@@ -30,7 +30,7 @@ from harness.encoders.cache.encodings import (
     EncoderCache,
 )
 from harness.encoders.cache.labels import open_labelled
-from harness.encoders.function import LARGEST_GAP
+from harness.encoders.function import are_of_one_text
 from harness.encoders.kernels.choose import multiplications
 from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments
@@ -121,12 +121,7 @@ def _require_independent_rows(encoder: Any, probe: Encoding) -> None:
     """Raise ScoreError if the probe has other vectors among other texts, or a second time."""
     again = encoded(encoder, NEIGHBOURS, probe)
     for name, array in probe.arrays.items():
-        vectors, vectors_again = array[0], again.arrays[name][0]
-        if np.array_equal(vectors, vectors_again, equal_nan=True):
-            continue
-        gap = np.linalg.norm(vectors_again - vectors)
-        length = max(np.linalg.norm(vectors_again), np.linalg.norm(vectors))
-        if not gap <= LARGEST_GAP * length:
+        if not are_of_one_text(again.arrays[name][0], array[0]):
             raise ScoreError(
                 f"the encoder: wanted the same {name} of {PROBE_TEXT!r} each time and whatever the "
                 "texts next to it, found two; switch off dropout, and what is computed over a batch"

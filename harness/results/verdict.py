@@ -184,16 +184,19 @@ def verdict(published: Published, measured: Measured) -> Verdict:
         return Verdict(CellState.UNDEFINED)
     difference = round(fmean(scores) - published.points, 9)
     if not measured.seeded:
-        return Verdict(_deterministic(difference, published.half_unit), difference)
+        state = _deterministic(difference, published.half_unit)
+        return Verdict(state, difference=difference)
     k = len(scores)
     sd = stdev(scores) if k > 1 else None
     if sd is None or k < TOLERANCES.seeds:
-        return Verdict(CellState.TOO_FEW_SEEDS, difference, k, sd)
+        return Verdict(CellState.TOO_FEW_SEEDS, difference=difference, k=k, sd=sd)
     if published.sd is not None and published.n is not None:
         h = round(welch_half_width((sd, k), (published.sd, published.n)), 9)
-        return Verdict(_welch(difference, h), difference, k, sd, h)
+        state = _welch(difference, h)
+        return Verdict(state, difference=difference, k=k, sd=sd, half_width=h)
     h = round(prediction_half_width(sd, k), 9)
-    return Verdict(_seeded(difference, h), difference, k, sd, h)
+    state = _seeded(difference, h)
+    return Verdict(state, difference=difference, k=k, sd=sd, half_width=h)
 
 
 def prediction_half_width(sd: float, k: int) -> float:
