@@ -560,6 +560,7 @@ CATCHES_ALL = {
     "harness.core.errors",  # an error of a plug-in may fail to make its text
     "harness.encoders.kernels.loading",
     "harness.encoders.subword_vectors",
+    "harness.evaluation.engines",  # hands an error to the thread that waits
     "harness.evaluation.run",
     "harness.plugins",
 }

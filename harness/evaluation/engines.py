@@ -237,7 +237,7 @@ class Cluster:
         """
         from distributed.comm.core import CommClosedError
 
-        executor = self.client.get_executor(pure=False)
+        executor = DaskExecutor(self.client)
         try:
             yield PicklingExecutor(executor)
         except (CancelledError, CommClosedError):
@@ -245,8 +245,47 @@ class Cluster:
                 "the scheduler was lost; what was done is kept: start it, and run again"
             ) from None
         except BaseException:
-            executor.shutdown(wait=False)
+            executor.cancel()
             raise
+
+
+class DaskExecutor(Executor):
+    """An executor of a Dask cluster.
+
+    Dask has one, `Client.get_executor`. If the scheduler is lost while a result is on its
+    way, the future of that result never ends there.
+
+    Attributes:
+        client: Dask's client of the cluster's scheduler.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.unfinished: set[Any] = set()
+
+    def submit(
+        self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        """The future of a call on the cluster."""
+        future = Future[Any]()
+        dask_future = self.client.submit(function, *args, **kwargs, pure=False)
+        self.unfinished.add(dask_future)
+        dask_future.add_done_callback(partial(self._pass_on, future))
+        return future
+
+    def _pass_on(self, future: Future[Any], dask_future: Any) -> None:
+        """End a future with the result or the error of a call."""
+        self.unfinished.discard(dask_future)
+        try:
+            result = dask_future.result()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def cancel(self) -> None:
+        """Cancel the calls that are not done."""
+        self.client.cancel(list(self.unfinished))
 
 
 class PicklingExecutor(Executor):

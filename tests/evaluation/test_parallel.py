@@ -1,5 +1,6 @@
 """A plan by several processes, in shards or on a cluster: the records of one process."""
 
+import importlib
 import os
 import signal
 import time
@@ -105,6 +106,19 @@ def test_a_cluster_gives_the_records_of_one_process(
     tmp_path, scores_of_one_process, cluster
 ):
     assert scores(outcomes_of_run(tmp_path, cluster)) == scores_of_one_process
+
+
+def test_a_run_ends_if_the_scheduler_is_lost_while_a_result_is_fetched(
+    cluster, monkeypatch
+):
+    lost = importlib.import_module("distributed.client").FutureCancelledError
+
+    async def gather(*_arguments, **_options):
+        raise lost("a job", reason="scheduler-connection-lost")
+
+    monkeypatch.setattr(cluster.client, "_gather", gather)
+    with pytest.raises(HarnessError, match=r"^the scheduler was lost; "):
+        results(cluster, abs, [-1])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
