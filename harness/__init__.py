@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from harness.core.interfaces import PostProcessor as PostProcessor
     from harness.core.interfaces import Transform as Transform
     from harness.core.metrics import Metric as Metric
+    from harness.core.pairs import Pairs as Pairs
     from harness.core.types import Corpus as Corpus
     from harness.core.types import Method as Method
-    from harness.core.types import Pairs as Pairs
     from harness.core.types import Record as Record
     from harness.core.types import Task as Task
     from harness.encoders.function import FunctionConfig as FunctionConfig

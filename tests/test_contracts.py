@@ -27,7 +27,8 @@ from harness.contracts.cases import (
 from harness.core.errors import DataError, ScoreError
 from harness.core.interfaces import Identity
 from harness.core.metrics import Metric, cosines
-from harness.core.types import Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import Task
 from harness.encoders.function import FunctionConfig
 from harness.registry import load_registry
 from harness.report.bibtex import bib_keys, entries

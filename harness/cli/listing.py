@@ -28,8 +28,8 @@ from harness.cli.options import (
 )
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
+from harness.core.pairs import rows_digest
 from harness.core.provenance import PLUGINS
-from harness.core.types import rows_digest
 from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.interfaces import Encoding, PostProcessor
-from harness.core.types import Pairs
+from harness.core.pairs import Pairs
 from harness.evaluation.embeddings import PooledEmbeddings
 
 MISSING_FOLDER = Path("no-such-folder")

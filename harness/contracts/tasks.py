@@ -18,7 +18,8 @@ from harness.contracts.requirements import refused, require, require_equal, unto
 from harness.contracts.samples import MISSING_FOLDER, rows
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.metrics import Metric, PairRows
-from harness.core.types import Pairs, Task, pairs_digest
+from harness.core.pairs import Pairs, pairs_digest
+from harness.core.types import Task
 
 # Metrics
 

@@ -1,4 +1,4 @@
-"""The nouns of the harness: method ids, pairs, methods, tasks, corpora, records.
+"""The nouns of the harness: method ids, methods, tasks, corpora, records.
 
 A method id such as `bert-base:64.mean+sn+natsv:6@target` names an encoder with its
 maximum length, a pooling, post-processors with their arguments, and the fit corpus.
@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, get_args
 
-import numpy as np
-
-from harness.core.arrays import Float64, read_only
 from harness.core.errors import DataError, UsageError
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Trained
+from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath
-from harness.core.texts import text_digest, text_fault
 
 METHOD_GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
 METHOD_ID = re.compile(
@@ -135,144 +131,6 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Put a short text after the phase, such as the current loss."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """P pairs of sentences with their gold scores, or P labelled sentences.
-
-    All cells of a task share them, so that nothing can be changed: the columns are
-    tuples, and gold is a read-only copy.
-
-    Attributes:
-        a: The first sentences, as in their file but without the line ends.
-        b: The second sentences; empty for labelled sentences.
-        gold: Graded similarity on the task's own scale, or a class: 1 and 0 for a
-            binary decision.
-        group: The group of each pair: its subset in STS12 to STS16, else the task's
-            name.
-
-    Raises:
-        DataError: The columns differ in length, a sentence or group is no text (None,
-            or one half of a character), or a gold score is not a finite number. It
-            names the pair, from 1.
-
-    Examples:
-        >>> import numpy as np
-        >>> from harness import Pairs
-        >>> pairs = Pairs(("A man eats.",), ("Someone is eating.",), np.array([4.2]), ("made up",))
-        >>> pairs.concatenate(pairs).sentences[1:3]
-        ('A man eats.', 'Someone is eating.')
-    """
-
-    a: tuple[str, ...]
-    b: tuple[str, ...]
-    gold: Float64[np.ndarray, " P"]
-    group: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for name in ("a", "b", "group"):
-            object.__setattr__(self, name, _column(name, getattr(self, name)))
-        object.__setattr__(self, "gold", _gold_scores(self.gold))
-        columns = (*self.columns, self.gold, self.group)
-        lengths = {len(column) for column in columns}
-        if len(lengths) != 1:
-            raise DataError(f"columns of unequal length: {sorted(lengths)}")
-        self._require_texts("first sentence", self.a)
-        self._require_texts("second sentence", self.b)
-        self._require_texts("group", self.group)
-
-    def _require_texts(self, column: str, texts: tuple[str, ...]) -> None:
-        """Raise DataError for a sentence or group that is no text."""
-        for number, text in enumerate(texts, start=1):
-            fault = text_fault(text)
-            if fault is None:
-                continue
-            place = f"pair {number}, {column}"
-            if not self.b:
-                place = f"sentence {number}" + (", group" if column == "group" else "")
-            raise DataError(
-                f"{place}: wanted a text, {fault}; mend it, or leave it out"
-            )
-
-    def __len__(self) -> int:
-        return len(self.a)
-
-    @property
-    def columns(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of sentences: a and b, or a alone."""
-        return (self.a, self.b) if self.b else (self.a,)
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """All sentences, first the ones of a, then the ones of b, with repetitions.
-
-        The papers fit post-processors on them in this form.
-        """
-        return self.a + self.b
-
-    def concatenate(self, *others: Pairs) -> Pairs:
-        """These pairs and others, in order."""
-        parts = (self, *others)
-        return Pairs(
-            a=tuple(chain.from_iterable(part.a for part in parts)),
-            b=tuple(chain.from_iterable(part.b for part in parts)),
-            gold=np.concatenate([part.gold for part in parts]),
-            group=tuple(chain.from_iterable(part.group for part in parts)),
-        )
-
-
-def pairs_digest(pairs: Pairs) -> str:
-    """The digest of scored pairs: the sentences, gold and group of each."""
-    return rows_digest(pairs, pairs.group)
-
-
-def rows_digest(pairs: Pairs, *further_columns: Iterable[str]) -> str:
-    """The digest of pairs as lines, with tabs between their columns.
-
-    These are the sentences, gold as Python prints it, and further columns of text.
-    """
-    gold = [repr(score) for score in pairs.gold.tolist()]
-    rows = zip(*pairs.columns, gold, *further_columns, strict=True)
-    return text_digest("\t".join(row) for row in rows)
-
-
-def _column(name: str, texts: Any) -> tuple[Any, ...]:
-    """A column as a tuple. Raises DataError for a single text, and for texts without an order."""
-    if isinstance(texts, str | bytes | Set) or not isinstance(texts, Iterable):
-        raise DataError(
-            f"column {name}: wanted a list of texts, found {type(texts).__name__}"
-        )
-    return tuple(texts)
-
-
-def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
-    """A read-only copy of gold scores. Raises DataError unless they are finite numbers."""
-    if isinstance(gold, np.ma.MaskedArray):
-        raise DataError(
-            "gold: wanted a number a pair, found a masked array; leave out the pairs without one"
-        )
-    array = np.asarray(gold)
-    if array.ndim != 1 or array.dtype.kind not in "fiubO":
-        raise DataError(
-            f"gold: wanted a number a pair, found an array of {array.dtype} of shape {array.shape}"
-        )
-    if array.dtype.kind == "O" and any(isinstance(x, str | bytes) for x in array):
-        raise DataError("gold: wanted a number a pair, found texts; convert them")
-    try:
-        scores = read_only(np.array(array, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(
-            f"gold: wanted a number a pair, found others: {error}"
-        ) from None
-    is_finite = np.isfinite(scores)
-    if not is_finite.all():
-        index = int(is_finite.argmin())
-        raise DataError(
-            f"pair {index + 1}: wanted a finite number as gold, found {scores[index]}; mend it, or "
-            "leave the pair out"
-        )
-    return scores
 
 
 @dataclass(frozen=True)

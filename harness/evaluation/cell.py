@@ -32,7 +32,8 @@ from harness.core.metrics import (
     undefined_reason,
 )
 from harness.core.metrics.geometry import alignment_uniformity
-from harness.core.types import Clock, Method, Pairs, Progress, Record, Task
+from harness.core.pairs import Pairs
+from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import FitCorpusSample, fit_corpus_passes

@@ -18,7 +18,8 @@ from harness.core.environment import one_blas_thread
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, HALVES, Hardware
 from harness.core.interfaces import EncoderConfig, Pooling, Transform
-from harness.core.types import Method, Pairs, Progress, Task
+from harness.core.pairs import Pairs
+from harness.core.types import Method, Progress, Task
 from harness.encoders.modules import POOLING_MODES, Modules
 from harness.encoders.native import NativeConfig, PromptedConfig, RepooledConfig
 from harness.encoders.transformer import TransformerConfig

@@ -20,8 +20,9 @@ import numpy as np
 from harness.core.arrays import Float, Float64
 from harness.core.errors import HarnessError
 from harness.core.metrics.edit_distance import token_distances
+from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath
-from harness.core.types import Pairs, Progress, Task
+from harness.core.types import Progress, Task
 from harness.evaluation.engines import Engine, InProcess, Job, run_jobs
 from harness.results.bootstrap import (
     ResampledMetric,

@@ -21,8 +21,9 @@ import numpy as np
 from harness.assets.places import Places
 from harness.core.errors import DataError, OtherData, UsageError
 from harness.core.metrics import labelled_splits
+from harness.core.pairs import Pairs, pairs_digest
 from harness.core.texts import TextDigest
-from harness.core.types import Corpus, Pairs, Task, pairs_digest
+from harness.core.types import Corpus, Task
 
 LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from harness.core.types import LeaderboardColumn, Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import LeaderboardColumn, Task
 from harness.tasks.readers import PublishedSet, class_of, read_scored_pairs
 
 HEADER = ("index", "question", "sentence", "label")

@@ -28,9 +28,9 @@ import numpy as np
 
 from harness.core.errors import AssetMissing, DataError, OtherData, UsageError
 from harness.core.files import require_no_pointer
+from harness.core.pairs import Pairs, rows_digest
 from harness.core.texts import text_digest
 from harness.core.toml import read_rows
-from harness.core.types import Pairs, rows_digest
 
 Text = Literal["raw", "senteval"]
 ScoredPair = tuple[str, str, float]  # two sentences and their gold

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness.core.types import LeaderboardColumn, Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import LeaderboardColumn, Task
 from harness.tasks.readers import FOLDERS, PublishedSet, Text, number, read_scored_pairs
 from harness.tasks.sts import REGRESSION_NOTE
 

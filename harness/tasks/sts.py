@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from harness.core.errors import DataError, OtherData
-from harness.core.types import LeaderboardColumn, Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import LeaderboardColumn, Task
 from harness.tasks.readers import (
     FOLDERS,
     PublishedSet,

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.errors import DataError
-from harness.core.types import LeaderboardColumn, Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import LeaderboardColumn, Task
 from harness.tasks.readers import FOLDERS, PublishedSet, body, class_of, fields, lines
 
 CLASSES = ("0", "1")

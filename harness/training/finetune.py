@@ -16,7 +16,8 @@ from pathlib import Path
 from harness.core.digests import digest_of_files
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
-from harness.core.types import Pairs, Progress
+from harness.core.pairs import Pairs
+from harness.core.types import Progress
 from harness.encoders.checkpoint import weights_files
 from harness.encoders.trained import recipe_of
 from harness.training import loop

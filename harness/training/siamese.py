@@ -19,7 +19,8 @@ from torch.nn import functional as F  # noqa: N812
 from harness.assets.places import Places
 from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
-from harness.core.types import Task, pairs_digest
+from harness.core.pairs import pairs_digest
+from harness.core.types import Task
 from harness.training.contrastive import info_nce
 from harness.training.datasets import NLI_LABELS, Batches, Labelled, TextColumns
 from harness.training.encoder import SentenceEncoder, Setup

@@ -29,7 +29,7 @@ from harness.cli import main
 from harness.cli.listing import assets_rows
 from harness.core import digests
 from harness.core.errors import AssetMissing, DataError
-from harness.core.types import Pairs
+from harness.core.pairs import Pairs
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 

@@ -28,7 +28,7 @@ from harness.assets.fetch.batch import ALREADY_HERE, Fetcher
 from harness.assets.fetch.sources import DownloadSession
 from harness.assets.places import Pins, Places, asset_named
 from harness.core.errors import AssetMissing, DataError, OtherData
-from harness.core.types import Pairs, rows_digest
+from harness.core.pairs import Pairs, rows_digest
 from harness.tasks.readers import number, read_scored_pairs, require_published_rows
 
 COMMIT = "c" * 40

@@ -13,7 +13,7 @@ from tiny_models import rest_slow
 from baselines.whitening import Whitening
 from harness import resolve
 from harness.cli import listing
-from harness.core.types import rows_digest
+from harness.core.pairs import rows_digest
 from harness.registry import load_registry
 from harness.results.records import read_record, seal
 from harness.results.store import Store

@@ -24,7 +24,8 @@ from harness.core.metrics.classification import (
     predicted_classes,
     train_regressions,
 )
-from harness.core.types import Method, Pairs
+from harness.core.pairs import Pairs
+from harness.core.types import Method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry

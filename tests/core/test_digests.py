@@ -20,8 +20,8 @@ from harness.core.digests import (
     sha256_of,
 )
 from harness.core.errors import DataError
+from harness.core.pairs import Pairs, pairs_digest, rows_digest
 from harness.core.texts import sentence_key, text_digest
-from harness.core.types import Pairs, pairs_digest, rows_digest
 
 PAIRS = Pairs(("a b", "é"), ("c", "d"), np.array([0.1, 5.0]), ("x", "y"))
 

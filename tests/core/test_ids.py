@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.metrics.correlation import correlations
-from harness.core.types import AGGREGATIONS, METHOD_ID, MethodId, Pairs, is_method_id
+from harness.core.pairs import Pairs
+from harness.core.types import AGGREGATIONS, METHOD_ID, MethodId, is_method_id
 from harness.report.sentences import AGGREGATION_WORDS
 
 

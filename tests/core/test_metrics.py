@@ -20,7 +20,8 @@ from harness.core.metrics import PairRows, cosine, geometry, score
 from harness.core.metrics.correlation import pearson, spearman
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.geometry import alignment_uniformity
-from harness.core.types import Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import Task
 from harness.evaluation.cell import measure
 from harness.report import sentences
 

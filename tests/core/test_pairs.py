@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from harness.core.errors import DataError, UsageError
+from harness.core.pairs import Pairs
 from harness.core.texts import text_digest
-from harness.core.types import Pairs, Task
+from harness.core.types import Task
 
 A, B = (
     ("A man eats.", "A dog runs.", "A cat sleeps."),

@@ -21,7 +21,8 @@ from harness.core.metrics.similarity import (
     scaled_similarities,
     score_name,
 )
-from harness.core.types import AGGREGATIONS, Pairs
+from harness.core.pairs import Pairs
+from harness.core.types import AGGREGATIONS
 
 PAIRS = PAIRS_AT_A_TIME + 7  # more than one block
 RNG = np.random.default_rng(7)

@@ -12,7 +12,8 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.contracts.samples import pooled_pairs, rows
 from harness.core.errors import ScoreError, UsageError
-from harness.core.types import Method, Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import Method, Task
 from harness.evaluation.cell import fit, measure
 from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.transforms.pooling import MEAN

@@ -9,7 +9,7 @@ from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
 from harness.core.json_text import SEAL_START, sealed
-from harness.core.types import Pairs
+from harness.core.pairs import Pairs
 from harness.evaluation.compare import against_best, compare_claims, compare_methods
 from harness.evaluation.resampler import (
     RESAMPLED,

@@ -25,7 +25,8 @@ from harness.core import metrics
 from harness.core.errors import HarnessError, is_interruption
 from harness.core.interfaces import Encoding
 from harness.core.metrics import Metric, cosines
-from harness.core.types import Method, Pairs
+from harness.core.pairs import Pairs
+from harness.core.types import Method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.results.store import Store

@@ -18,7 +18,8 @@ from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
-from harness.core.types import Corpus, Method, Pairs, Progress, Record, Task
+from harness.core.pairs import Pairs
+from harness.core.types import Corpus, Method, Progress, Record, Task
 from harness.evaluation.embeddings import NEIGHBOURS as PROBED
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder

@@ -6,8 +6,8 @@ import pytest
 from fakes import AWAY, TOY, Sentences, corpus, library, numbered, task
 
 from harness.core.errors import AssetMissing
+from harness.core.pairs import pairs_digest
 from harness.core.texts import text_digest
-from harness.core.types import pairs_digest
 
 REGRESSION = task("learnt", 10, metric="regression")
 

@@ -7,8 +7,8 @@ import pytest
 
 from harness.assets.places import Places
 from harness.core.errors import DataError
+from harness.core.pairs import rows_digest
 from harness.core.texts import text_digest
-from harness.core.types import rows_digest
 from harness.registry import load_registry
 from harness.tasks import mini as miniature
 from harness.tasks.loader import TaskLoader

@@ -11,7 +11,7 @@ from harness.assets.places import Places, asset_named
 from harness.core.digests import sha256_of
 from harness.core.errors import DataError, OtherData
 from harness.core.identity import identity_text
-from harness.core.types import pairs_digest
+from harness.core.pairs import pairs_digest
 from harness.registry import load_registry
 from harness.results.reproduction import seed_scores
 from harness.results.score_rows import score_rows

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError
 from harness.core.metrics.edit_distance import edit_distance
-from harness.core.types import rows_digest
+from harness.core.pairs import rows_digest
 from harness.tasks import corpora, lexical, qnli, sick, sts
 from harness.tasks import readers as files
 

@@ -35,7 +35,8 @@ from harness.core.errors import (
     UsageError,
 )
 from harness.core.interfaces import EncoderConfig, Hub
-from harness.core.types import Corpus, Pairs, Task
+from harness.core.pairs import Pairs
+from harness.core.types import Corpus, Task
 
 Fetchable = Asset | EncoderConfig
 Load = Callable[[Path, str], Pairs]

@@ -28,8 +28,9 @@ from harness.core.arrays import (
     read_only_view,
 )
 from harness.core.errors import HarnessError, ScoreError, UsageError
+from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath, score_at
-from harness.core.types import Pairs, Task
+from harness.core.types import Task
 
 # The decimals to which cosines are rounded before they are ranked, so that pairs tie
 # whose cosines differ by rounding alone: STS12 holds 61 identical and 194 repeated pairs.

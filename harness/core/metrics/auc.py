@@ -7,7 +7,7 @@ import numpy as np
 from harness.core.arrays import Float64
 from harness.core.errors import ScoreError
 from harness.core.metrics import Metric
-from harness.core.types import Pairs
+from harness.core.pairs import Pairs
 
 
 def roc_auc(

@@ -17,7 +17,7 @@ import numpy as np
 from harness.core.arrays import Float, Float32, Float64, Int
 from harness.core.errors import ScoreError
 from harness.core.metrics import Metric, PairRows
-from harness.core.types import Pairs
+from harness.core.pairs import Pairs
 
 # SentEval's settings.
 SEED = 1111

@@ -23,7 +23,8 @@ from harness.core.metrics.similarity import (
     scaled_similarities,
     score_name,
 )
-from harness.core.types import AGGREGATIONS, Pairs
+from harness.core.pairs import Pairs
+from harness.core.types import AGGREGATIONS
 
 # Similarities, and gold scores or their ranks -> a correlation, x100.
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]

@@ -8,7 +8,7 @@ from rapidfuzz.distance import Levenshtein
 from harness.core.arrays import Float64
 from harness.core.metrics import Metric
 from harness.core.metrics.correlation import spearman
-from harness.core.types import Pairs
+from harness.core.pairs import Pairs
 
 NEAR_EDITS = 4  # edits of a near pair at most, as in the paper
 
