@@ -12,6 +12,7 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -39,6 +40,13 @@ from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
 BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
 FIT_WORDS = (*TARGETS, OWN_TEXTS)  # the words after the `@` of an id that are no corpus
+# The names of what ids are made of; a task's name has a contract of its own.
+NAME_FORMS = {
+    "encoder": re.compile(r"[a-z0-9-]+"),
+    "pooling": re.compile(r"[a-z0-9-]+"),
+    "post-processor": re.compile(r"[a-z-]+"),
+    "corpus": re.compile(r"[a-z0-9-]+"),
+}
 NAMES_OFFERED = 12  # known names in the message on an unknown one, at most
 
 Registered = TypeVar("Registered")
@@ -402,6 +410,13 @@ def _unique(
     """The things of pairs of name and thing, by name. Raises HarnessError for two of one name."""
     things: dict[str, Registered] = {}
     for name, thing in named_things:
+        form = NAME_FORMS.get(kind)
+        is_text = isinstance(name, str) and name != ""
+        if not is_text or (form is not None and not form.fullmatch(name)):
+            raise HarnessError(
+                f"wanted a name in small letters as that of the {kind}, with hyphens between "
+                f"words, found {name!r:.60}: rename it"
+            )
         if name in things:
             raise HarnessError(
                 f"two files register the {kind} {name!r}: rename one of them"

@@ -285,13 +285,19 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
         if path.suffix not in VECTOR_SUFFIXES:
             raise UsageError(
                 f"--encoder {name}={source}: wanted a model folder or a vector file "
-                f"({', '.join(VECTOR_SUFFIXES)})"
+                f"({', '.join(VECTOR_SUFFIXES)}), found a file of another kind; name another"
             )
         return StaticConfig(name=name, file=path.name, trained_on=UNSTATED)
+    if not path.is_dir():
+        raise UsageError(
+            f"--encoder {name}={source}: wanted a model folder or a vector file "
+            f"({', '.join(VECTOR_SUFFIXES)}), found neither a file nor a folder; name another"
+        )
     if not any((path / file).exists() for file in ("config.json", MODULES_FILE)):
         require_nothing_unapplied(path)  # raises for the folder of an adapter
         raise UsageError(
-            f"--encoder {name}={source}: the folder holds no config.json and no {MODULES_FILE}"
+            f"--encoder {name}={source}: wanted config.json or {MODULES_FILE} in the folder, found "
+            "neither; name a model folder"
         )
     config = TransformerConfig(name=name, repo=path.name, trained_on=UNSTATED)
     return _for_folder(config, path)

@@ -66,7 +66,7 @@ def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
         Case("broken", law, POST_FILE, (object(),)).run()
     assert str(failure.value) == (
         "broken fails a contract test: configuration is frozen: wanted a frozen dataclass, found "
-        "object. baselines/whitening.py keeps it."
+        "object; baselines/whitening.py keeps it"
     )
     kept = (POST_FILE, ENCODER_FILE, TASK_FILE, POOLING_FILE, METRIC_FILE)
     assert all((Path(__file__).parent.parent / path).is_file() for path in kept)
@@ -219,6 +219,22 @@ def broken_by(law, *things):
     return str(failure.value)
 
 
+@pytest.mark.parametrize(
+    ("altered", "finding"),
+    [
+        (np.ma.array, "found MaskedArray"),
+        (lambda y: y + 0j, "found an array of complex128"),
+        (lambda y: y[:, 0], ",)"),
+        (lambda y: y[:, :0], ", 0)"),
+        (lambda y: None, "found NoneType"),
+    ],
+)
+def test_a_map_that_gives_no_matrix_of_numbers_is_told_what_it_gives(altered, finding):
+    post = Centring(lambda affine, *_: lambda rows: altered(affine(rows)))
+    law = transforms.check_a_map_gives_finite_float64_of_one_width
+    assert finding in broken_by(law, post)
+
+
 def test_float32_is_told_as_such_and_breaks_one_law_alone():
     post = Centring(in_float32)
     failing = []
@@ -229,7 +245,7 @@ def test_float32_is_told_as_such_and_breaks_one_law_alone():
             failing.append(str(error))
     assert failing == [
         "broken fails a contract test: a map gives finite float64 of one width: wanted numbers of "
-        "type float64, found float32. baselines/whitening.py keeps it."
+        "type float64, found float32; baselines/whitening.py keeps it"
     ]
 
 
@@ -328,9 +344,13 @@ def test_an_encoder_that_writes_into_what_it_gave_breaks_the_law():
     ("error", "words"),
     [
         (SystemExit(0), "found SystemExit: 0"),
-        (ValueError("one\ntwo"), "found ValueError: one."),
-        (AssertionError(), "found AssertionError."),
-        (ScoreError("no direction"), "no direction."),
+        (ValueError("one\ntwo"), "found ValueError: one; "),
+        (AssertionError(), "found AssertionError; "),
+        (
+            ScoreError("no direction"),
+            "broken: no direction (in a contract test: it is sound)",
+        ),
+        (ScoreError(), "found ScoreError; "),
     ],
 )
 def test_whatever_a_law_meets_is_one_line(error, words):
@@ -341,7 +361,7 @@ def test_whatever_a_law_meets_is_one_line(error, words):
     assert (
         line
         == (
-            f"broken fails a contract test: it is sound: {words} baselines/whitening.py keeps it."
+            f"broken fails a contract test: it is sound: {words}; baselines/whitening.py keeps it"
         )
         or words in line
     )

@@ -37,8 +37,14 @@ from harness.cli import (
 from harness.cli.options import note
 from harness.cli.parsing import CommandGroup, SeveralValues, flattened
 from harness.cli.stopping import Stopped, end, stoppable
-from harness.core.errors import HarnessError, error_line, is_interruption
-from harness.core.provenance import plugin_prefix
+from harness.core.errors import (
+    HarnessError,
+    Interrupted,
+    UsageError,
+    error_line,
+    is_interruption,
+)
+from harness.core.provenance import plugin_of_error
 
 STREAMS = ("stdout", "stderr")
 # Python collects garbage after 700 new objects. Commands read records that stay, in tens
@@ -58,12 +64,28 @@ class Commands(CommandGroup):
         "Maintain": ("cache",),
     }
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a command line. Raises UsageError for an empty word, which is no value of any."""
+        for number, word in enumerate(args):
+            name, equals, value = word.partition("=")
+            if word == "" or (name.startswith("--") and equals and not value):
+                before = name or " ".join(args[max(0, number - 1) : number])
+                raise UsageError(
+                    f"wanted a value after {before or 'harness'}, found an empty text; give one, or "
+                    "leave it out"
+                )
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Raises HarnessError if the code of a plug-in ends the program."""
+        """Run a command. Raises HarnessError if code of a plug-in ends or interrupts it."""
         try:
             return super().invoke(ctx)
-        except SystemExit as error:
-            raise HarnessError(plugin_prefix(error) + error_line(error)) from error
+        except BaseException as error:
+            # At Ctrl-C `Stopped` is raised, so that code has raised a KeyboardInterrupt.
+            if isinstance(error, Exception | Interrupted):
+                raise
+            line = error_line(error, plugin_of_error(error))
+            raise HarnessError(line) from error
 
 
 app = typer.Typer(
@@ -152,8 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         is_exit_of_click = isinstance(error, SystemExit)
         if is_exit_of_click or is_interruption(error):
             raise
-        line = f"harness: {plugin_prefix(error)}{error_line(error)}"
-        _exit(line, HarnessError.exit_status, unexpected=error)
+        line = error_line(error, plugin_of_error(error))
+        _exit(f"harness: {line}", HarnessError.exit_status, unexpected=error)
 
 
 def _exit(line: str, status: int, unexpected: BaseException | None = None) -> NoReturn:
@@ -168,7 +190,7 @@ def _exit(line: str, status: int, unexpected: BaseException | None = None) -> No
     for name in STREAMS:
         try:
             getattr(sys, name).flush()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a plug-in has closed the stream
             _discard_output(name)
     sys.exit(status)
 

@@ -75,8 +75,11 @@ def show_command(
     ]
     patterns.require_known({row.method for row in rows})
     if not rows:
+        remedy = f"harness show --results {results} shows all"
+        if not folder.records.by_cell:
+            remedy = "it holds none; harness run measures cells"
         raise UsageError(
-            f"{results} holds no such record: harness show --results {results} shows all"
+            f"{results}: wanted records of these methods and tasks, found none: {remedy}"
         )
     has_several_sources = len({row.source for row in rows}) > 1
     if not columns and has_several_sources and "source" not in names:

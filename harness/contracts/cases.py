@@ -13,7 +13,7 @@ from typing import Any
 from harness.assets.places import asset_named
 from harness.contracts import methods, tasks, transforms
 from harness.contracts.requirements import describe_error
-from harness.core.errors import DataError, is_interruption
+from harness.core.errors import DataError, HarnessError, first_line, is_interruption
 from harness.core.interfaces import PostProcessor
 from harness.core.metrics import metrics
 from harness.core.types import Corpus, Method, Task
@@ -68,13 +68,19 @@ class Case:
         except BaseException as error:  # a plug-in may even call sys.exit
             if is_interruption(error):
                 raise
-            if isinstance(error, DataError):
-                # The fault is in the data, whatever the contract is.
-                raise BrokenContract(f"{self.name}: {error}") from error
-            raise BrokenContract(
-                f"{self.name} fails a contract test: {self.words}: {describe_error(error)}. "
-                f"{self.example} keeps it."
-            ) from error
+            raise BrokenContract(self._failure(error)) from error
+
+    def _failure(self, error: BaseException) -> str:
+        """The line of a contract that failed by an error."""
+        line = first_line(error).removeprefix(f"{self.name}: ")
+        if isinstance(error, DataError):
+            # The fault is in the data, whatever the contract is.
+            return f"{self.name}: {line}"
+        if isinstance(error, HarnessError) and line:
+            return f"{self.name}: {line} (in a contract test: {self.words})"
+        finding = describe_error(error)
+        broken_law = f"{self.name} fails a contract test: {self.words}"
+        return f"{broken_law}: {finding}; {self.example} keeps it"
 
 
 def cases(registry: Registry) -> Iterator[Case]:

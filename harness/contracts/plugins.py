@@ -50,9 +50,9 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
         if broken_contracts:
             message = broken_contracts[0]
             if len(broken_contracts) > 1:
-                message += f" And {len(broken_contracts) - 1} more."
+                message += f" (and {len(broken_contracts) - 1} more)"
             raise UsageError(
-                f"{plugin.origin}: {message} pytest --harness-contracts --tb=short "
+                f"{plugin.origin}: {message}; pytest --harness-contracts --tb=short "
                 f"--plugin {plugin.origin} shows where"
             )
 

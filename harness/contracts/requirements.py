@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import read_only
+from harness.core.arrays import is_plain_array, read_only
 from harness.core.errors import HarnessError, first_line
 
 MAX_FINDING = 200  # characters of a finding in a message
@@ -32,8 +33,8 @@ def require_equal(value: object, expected_value: object, description: str) -> No
 
 
 def require_close(
-    numbers: np.ndarray,
-    expected_numbers: np.ndarray,
+    numbers: Any,
+    expected_numbers: Any,
     requirement: str,
     rtol: float = 0.0,
     atol: float = 0.0,
@@ -47,6 +48,8 @@ def require_close(
         rtol: The allowed difference as a share of each expected number.
         atol: The allowed difference in addition to that.
     """
+    for x in (numbers, expected_numbers):
+        require_real_array(x, requirement)
     require(
         numbers.shape == expected_numbers.shape,
         f"{requirement} of shape {expected_numbers.shape}",
@@ -64,8 +67,16 @@ def require_close(
         )
 
 
-def require_finite(x: np.ndarray, description: str) -> None:
+def require_real_array(x: Any, description: str) -> None:
+    """Raise AssertionError unless a value is an array of NumPy that holds real numbers."""
+    finding = f"an array of {x.dtype}" if is_plain_array(x) else type(x).__name__
+    is_real = is_plain_array(x) and x.dtype.kind in "fiub"
+    require(is_real, f"{description} as an array of real numbers", finding)
+
+
+def require_finite(x: Any, description: str) -> None:
     """Raise AssertionError unless all numbers of an array are finite."""
+    require_real_array(x, description)
     is_finite = np.isfinite(x)
     if not is_finite.all():
         row = np.unravel_index(int(is_finite.argmin()), is_finite.shape)[0]
@@ -115,10 +126,10 @@ def untouched(*shared_arrays: np.ndarray) -> Iterator[None]:
 def describe_error(error: BaseException) -> str:
     """The first line of an error, with its type unless a contract or the harness raised it."""
     line = first_line(error)
-    if isinstance(error, HarnessError):
-        return line
     if not line:
         return f"found {type(error).__name__}"
+    if isinstance(error, HarnessError):
+        return line
     if isinstance(error, AssertionError):
         return line
     return f"found {type(error).__name__}: {line}"

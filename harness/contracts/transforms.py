@@ -123,7 +123,9 @@ POST_FIELDS = ("name", "from_moments", "deterministic", "share", "dropout", "fit
 
 def fitted(post: PostProcessor, x: np.ndarray | Moments, seed: int = 0) -> Any:
     """The post-processor, fitted with a generator of this seed."""
-    return post.fit(x, np.random.default_rng(seed))
+    transform = post.fit(x, np.random.default_rng(seed))
+    require(callable(transform), "a map of rows from fit", type(transform).__name__)
+    return transform
 
 
 def check_it_declares_what_the_engine_asks(post: PostProcessor) -> None:
@@ -209,9 +211,10 @@ def check_a_map_gives_finite_float64_of_one_width(post: PostProcessor) -> None:
     x = rows_to_fit_on(post)
     transform = fitted(post, x)
     y = transform(x)
-    require(isinstance(y, np.ndarray), "an array", type(y).__name__)
-    require_equal(y.dtype, np.dtype(np.float64), "numbers of type")
     require_finite(y, "numbers")
+    require_equal(y.dtype, np.dtype(np.float64), "numbers of type")
+    is_matrix = y.ndim == 2 and y.shape[1] > 0
+    require(is_matrix, f"a matrix of {len(x)} rows", f"shape {y.shape}")
     require_equal(y.shape, (len(x), transform(x[:1]).shape[1]), "the shape")
     require_equal(transform(x[:0]).shape, (0, y.shape[1]), "of no rows the shape")
 

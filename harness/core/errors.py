@@ -108,8 +108,17 @@ FOLDER_SETTINGS = (
 )
 
 
-def error_line(error: BaseException) -> str:
-    """An unexpected error in one line: the file that a system refused, or type and message."""
+def error_line(error: BaseException, plugin: str | None = None) -> str:
+    """An unexpected error in one line: the file that a system refused, or type and message.
+
+    `plugin` is the name of the plug-in whose code raised it, if any: the line then says
+    that its code is to be mended.
+    """
+    line = _error_line(error, is_of_plugin=plugin is not None)
+    return line if plugin is None else f"plug-in {plugin}: {line}"
+
+
+def _error_line(error: BaseException, is_of_plugin: bool) -> str:
     if isinstance(error, OSError) and error.strerror:
         remedy = f"; {FOLDER_SETTINGS}" if error.errno in WRITING_ERRORS else ""
         return f"{error.filename or 'system'}: {error.strerror}{remedy}"
@@ -118,4 +127,7 @@ def error_line(error: BaseException) -> str:
     message = first_line(error)[:MOST_CHARACTERS]
     if isinstance(error, ValueError) and "read-only" in message:
         message += ": cells share it; write into a copy, as in x = x.copy()"
-    return f"unexpected {type(error).__name__}: {message} (--debug shows where)"
+    finding = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if is_of_plugin:
+        return f"wanted a result, found {finding}; mend its code (--debug shows where)"
+    return f"unexpected {finding} (--debug shows where)"

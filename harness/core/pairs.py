@@ -5,6 +5,7 @@ A task, a built-in one or a plug-in's, gives its pairs to `Pairs`, which checks 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -57,7 +58,10 @@ class Pairs:
         columns = (*self.columns, self.gold, self.group)
         lengths = {len(column) for column in columns}
         if len(lengths) != 1:
-            raise DataError(f"columns of unequal length: {sorted(lengths)}")
+            raise DataError(
+                f"wanted columns of one length, found {', '.join(map(str, sorted(lengths)))} rows; "
+                "give each pair its sentences, gold and group"
+            )
         self._require_texts("first sentence", self.a)
         self._require_texts("second sentence", self.b)
         self._require_texts("group", self.group)
@@ -110,18 +114,28 @@ def pairs_digest(pairs: Pairs) -> str:
 def rows_digest(pairs: Pairs, *further_columns: Iterable[str]) -> str:
     """The digest of pairs as lines, with tabs between their columns.
 
-    These are the sentences, gold as Python prints it, and further columns of text.
+    These are the sentences, gold as Python prints it, and further columns of text. Where
+    one of these has a tab or a line feed, as no file of lines does, the row is written as
+    JSON, so that no two rows have one line.
     """
     gold = [repr(score) for score in pairs.gold.tolist()]
     rows = zip(*pairs.columns, gold, *further_columns, strict=True)
-    return text_digest("\t".join(row) for row in rows)
+    return text_digest(_line(row) for row in rows)
+
+
+def _line(row: tuple[str, ...]) -> str:
+    """The line of a row's columns; it has a tab only if no column has one."""
+    line = "\t".join(row)
+    is_plain = line.count("\t") == len(row) - 1 and "\n" not in line
+    return line if is_plain else json.dumps(row)
 
 
 def _column(name: str, texts: Any) -> tuple[Any, ...]:
     """A column as a tuple. Raises DataError for a single text, and for texts without an order."""
     if isinstance(texts, str | bytes | Set) or not isinstance(texts, Iterable):
         raise DataError(
-            f"column {name}: wanted a list of texts, found {type(texts).__name__}"
+            f"column {name}: wanted a list of texts, found {type(texts).__name__}; make a tuple of "
+            "them, in the order of the pairs"
         )
     return tuple(texts)
 
@@ -132,18 +146,27 @@ def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
         raise DataError(
             "gold: wanted a number a pair, found a masked array; leave out the pairs without one"
         )
-    array = np.asarray(gold)
-    if array.ndim != 1 or array.dtype.kind not in "fiubO":
+    remedy = "convert it, as in np.array([float(score) for score in scores])"
+    try:
+        array = np.asarray(gold)
+    except (TypeError, ValueError, RuntimeError):  # of tensors that NumPy cannot read
         raise DataError(
-            f"gold: wanted a number a pair, found an array of {array.dtype} of shape {array.shape}"
-        )
+            f"gold: wanted a number a pair, found {type(gold).__name__}; {remedy}"
+        ) from None
+    if array.ndim != 1 or array.dtype.kind not in "fiubO":
+        finding = f"an array of {array.dtype} of shape {array.shape}"
+        if array.ndim == 0:
+            finding = type(gold).__name__
+        raise DataError(f"gold: wanted a number a pair, found {finding}; {remedy}")
     if array.dtype.kind == "O" and any(isinstance(x, str | bytes) for x in array):
         raise DataError("gold: wanted a number a pair, found texts; convert them")
     try:
         scores = read_only(np.array(array, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError):
+        number = next(n for n, x in enumerate(array, 1) if not _is_number(x))
         raise DataError(
-            f"gold: wanted a number a pair, found others: {error}"
+            f"pair {number}: wanted a finite number as gold, found {array[number - 1]!r:.40}; mend "
+            "it, or leave the pair out"
         ) from None
     is_finite = np.isfinite(scores)
     if not is_finite.all():
@@ -153,3 +176,12 @@ def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
             "leave the pair out"
         )
     return scores
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True

@@ -294,16 +294,13 @@ def _sha256_when_first_seen(file: str) -> str:
     return read_sha256(Path(file))
 
 
-def plugin_prefix(error: BaseException) -> str:
-    """The prefix of an error's message: `plug-in NAME: `, or an empty text.
-
-    It names the loaded plug-in whose code raised the error or called the code that did.
-    """
+def plugin_of_error(error: BaseException) -> str | None:
+    """The name of the loaded plug-in whose code raised an error or called the code that did."""
     modules = []
     for frame, _ in walk_tb(error.__traceback__):
         modules.append(str(frame.f_globals.get("__name__")))
     for module in reversed(modules):  # the innermost call first
         for name, plugin in PLUGINS.items():
             if plugin.owns(module):
-                return f"plug-in {name}: "
-    return ""
+                return name
+    return None

@@ -31,6 +31,9 @@ def text_fault(value: object) -> str | None:
 class TextDigest:
     """The sha256 of sentences in order, each in UTF-8 and followed by a line feed.
 
+    A sentence that holds a line feed has its length before it, after a byte that UTF-8
+    has not, so that it is no two sentences.
+
     Attributes:
         count: The number of sentences so far.
     """
@@ -44,7 +47,10 @@ class TextDigest:
     def add(self, text: str) -> None:
         """Add a sentence. Raises DataError for a value that is no text."""
         try:
-            self._sha.update(text.encode() + b"\n")
+            line = text.encode()
+            if b"\n" in line:
+                line = b"\xff%d:" % len(line) + line
+            self._sha.update(line + b"\n")
         except (AttributeError, UnicodeEncodeError):
             raise DataError(
                 f"sentence {self.count + 1}: wanted a text, {text_fault(text)}; mend it, or leave "

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.core.arrays import Float32
+from harness.core.arrays import Float32, is_plain_array
 from harness.core.digests import digest_of
 from harness.core.errors import ScoreError
 from harness.core.identity import NOT_IN_IDENTITY
@@ -121,6 +121,8 @@ class FunctionConfig(BaseConfig):
             description = f"a {type(answer).__name__}"
             if vectors is not None and vectors.shape != ():
                 description = f"an array of shape {vectors.shape}"
+            elif is_plain_array(answer):
+                description = f"an array of {answer.dtype}"
             raise ScoreError(
                 f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "
                 f"found {description}; let the function return a matrix of numbers"
@@ -128,21 +130,24 @@ class FunctionConfig(BaseConfig):
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():
             text = texts[int(is_finite.argmin())]
-            raise ScoreError(f"{self.name}: the vector of {text[:60]!r} is not finite")
+            raise ScoreError(
+                f"{self.name}: wanted finite numbers of at most 3e38, found another in the "
+                f"vector of {text[:60]!r}; mend the function, or leave the sentence out"
+            )
         return vectors
 
 
 def _to_array(answer: Any) -> Float32[np.ndarray, "..."] | None:
     """The numbers of an array, of a tensor of any kind, or of lists; None for anything else."""
-    if hasattr(answer, "detach"):
-        # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU.
-        answer = answer.detach().float().cpu()
     if isinstance(answer, np.ma.MaskedArray):
         return None  # some of its numbers are missing
     try:
+        if hasattr(answer, "detach"):
+            # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU.
+            answer = answer.detach().float().cpu()
         numbers = np.asarray(answer)
     except (TypeError, ValueError, RuntimeError):
-        return None  # rows of several widths, or a sparse matrix
+        return None  # rows of several widths, a sparse matrix, a tensor without memory
     if numbers.dtype.kind not in "fiub":
         return None
     # What float32 cannot hold becomes infinite, which `vectors` refuses.

@@ -17,16 +17,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from harness.core.arrays import Float64, Int, read_only
+from harness.core.arrays import Float, Float64, Int, read_only
 from harness.core.environment import environment, one_blas_thread, packages
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Identity, PostProcessor, Transform
 from harness.core.metrics import (
     PairRows,
     compared,
+    joined_scores,
     labelled_splits,
     metric_of,
-    plain_scores,
     require_main_score,
     score,
     undefined_reason,
@@ -200,25 +200,27 @@ def measure(
         texts += split.sentences
     rows, row_of_text = np.unique(pooled.rows(texts), return_inverse=True)
     vectors = read_only(pooled.matrix[rows])
+    _require_finite("the encoder", vectors, texts, row_of_text)
     for transform in transforms:
         vectors = applied(transform, vectors)
+        maker = f"the map {type(transform).__name__}"
+        _require_finite(maker, vectors, texts, row_of_text)
     time_mapped = clock()
     scored, *learned_from = _pair_rows(splits, row_of_text)
     values, metric_facts = compared(metric, vectors, scored, learned_from)
-    facts = {"dimensions": int(vectors.shape[1]), **metric_facts}
-    scores = score(task, values, pairs)
-    for name in metric.further_scores:
-        scores[name] = facts.pop(name)
+    facts = {**metric_facts, "dimensions": int(vectors.shape[1])}
+    further_scores = {name: facts.pop(name) for name in metric.further_scores}
+    parts = [score(task, values, pairs), further_scores]
+    if metric.of_vectors is not None:
+        parts.append(metric.of_vectors(vectors, scored, pairs))
+    if task.geometry:
+        positive = scored.gold > POSITIVE_ABOVE
+        parts.append(alignment_uniformity(vectors, scored.a, scored.b, positive))
+    scores = joined_scores(metric, parts)
+    require_main_score(metric, scores)
     reason = undefined_reason(task, scores, values, pairs)
     if reason is not None:
         facts["undefined"] = reason
-    if metric.of_vectors is not None:
-        scores |= metric.of_vectors(vectors, scored, pairs)
-    if task.geometry:
-        positive = scored.gold > POSITIVE_ABOVE
-        scores |= alignment_uniformity(vectors, scored.a, scored.b, positive)
-    scores = plain_scores(metric, scores)
-    require_main_score(metric, scores)
     time_scored = clock()
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
@@ -228,6 +230,30 @@ def measure(
         timings={"apply": time_mapped - start, "score": time_scored - time_mapped},
         facts=facts,
     )
+
+
+def _require_finite(
+    maker: str,
+    vectors: Float[np.ndarray, "R K"],
+    texts: Sequence[str],
+    row_of_text: Int[np.ndarray, " T"],
+) -> None:
+    """Raise ScoreError, which names the text, for a vector that is not finite.
+
+    Args:
+        maker: What made the vectors, for the message.
+        vectors: The vectors of the distinct texts.
+        texts: The texts, with repetitions.
+        row_of_text: The row of each text.
+    """
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if not is_finite.all():
+        row = int(is_finite.argmin())
+        text = texts[int((row_of_text == row).argmax())]
+        raise ScoreError(
+            f"{maker}: wanted finite numbers, found others in the vector of {text[:60]!r}; mend "
+            "what makes it, or leave the sentence out"
+        )
 
 
 def _pair_rows(

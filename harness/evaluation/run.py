@@ -29,7 +29,7 @@ from harness.core.errors import (
 )
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Identity, Transform
-from harness.core.provenance import plugin_prefix
+from harness.core.provenance import plugin_of_error
 from harness.core.types import Clock, Method, Progress, Record, Task
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import EncoderFacts, fit, measure
@@ -108,7 +108,7 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
             raise
         LOG.debug("", exc_info=error)
         outcomes += failed(
-            cells, HarnessError(plugin_prefix(error) + error_line(error))
+            cells, HarnessError(error_line(error, plugin_of_error(error)))
         )
 
 

@@ -78,7 +78,7 @@ def write_model(
         UsageError: The folder has files, or sentence-transformers lacks a module for a
             part of the method.
     """
-    if folder.exists() and (folder.is_file() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"{folder}: wanted a new or an empty folder, found a file or files in it; name another"
         )

@@ -56,6 +56,9 @@ EMPTY_LINES = 3  # after a committed record
 # The beginnings of the lines that git adds where it could not merge two branches.
 CONFLICT_MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 
+RECORD_FIELDS = Record.__dataclass_fields__
+OPTIONAL_FIELDS = {"facts"}
+
 RESTORE = "restore the file, or delete the line and measure its cell again"
 
 # Errors that the reading of a damaged file raises.
@@ -142,11 +145,19 @@ def record_of_fields(place: object, fields: Any, remedy: str) -> Record:
     """
     if isinstance(fields, dict) and fields.get("schema") == FIRST_SCHEMA:
         fields = _rename_field(fields, FORMER_IDENTITY, "identity")
-    try:
-        record = Record(**fields)
-    except TypeError as error:
-        first_line = str(error).splitlines()[0]
-        raise DataError(f"{place} is no record ({first_line}); {remedy}") from None
+    if not isinstance(fields, dict):
+        raise DataError(
+            f"{place}: wanted the fields of a record, found {fields!r:.40}; {remedy}"
+        )
+    unknown_fields = fields.keys() - RECORD_FIELDS.keys()
+    missing_fields = RECORD_FIELDS.keys() - fields.keys() - OPTIONAL_FIELDS
+    if unknown_fields or missing_fields:
+        found = [f"{name!r}" for name in sorted(unknown_fields)]
+        found += [f"no {name!r}" for name in sorted(missing_fields)]
+        raise DataError(
+            f"{place}: wanted the fields of a record, found {', '.join(found)}; {remedy}"
+        )
+    record = Record(**fields)
     if record.schema not in (FIRST_SCHEMA, SCHEMA):
         raise DataError(
             f"{place}: wanted schema {FIRST_SCHEMA} or {SCHEMA}, found {record.schema}; run it "

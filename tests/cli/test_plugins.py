@@ -965,11 +965,11 @@ WORDS = {
     "takes a registered name": "post-processor 'whitening'",
     "registers a word that no method has": '+mine is in no method; add one, as in METHODS = ("',
     "breaks a law": "mine fails a contract test: a deterministic fit draws nothing: wanted nothing "
-    "drawn, found draws. baselines/whitening.py ",
+    "drawn, found draws; baselines/whitening.py ",
     "gives float32": "mine fails a contract test: a map gives finite float64 of one width: wanted "
-    "numbers of type float64, found float32. baselines/whitening.py ",
+    "numbers of type float64, found float32; baselines/whitening.py ",
     "writes into moments": "mine fails a contract test: a fit does not write into shared rows: "
-    "found ValueError: output array is read-only. baselines/whitening.py ",
+    "found ValueError: output array is read-only; baselines/whitening.py ",
     "ends the program in a fit": "mine fails a contract test: ",
     "ends the program at import": "cannot be imported: SystemExit: 0",
     "raises an error without a text at import": "cannot be imported: Unspeakable: ",
@@ -1025,6 +1025,33 @@ def test_a_plug_in_that_ends_the_program_costs_its_cell_alone(
         "plug-in mine: wanted a result, found SystemExit(0)" in answer.out + answer.err
     )
     assert record_of(tmp_path / "runs")["method"] == "glove-mini.mean"
+
+
+@pytest.mark.parametrize(
+    "error", ["KeyboardInterrupt", "BaseExceptionGroup('s', [KeyboardInterrupt()])"]
+)
+def test_a_plug_in_that_interrupts_the_program_is_named(call, new_plugin_file, error):
+    file = new_plugin_file("method")
+    ending = ENDING.replace("SystemExit(0)", error)
+    head, _, tail = file.read_text().partition("POSTS =")
+    file.write_text(head + ending + "METHODS =" + tail.partition("METHODS =")[2])
+    answer = call(f"run --plugin {file} {ITS_CELL_AND_A_BUILT_IN}")
+    assert answer.status == 1
+    finding = error.partition("(")[0]
+    assert f"plug-in mine: wanted a result, found {finding}" in answer.complaint
+    assert "mend its code" in answer.complaint
+
+
+def test_an_encoder_whose_name_no_id_can_hold_is_refused(call, new_plugin_file):
+    file = new_plugin_file("encoder")
+    text = file.read_text()
+    for name in ('"Mine Encoder"', "3", '""'):
+        file.write_text(text.replace('FunctionConfig("mine"', f"FunctionConfig({name}"))
+        answer = call(f"list plugins --plugin {file}")
+        assert answer.status == 2
+        assert (
+            "wanted a name in small letters as that of the encoder" in answer.complaint
+        )
 
 
 @pytest.mark.parametrize(("code", "status"), [("0", 1), ("'done'", 1), ("3", 1)])
@@ -1157,4 +1184,6 @@ def test_rows_of_a_function_that_looks_at_its_neighbours_are_refused(
     file.write_text(text)
     answer = call(f"run --plugin {file} -m mine.native -t mini-sts")
     assert answer.status == 2
-    assert "the vector of a text does not depend on other texts" in answer.complaint
+    assert (
+        "mine: wanted one vector of a text whatever the texts next" in answer.complaint
+    )

@@ -171,9 +171,9 @@ def test_what_cannot_be_classified_is_refused():
     spoilt = vectors.copy()
     spoilt[3, 0] = np.nan
     for x, rows, refusal in (
-        (vectors, graded, "wanted classes as gold"),
+        (vectors, graded, "item 1: wanted a class as gold .* found [01].5"),
         (vectors, few, "wanted 10 of every class to learn from, found 9"),
-        (spoilt, learned, "item 4: a vector to classify is not finite"),
+        (spoilt, learned, "item 4: wanted finite numbers to classify by"),
     ):
         with pytest.raises(ScoreError, match=refusal):
             predicted_classes(x, test, [rows])

@@ -83,7 +83,7 @@ def test_a_vector_and_itself_have_cosine_one_exactly_and_rounding_takes_none_bey
 def test_a_vector_that_is_not_finite_is_refused_by_number(value, other):
     a, b = np.ones((3, 2)), np.full((3, 2), other)
     a[1, 0] = value
-    with pytest.raises(ScoreError, match=r"^pair 2: .* not finite$"):
+    with pytest.raises(ScoreError, match=r"^pair 2: .* not finite"):
         cosine(a, b)
 
 
@@ -188,13 +188,11 @@ def test_an_area_needs_gold_of_two_classes():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (
-            np.array([1j, 0, 0]),
-            "wanted an array of real numbers to score, found complex128",
-        ),
-        ([0.0, 1.0, 2.0], "wanted an array of real numbers to score, found list"),
-        (np.arange(4.0), r"wanted a value for each of 3 pairs, found \(4,\)"),
-        (np.zeros((3, 1)), r"wanted a value for each of 3 pairs, found \(3, 1\)"),
+        (np.array([1j, 0, 0]), "found an array of complex128; let compare"),
+        ([0.0, 1.0, 2.0], "a finite number for each of 3 pairs, found list"),
+        (np.arange(4.0), r"found an array of shape \(4,\)"),
+        (np.zeros((3, 1)), r"found an array of shape \(3, 1\)"),
+        (np.array([0, np.nan, 1]), "found nan for pair 2; let compare"),
     ],
 )
 def test_what_is_not_one_number_a_pair_is_not_scored(values, words):

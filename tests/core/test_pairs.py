@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from harness.core.errors import DataError, UsageError
-from harness.core.pairs import Pairs
+from harness.core.pairs import Pairs, pairs_digest
 from harness.core.texts import text_digest
 from harness.core.types import Task
 
@@ -61,7 +62,7 @@ GOLDS = {
         [[1.0, 2.0]] * 3,
         "gold: wanted a number a pair, found an array of float64",
     ),
-    "too few": ([1.0, 2.0], "columns of unequal length"),
+    "too few": ([1.0, 2.0], "wanted columns of one length, found 2, 3 rows"),
     "partly masked": (
         np.ma.array([4.2, 1.0, 2.0], mask=[0, 1, 0]),
         "gold: wanted a number a pair, found a masked array",
@@ -70,7 +71,16 @@ GOLDS = {
         np.array([4.2, "0.2", 5.0], dtype=object),
         "gold: wanted a number a pair, found texts",
     ),
-    "too large": ([10**400, 1, 2], "gold: wanted a number a pair, found others"),
+    "too large": (
+        [1, 10**400, 2],
+        "pair 2: wanted a finite number as gold, found 1000",
+    ),
+    "a list among numbers": ([1, 2, [3]], "gold: wanted a number a pair, found list"),
+    "an iterator": (iter([1.0, 2.0, 3.0]), "found list_iterator; convert it"),
+    "a tensor with a gradient": (
+        torch.ones(3, requires_grad=True),
+        "gold: wanted a number a pair, found Tensor; convert it",
+    ),
 }
 
 
@@ -81,6 +91,32 @@ def test_gold_that_is_not_a_number_a_pair_is_refused(kind):
     with pytest.raises(DataError, match=words) as error:
         pairs(gold=gold)
     assert "\n" not in str(error.value)
+
+
+def test_no_two_rows_have_one_digest():
+    """Whatever their sentences hold: tabs, line feeds, the text of JSON."""
+    columns = {
+        (("x\ty",), ("z",)),
+        (("x",), ("y\tz",)),
+        (("x\ny",), ("z",)),
+        (("x",), ("y\nz",)),
+        (('["x", "y\\tz"',), ("z",)),
+    }
+    digests = set()
+    for a, b in columns:
+        digests.add(pairs_digest(Pairs(a, b, np.ones(1), ("g",))))
+    assert len(digests) == len(columns)
+    assert pairs_digest(pairs()) == text_digest(
+        f"{a}\t{b}\t{gold!r}\t{group}"
+        for a, b, gold, group in zip(
+            pairs().a, pairs().b, pairs().gold.tolist(), pairs().group, strict=True
+        )
+    )
+
+
+def test_a_sentence_of_two_lines_is_not_two_sentences():
+    lists = (["a\nb"], ["a", "b"], ["a\n", "b"], ["a", "\nb"], ["3:a\nb"])
+    assert len({text_digest(texts) for texts in lists}) == len(lists)
 
 
 @pytest.mark.parametrize("texts", ["abc", {"a", "b", "c"}, None, 3, b"abc"])

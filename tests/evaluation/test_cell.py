@@ -88,8 +88,10 @@ def test_the_positive_pairs_of_alignment_have_gold_above_four():
 def test_vectors_that_are_not_finite_are_never_scored():
     x = rows(20, 4)
     x[7, 2] = np.nan
-    with pytest.raises(ScoreError, match=r"^pair 4:"):
-        measured(*pooled_pairs(x))
+    pooled, pairs = pooled_pairs(x)
+    [text] = [text for text, row in pooled.row.items() if row == 7]
+    with pytest.raises(ScoreError, match=f"^the encoder: .* the vector of {text!r};"):
+        measured(pooled, pairs)
     with pytest.raises(ScoreError, match="not finite"):
         measured(*pooled_pairs(x), SN())
 

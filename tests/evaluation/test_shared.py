@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 import jaxtyping
@@ -471,10 +472,25 @@ METRICS = {  # the functions `score` and `compare` of a metric
         cosines,
         f"{COMPARED}its main score score, found other",
     ),
+    "a name that is no text": (
+        lambda values, pairs: {"score": 1.0, 3: 2.0},
+        cosines,
+        "metric strange: wanted texts as names of scores, found 3; rename it",
+    ),
+    "scores below its main score": (
+        score_of({"all": 3.0}),
+        cosines,
+        f"{COMPARED}its main score score, found score; name it by main_score",
+    ),
+    "a number that no float holds": (
+        score_of(10**400),
+        cosines,
+        "wanted a finite number as score",
+    ),
     "masked values": (
         plain_score,
         lambda *arguments: (np.ma.masked_less(cosines(*arguments)[0], 0), {}),
-        "wanted an array of real numbers to score, found MaskedArray",
+        "wanted a finite number for each of 30 pairs, found MaskedArray",
     ),
     "values alone": (
         plain_score,
@@ -510,7 +526,10 @@ def test_a_metric_that_gives_something_else_is_refused(tmp_path, toy_scored_by, 
     assert found[method().id, "toy"].status == "measured"
 
 
-@pytest.mark.parametrize("number", [np.float32(1.5), np.int64(2), 3, None])
+@pytest.mark.parametrize(
+    "number",
+    [np.float32(1.5), np.int64(2), np.longdouble(1.5), Fraction(3, 2), 3, None],
+)
 def test_a_score_is_recorded_as_a_number_of_python(tmp_path, toy_scored_by, number):
     strange = toy_scored_by(score_of(number), cosines)
     [outcome] = outcomes(tmp_path, (method(), strange)).values()
@@ -571,7 +590,7 @@ class Fine(HarnessError):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (Unspeakable(), "unexpected Unspeakable:"),
+        (Unspeakable(), "unexpected Unspeakable (--debug"),
         (HarnessError("the first line\nthe second"), "the first line"),
         (HarnessError(), "HarnessError without a message"),
         (Fine("fine"), "fine"),

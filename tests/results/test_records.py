@@ -254,7 +254,10 @@ def test_a_record_that_was_cut_is_refused_by_name(tmp_path_factory, length):
         (b"{}", NO_RECORD),
         (b'"x"', NO_RECORD),
         (b"\xff\xfe", NO_RECORD),
-        (SEALED.replace(b"pairs", b"other"), NO_RECORD),
+        (
+            SEALED.replace(b"pairs", b"other"),
+            ": wanted the fields of a record, found 'other', no 'pairs'; delete it and run again$",
+        ),
         (encode(record()), r" is no record \(KeyError\('sha256'\)\)"),
         (SEALED.replace(b"70.0", b"70.1"), ": wanted content with sha256 .*run again"),
         (seal(record(schema=SCHEMA + 1)), f": wanted schema 1 or {SCHEMA}, found"),
@@ -486,7 +489,7 @@ OTHER_SCORE = record(seed=1, scores=scores(71.0))
             damage_to_line(
                 ROW, lambda row: line_with_other_text(row, "pairs", "other")
             ),
-            ":2 is no record",
+            ":2: wanted the fields of a record, found 'other', no 'pairs'; restore",
         ),
         (
             damage_to_line(

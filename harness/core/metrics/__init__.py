@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from numbers import Real
 from pkgutil import iter_modules
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from harness.core.arrays import (
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath, score_at
+from harness.core.texts import text_fault
 from harness.core.types import Task
 
 # The decimals to which cosines are rounded before they are ranked, so that pairs tie
@@ -74,7 +75,10 @@ def cosine(
     is_finite = np.isfinite(norms)
     if not is_finite.all():
         pair = int(is_finite.argmin()) + 1
-        raise ScoreError(f"pair {pair}: a vector to score is not finite")
+        raise ScoreError(
+            f"pair {pair}: wanted vectors of finite length, found one with a number that is not "
+            "finite, or too large to square; mend or scale the vectors"
+        )
     is_zero = norms == 0
     values = products / np.where(is_zero, 1.0, norms)
     return np.where(is_zero, 0.0, np.clip(values, -1.0, 1.0)), int(is_zero.sum())
@@ -148,6 +152,29 @@ class Metric:
     rounded: bool = True
     direction: Literal["higher", "toward gold"] = "higher"
 
+    def __post_init__(self) -> None:
+        for name in ("main_score", "further_scores"):
+            self._require_names(name, getattr(self, name))
+        if not self.main_score:
+            self._refuse("main_score", "the path of a score")
+        if not isinstance(self.words, Mapping):
+            self._refuse("words", "a dictionary of descriptions")
+        directions = ("higher", "toward gold")
+        if self.direction not in directions:
+            self._refuse("direction", " or ".join(map(repr, directions)))
+
+    def _require_names(self, attribute: str, names: Any) -> None:
+        """Raise UsageError unless an attribute is a tuple of texts."""
+        if not isinstance(names, tuple) or any(text_fault(name) for name in names):
+            self._refuse(attribute, "a tuple of names, as in ('spearman', 'all')")
+
+    def _refuse(self, attribute: str, wanted: str) -> NoReturn:
+        """Raise UsageError for an attribute that is not what is wanted."""
+        raise UsageError(
+            f"the metric {self.name!r}: {attribute}: wanted {wanted}, found "
+            f"{getattr(self, attribute)!r:.60}; mend its METRIC"
+        )
+
 
 @cache
 def metrics() -> Mapping[str, Metric]:
@@ -203,21 +230,23 @@ def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
     `values` are those that the metric's `compare` returns. Raises ScoreError unless
     they are a finite number for each pair, and each score a finite number or None.
     """
-    if not is_plain_array(values):
-        raise ScoreError(
-            f"wanted an array of real numbers to score, found {type(values).__name__}"
-        )
-    if values.dtype.kind not in "fiub":
-        raise ScoreError(
-            f"wanted an array of real numbers to score, found {values.dtype}"
-        )
-    if values.shape != (len(pairs),):
-        raise ScoreError(
-            f"wanted a value for each of {len(pairs)} pairs, found {values.shape}"
-        )
-    if not np.isfinite(values).all():
-        raise ScoreError("a similarity to score is not finite")
     metric = metric_of(task)
+    wanted = (
+        f"metric {metric.name}: wanted a finite number for each of {len(pairs)} pairs"
+    )
+    remedy = "let compare return an array of them"
+    if not is_plain_array(values):
+        raise ScoreError(f"{wanted}, found {type(values).__name__}; {remedy}")
+    if values.dtype.kind not in "fiub":
+        raise ScoreError(f"{wanted}, found an array of {values.dtype}; {remedy}")
+    if values.shape != (len(pairs),):
+        raise ScoreError(f"{wanted}, found an array of shape {values.shape}; {remedy}")
+    is_finite = np.isfinite(values)
+    if not is_finite.all():
+        index = int(is_finite.argmin())
+        raise ScoreError(
+            f"{wanted}, found {values[index]} for pair {index + 1}; {remedy}"
+        )
     if metric.rounded:
         values = np.round(values, TIE_DECIMALS)
     return plain_scores(metric, metric.score(read_only_view(values), pairs))
@@ -238,13 +267,13 @@ def compared(
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise ScoreError(
             f"metric {metric.name}: wanted values and a dictionary of facts from compare, found "
-            f"{type(answer).__name__}"
+            f"{type(answer).__name__}; return both, as in (values, {{}})"
         )
     values, facts = answer
     if not isinstance(facts, dict) or not facts.keys() >= set(metric.further_scores):
         raise ScoreError(
             f"metric {metric.name}: wanted a dictionary of facts from compare, with its further "
-            f"scores ({', '.join(metric.further_scores) or 'none'}), found {facts!r:.60}"
+            f"scores ({', '.join(metric.further_scores) or 'none'}), found {facts!r:.60}; add them"
         )
     try:
         json.dumps(facts, allow_nan=False)
@@ -263,7 +292,8 @@ def plain_scores(metric: Metric, scores: Any) -> dict[str, Any]:
     """
     if not isinstance(scores, Mapping):
         raise ScoreError(
-            f"metric {metric.name}: wanted scores by name, found {type(scores).__name__}"
+            f"metric {metric.name}: wanted scores by name, found {type(scores).__name__}; return a "
+            f"dictionary, as in {{{metric.main_score[0]!r}: 84.2}}"
         )
     plain: dict[str, Any] = _plain(f"metric {metric.name}", scores)
     return plain
@@ -274,28 +304,59 @@ def _plain(place: str, score: Any) -> Any:
     if score is None:
         return None
     if isinstance(score, Mapping):
-        return {
-            str(name): _plain(f"{place}, {name}", part) for name, part in score.items()
-        }
-    is_number = isinstance(score, Real) and not isinstance(score, bool)
-    if not is_number or not math.isfinite(score):
+        for name in score:
+            fault = text_fault(name)
+            if fault is not None:
+                raise ScoreError(
+                    f"{place}: wanted texts as names of scores, {fault}; rename it"
+                )
+        return {name: _plain(f"{place}, {name}", part) for name, part in score.items()}
+    number = _finite_number(score)
+    if number is None:
         raise ScoreError(
             f"{place}: wanted a finite number as score, or None where it is undefined, found "
-            f"{score!r:.60}"
+            f"{score!r:.60}; convert it, as in float(x)"
         )
-    return score.item() if isinstance(score, np.generic) else score
+    return number
+
+
+def _finite_number(value: Any) -> float | None:
+    """A float for a finite real number of any library; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer, or a fraction, of more than 308 digits
+        return None
+    return number if math.isfinite(number) else None
+
+
+def joined_scores(metric: Metric, parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The scores of several computations by name. Raises ScoreError for a name that two have."""
+    scores: dict[str, Any] = {}
+    for part in parts:
+        plain_part = plain_scores(metric, part)
+        repeated_names = sorted(scores.keys() & plain_part.keys())
+        if repeated_names:
+            raise ScoreError(
+                f"metric {metric.name}: wanted a name for each score, found two of the name "
+                f"{repeated_names[0]}; rename one"
+            )
+        scores |= plain_part
+    return scores
 
 
 def require_main_score(metric: Metric, scores: Mapping[str, Any]) -> None:
     """Raise ScoreError if the main score of a metric is not among scores; it may be None."""
+    missing = object()
     part: Any = scores
     for name in metric.main_score:
-        if not isinstance(part, Mapping) or name not in part:
-            raise ScoreError(
-                f"metric {metric.name}: wanted its main score {'.'.join(metric.main_score)}, "
-                f"found {', '.join(scores) or 'none'}"
-            )
-        part = part[name]
+        part = part.get(name, missing) if isinstance(part, Mapping) else missing
+    if part is missing or isinstance(part, Mapping):
+        raise ScoreError(
+            f"metric {metric.name}: wanted its main score {'.'.join(metric.main_score)}, "
+            f"found {', '.join(scores) or 'none'}; name it by main_score"
+        )
 
 
 def undefined_reason(
@@ -313,4 +374,6 @@ def undefined_reason(
         return "all similarities are equal"
     if np.ptp(pairs.gold) == 0:
         return "all gold scores are equal"
-    return "a subset has no score"
+    if len(set(pairs.group)) > 1:
+        return "a subset has no score"
+    return "the metric gives none for these pairs"

@@ -126,7 +126,12 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
     """
     classes = rows.gold.astype(np.int64)
     if (classes != rows.gold).any() or classes.min(initial=0) < 0:
-        raise ScoreError("wanted classes as gold (0, 1, 2, ...), found another number")
+        is_class = (classes == rows.gold) & (classes >= 0)
+        item = int(is_class.argmin())
+        raise ScoreError(
+            f"item {item + 1}: wanted a class as gold (0, 1, 2, ...), found {rows.gold[item]}; "
+            "number the classes from 0"
+        )
     x = vectors[rows.a].astype(np.float32)
     if len(rows.b) > 0:
         v = vectors[rows.b].astype(np.float32)
@@ -134,7 +139,10 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
     is_finite = np.isfinite(x).all(axis=1)
     if not is_finite.all():
         item = int(is_finite.argmin()) + 1
-        raise ScoreError(f"item {item}: a vector to classify is not finite")
+        raise ScoreError(
+            f"item {item}: wanted finite numbers to classify by, found others, or products above "
+            "3e38; scale the vectors"
+        )
     x = np.column_stack([x, np.ones(len(x), np.float32)])
     return LabelledRows(x, classes, int(classes.max(initial=0)) + 1)
 
