@@ -71,8 +71,8 @@ class Commands(CommandGroup):
             if word == "" or (name.startswith("--") and equals and not value):
                 before = name or " ".join(args[max(0, number - 1) : number])
                 raise UsageError(
-                    f"wanted a value after {before or 'harness'}, found an empty text; give one, or "
-                    "leave it out"
+                    f"wanted a value after {before or 'harness'}, found an empty text; give "
+                    "one, or leave it out"
                 )
         return super().parse_args(ctx, args)
 
