@@ -77,7 +77,25 @@ def read_vectors(path: Path) -> WordTable:
         raise DataError(
             f"{path}: wanted finite numbers, found others in the vector of {word!r}"
         )
+    _require_words(path, words)
     return tuple(words), vectors
+
+
+def _require_words(path: Path, words: Sequence[str]) -> None:
+    """Refuse a table in which every word is a number: it has no column of words.
+
+    Its first column is then a number of each vector, or of the row.
+    """
+    if len(words) > 1 and all(map(_is_number_word, words)):
+        raise DataError(
+            f"{path}: wanted a word and its numbers, found that each word is a number, such as "
+            f"{words[0]!r}; put the word before the numbers of its vector"
+        )
+
+
+def _is_number_word(word: str) -> bool:
+    """Whether a word is a number; a word may hold half of a surrogate pair."""
+    return _is_number(word.encode(errors="replace"))
 
 
 def write_vectors(
@@ -202,12 +220,13 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
         fields = _fields(line)
         try:
             word, vector = _word_and_vector(fields, dimensions)
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}:{line_number}: wanted words in UTF-8, found {error.reason}; save it as "
-                "UTF-8"
-            ) from error
         except ValueError as error:
+            # A NUL is in no word: the file is binary.
+            if isinstance(error, UnicodeDecodeError) and b"\0" not in line:
+                raise DataError(
+                    f"{path}:{line_number}: wanted words in UTF-8, found {error.reason}; save it "
+                    "as UTF-8"
+                ) from error
             if not _is_text(line):
                 raise DataError(
                     f"{path}:{line_number}: wanted text in UTF-8, found other bytes; save the "
@@ -290,7 +309,7 @@ def _word_and_vector(
             f"the word {word!r}; put one blank after the word, and none before it"
         )
     word_parts = word.replace("\t", " ").split(" ")
-    if len(word_parts) > 1 and _numbers([word_parts[-1].encode()]) is not None:
+    if len(word_parts) > 1 and _is_number(word_parts[-1].encode()):
         raise ValueError(
             f"the word {word!r}, which ends in a number; put one blank after the word, or save "
             "the table as .npz"
@@ -302,10 +321,15 @@ def _number_count(fields: Sequence[bytes]) -> int:
     """How many numbers a line ends with; its first field is a word, even if it is a number."""
     count = 0
     for field in reversed(fields[1:]):
-        if _numbers([field]) is None:
+        if not _is_number(field):
             break
         count += 1
     return count
+
+
+def _is_number(field: bytes) -> bool:
+    """Whether a field holds a number."""
+    return _numbers([field]) is not None
 
 
 def _numbers(fields: Sequence[bytes]) -> list[float] | None:

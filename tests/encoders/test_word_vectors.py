@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +42,13 @@ def lines(words, vectors):
 def npz_bytes(**arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def zip_bytes(text):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("v.txt", text)
     return file.getvalue()
 
 
@@ -217,7 +225,13 @@ DAMAGED = [
     ),
     ("v.txt", b"a 0,5 2\n", r"v.txt:1: wanted a word and 2 numbers"),
     ("v.txt", b"a 1 2\nb 1\n", r"b'b 1'; correct the line, or fetch the file again"),
+    # Numbers without words, or the numbers of rows in the place of words.
+    ("v.txt", b"0.1 0.2\n-0.3 4e-2\n", r"each word is a number, such as '0.1'"),
+    ("v.txt", b"0 1 2\n1 3 4\n", r"each word is a number, such as '0'"),
+    ("v.vec", b"2 1\n3 4\n5 6\n", r"each word is a number, such as '3'"),
+    ("v.npz", npz_bytes(words=["0", "1"], vectors=np.eye(2)), r"is a number, such as"),
     # Binary files, and text in another encoding than UTF-8.
+    ("v.txt", zip_bytes(LINES), r"v.txt:1: wanted text in UTF-8, found other bytes"),
     ("v.bin", b"2 2\n" + BINARY_ROWS, r"v.bin:2: wanted text in UTF-8, found other"),
     ("v.txt", gzip.compress(LINES.encode()), r"v.txt:1: wanted text in UTF-8, found"),
     ("v.NPZ", npz_bytes(words=WORDS, vectors=VECTORS), r"found other bytes; save the"),
