@@ -17,7 +17,12 @@ from scipy.stats import spearmanr
 
 from baselines import glove, mpnet_base, simcse
 from harness import Places
+from harness.core.files import LEASE
+from harness.encoders.kernels.choose import multiplications
+from harness.evaluation.embeddings import SHARD
+from harness.evaluation.fit_corpus import MOST_BLOCKS, SHARDS_A_BLOCK
 from harness.results.scorings import SEVEN
+from harness.training.loop import SAVE_SECONDS, SAVE_SHARE
 
 ROOT = Path(__file__).resolve().parents[1]
 YEARS = SEVEN[:5]
@@ -208,6 +213,26 @@ def test_files_of_baselines_are_as_short_as_the_page_on_methods_says():
     )
     for path in (ROOT / "baselines").glob("*.py"):
         assert path.read_text(encoding="utf-8").count("\n") <= most, path
+
+
+def test_the_page_on_security_has_the_constants_of_the_code():
+    text = page("docs/security.md")
+    assert numbers_in_sentence(text, "after each block of # sentences (a #th of") == [
+        SHARDS_A_BLOCK * SHARD,
+        MOST_BLOCKS,
+    ]
+    million = MOST_BLOCKS * SHARDS_A_BLOCK * SHARD / 1e6
+    assert numbers_in_sentence(text, "a corpus above # million") == [round(million)]
+    minilm, bert_base = (
+        multiplications(depth=depth, width=width)
+        for depth, width in ((6, 384), (12, 768))
+    )
+    assert "eight times as long with BERT-base" in text
+    assert round(bert_base / minilm) == 8
+    assert numbers_in_sentence(text, "stopped for # seconds loses it") == [LEASE]
+    assert "saved every five seconds" in text
+    assert "more than a twentieth of the time" in text
+    assert (SAVE_SECONDS, SAVE_SHARE) == (5, 1 / 20)
 
 
 # Flows
