@@ -87,6 +87,14 @@ def is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | Interrupted)
 
 
+def is_library_error(error: BaseException) -> bool:
+    """Whether an error is an Exception, or the panic of a library that is written in Rust.
+
+    A panic is no Exception, and has a class of its own in each library.
+    """
+    return isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
+
+
 MOST_CHARACTERS = 300  # of an unexpected error's message
 
 

@@ -30,7 +30,7 @@ from safetensors.numpy import load
 
 from harness.core.arrays import Num
 from harness.core.digests import digest_of, one_reading, read_bytes
-from harness.core.errors import DataError
+from harness.core.errors import DataError, is_library_error
 from harness.core.files import require_no_pointer
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
@@ -238,7 +238,9 @@ def _tokenizer(folder: Path) -> Any:
     file = tokenizer_file(folder)
     try:
         tokenizer = Tokenizer.from_buffer(read_bytes(file))
-    except Exception as error:  # tokenizers raises no narrower class
+    except BaseException as error:  # tokenizers raises no narrower class, and panics
+        if not is_library_error(error):
+            raise
         raise DataError(
             f"{file}: wanted a tokenizer, found {_first_line(error)}; fetch it again"
         ) from error
@@ -247,7 +249,7 @@ def _tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of an error's message; its class where it has none."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
@@ -269,7 +271,9 @@ def _piece_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     try:
         encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [pieces.ids for pieces in encoded]
-    except Exception as error:  # tokenizers raises no narrower class
+    except BaseException as error:  # tokenizers raises no narrower class, and panics
+        if not is_library_error(error):
+            raise
         raise DataError(
             f"wanted a tokenizer that splits every text, found one that says: "
             f"{_first_line(error)}; name an unknown piece in its {TOKENIZER_FILE}"

@@ -103,6 +103,15 @@ def test_a_text_that_the_tokenizer_cannot_split_is_refused(tmp_path):
         encoder.encode(["zebra"])
 
 
+def test_a_tokenizer_that_makes_its_library_panic_is_refused_by_its_file(tmp_path):
+    """A panic of Rust is no Exception of Python."""
+    content = json.loads(byte_pairs().to_str())
+    content["model"]["continuing_subword_prefix"] = "longer than any piece"
+    folder = written(tmp_path / "m", content, PLAIN, {})
+    with pytest.raises(DataError, match=r"tokenizer\.json: wanted a tokenizer, found"):
+        loaded(folder)
+
+
 @pytest.mark.parametrize("name", ["word piece", "no model type", "another model type"])
 def test_a_folder_is_known_by_its_table(tmp_path, name):
     folder = variant(tmp_path / "m", name)

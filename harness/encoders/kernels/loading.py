@@ -27,7 +27,13 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from harness.core.arrays import Float32
-from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.errors import (
+    DataError,
+    HarnessError,
+    UsageError,
+    first_line,
+    is_library_error,
+)
 from harness.core.interfaces import Encoding
 from harness.encoders.architectures import (
     FULL_ATTENTION,
@@ -114,19 +120,32 @@ class CuttingTokenizer:
         return len(ids)
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, special tokens included."""
+        """The ids of each text, special tokens included.
+
+        Raises DataError if the tokenizer fails on one of them.
+        """
         if not texts:
             return []
-        encoded = self.tokenizer(
-            list(texts),
-            truncation=True,
-            max_length=self.max_length,
-            padding=False,
-            # Without the next two lists tokenising takes half the time.
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
+        try:
+            encoded = self.tokenizer(
+                list(texts),
+                truncation=True,
+                max_length=self.max_length,
+                padding=False,
+                # Without the next two lists tokenising takes half the time.
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+            )
+        except (
+            BaseException
+        ) as error:  # tokenizers raises no narrower class, and panics
+            if not is_library_error(error):
+                raise
+            raise DataError(
+                f"{self.name}: wanted a tokenizer that splits every text, found one that says: "
+                f"{first_line(error) or type(error).__name__}; mend its tokenizer.json"
+            ) from error
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
@@ -206,7 +225,11 @@ def _one_line_errors(name: str, folder: Path, copy: Path) -> Iterator[None]:
         yield
     except HarnessError:
         raise
-    except Exception as error:  # transformers and tokenizers raise no narrower class
+    except (
+        BaseException
+    ) as error:  # they raise no narrower class, and tokenizers panics
+        if not is_library_error(error):
+            raise
         lines = str(error).splitlines()
         reason = lines[0] if lines else type(error).__name__
         reason = reason.replace(str(copy), str(folder))
