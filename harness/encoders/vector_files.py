@@ -20,7 +20,7 @@ import gzip
 import re
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO
 from itertools import chain
@@ -123,10 +123,12 @@ def _read_arrays(path: Path) -> WordTable:
     try:
         if path.suffix == ".npz":
             with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
+                _require_arrays(path, arrays.files)
                 words = _words_of_array(path, arrays["words"])
                 vectors = arrays["vectors"]
         else:
             tensors = load(read_bytes(path))
+            _require_arrays(path, tensors)
             words = _words_of_bytes(path, tensors["words"])
             vectors = tensors["vectors"]
     except UNREADABLE_ARRAYS as error:
@@ -147,6 +149,17 @@ def _read_arrays(path: Path) -> WordTable:
             )
     with np.errstate(over="ignore"):  # infinity is refused by `read_vectors`
         return words, vectors.astype(np.float32, copy=False)
+
+
+def _require_arrays(path: Path, names: Collection[str]) -> None:
+    """Refuse a file that lacks one of the two arrays, such as the weights of a model."""
+    if "words" in names and "vectors" in names:
+        return
+    first_names = ", ".join(sorted(names)[:3]) or "none"
+    raise DataError(
+        f"{path}: wanted arrays `words` and `vectors`, found {first_names}; save them under these "
+        "names, or name the folder of a model"
+    )
 
 
 def _words_of_array(path: Path, words: np.ndarray) -> tuple[str, ...]:

@@ -243,7 +243,13 @@ DAMAGED = [
     ("v.safetensors", b"none of these", ARRAYS),
     ("v.txt.gz", b"none of these", "wanted gzip"),
     ("v.txt.gz", gzip.compress(LINES.encode())[:-20], "wanted gzip"),
-    ("v.npz", npz_bytes(words=WORDS), ARRAYS),
+    ("v.npz", npz_bytes(words=WORDS), ARRAYS + ", found words; save them under"),
+    ("v.npz", npz_bytes(vocab=WORDS, emb=VECTORS), "found emb, vocab; save them under"),
+    (
+        "v.safetensors",
+        save({"embeddings": VECTORS}),
+        "found embeddings; save them under these names, or name the folder of a model",
+    ),
     (
         "v.npz",
         npz_bytes(words=WORDS, vectors=VECTORS[:2]),
