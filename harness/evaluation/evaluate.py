@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -211,6 +211,10 @@ def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list
     """The tasks that a caller means, each once; of two with the same name the first."""
     if isinstance(tasks, str | Task):
         tasks = [tasks]
+    if not isinstance(tasks, Iterable):
+        raise UsageError(
+            f"wanted the names of tasks, found {tasks!r:.60}; give a list, as in ['sts-b']"
+        )
     task_by_name: dict[str, Task] = {}
     for name_or_task in tasks:
         if isinstance(name_or_task, Task):
@@ -231,6 +235,8 @@ def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places
     """The method that a name, a folder or a `Method` means, and places with its files."""
     if isinstance(model, Method):
         return model, places
+    if model == "":
+        raise UsageError("wanted the name of a model, found an empty text; name one")
     if not isinstance(model, str | Path):
         raise UsageError(
             "wanted the name, the folder or the Method of a model, found a "
@@ -480,8 +486,11 @@ def _pooled(
 
 
 def as_texts(texts: Iterable[str]) -> list[str]:
-    """The texts as a list. Raises UsageError for one string, a set, and anything but strings."""
-    if isinstance(texts, str | Set) or not isinstance(texts, Iterable):
+    """The texts as a list. Raises UsageError for one string, a set, and anything but strings.
+
+    A dictionary is refused, too, since its keys would be taken.
+    """
+    if isinstance(texts, str | Set | Mapping) or not isinstance(texts, Iterable):
         kind = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
         raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
     texts = list(texts)

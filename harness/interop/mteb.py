@@ -21,12 +21,12 @@ from mteb.models.model_meta import ScoringFunction
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
-from harness.core.errors import DataError
+from harness.core.errors import DataError, UsageError
 from harness.core.files import file_name
 from harness.core.metrics import TIE_DECIMALS, cosine, directions
 from harness.core.provenance import with_code
 from harness.core.types import Method
-from harness.evaluation.evaluate import Embedder, resolved
+from harness.evaluation.evaluate import Embedder, as_texts, resolved
 from harness.evaluation.evaluate import encoder as open_encoder
 from harness.registry import collected, load_registry, look_up
 from harness.results.reproduction import MIN_COVERAGE
@@ -58,17 +58,24 @@ class MtebEncoder:
     mteb_model_meta: ModelMeta
 
     def encode(
-        self, inputs: Iterable[Mapping[str, Sequence[str]]], **_: Any
+        self, inputs: Iterable[Mapping[str, Sequence[str]] | str], **_: Any
     ) -> Float32[np.ndarray, "N K"]:
         """A row for each text, in order. mteb's task, prompt and batch size are ignored.
+
+        mteb gives batches of texts; texts themselves, and the rows of a data set with a
+        column `text`, are taken as well. Raises UsageError for anything else.
 
         The rows are in float32, as mteb's models give them. mteb's cosine has no rule for
         ties: in float64 it would rank the rounding errors of identical sentences, which
         moves STS12 by 2.5e-5.
         """
+        if isinstance(inputs, Mapping):
+            inputs = [inputs]
+        elif isinstance(inputs, str) or not isinstance(inputs, Iterable):
+            inputs = as_texts(inputs)  # which refuses them
         texts: list[str] = []
         for batch in inputs:
-            texts += batch["text"]
+            texts += _texts_of(batch)
         return self.embedder(texts).astype(np.float32)
 
     def similarity_pairwise(
@@ -86,6 +93,21 @@ class MtebEncoder:
         directions2 = directions(np.asarray(embeddings2))
         cosines = np.clip(directions1 @ directions2.T, -1.0, 1.0)
         return np.asarray(np.round(cosines, TIE_DECIMALS))
+
+
+def _texts_of(batch: Any) -> Sequence[str]:
+    """The texts of a batch; a text by itself is a batch of one.
+
+    Raises UsageError for a batch without texts.
+    """
+    texts = batch.get("text") if isinstance(batch, Mapping) else batch
+    if isinstance(texts, str):
+        return [texts]
+    if not isinstance(batch, Mapping) or texts is None:
+        raise UsageError(
+            f"wanted texts, or batches with the key 'text', found {batch!r:.60}; give the texts"
+        )
+    return as_texts(texts)
 
 
 def as_mteb(

@@ -153,8 +153,8 @@ class Batches:
     def __post_init__(self) -> None:
         if self.count < 2 or self.size < 2:
             raise UsageError(
-                f"wanted two examples or more, and two or more a batch, found {self.count} "
-                f"examples in batches of {self.size}"
+                f"wanted two examples or more, and two or more a batch, found {self.count} in "
+                f"batches of {self.size}; give more sentences, or a larger --batch"
             )
 
     @property

@@ -5,6 +5,7 @@ from pathlib import Path
 import mteb
 import numpy as np
 import pytest
+from datasets import Dataset
 from fakes import FakeConfig, method, numbered
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,6 +211,34 @@ def test_mteb_gives_our_score_of_minilm_and_its_own_published_one(data_dir, tmp_
 def test_every_counterpart_is_made_of_local_files(data_dir):
     names = [task.metadata.name for task in local_tasks(data_dir)]
     assert names == [counterpart.metadata.name for counterpart in COUNTERPARTS.values()]
+
+
+TEXTS = ["A man eats.", "It rains.", "A man eats."]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        TEXTS,
+        tuple(TEXTS),
+        np.array(TEXTS),
+        Dataset.from_dict({"text": TEXTS}),
+        {"text": TEXTS},
+        [{"text": TEXTS[:2]}, {"text": TEXTS[2:]}],
+        iter(TEXTS),
+    ],
+    ids=["list", "tuple", "array", "data set", "one batch", "batches", "iterator"],
+)
+def test_each_text_is_a_row_in_whatever_it_is_given(inputs):
+    """The rows of a data set are dictionaries of one text, whose letters are no texts."""
+    model = as_mteb("glove-mini.mean")
+    assert np.array_equal(model.encode(inputs), model.encode([{"text": TEXTS}]))
+
+
+@pytest.mark.parametrize("inputs", ["A man eats.", [{"image": ["x"]}]])
+def test_what_holds_no_texts_is_refused(inputs):
+    with pytest.raises(UsageError, match=r"wanted .*text"):
+        as_mteb("glove-mini.mean").encode(inputs)
 
 
 def test_a_task_without_counterpart_is_refused(tmp_path):
