@@ -231,7 +231,10 @@ def start(folder: Path, tests: Sequence[str], *, longest: int = 0) -> int:
         signal.alarm(longest)
         # Plain assertions, since those of modules that are loaded are not rewritten.
         options = "-x -q --assert=plain -p no:cacheprovider -p no:xdist"
-        status = pytest.main([*options.split(), *tests])
+        # A folder of its own: pytest removes old folders of other runs, and what another
+        # run removes at the same time would be an error.
+        own_folder = f"--basetemp={folder}-tests"
+        status = pytest.main([*options.split(), own_folder, *tests])
     finally:
         if status == 70:
             traceback.print_exc()
