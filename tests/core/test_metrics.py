@@ -201,6 +201,15 @@ def test_what_is_not_one_number_a_pair_is_not_scored(values, words):
         score(task_of("correlation"), values, pairs)
 
 
+def test_two_scores_of_one_name_are_refused():
+    metric = metrics.metrics()["auc"]
+    assert metrics.joined_scores(metric, [{"a": 1}, {"b": None}]) == {"a": 1, "b": None}
+    with pytest.raises(
+        ScoreError, match="a name for each score, found two of the name a"
+    ):
+        metrics.joined_scores(metric, [{"a": 1}, {"a": 2}])
+
+
 # --- edit distance -------------------------------------------------------------------------------
 def plain_distances(pairs: Pairs) -> list[int]:
     return [
