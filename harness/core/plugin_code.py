@@ -191,12 +191,41 @@ def require_in_place(
 def require_own_code() -> None:
     """Raise HarnessError if code of a loaded plug-in has replaced code of the harness.
 
-    It is called after each cell, and also raises for what an earlier cell replaced.
+    It also raises if a plug-in has left a setting of torch changed. It is called after
+    each cell, and raises for what an earlier cell changed, too.
     """
     for error in _REPLACED:
         raise error
     for plugin in PLUGINS.values():
         require_in_place(plugin)
+    changed_setting = _changed_torch_setting() if PLUGINS else None
+    if changed_setting is not None:
+        names = ", ".join(sorted(PLUGINS))
+        error = HarnessError(
+            f"a plug-in ({names}) leaves {changed_setting} changed, which moves cells whose "
+            "records do not name it; set it back after use, and start again"
+        )
+        _REPLACED.append(error)
+        raise error
+
+
+def _changed_torch_setting() -> str | None:
+    """What sets a setting of torch that is not as torch starts; None if all are.
+
+    These settings change what encoders and flows compute.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return None
+    if torch.get_default_dtype() != torch.float32:
+        return "torch.set_default_dtype"
+    if torch.is_autocast_enabled("cpu"):
+        return "torch.autocast"
+    if not torch.is_grad_enabled():
+        return "torch.set_grad_enabled"
+    if torch.get_float32_matmul_precision() != "highest":
+        return "torch.set_float32_matmul_precision"
+    return None
 
 
 def _code_of(value: Any) -> Iterator[object]:

@@ -605,6 +605,35 @@ def test_a_plug_in_that_replaces_code_in_a_fit_fails_that_cell_and_those_behind_
     assert not [*(tmp_path / "runs").rglob("seed-0.json")]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "torch.set_default_dtype(torch.float64)",
+        "torch.autocast('cpu', torch.bfloat16).__enter__()",
+        "torch.set_grad_enabled(False)",
+    ],
+)
+def test_a_plug_in_that_leaves_torch_changed_fails_its_cell(
+    new_plugin_file, tmp_path, change
+):
+    """In a process of its own, whose torch stays changed."""
+    file = new_plugin_file("method")
+    text = file.read_text().replace(
+        "import numpy as np", "import numpy as np\nimport torch"
+    )
+    fit = "moments = Moments.of(x)"
+    assert fit in text
+    changing = f"{fit}\n        if len(moments.mean) == 100:\n            {change}"
+    file.write_text(text.replace(fit, changing))
+    words = f"run --plugin {file} {ITS_CELL_AND_A_BUILT_IN} -o runs --cache cache"
+    ended = processes.run(*words.split(), cwd=tmp_path)
+    assert ended.status == 1
+    setting = change.partition("(")[0]
+    assert f"a plug-in (mine) leaves {setting} changed" in ended.err
+    methods = [path.parent.parent.name for path in tmp_path.rglob("seed-0.json")]
+    assert "glove-mini.mean+mine@target" not in methods
+
+
 def test_a_plug_in_s_subclass_leaves_nothing_under_the_key_of_the_built_in(
     keys_of_changed_plugin, call, tmp_path
 ):
