@@ -52,7 +52,8 @@ POOLINGS = (MEAN, CLS, FIRST_LAST)
 # Notes on flows on the last layer, whose scores depend on which narrow coordinates are
 # left out.
 LEFT_OUT = (
-    "fitted without coordinate 34, which a flow keeps now, and not measured again"
+    "fitted without coordinate 34, which a flow keeps now: not all tasks are measured "
+    "again"
 )
 KEPT = "one narrow coordinate moves its scores, which are those with the coordinate"
 # Post-processors that were measured with and without the coordinate, by fit corpus.
