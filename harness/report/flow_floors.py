@@ -272,8 +272,8 @@ def floors_part(rows: Sequence[FloorRow]) -> str:
     exception = ""
     if cells_to_replace:
         exception = (
-            f", except of {len(cells_to_replace)} cells: an average over tasks is of one floor, and "
-            "their methods are not measured again on all tasks"
+            f", except of {len(cells_to_replace)} cells: an average over tasks is of one floor, "
+            "and their methods are not measured again on all tasks"
         )
     paragraphs = [
         f"{len(cells)} cells of methods and tasks are on the last layer of `mpnet-base`. "
