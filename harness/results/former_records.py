@@ -27,6 +27,7 @@ from harness.results.records import (
     LINE_SEAL,
     PARSE_ERRORS,
     cell_of,
+    parse_fault,
     read_committed,
     record_of_fields,
 )
@@ -55,7 +56,7 @@ def read_former(path: Path) -> tuple[Record, ...]:
             fields = _read_row(text, shared_values)
         except PARSE_ERRORS as error:
             raise DataError(
-                f"{place} is damaged ({error!r}); {RESTORE_FORMER}"
+                f"{place} is damaged ({parse_fault(error)}); {RESTORE_FORMER}"
             ) from None
         records.append(record_of_fields(place, fields, RESTORE_FORMER))
     _require_all_cells(path, first_line, records)

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from harness.core.errors import DataError
+from harness.core.errors import DataError, first_line
 from harness.core.files import file_name
 from harness.core.json_text import parse_json
 from harness.core.metrics.similarity import OTHER_SCORES
@@ -120,8 +120,15 @@ def read_record(path: Path) -> Record:
                 f"{path}: wanted content with sha256 {digest}, found other; {remedy}"
             )
     except PARSE_ERRORS as error:
-        raise DataError(f"{path} is no record ({error!r}); {remedy}") from None
+        raise DataError(
+            f"{path} is no record ({parse_fault(error)}); {remedy}"
+        ) from None
     return record
+
+
+def parse_fault(error: Exception) -> str:
+    """An error of parsing by its type and first line, without the content that it holds."""
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _stored_fields(record: Record) -> dict[str, Any]:
@@ -282,7 +289,9 @@ def _read_line(path: Path, line_number: int, line: bytes) -> RecordLine:
             raise ValueError("its content has another digest than it states")
         content = parse_json(text)
     except PARSE_ERRORS as error:
-        raise DataError(f"{place} is damaged ({error!r}); {RESTORE}") from None
+        raise DataError(
+            f"{place} is damaged ({parse_fault(error)}); {RESTORE}"
+        ) from None
     record = record_of_fields(place, content, RESTORE)
     return RecordLine(record, text, line_number)
 

@@ -59,8 +59,8 @@ def test_correlations_and_areas_are_those_of_scipy_and_scikit_learn(attacked):
 # Of each encoding that has no score: what becomes of its rows, and what the run says of
 # it.
 BROKEN = {
-    "no number": (lambda rows: rows * np.nan, "not finite"),
-    "infinite": (lambda rows: rows + np.inf, "not finite"),
+    "no number": (lambda rows: rows * np.nan, "wanted finite numbers"),
+    "infinite": (lambda rows: rows + np.inf, "wanted finite numbers"),
     "constant": (lambda rows: rows * 0 + 1, ""),
     "zero": (lambda rows: rows * 0, ""),
 }
