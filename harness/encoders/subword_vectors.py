@@ -30,7 +30,7 @@ from safetensors.numpy import load
 
 from harness.core.arrays import Num
 from harness.core.digests import digest_of, one_reading, read_bytes
-from harness.core.errors import DataError, is_library_error
+from harness.core.errors import DataError, first_line, is_library_error
 from harness.core.files import require_no_pointer
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
@@ -241,18 +241,13 @@ def _tokenizer(folder: Path) -> Any:
     except BaseException as error:  # tokenizers raises no narrower class, and panics
         if not is_library_error(error):
             raise
+        reason = first_line(error) or type(error).__name__
         raise DataError(
-            f"{file}: wanted a tokenizer, found {_first_line(error)}; fetch it again"
+            f"{file}: wanted a tokenizer, found {reason}; fetch it again"
         ) from error
     require_no_sampling(file, tokenizer)
     tokenizer.no_padding()
     return tokenizer
-
-
-def _first_line(error: BaseException) -> str:
-    """The first line of an error's message; its class where it has none."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _unknown_id(tokenizer: Any) -> int | None:
@@ -274,9 +269,10 @@ def _piece_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     except BaseException as error:  # tokenizers raises no narrower class, and panics
         if not is_library_error(error):
             raise
+        reason = first_line(error) or type(error).__name__
         raise DataError(
-            f"wanted a tokenizer that splits every text, found one that says: "
-            f"{_first_line(error)}; name an unknown piece in its {TOKENIZER_FILE}"
+            f"wanted a tokenizer that splits every text, found one that says: {reason}; name an "
+            f"unknown piece in its {TOKENIZER_FILE}"
         ) from error
 
 

@@ -159,10 +159,10 @@ def record_of_fields(place: object, fields: Any, remedy: str) -> Record:
     unknown_fields = fields.keys() - RECORD_FIELDS.keys()
     missing_fields = RECORD_FIELDS.keys() - fields.keys() - OPTIONAL_FIELDS
     if unknown_fields or missing_fields:
-        found = [f"{name!r}" for name in sorted(unknown_fields)]
-        found += [f"no {name!r}" for name in sorted(missing_fields)]
+        faults = [f"{name!r}" for name in sorted(unknown_fields)]
+        faults += [f"no {name!r}" for name in sorted(missing_fields)]
         raise DataError(
-            f"{place}: wanted the fields of a record, found {', '.join(found)}; {remedy}"
+            f"{place}: wanted the fields of a record, found {', '.join(faults)}; {remedy}"
         )
     record = Record(**fields)
     if record.schema not in (FIRST_SCHEMA, SCHEMA):

@@ -137,9 +137,7 @@ class CuttingTokenizer:
                 return_token_type_ids=False,
                 verbose=False,
             )
-        except (
-            BaseException
-        ) as error:  # tokenizers raises no narrower class, and panics
+        except BaseException as error:  # tokenizers panics, too
             if not is_library_error(error):
                 raise
             raise DataError(
@@ -225,13 +223,10 @@ def _one_line_errors(name: str, folder: Path, copy: Path) -> Iterator[None]:
         yield
     except HarnessError:
         raise
-    except (
-        BaseException
-    ) as error:  # they raise no narrower class, and tokenizers panics
+    except BaseException as error:  # of any class, and tokenizers panics
         if not is_library_error(error):
             raise
-        lines = str(error).splitlines()
-        reason = lines[0] if lines else type(error).__name__
+        reason = first_line(error) or type(error).__name__
         reason = reason.replace(str(copy), str(folder))
         raise DataError(
             f"{name}: wanted an encoder that transformers opens at {folder}, found: {reason}"
