@@ -23,6 +23,7 @@ from harness.transforms.pooling import (
 
 # The approximate bytes to download of a checkpoint of each shape: 32 bits a parameter.
 DOWNLOAD_SIZES = {
+    "distilbert": 270_000_000,
     "bert-base": 440_000_000,
     "bert-large": 1_340_000_000,
     "roberta-base": 500_000_000,

@@ -18,27 +18,45 @@ CITE = "carlsson2021ct"
 
 
 def ct_checkpoint(
-    name: str, repository: str, trained_on: str, revision: str | None = None
+    name: str,
+    repository: str,
+    trained_on: str,
+    shape: str = "bert-base",
+    revision: str | None = None,
 ) -> TransformerConfig:
     """One checkpoint of the authors' organisation."""
     return TransformerConfig(
         name,
         repo=f"Contrastive-Tension/{repository}",
         revision=revision,
-        download_size=DOWNLOAD_SIZES["bert-base"],
+        download_size=DOWNLOAD_SIZES[shape],
         trained_on=trained_on,
         cite=CITE,
         licence="none stated for the weights",
     )
 
 
+WIKIPEDIA = "Wikipedia, unlabelled"
+NLI = "NLI, labelled; Wikipedia, unlabelled"
+STS = "Wikipedia, unlabelled; STS-B train, labelled"
+
 ENCODERS = (
-    ct_checkpoint("ct-bert-base", "BERT-Base-CT", "Wikipedia, unlabelled"),
+    ct_checkpoint("ct-distilbert", "BERT-Distil-CT", WIKIPEDIA, "distilbert"),
+    ct_checkpoint("ct-bert-base", "BERT-Base-CT", WIKIPEDIA),
+    ct_checkpoint("ct-bert-large", "BERT-Large-CT", WIKIPEDIA, "bert-large"),
+    ct_checkpoint("ct-sbert-distilbert", "BERT-Distil-NLI-CT", NLI, "distilbert"),
     ct_checkpoint(
         "ct-sbert-base",
         "BERT-Base-NLI-CT",
-        "NLI, labelled; Wikipedia, unlabelled",
+        NLI,
         revision="643434b3007f7b101bf30e353dacd939daa58a0c",
+    ),
+    ct_checkpoint("ct-sbert-large", "BERT-Large-NLI-CT", NLI, "bert-large"),
+    ct_checkpoint("ct-sts-distilbert", "BERT-Distil-CT-STSb", STS, "distilbert"),
+    ct_checkpoint("ct-sts-bert-base", "BERT-Base-CT-STSb", STS),
+    ct_checkpoint("ct-sts-bert-large", "BERT-Large-CT-STSb", STS, "bert-large"),
+    ct_checkpoint(
+        "ct-sts-roberta-large", "RoBerta-Large-CT-STSb", STS, "roberta-large"
     ),
 )
 

@@ -36,6 +36,7 @@ WRONG_AVERAGES = {
     "simcse.t5/sbert-base/avg": "74.89",
     "simcse.b2/sbert-from-reimers-and-gurevych-2019/avg": "74.89",
     "simcse.e1/avg-bert-embeddings/avg": "84.94",
+    "promptbert.readme/promptbert-unsup-bert-base/avg": "78.54",
 }
 
 SMALL = REFUSALS["files"]["published"]["whole"]

@@ -1,0 +1,123 @@
+"""Checkpoints of later works on unsupervised contrastive learning, read as their authors do.
+
+ESimCSE repeats words of a positive and adds momentum (Wu et al. 2022, arXiv
+2109.04380); InfoCSE adds a masked language model (Wu et al. 2022, arXiv 2210.06432);
+WhitenedCSE whitens groups of coordinates in training (Zhuo et al. 2023, arXiv
+2305.17746); SCD decorrelates features without negatives (Klein & Nabi 2022, arXiv
+2203.07847); Mirror-BERT masks or drops parts of 10,000 texts (Liu et al. 2021, arXiv
+2104.08027). None is trained here: these are the released checkpoints. All are read at
+[CLS] before the pooler, except WhitenedCSE's, whose README evaluates them after it.
+Mirror-BERT's evaluation cuts texts at 64 tokens. Of no checkpoint a public page names
+the commit, which is recorded on first use.
+"""
+
+from harness.core.types import Method
+from harness.encoders.transformer import TransformerConfig
+from harness.transforms.pooling import CLS, POOLER
+from .bert import DOWNLOAD_SIZES
+from .simcse import TRAINED_ON
+
+WIKIPEDIA = TRAINED_ON["unsup"]
+UNSTATED = "none stated for the weights"
+
+
+def checkpoint(
+    name: str, repo: str, cite: str, shape: str, trained_on: str = WIKIPEDIA
+) -> TransformerConfig:
+    """One released checkpoint.
+
+    Args:
+        name: The encoder's name here.
+        repo: Its repository on the hub.
+        cite: The key of its paper.
+        shape: The model that it was tuned from, a key of `DOWNLOAD_SIZES`.
+        trained_on: The data of the tuning.
+    """
+    return TransformerConfig(
+        name,
+        repo=repo,
+        download_size=DOWNLOAD_SIZES[shape],
+        trained_on=trained_on,
+        cite=cite,
+        licence=UNSTATED,
+    )
+
+
+ESIMCSE = tuple(
+    checkpoint(f"esimcse-{shape}", f"ffgcc/esimcse-{model}", "wu2022esimcse", shape)
+    for shape, model in (
+        ("bert-base", "bert-base-uncased"),
+        ("bert-large", "bert-large-uncased"),
+        ("roberta-base", "roberta-base"),
+        ("roberta-large", "roberta-large"),
+    )
+)
+
+INFOCSE = (
+    checkpoint(
+        "infocse-bert-base", "ffgcc/InfoCSE-bert-base", "wu2022infocse", "bert-base"
+    ),
+    checkpoint(
+        "infocse-bert-base-rtd",
+        "caskcsg/InfoCSE-bert-base-rtd",
+        "wu2022infocse",
+        "bert-base",
+    ),
+    checkpoint(
+        "infocse-bert-large", "ffgcc/InfoCSE-bert-large", "wu2022infocse", "bert-large"
+    ),
+)
+
+WHITENEDCSE = tuple(
+    checkpoint(
+        f"whitenedcse-{shape}",
+        f"SupstarZh/whitenedcse-{shape}",
+        "zhuo2023whitenedcse",
+        shape,
+    )
+    for shape in ("bert-base", "bert-large")
+)
+
+# SCD chose its checkpoint on SICK-R (`--metric_for_best_model=sickr_spearman`).
+SCD = tuple(
+    checkpoint(
+        f"scd-{shape}",
+        f"sap-ai-research/{model}-SCD-ACL2022",
+        "klein2022scd",
+        shape,
+        "1 M Wikipedia sentences, unlabelled; checkpoint chosen on SICK-R dev",
+    )
+    for shape, model in (
+        ("bert-base", "BERT-base-uncased"),
+        ("roberta-base", "RoBERTa-base"),
+    )
+)
+
+MIRROR_BERT = tuple(
+    checkpoint(
+        f"mirror-{shape}{suffix}",
+        f"cambridgeltl/mirror-{model}-sentence{suffix}",
+        "liu2021mirrorbert",
+        shape,
+        "10,000 sentences, unlabelled",
+    )
+    for shape, model in (
+        ("bert-base", "bert-base-uncased"),
+        ("roberta-base", "roberta-base"),
+    )
+    for suffix in ("", "-drophead")
+)
+
+ENCODERS = (*ESIMCSE, *INFOCSE, *WHITENEDCSE, *SCD, *MIRROR_BERT)
+
+METHODS = (
+    *(
+        Method(encoder, CLS, cite=encoder.cite)
+        for encoder in (*ESIMCSE, *INFOCSE, *SCD)
+    ),
+    *(Method(encoder, POOLER, cite=encoder.cite) for encoder in WHITENEDCSE),
+    *(
+        Method(encoder.with_max_length(64), CLS, cite=encoder.cite)
+        for encoder in MIRROR_BERT
+    ),
+)
