@@ -22,7 +22,6 @@ corpus is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -70,12 +69,6 @@ class Flow:
 
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
-    # Variants once were classes: the name of each class, and the settings that it meant.
-    FORMER_NAMES: ClassVar[Mapping[str, Mapping[str, object]]] = {
-        "DropoutFlow": {"dropout": True},
-        "GlorotFlow": {"start": "glorot"},
-        "ReleasedFlow": {"start": "glorot", "dropout": True},
-    }
 
     @property
     def share(self) -> float:

@@ -82,8 +82,6 @@ def is_interruption(error: BaseException) -> bool:
 
     Any other error is a failure of the code that raised it, `SystemExit` included.
     """
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_interruption(member) for member in error.exceptions)
     return isinstance(error, KeyboardInterrupt | Interrupted)
 
 
@@ -99,11 +97,8 @@ MOST_CHARACTERS = 300  # of an unexpected error's message
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; empty where there is none, or none can be made."""
-    try:
-        lines = str(error).splitlines()
-    except Exception:  # noqa: BLE001 - an error of a plug-in may fail to make its text
-        return ""
+    """The first line of an error's message; empty where there is none."""
+    lines = str(error).splitlines()
     return lines[0] if lines else ""
 
 

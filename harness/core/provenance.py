@@ -7,15 +7,13 @@ code of a program that uses the harness as a library.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from traceback import walk_tb
-from types import CellType, FunctionType, MethodType
-from typing import Any
+from types import FunctionType, MethodType
 from uuid import uuid4
 
 from harness.core.digests import digest_of, read_sha256
@@ -100,15 +98,6 @@ class Plugin:
         """The file of its module, which must be imported."""
         return Path(str(sys.modules[self.module].__file__))
 
-    def defines(self, value: object) -> bool:
-        """Whether a function, or the class of an object, is defined in the plug-in."""
-        if isinstance(value, partial):
-            value = value.func
-        module = str(getattr(value, "__module__", None) or type(value).__module__)
-        if isinstance(value, FunctionType):  # a decorator may have changed __module__
-            module = str(value.__globals__.get("__name__", module))
-        return self.owns(module)
-
     def owns(self, module: str) -> bool:
         """Whether a module is in the plug-in's file, folder or package."""
         if self.module.startswith(f"{FILE_PLUGINS}."):
@@ -122,116 +111,26 @@ PLUGINS: dict[str, Plugin] = {}  # the plug-ins that are loaded in this process,
 
 
 def plugins_of(*values: object) -> dict[str, Plugin]:
-    """The loaded plug-ins whose code is used by one of these values, by name.
-
-    A value uses a plug-in if the plug-in defines it, its class or a base class. It also
-    uses the plug-ins of all that it holds: fields of configurations, items of
-    collections, bound arguments.
-    """
-    if not PLUGINS:
-        return {}
-    code = list(_code_in(values))
+    """The loaded plug-ins that define the code of one of these values, by name."""
     plugins = {}
-    for name, plugin in PLUGINS.items():
-        if any(plugin.defines(value) for value in code):
-            plugins[name] = plugin
+    for module in _modules_of(values):
+        for name, plugin in PLUGINS.items():
+            if plugin.owns(module):
+                plugins[name] = plugin
     return plugins
 
 
-def _code_in(values: Iterable[object]) -> Iterator[object]:
-    """The values and all that they hold, each with its class and base classes."""
-    pending = list(values)
-    visited: dict[int, object] = {}  # the values are kept, so that no id is used twice
-    while pending:
-        value = pending.pop()
-        if id(value) in visited:
-            continue
-        visited[id(value)] = value
-        yield value
-        kind = value if isinstance(value, type) else type(value)
-        for base in kind.__mro__:
-            yield base
-            pending += _functions_without_module(base)
-        pending += _held_by(value)
-
-
-@cache
-def _functions_without_module(kind: type) -> tuple[object, ...]:
-    """The functions of a class that its module does not have, as of `make_dataclass`.
-
-    Such a class may name any module, so that its functions tell where it is defined.
-    """
-    module = sys.modules.get(kind.__module__)
-    if getattr(module, kind.__qualname__, None) is kind:
-        return ()
-    return tuple(
-        value
-        for value in vars(kind).values()
-        if isinstance(value, FunctionType | partial)
-    )
-
-
-def _held_by(value: Any) -> Iterable[object]:
-    """The values that a configuration, a collection or a function holds.
-
-    Other objects are not looked into, unless a plug-in or a program defines their
-    class.
-    """
-    if isinstance(value, Mapping):
-        return (*value.keys(), *value.values())
-    if isinstance(value, tuple | list | set | frozenset):
-        return value
-    if isinstance(value, partial):
-        return (value.func, *value.args, *value.keywords.values())
-    if isinstance(value, MethodType):
-        return (value.__self__, value.__func__)
-    if isinstance(value, FunctionType):
-        return _held_by_function(value)
-    if isinstance(value, type):
-        return ()
-    if is_dataclass(value):
-        return _settings(value)
-    kind = type(value)
-    is_of_plugin = any(plugin.defines(kind) for plugin in PLUGINS.values())
-    if (is_of_plugin or _is_of_program(kind)) and hasattr(value, "__dict__"):
-        return vars(value).values()
-    return ()
-
-
-def _settings(value: Any) -> list[object]:
-    """The fields of a configuration, and further attributes that were set in it."""
-    settings = [getattr(value, field.name) for field in fields(value)]
-    return [*settings, *getattr(value, "__dict__", {}).values()]
-
-
-_UNSET_VARIABLE = CellType()
-
-
-def _held_by_function(function: FunctionType) -> list[object]:
-    """The variables of the enclosing function, the defaults and the attributes."""
-    values: list[object] = []
-    for cell in function.__closure__ or ():
-        if cell != _UNSET_VARIABLE:
-            values.append(cell.cell_contents)
-    values += function.__defaults__ or ()
-    values += (function.__kwdefaults__ or {}).values()
-    values += vars(function).values()
-    return values
-
-
 def code_of(*values: object) -> dict[str, str]:
-    """The digests of the code in these values that is not the harness's, by its origin.
+    """The digests of the code of these values that is not the harness's, by its origin.
 
-    The code is in plug-ins, or in files that define classes and functions of a program;
-    such a file is digested when it is first asked for. Code without a file, such as a
-    class that was typed into an interpreter, has a digest that no other process has.
+    The code is of plug-ins, or of files of the program that uses the harness.
     """
     digests = {}
     for plugin in plugins_of(*values).values():
         digests[f"plugin {plugin.name}"] = plugin.sha256
-    for value in _code_in(values):
-        if isinstance(value, FunctionType | type) and _is_of_program(value):
-            digests[f"file {_module_of(value)}"] = _file_digest(value)
+    for module in _modules_of(values):
+        if _is_of_program(module):
+            digests[f"file {module}"] = _file_digest(module)
     return digests
 
 
@@ -244,63 +143,57 @@ def with_code(key: str, config: object) -> str:
     return digest_of({"key": key, **digests}) if digests else key
 
 
-# Code of a program
+def _modules_of(value: object) -> Iterator[str]:
+    """The modules that define a function, or the class of a value and of its settings."""
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _modules_of(item)
+    elif isinstance(value, partial):
+        yield from _modules_of([value.func, *value.args, *value.keywords.values()])
+    elif isinstance(value, MethodType):
+        yield from _modules_of(value.__self__)
+    elif isinstance(value, FunctionType):  # a decorator may have changed __module__
+        yield str(value.__globals__.get("__name__"))
+    else:
+        kind = value if isinstance(value, type) else type(value)
+        for base in kind.__mro__:
+            yield base.__module__
+        if is_dataclass(value) and not isinstance(value, type):
+            yield from _modules_of([getattr(value, x.name) for x in fields(value)])
 
+
+# Code of a program
 
 # Folders of installed libraries, whose versions a record has.
 LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-# In the place of the digest of code without a file.
+# In the place of the digest of code without a file, as in an interpreter.
 THIS_PROCESS = uuid4().hex
 
 
-def _module_of(code: FunctionType | type) -> str:
-    if isinstance(code, FunctionType):  # a decorator may have changed __module__
-        return str(code.__globals__.get("__name__") or code.__module__ or "")
-    return code.__module__
-
-
-def _is_of_program(code: FunctionType | type) -> bool:
-    """Whether a function or class belongs to no plug-in, library, nor the harness."""
-    module = _module_of(code)
+@cache
+def _is_of_program(module: str) -> bool:
+    """Whether a module is in no plug-in of a file, no library and not in the harness."""
     package = module.partition(".")[0]
-    # Functions that libraries generate to wrap others have no module.
-    if package in ("", HARNESS.name, BASELINES.name, FILE_PLUGINS):
+    if package in (HARNESS.name, BASELINES.name, FILE_PLUGINS):
         return False
-    if package in sys.stdlib_module_names:
+    if package in sys.stdlib_module_names or package not in sys.modules:
         return False
-    if any(plugin.owns(module) for plugin in PLUGINS.values()):
-        return False
-    file = getattr(sys.modules.get(package), "__file__", None) or ""
-    return not _is_in_library(file)
-
-
-@cache  # every cell asks for each class of its method
-def _is_in_library(file: str) -> bool:
-    return not set(LIBRARY_FOLDERS).isdisjoint(Path(file).parts)
+    file = getattr(sys.modules[package], "__file__", None) or ""
+    return set(LIBRARY_FOLDERS).isdisjoint(Path(file).parts)
 
 
 @cache
-def _file_digest(code: FunctionType | type) -> str:
-    """The digest of the file that defines a function or class."""
-    try:
-        inspect.getsource(code)  # raises where the file does not define it
-        return _sha256_when_first_seen(str(inspect.getsourcefile(code)))
-    except (OSError, TypeError):
-        return THIS_PROCESS
-
-
-@cache
-def _sha256_when_first_seen(file: str) -> str:
-    return read_sha256(Path(file))
+def _file_digest(module: str) -> str:
+    """The digest of a module's file when it is first asked for."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return read_sha256(Path(file)) if file else THIS_PROCESS
 
 
 def plugin_of_error(error: BaseException) -> str | None:
     """The name of the loaded plug-in whose code raised an error or called the code that did."""
-    modules = []
-    for frame, _ in walk_tb(error.__traceback__):
-        modules.append(str(frame.f_globals.get("__name__")))
-    for module in reversed(modules):  # the innermost call first
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    for frame in reversed(frames):  # the innermost call first
         for name, plugin in PLUGINS.items():
-            if plugin.owns(module):
+            if plugin.owns(str(frame.f_globals.get("__name__"))):
                 return name
     return None

@@ -22,7 +22,7 @@ from harness.assets.places import Places, revision_of
 from harness.core.arrays import Float, Float32, Int, is_plain_array, read_only
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
-from harness.core.provenance import code_of, plugins_of, with_code
+from harness.core.provenance import code_of, with_code
 from harness.core.types import Clock, Progress
 from harness.encoders.cache.encodings import (
     SENTENCE_CHARACTERS,
@@ -32,7 +32,6 @@ from harness.encoders.cache.encodings import (
 from harness.encoders.cache.labels import open_labelled
 from harness.encoders.function import are_of_one_text
 from harness.encoders.kernels.choose import multiplications
-from harness.plugins import require_digested_code
 from harness.transforms.affine import Moments
 
 SHARD = 2048  # sentences that are encoded at a time, at most
@@ -123,8 +122,8 @@ def _require_independent_rows(encoder: Any, probe: Encoding) -> None:
     for name, array in probe.arrays.items():
         if not are_of_one_text(again.arrays[name][0], array[0]):
             raise ScoreError(
-                f"the encoder: wanted the same {name} of {PROBE_TEXT!r} each time and whatever the "
-                "texts next to it, found two; switch off dropout, and what is computed over a batch"
+                f"the encoder gives {PROBE_TEXT!r} another {name} in another batch: switch off "
+                "dropout, and what is computed over a batch"
             )
 
 
@@ -259,7 +258,6 @@ class CachedEncoder:
                 start = self.clock()
                 encoding = encoded(encoder, portion, self.probe)
                 seconds = self.clock() - start
-                require_digested_code(plugins_of(self.config).values())
                 if writing is not None:
                     writing.result()  # raises an error of writing
                 writing = writer.submit(

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
-from harness.plugins import import_plugins, require_plugins
+from harness.plugins import import_plugins
 
 # Jobs that are given out for each worker: one that it works on, and the next one.
 JOBS_AHEAD = 2
@@ -151,9 +151,6 @@ class Processes:
             yield PicklingExecutor(executor)
             is_complete = True
         except TerminatedWorkerError:
-            # If a plug-in changed, every worker ends as soon as it starts. That error says
-            # more.
-            require_plugins(PLUGINS.values())
             raise HarnessError(
                 "a worker process was killed, perhaps for want of memory; what was done is "
                 f"kept: run again, with --jobs below {self.workers} if memory was short"

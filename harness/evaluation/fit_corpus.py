@@ -23,7 +23,7 @@ from harness.core.arrays import Float, Float32
 from harness.core.errors import DataError, is_interruption
 from harness.core.identity import identity_digest
 from harness.core.interfaces import Encoding, Pooling
-from harness.core.provenance import code_of, plugins_of
+from harness.core.provenance import code_of
 from harness.core.texts import text_digest
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import (
@@ -43,7 +43,6 @@ from harness.evaluation.fit_vectors import (
     write_fit_corpus,
 )
 from harness.evaluation.select import PlannedCell
-from harness.plugins import require_digested_code
 from harness.tasks.loader import TARGETS, FitCorpus
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import POOLINGS, Native
@@ -320,8 +319,6 @@ class FitCorpusPass:
             block_vectors = self._with_batch(block_vectors, encoding)
             self.progress.step(len(batch))
         seconds = clock() - start
-        methods = [vectors.method for vectors in block_vectors]
-        require_digested_code(plugins_of(self.encoder.config, *methods).values())
         for vectors in block_vectors:
             if not vectors.is_empty:
                 write_fit_corpus(vectors.file, vectors.joined(), seconds)

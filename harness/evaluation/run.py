@@ -36,9 +36,8 @@ from harness.evaluation.cell import EncoderFacts, fit, measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import FitCorpusPass, fit_corpus_passes
 from harness.evaluation.fit_vectors import FitCorpusVectors
-from harness.evaluation.identity import identity_of, plugins_of_cell
+from harness.evaluation.identity import identity_of
 from harness.evaluation.select import PlannedCell
-from harness.plugins import require_digested_code
 from harness.results.records import Cell
 from harness.results.reproduction import MIN_COVERAGE
 from harness.results.store import Store
@@ -81,8 +80,8 @@ def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
         Outcome(
             cell=cell.address,
             status=status,
-            message=first_line(error) or f"{type(error).__name__} without a message",
-            exit_status=error.exit_status or HarnessError.exit_status,
+            message=first_line(error),
+            exit_status=error.exit_status,
             remedy=remedy,
         )
         for cell in cells
@@ -368,7 +367,6 @@ class EncoderRun:
             fit_seconds=fitted.seconds,
             workers=context.workers,
         )
-        require_digested_code(plugins_of_cell(cell).values())
         moved = context.store.write(record, measurement.values, identity)
         return Outcome(cell=cell.address, status="measured", record=record, moved=moved)
 

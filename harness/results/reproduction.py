@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from harness.core.errors import HarnessError
-from harness.core.identity import describes
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Method, MethodId, Record
 from harness.registry import Registry
@@ -157,8 +156,7 @@ def is_stale(records: Iterable[Record], method: Method | None) -> bool:
     """Whether a record was measured with other settings than the method has now."""
     if method is None:
         return False
-    other_identities = {record.identity for record in records} - {method.identity}
-    return not all(describes(identity, method) for identity in other_identities)
+    return any(record.identity != method.identity for record in records)
 
 
 def seed_scores(

@@ -1,7 +1,6 @@
 """Files that change during a run: a key holds the vectors of its own files, or the cell fails."""
 
 import json
-import linecache
 import mmap
 import shutil
 import sys
@@ -9,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module, invalidate_caches
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -401,9 +401,7 @@ def program(tmp_path, monkeypatch):
 
     def imported(old="", new=""):
         (tmp_path / "own_classes.py").write_text(OWN.replace(old, new) if old else OWN)
-        for cached in (provenance._file_digest, provenance._sha256_when_first_seen):
-            cached.cache_clear()
-        linecache.clearcache()
+        provenance._file_digest.cache_clear()
         sys.modules.pop("own_classes", None)
         invalidate_caches()
         return import_module("own_classes")
@@ -450,9 +448,10 @@ def test_the_file_of_a_program_s_own_pooling_or_function_is_in_what_a_cell_depen
 def test_vectors_of_a_class_that_no_file_defines_are_found_by_no_other_process(
     monkeypatch,
 ):
-    typed: dict = {"__name__": "__main__"}
-    exec(OWN, typed)  # noqa: S102 - as an interpreter does
-    config = typed["Doubled"]("m", file="v.safetensors")
+    interpreter = ModuleType("interpreter")  # it has no file
+    monkeypatch.setitem(sys.modules, "interpreter", interpreter)
+    exec(OWN, vars(interpreter))  # noqa: S102 - as an interpreter does
+    config = interpreter.Doubled("m", file="v.safetensors")
     key = with_code("k", config)
     assert key != "k"
     assert key == with_code("k", config)

@@ -23,7 +23,7 @@ from fakes import (
 )
 
 from harness.core import metrics
-from harness.core.errors import HarnessError, is_interruption
+from harness.core.errors import HarnessError
 from harness.core.interfaces import Encoding
 from harness.core.metrics import Metric, cosines
 from harness.core.pairs import Pairs
@@ -70,13 +70,8 @@ class InMoments(Centre):
             moments.mean[0] += 1
         elif self.how == "scatter":
             np.multiply(moments.scatter, 2, out=moments.scatter)
-        elif self.how == "covariance":
-            covariance = moments.covariance
-            covariance *= 2
         elif self.how == "values":
             moments.principal.values[0] = 1
-        elif self.how == "vectors":
-            moments.principal.vectors.sort(axis=0)
         elif self.how == "transposed":
             moments.principal_uncentred.vectors.T[0] = 0
         return super().fit(moments, rng)
@@ -111,7 +106,7 @@ class Behind(Centre):
         return centre
 
 
-HOW = ("mean", "scatter", "covariance", "values", "vectors", "transposed")
+HOW = ("mean", "scatter", "values", "transposed")
 
 
 @pytest.mark.parametrize("post", [*map(InMoments, HOW), InRows(), Behind()], ids=repr)
@@ -310,17 +305,11 @@ class Giving(Centre):
 
 
 GIVEN = {
-    "a masked array": (
-        lambda x: np.ma.masked_greater(x, 0.5),
-        "a matrix of real numbers, found MaskedArray",
-    ),
     "numbers with an imaginary part": (
         lambda x: x + 1j,
         "a matrix of real numbers, found complex",
     ),
     "a list": (lambda x: x.tolist(), "a matrix of real numbers, found list"),
-    "a tensor": (torch.tensor, "a matrix of real numbers, found Tensor"),
-    "more rows": (lambda x: np.vstack([x, x]), "rows, one a sentence, found shape"),
     "fewer rows": (lambda x: x[:-1], "rows, one a sentence, found shape"),
     "one number a row": (lambda x: x[:, 0], "rows, one a sentence, found shape"),
 }
@@ -358,33 +347,16 @@ def test_a_fit_that_gives_no_map_is_refused(tmp_path):
 
 NOISE = np.random.default_rng(0)
 OTHER = "wanted the same layers and widths for all texts, found "
-SEVERAL = "wanted the same mean of 'one sentence' each time and whatever the texts"
+SEVERAL = "the encoder gives 'one sentence' another mean in another batch: "
 ENCODINGS = {  # what an encoder makes of the texts and of their encoding
     "fewer rows": (
         lambda texts, e: FakeEncoder("x").encode(texts[1:] or texts),
         "wanted 3 rows for 3 texts, found 2",
     ),
     "a list": (lambda _, e: e.mean.tolist(), "wanted an Encoding, found list"),
-    "nothing": (lambda *_: None, "wanted an Encoding, found NoneType"),
-    "a masked array": (
-        lambda _, e: replace(e, mean=np.ma.masked_greater(e.mean, 0.5)),
-        "an encoding's mean: wanted an array of float32, found MaskedArray",
-    ),
     "too few layers": (
         lambda _, e: replace(e, layers=e.layers[1:]),
         "wanted 4 different layers as in mean, of 0 to 3, found (1, 2, 3)",
-    ),
-    "too many layers": (
-        lambda _, e: replace(e, layers=(*e.layers, 4), depth=4),
-        "wanted 4 different layers as in mean, of 0 to 4, found (0, 1, 2, 3, 4)",
-    ),
-    "a layer twice": (
-        lambda _, e: replace(e, layers=(0, 1, 1, 3)),
-        "wanted 4 different layers as in mean, of 0 to 3, found (0, 1, 1, 3)",
-    ),
-    "a layer below the last": (
-        lambda _, e: replace(e, depth=2),
-        "wanted 4 different layers as in mean, of 0 to 2, found (0, 1, 2, 3)",
     ),
     "one layer without its axis": (
         lambda _, e: replace(e, mean=np.array(e.mean[:, 0])),
@@ -540,19 +512,6 @@ def test_a_score_is_recorded_as_a_number_of_python(tmp_path, toy_scored_by, numb
 # --- what code raises that ends programs ---------------------------------------------------------
 
 
-class Ended(BaseException):
-    """As test runners and asynchronous libraries raise it."""
-
-
-ENDS = {
-    "SystemExit": SystemExit(0),
-    "SystemExit of a text": SystemExit("done"),
-    "GeneratorExit": GeneratorExit(),
-    "a group": BaseExceptionGroup("several", [SystemExit(1), ValueError("x")]),
-    "its own": Ended("ended"),
-}
-
-
 @dataclass(frozen=True)
 class Ending(Centre):
     """Ends the program in the place of a fit."""
@@ -564,39 +523,15 @@ class Ending(Centre):
         raise self.error
 
 
-@pytest.mark.parametrize("kind", ENDS)
-def test_what_ends_a_program_costs_one_cell(tmp_path, kind):
-    ending = Method(FakeConfig(), MEAN, (Ending(ENDS[kind]),), "target")
-    found = outcomes(tmp_path, (ending, TOY), (method(), TOY))
-    failed = found[ending.id, "toy"]
-    assert (failed.status, failed.exit_status) == ("failed", 1)
-    assert type(ENDS[kind]).__name__ in failed.message
-    assert found[method().id, "toy"].status == "measured"
-
-
-class Unspeakable(Exception):
-    """As libraries raise it whose messages are made of what is not there any more."""
-
-    def __str__(self):
-        raise RuntimeError("no text")
-
-
-class Fine(HarnessError):
-    """An error that says that all is well."""
-
-    exit_status = 0
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (Unspeakable(), "unexpected Unspeakable (--debug"),
+        (SystemExit(0), "wanted a result, found SystemExit(0)"),
+        (ValueError("first\nsecond"), "unexpected ValueError: first (--debug"),
         (HarnessError("the first line\nthe second"), "the first line"),
-        (HarnessError(), "HarnessError without a message"),
-        (Fine("fine"), "fine"),
     ],
 )
-def test_whatever_an_error_says_is_one_line_and_no_success(tmp_path, error, message):
+def test_an_error_is_one_line_and_costs_one_cell(tmp_path, error, message):
     ending = Method(FakeConfig(), MEAN, (Ending(error),), "target")
     found = outcomes(tmp_path, (ending, TOY), (method(), TOY))
     failed = found[ending.id, "toy"]
@@ -606,14 +541,10 @@ def test_whatever_an_error_says_is_one_line_and_no_success(tmp_path, error, mess
     assert found[method().id, "toy"].status == "measured"
 
 
-@pytest.mark.parametrize(
-    "error", [KeyboardInterrupt(), BaseExceptionGroup("several", [KeyboardInterrupt()])]
-)
-def test_ctrl_c_ends_the_run(tmp_path, error):
-    ending = Method(FakeConfig(), MEAN, (Ending(error),), "target")
-    with pytest.raises(type(error)):
+def test_ctrl_c_ends_the_run(tmp_path):
+    ending = Method(FakeConfig(), MEAN, (Ending(KeyboardInterrupt()),), "target")
+    with pytest.raises(KeyboardInterrupt):
         outcomes(tmp_path, (ending, TOY))
-    assert is_interruption(error)
 
 
 def test_affine_maps_and_moments_own_their_arrays():
