@@ -19,7 +19,6 @@ from pathlib import Path
 
 from harness.assets.catalogue import DATA_ASSETS, Asset
 from harness.assets.snapshots import COMMIT, Snapshot, commit_of_main, repository_folder
-from harness.core.digests import remembering
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import rewrite, safe_path, sized
 from harness.core.hardware import base_name
@@ -41,7 +40,6 @@ EMBEDDED_DATA = Path(__file__).parent / "embedded" / "mini"
 
 # Under the cache folder.
 WHEELS_FOLDER = "unpacked"  # encoders that wheels carry
-DIGESTS_FOLDER = "digests"  # noted digests of large files, for plans
 TRAINED_FOLDER = "trained"  # what `harness train family` makes
 ENCODER_PINS = "pins.json"
 
@@ -182,27 +180,9 @@ class Places:
                 return path
         return None
 
-    def identify(
-        self,
-        config: EncoderConfig,
-        path: Path,
-        *,
-        noted: bool = False,
-        writable: bool = True,
-    ) -> Identity:
-        """The identity of an encoder's files and of the plug-in code that reads them.
-
-        Args:
-            config: The encoder.
-            path: Its folder or file.
-            noted: Whether the digest that was noted of a large file is used if the file
-                seems unchanged. A plan may do so. Otherwise all bytes are read.
-            writable: Whether digests may be noted in the cache.
-        """
-        with remembering(
-            self.cache / DIGESTS_FOLDER, read_all=not noted, writable=writable
-        ):
-            identity = config.identify(path)
+    def identify(self, config: EncoderConfig, path: Path) -> Identity:
+        """The identity of an encoder's files and of the plug-in code that reads them."""
+        identity = config.identify(path)
         return replace(identity, key=with_code(identity.key, config))
 
     def encoder(self, config: EncoderConfig) -> Path:

@@ -18,7 +18,6 @@ from typing import Annotated, Any, ClassVar, NoReturn
 import typer
 
 from harness.cli import (
-    cache,
     check,
     compare,
     explain,
@@ -61,7 +60,6 @@ class Commands(CommandGroup):
         "Check": ("check", "verify", "search", "report"),
         "Exchange": ("fetch", "export", "new"),
         "Train": ("train",),
-        "Maintain": ("cache",),
     }
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -115,7 +113,6 @@ app.command("new")(new.new_command)
 app.command("fetch")(fetch.fetch_command)
 app.command("export")(flattened(export.export_command))
 app.add_typer(train.trainings, name="train")
-app.add_typer(cache.caching, name="cache")
 
 
 def _print_version(is_asked: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 import time
@@ -138,40 +137,6 @@ def rewrite(path: Path, content: Callable[[], bytes]) -> None:
         with lock, suppress(LockLost), replacing(path, require_lock) as scratch:
             scratch.write_bytes(content())
             break
-
-
-def share(folder: Path) -> int | None:
-    """Lock a folder, so that no other process clears it, and return the handle of the lock.
-
-    Any number of processes can share a folder. The lock ends when the handle is closed.
-    A process that is clearing the folder is waited for. None is returned if there is no
-    such folder, or it cannot be locked.
-    """
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        if os.path.samestat(os.fstat(handle), folder.stat()):
-            return handle
-        os.close(handle)
-        return share(folder)  # it was cleared, and there may be a new folder
-    return None
-
-
-@contextmanager
-def exclusive_use(folder: Path) -> Iterator[bool]:
-    """Whether no other process shares a folder; none can begin to share it in the block."""
-    if not folder.exists():
-        yield True
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(handle)
 
 
 # Names and sizes

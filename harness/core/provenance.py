@@ -16,7 +16,7 @@ from traceback import walk_tb
 from types import FunctionType, MethodType
 from uuid import uuid4
 
-from harness.core.digests import digest_of, read_sha256
+from harness.core.digests import digest_of, sha256_of
 from harness.core.layout import BASELINES, HARNESS
 
 # The harness's own code
@@ -186,7 +186,7 @@ def _is_of_program(module: str) -> bool:
 def _file_digest(module: str) -> str:
     """The digest of a module's file when it is first asked for."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    return read_sha256(Path(file)) if file else THIS_PROCESS
+    return sha256_of(Path(file)) if file else THIS_PROCESS
 
 
 def plugin_of_error(error: BaseException) -> str | None:

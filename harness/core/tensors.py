@@ -1,28 +1,21 @@
-"""Sealed safetensors files: arrays and metadata on disk, each protected by a digest.
+"""Files of tensors in the format of safetensors, with a checksum of each tensor.
 
-A file of safetensors begins with the length of its header in eight bytes. The header is
-JSON: for each tensor its type, its shape and the place of its data, and under
-`__metadata__` texts by name. The data of the tensors follow.
-
-Here the metadata hold the sha256 of each tensor (`sha256.<name>`) and a seal, a digest
-over the rest of the header: names, shapes, types, metadata and these digests. So a
-single tensor of a large file can be read and checked alone, through a memory map. Any
-reader of safetensors reads the files.
+The checksums are in the metadata of the file, under `sha256.<name>`: a single tensor of
+a large file is read and checked alone, through a memory map.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
-from harness.core.digests import digest_of
 from harness.core.files import replacing
 from harness.core.json_text import parse_json
 
@@ -36,59 +29,25 @@ DTYPES = {
     "U8": "u1",
     "BOOL": "?",
 }
-NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
-
 METADATA = "__metadata__"  # the key of the metadata in a header
-SEAL_FIELD = "seal"  # the name of the seal in the metadata
-TENSOR_DIGEST = "sha256."  # before the name of a tensor: the name of its digest
-LENGTH_FORMAT = "<Q"  # of the length of a header: eight bytes, the lowest first
-LENGTH_BYTES = struct.calcsize(LENGTH_FORMAT)
-ALIGNMENT = 8  # the data of the first tensor begin at a multiple of so many bytes
+CHECKSUM = "sha256."  # before the name of a tensor: the name of its checksum
+LENGTH_BYTES = 8  # at the beginning of a file: the length of its header
 
-# The errors of reading a header that is missing, cut short, changed, or no header.
-READ_ERRORS = (
-    FileNotFoundError,
-    struct.error,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-)
-
-# A tensor in a header: its `dtype`, its `shape`, and as `data_offsets` the begin and end
-# of its data, in bytes after the header.
-Layout = Mapping[str, Any]
 Parsed = TypeVar("Parsed", bound="TensorFile")
 
 
 def write_tensors(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Write a sealed file, whole or not at all; a tensor may be a memory map of any size."""
-    # The widest types first, so that the data of each tensor are aligned to its type.
-    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-    arrays = {name: np.ascontiguousarray(tensors[name]) for name in names}
-    layouts: dict[str, Layout] = {}
-    sealed_metadata = dict(metadata)
-    begin = 0
-    for name, array in arrays.items():
-        end = begin + array.nbytes
-        layouts[name] = {
-            "dtype": NAMES[array.dtype],
-            "shape": array.shape,
-            "data_offsets": (begin, end),
-        }
-        digest = hashlib.sha256(array.data).hexdigest()
-        sealed_metadata[TENSOR_DIGEST + name] = digest
-        begin = end
-    sealed_metadata[SEAL_FIELD] = _seal(layouts, sealed_metadata)
-    content = {METADATA: sealed_metadata, **layouts}
-    header = json.dumps(content, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % ALIGNMENT)
-    with replacing(path) as scratch, scratch.open("wb") as file:
-        file.write(struct.pack(LENGTH_FORMAT, len(header)) + header)
-        for array in arrays.values():
-            file.write(array.data)
+    """Write a file, whole or not at all; a tensor may be a memory map of any size."""
+    arrays = {}
+    checksums = {}
+    for name, tensor in tensors.items():
+        array = np.ascontiguousarray(tensor)
+        arrays[name] = array
+        checksums[CHECKSUM + name] = hashlib.sha256(array.data).hexdigest()
+    with replacing(path) as scratch:
+        save_file(arrays, scratch, {**metadata, **checksums})
 
 
 @dataclass(frozen=True)
@@ -97,40 +56,33 @@ class TensorFile:
 
     Attributes:
         path: The file.
-        tensors: The layout of each tensor, by its name.
-        metadata: The texts of the file by name, without the seal and the digests.
-        digests: The sha256 of each tensor's data, by its name.
+        tensors: The `dtype`, `shape` and `data_offsets` of each tensor, by its name. The
+            offsets are in bytes after the header.
+        metadata: The texts of the file by name, without the checksums.
+        checksums: The sha256 of each tensor's data, by its name.
         start: Where the data begin, in bytes from the beginning of the file.
     """
 
     path: Path
-    tensors: Mapping[str, Layout]
+    tensors: Mapping[str, Any]
     metadata: Mapping[str, str]
-    digests: Mapping[str, str]
+    checksums: Mapping[str, str]
     start: int
 
     @classmethod
     def parse(cls: type[Parsed], path: Path) -> Parsed | None:
-        """Read a header; None if there is no file, or it was cut short, changed or never sealed."""
+        """Read a header; None if there is no file, or if it was cut short or has no checksums."""
         try:
+            with safe_open(path, "numpy"):  # the format is checked there
+                pass
             with path.open("rb") as file:
-                (length,) = struct.unpack(LENGTH_FORMAT, file.read(LENGTH_BYTES))
-                start = LENGTH_BYTES + length
-                size = path.stat().st_size
-                if start > size:  # a damaged length may be more than memory has
-                    return None
-                layouts: Any = parse_json(file.read(length))
-            metadata = layouts.pop(METADATA)
-            seal = metadata.pop(SEAL_FIELD)
-            is_sealed = seal == _seal(layouts, metadata)
-            ends = [layout["data_offsets"][1] for layout in layouts.values()]
-            last_end = max(ends, default=0)
-        except READ_ERRORS:
+                length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+                tensors: Any = parse_json(file.read(length))
+            metadata = tensors.pop(METADATA)
+            checksums = {name: metadata.pop(CHECKSUM + name) for name in tensors}
+        except (OSError, SafetensorError, ValueError, KeyError):
             return None
-        if not is_sealed or start + last_end != size:
-            return None
-        digests = {name: metadata.pop(TENSOR_DIGEST + name) for name in layouts}
-        return cls(path, layouts, metadata, digests, start)
+        return cls(path, tensors, metadata, checksums, LENGTH_BYTES + length)
 
     def read(self, name: str) -> np.ndarray | None:
         """A tensor, through a memory map; None if it was changed or is not there any more."""
@@ -140,11 +92,6 @@ class TensorFile:
         begin, end = layout["data_offsets"]
         file_bytes = np.memmap(self.path, mode="r").view(np.ndarray)
         data = file_bytes[self.start + begin : self.start + end]
-        if self.digests[name] != hashlib.sha256(data.data).hexdigest():
+        if self.checksums[name] != hashlib.sha256(data.data).hexdigest():
             return None
         return data.view(DTYPES[layout["dtype"]]).reshape(layout["shape"])
-
-
-def _seal(layouts: Mapping[str, Layout], metadata: Mapping[str, str]) -> str:
-    """The digest of a header; the metadata are without the seal."""
-    return digest_of({"tensors": layouts, "metadata": metadata})

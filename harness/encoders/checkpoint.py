@@ -15,13 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.core.digests import (
-    digest_of,
-    digest_of_files,
-    read_bytes,
-    require_unchanged,
-    sha256_of,
-)
+from harness.core.digests import digest_of, digest_of_files, sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
@@ -105,7 +99,7 @@ def module_entries(folder: Path) -> tuple[ModuleEntry, ...]:
     entries = []
     names = []
     try:
-        for number, item in enumerate(parse_json(read_bytes(file))):
+        for number, item in enumerate(parse_json(file.read_bytes())):
             entries.append(
                 ModuleEntry(class_path=str(item["type"]), subfolder=str(item["path"]))
             )
@@ -165,7 +159,6 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
         file = folder / name
         if not file.is_file():
             continue
-        require_unchanged(folder, name)
         files = (file, *_shards(file)) if name == INDEX else (file,)
         for weights_file in files:
             require_no_pointer(weights_file)
@@ -246,7 +239,6 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     files = tuple(sorted(_matching(folder, TOKENIZER_FILES)))
     for file in files:
         require_no_pointer(file)
-    require_unchanged(folder / "tokenizer files", repr([file.name for file in files]))
     return files
 
 
@@ -270,7 +262,7 @@ def settings_and_tokenizer(folder: Path) -> Iterator[Path]:
         for file in folder.iterdir():
             target = Path(scratch) / file.name
             if file in files_to_copy:
-                target.write_bytes(read_bytes(file))
+                target.write_bytes(file.read_bytes())
             else:
                 target.symlink_to(file.absolute())
         yield Path(scratch)

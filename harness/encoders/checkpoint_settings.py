@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.digests import NO_FILE, read_bytes, require_unchanged
 from harness.core.errors import DataError, UsageError
 from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
@@ -57,11 +56,10 @@ UNLIMITED_LENGTH = 1_000_000  # tokens; Hugging Face writes 1e30 for "no limit"
 def read_settings(path: Path) -> dict[str, Any]:
     """A JSON object from a file; an empty one if there is no such file."""
     if not path.is_file():
-        require_unchanged(path, NO_FILE)
         return {}
     require_no_pointer(path)
     try:
-        content = parse_json(read_bytes(path), finite=False)
+        content = parse_json(path.read_bytes(), finite=False)
     except ValueError as error:
         raise DataError(
             f"{path}: wanted JSON, found {error}; fetch the file again"
@@ -83,9 +81,7 @@ def sentence_settings_file(folder: Path) -> Path:
     """
     paths = [folder / f"sentence_{kind}_config.json" for kind in SENTENCE_KINDS]
     # The first that holds a setting, as there.
-    path = next((path for path in paths if read_settings(path)), paths[0])
-    require_unchanged(folder / "sentence settings", path.name)
-    return path
+    return next((path for path in paths if read_settings(path)), paths[0])
 
 
 def maximum_length(name: str, folder: Path, requested_length: int | None = None) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Float32, Int64
-from harness.core.digests import digest_of, one_reading, read_bytes, sha256_of
+from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
 from harness.core.identity import identity_text
 from harness.core.interfaces import Identity, PostProcessor, Source, VectorFile
@@ -82,7 +82,6 @@ class CountedConfig(StaticConfig):
         )
         return Identity(key, digests={**unmapped.digests, "counts": counts_digest})
 
-    @one_reading()
     def load(self, path: Path, cache: Path) -> StaticEncoder:
         """The encoder, ready: the vectors are read, then mapped."""
         unmapped = super().load(path, cache)
@@ -109,7 +108,7 @@ def read_counts(path: Path) -> dict[str, int]:
     """
     counts: dict[str, int] = {}
     with reading_own_file():
-        for line_name, line in lines(path, data=read_bytes(path)):
+        for line_name, line in lines(path, data=path.read_bytes()):
             word, _, count = line.rpartition(" ")
             is_word = word != "" and word == word.strip(BLANKS)
             is_count = count.isdecimal() and int(count) > 0

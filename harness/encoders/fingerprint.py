@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.digests import digest_of, read_bytes
+from harness.core.digests import digest_of
 from harness.core.errors import DataError
 from harness.encoders.checkpoint import PIN_REMEDY
 from harness.encoders.checkpoint_settings import (
@@ -136,7 +136,7 @@ def _vocabulary(folder: Path) -> dict[str, int]:
     file = folder / "tokenizer.json"
     try:
         if not file.is_file():
-            tokens = read_bytes(folder / "vocab.txt").decode().splitlines()
+            tokens = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
             return {token: number for number, token in enumerate(tokens)}
         settings = read_settings(file)
         added = {token["content"]: token["id"] for token in settings["added_tokens"]}

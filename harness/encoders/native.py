@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import digest_of, one_reading, sha256_of
+from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, precision_of
 from harness.core.interfaces import (
@@ -135,7 +135,6 @@ class NativeConfig(DerivedConfig):
             parameters=parameter_count(folder),
         )
 
-    @one_reading()
     def load(self, path: Path, cache: Path) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
         from harness.encoders.kernels.modules import under_modules, vector_maps

@@ -26,10 +26,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load
+from safetensors.numpy import load_file
 
 from harness.core.arrays import Num
-from harness.core.digests import digest_of, one_reading, read_bytes
+from harness.core.digests import digest_of
 from harness.core.errors import DataError, first_line, is_library_error
 from harness.core.files import require_no_pointer
 from harness.core.identity import NOT_IN_IDENTITY
@@ -136,7 +136,6 @@ class SubwordConfig(BaseConfig):
             key=digest_of({**facts, **digests}), digests=digests, max_length=length
         )
 
-    @one_reading()
     def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
         """The encoder, ready. Raises DataError for files that Model2Vec would not read."""
         key = self.identify(path).key
@@ -237,7 +236,7 @@ def _tokenizer(folder: Path) -> Any:
 
     file = tokenizer_file(folder)
     try:
-        tokenizer = Tokenizer.from_buffer(read_bytes(file))
+        tokenizer = Tokenizer.from_file(str(file))
     except BaseException as error:  # tokenizers raises no narrower class, and panics
         if not is_library_error(error):
             raise
@@ -294,7 +293,7 @@ def _read_table(path: Path, id_by_piece: Mapping[str, int]) -> SubwordTable:
     weights, and a mean has the precision of the table, but float32 for a table of bytes.
     """
     try:
-        tensors = load(read_bytes(path))
+        tensors = load_file(path)
     except SafetensorError as error:
         raise DataError(
             f"{path}: wanted safetensors, found {error}; fetch it again"

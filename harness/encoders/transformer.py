@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import digest_of, one_reading
+from harness.core.digests import digest_of
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
 from harness.core.identity import NOT_IN_IDENTITY
@@ -178,7 +178,6 @@ class TransformerConfig(BaseConfig):
             parameters=parameter_count(folder),
         )
 
-    @one_reading()
     def load(self, path: Path, cache: Path) -> TransformerEncoder:
         """The encoder, ready, with the forward pass that the rule has for this device.
 

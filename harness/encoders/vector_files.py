@@ -22,7 +22,7 @@ import zlib
 from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from io import BufferedIOBase, BytesIO
+from io import BufferedIOBase
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load_file, save
 
 from harness.core.arrays import Float, Float32
-from harness.core.digests import open_bytes, read_bytes
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
 
@@ -122,12 +121,12 @@ def _read_arrays(path: Path) -> WordTable:
     """The table of an .npz or .safetensors file."""
     try:
         if path.suffix == ".npz":
-            with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
+            with np.load(path, allow_pickle=False) as arrays:
                 _require_arrays(path, arrays.files)
                 words = _words_of_array(path, arrays["words"])
                 vectors = arrays["vectors"]
         else:
-            tensors = load(read_bytes(path))
+            tensors = load_file(path)
             _require_arrays(path, tensors)
             words = _words_of_bytes(path, tensors["words"])
             vectors = tensors["vectors"]
@@ -203,10 +202,8 @@ class Header:
 def _read_text_file(path: Path) -> WordTable:
     """The table of a text file, which may be compressed."""
     try:
-        with open_bytes(path) as file:
-            if path.suffix == ".gz":
-                unzipped: Any = gzip.GzipFile(fileobj=file)
-                return _read_text(path, unzipped)
+        open_file: Any = gzip.open if path.suffix == ".gz" else open
+        with open_file(path, "rb") as file:
             return _read_text(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(

@@ -1,9 +1,8 @@
 """The tensors of a checkpoint, read without trust in its files.
 
 Safetensors are read as they are. A `pytorch_model.bin` goes once through torch's
-restricted unpickler into safetensors in the cache; nothing else is ever unpickled. Such
-converted files are sealed: `convert_once` takes one only if the digests of it and of its
-source are the ones in its seal. Importing this module does not import torch.
+restricted unpickler into safetensors in the cache; nothing else is ever unpickled.
+Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -11,24 +10,16 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from harness.core.digests import (
-    digest_of,
-    read_bytes,
-    read_sha256,
-    require_unchanged,
-    sha256_of,
-)
+from harness.core.digests import sha256_of
 from harness.core.errors import CACHE_SETTING, DataError
-from harness.core.files import make_folder, replacing, write_atomically
+from harness.core.files import make_folder, replacing
 from harness.encoders.checkpoint import INDEX, PICKLED, weights_files
 
 SAVE_AGAIN = "save the model with save_pretrained, as safetensors"
-SEAL_SUFFIX = ".sha256"  # of the file that holds the seal of a converted file
 
 # What torch raises, by experiment, for a pickle that it cannot or must not load.
 UNREADABLE_PICKLE = (
@@ -56,7 +47,7 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
         DataError: The files are damaged, or hold other things than tensors.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load
+    from safetensors.torch import load_file
 
     files = weights_files(folder)
     if files[0].name == PICKLED:
@@ -66,8 +57,7 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
         if file.name == INDEX:
             continue
         try:
-            # The bytes are read, since a memory map would show later changes of a file.
-            tensors_of_file = load(read_bytes(file))
+            tensors_of_file = load_file(file)
         except SafetensorError as error:
             raise DataError(
                 f"{file}: wanted safetensors, found {error}; fetch it again"
@@ -112,35 +102,17 @@ def convert_once(
 ) -> Path:
     """The safetensors form of a file, in the cache under the file's digest: complete or absent.
 
-    A seal in a file next to the converted one holds the digests of the two. It is
-    compared each time, so that a damaged form, or the form of another file, is made
-    again. Two processes that convert a file at the same time write the same bytes.
-
     Args:
         cache: The cache folder.
         file: The file in another format.
         convert: Called with the file and a path, writes its safetensors form there.
     """
     make_folder(cache, CACHE_SETTING)
-    source_digest = sha256_of(file)
-    converted = cache / "converted" / f"{source_digest}.safetensors"
-    seal = converted.with_suffix(SEAL_SUFFIX)
-    if converted.exists() and seal.exists():
-        digest = read_sha256(converted)
-        if seal.read_bytes() == _seal(source_digest, digest):
-            require_unchanged(converted, digest)
-            return converted
-    with replacing(converted) as scratch:
-        convert(file, scratch)
-        digest = read_sha256(scratch)
-        write_atomically(seal, _seal(source_digest, digest))
-    require_unchanged(converted, digest)
+    converted = cache / "converted" / f"{sha256_of(file)}.safetensors"
+    if not converted.exists():
+        with replacing(converted) as scratch:
+            convert(file, scratch)
     return converted
-
-
-def _seal(source_digest: str, converted_digest: str) -> bytes:
-    """The content of a seal."""
-    return digest_of({"source": source_digest, "form": converted_digest}).encode()
 
 
 def _unpickle(path: Path, target: Path) -> None:
@@ -149,9 +121,7 @@ def _unpickle(path: Path, target: Path) -> None:
     from safetensors.torch import save_file
 
     try:
-        content = torch.load(
-            BytesIO(read_bytes(path)), map_location="cpu", weights_only=True
-        )
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE_PICKLE as error:
         # torch's message is not repeated: it advises to trust the file, and quotes it.
         call = PICKLED_CALL.search(str(error))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.core.digests import digest_of, one_reading, sha256_of
+from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import require_no_pointer
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
@@ -107,7 +107,6 @@ class StaticConfig(BaseConfig):
         )
         return Identity(key, digests={"weights": weights_digest})
 
-    @one_reading()
     def load(self, path: Path, cache: Path) -> StaticEncoder:
         """The encoder, ready. A text file is parsed once; `cache` keeps it as safetensors."""
         key = self.identify(path).key

@@ -29,7 +29,6 @@ from harness.encoders.cache.encodings import (
     SENTENCE_VECTORS,
     EncoderCache,
 )
-from harness.encoders.cache.labels import open_labelled
 from harness.encoders.function import are_of_one_text
 from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
@@ -207,7 +206,7 @@ class CachedEncoder:
         return cls(
             config=config,
             identity=identity,
-            cache=open_labelled(places.cache, config.name, identity),
+            cache=EncoderCache.open(places.cache, identity.key),
             load=lambda: config.load(path, places.cache),
             clock=clock,
             folder=places.cache,

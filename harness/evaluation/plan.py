@@ -265,7 +265,7 @@ def _open_files(
         if isinstance(config.source, Trained) and config.source.on_the_spot:
             return EncoderFiles(key="", cache=EncoderCache(places.cache), to_train=True)
         raise
-    key = places.identify(config, path, noted=True).key
+    key = places.identify(config, path).key
     poolings = (cell.method.pooling.name for cell in cells)
     return EncoderFiles(
         key=key,

@@ -124,4 +124,4 @@ class CurrentEncoders:
         if isinstance(config, FunctionConfig):
             return None
         places = replace(self.places, encoders=self.paths_by_name)
-        return places.identify(config, places.encoder(config), writable=False).key
+        return places.identify(config, places.encoder(config)).key

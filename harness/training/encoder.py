@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Float32, Int64
-from harness.core.digests import digest_of_files, one_reading
+from harness.core.digests import digest_of_files
 from harness.core.errors import UsageError
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import weights_files
@@ -424,7 +424,6 @@ def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
     return nn.Sequential(OrderedDict(dense=dense, activation=nn.Tanh()))
 
 
-@one_reading()
 def open_encoder(
     name: str, folder: Path, cache: Path, setup: Setup, seed: int
 ) -> SentenceEncoder:

@@ -16,7 +16,7 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from harness.core.arrays import Int64
-from harness.core.digests import digest_of_files, one_reading
+from harness.core.digests import digest_of_files
 from harness.core.errors import DataError, UsageError
 from harness.encoders.checkpoint import weights_files
 from harness.encoders.kernels.loading import model_with_weights
@@ -143,7 +143,6 @@ def mask(
     return masked_ids, positions
 
 
-@one_reading()
 def open_mlm_head(
     name: str, folder: Path, cache: Path, encoder: SentenceEncoder
 ) -> MaskedLMHead:

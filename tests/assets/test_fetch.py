@@ -160,7 +160,7 @@ def test_every_check_and_run_reads_the_weights_and_a_plan_does_not(
         read.count("model.safetensors") == 3
     )  # as one of the files, and as the weights
     places = Places(tmp_path / "cache")
-    places.identify(PINNED, places.encoder(PINNED), noted=True)
+    places.identify(PINNED, places.encoder(PINNED))
     assert read.count("model.safetensors") == 3
     places.identify(PINNED, places.encoder(PINNED))
     assert read.count("model.safetensors") == 4

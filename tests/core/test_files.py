@@ -13,11 +13,9 @@ from harness.core import files
 from harness.core.files import (
     SCRATCH,
     SECONDS_TO_WRITE,
-    exclusive_use,
     naming,
     replacing,
     rewrite,
-    share,
     write_atomically,
 )
 
@@ -114,23 +112,3 @@ def test_a_process_that_was_stopped_while_it_held_the_lock_starts_over(
     assert (process.returncode, out.strip()) == (0, str(1 + others))
     assert path.read_bytes() == b"there" + b" other" * others + b" stopped"
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
-
-
-def is_free(folder):
-    """Whether another process finds the folder free."""
-    ask = "import sys, pathlib; from harness.core.files import exclusive_use\n"
-    ask += "with exclusive_use(pathlib.Path(sys.argv[1])) as free: sys.exit(not free)"
-    return (
-        subprocess.run([sys.executable, "-c", ask, str(folder)], check=False).returncode
-        == 0
-    )
-
-
-def test_a_shared_folder_is_not_free_until_every_handle_is_closed(tmp_path):
-    assert share(tmp_path / "none") is None
-    with exclusive_use(tmp_path / "none") as free:
-        assert free
-    for handle in (share(tmp_path), share(tmp_path)):
-        assert not is_free(tmp_path)
-        os.close(handle)
-    assert is_free(tmp_path)

@@ -12,7 +12,7 @@ from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 from torch import nn
 
-from harness.core.digests import read_sha256
+from harness.core.digests import sha256_of
 from harness.core.errors import ScoreError, UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.training import encoder as training_encoder
@@ -259,7 +259,7 @@ def test_a_training_states_the_weights_that_it_read(
     folder = tmp_path / "start"
     shutil.copytree(checkpoint("bert"), folder)
     weights = folder / "model.safetensors"
-    true, read = read_sha256(weights), training_encoder.read_tensors
+    true, read = sha256_of(weights), training_encoder.read_tensors
 
     def replaced(*arguments):
         tensors = read(*arguments) if moment == "after" else None
@@ -276,4 +276,4 @@ def test_a_training_states_the_weights_that_it_read(
     key = "embeddings.word_embeddings.weight"
     whole = load_file(checkpoint("bert") / "model.safetensors")
     torch.testing.assert_close(encoder.transformer.state_dict()[key], whole[key])
-    assert read_sha256(weights) != true
+    assert sha256_of(weights) != true

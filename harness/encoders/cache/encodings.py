@@ -7,16 +7,13 @@ that was encoded, with a tensor for each layer, so that a pooling reads only its
 
 A shard is written as a whole or not at all. It states the key of its encoder, the
 digest of each tensor, the seconds it cost, how it was made, and by which versions of
-the libraries. A damaged shard, and one of another encoder, is set aside, and its
-sentences are encoded again. Two processes may fill one folder: at worst a sentence is
-encoded twice. While a process has a folder open, no other clears it.
+the libraries. A damaged shard is set aside, and its sentences are encoded again. Two
+processes may fill one folder: at worst a sentence is encoded twice.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +27,6 @@ import numpy as np
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.environment import packages
 from harness.core.errors import HarnessError
-from harness.core.files import share
 from harness.core.interfaces import Encoding
 from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
@@ -132,15 +128,11 @@ class EncoderCache:
         folder: The folder of the encoder, named by its key.
         shards: The shards that are whole.
         locations: Where the encoding of a sentence is, by the sentence's key.
-        foreign_shards: Files in the folder that are shards of another encoder.
-        keeps_folder: Whether this object keeps others from clearing the folder.
     """
 
     folder: Path
     shards: list[CacheShard] = field(default_factory=list)
     locations: dict[bytes, Location] = field(default_factory=dict)
-    foreign_shards: list[Path] = field(default_factory=list)
-    keeps_folder: bool = False
 
     @classmethod
     def open(cls, root: Path, key: str) -> EncoderCache:
@@ -149,27 +141,14 @@ class EncoderCache:
         Only headers and keys are read, and nothing is written.
         """
         cache = cls(root / "encodings" / key)
-        cache.keep_folder()
         for path in sorted(cache.folder.glob("*.safetensors")):
             cache._admit(path)
         return cache
 
-    def keep_folder(self) -> None:
-        """Keep others from clearing the folder, if there is one, as long as this object lives."""
-        if self.keeps_folder:
-            return
-        handle = share(self.folder)
-        if handle is not None:
-            self.keeps_folder = True
-            weakref.finalize(self, os.close, handle)
-
     def _admit(self, path: Path) -> None:
         """Take a file into the cache, if it is a whole shard of this encoder."""
         shard = CacheShard.parse(path)
-        if shard is None:
-            return
-        if shard.key != self.folder.name:
-            self.foreign_shards.append(path)
+        if shard is None or shard.key != self.folder.name:
             return
         keys = shard.read(KEYS_TENSOR)
         if keys is None:
@@ -178,11 +157,6 @@ class EncoderCache:
         self.shards.append(shard)
         for row, key in enumerate(keys_in(keys)):
             self.locations[key] = (index, row)
-
-    def set_foreign_shards_aside(self) -> None:
-        """Rename the shards of other encoders, so that they are not read again."""
-        for path in self.foreign_shards:
-            _set_aside(path)
 
     # Storing
 
@@ -205,7 +179,6 @@ class EncoderCache:
         `seconds` is what encoding them took, `encoder_facts` is `Encoder.facts`.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.keep_folder()
         keys = [list(sentence_key(text)) for text in texts]
         tensors = {KEYS_TENSOR: np.array(keys, dtype=np.uint8)}
         for index, layer in enumerate(encoding.layers):
@@ -332,7 +305,7 @@ class EncoderCache:
             tensor = shard.read(name)
             if tensor is None:
                 with suppress(FileNotFoundError):  # another process has renamed it
-                    _set_aside(shard.path)
+                    shard.path.rename(shard.path.with_suffix(DAMAGED_SUFFIX))
                 raise HarnessError(
                     f"{shard.path.name}: cached vectors are damaged and were set aside; run again "
                     "to encode their sentences anew"
@@ -340,8 +313,3 @@ class EncoderCache:
             is_in_shard = locations[:, 0] == index
             gathered[is_in_shard] = tensor[locations[is_in_shard, 1]]
         return gathered
-
-
-def _set_aside(shard: Path) -> None:
-    """Rename a shard, so that no cache reads it."""
-    shard.rename(shard.with_suffix(DAMAGED_SUFFIX))
