@@ -35,7 +35,8 @@ from .minilm import MINILM
 from .sbert import NLI as SBERT_NLI
 
 if TYPE_CHECKING:
-    from harness.transforms.flows import FittedFlow
+    from harness.transforms.flow_layers import LatentModel
+    from harness.transforms.flows import Architecture, FittedFlow
 
 WIDTH = 32  # of the hidden layers of a coupling
 
@@ -75,23 +76,33 @@ class Flow:
         """The share of a corpus that a fit sees: less than all in less than one epoch."""
         return min(1.0, self.epochs)
 
-    def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> FittedFlow:
-        """Fit on rows (n, D), in any order, which are `share` of the corpus."""
-        from harness.transforms.flows import Architecture, FitSettings, fit_flow
+    @property
+    def architecture(self) -> Architecture:
+        """The layers of the flow."""
+        from harness.transforms.flows import Architecture
 
-        architecture = Architecture(
+        return Architecture(
             levels=self.levels,
             depth=self.depth,
             width=WIDTH,
             step=self.step,
             first=self.first,
         )
+
+    def build(self, size: int, rng: np.random.Generator) -> LatentModel:
+        """The unfitted model of vectors of this size."""
+        return self.architecture.build(size, rng)
+
+    def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> FittedFlow:
+        """Fit on rows (n, D), in any order, which are `share` of the corpus."""
+        from harness.transforms.flows import FitSettings, fit_flow
+
         settings = FitSettings(
             epochs=self.epochs / share,
             learning_rate=self.learning_rate,
             start=self.start,
         )
-        return fit_flow(x, architecture, settings, rng)
+        return fit_flow(x, self.build, settings, rng)
 
 
 AS_RELEASED: dict[str, Any] = {"start": "glorot", "dropout": True}

@@ -187,7 +187,7 @@ def faster(x):
 
 
 def fit_rows(x):
-    return fit_flow(x, GLOW, SETTINGS, np.random.default_rng(0)).losses
+    return fit_flow(x, GLOW.build, SETTINGS, np.random.default_rng(0)).losses
 
 
 def test_over_convolutions_the_curve_is_the_same():

@@ -23,19 +23,46 @@ Rows = Float64[Tensor, "n D"]
 LogDet = Float64[Tensor, "..."] | float  # one for each row, or one for all rows
 
 
-class Bijection(nn.Module, ABC):
+def gaussian_nats(z: Rows) -> Float64[Tensor, " n"]:
+    """The negative log-density of each row under the standard Gaussian."""
+    squares = z.square().sum(dim=1)
+    return 0.5 * (squares + z.shape[1] * math.log(2 * math.pi))
+
+
+class LatentModel(nn.Module, ABC):
+    """A density of rows that is fitted by its likelihood, or by a bound on it."""
+
+    @abstractmethod
+    def latent(self, x: Rows) -> Rows:
+        """The latent vector of each row, which the fitted map returns."""
+
+    @abstractmethod
+    def nats(self, x: Rows) -> Float64[Tensor, " n"]:
+        """The negative log-likelihood of each row, or an upper bound on it."""
+
+    def bits_per_dimension(self, x: Rows) -> Float64[Tensor, ""]:
+        """The mean of `nats` over the rows in bits, divided by D."""
+        return self.nats(x).mean() / (x.shape[1] * math.log(2))
+
+
+class Bijection(LatentModel):
     """An invertible map y = f(x): a layer of a flow, or a whole flow."""
 
     @abstractmethod
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         """y = f(x) and log |det dy/dx|."""
 
-    def bits_per_dimension(self, x: Rows) -> Float64[Tensor, ""]:
-        """The mean negative log2-likelihood of the rows, divided by D."""
+    @abstractmethod
+    def inverse(self, y: Rows) -> Rows:
+        """The rows x of y = f(x)."""
+
+    def latent(self, x: Rows) -> Rows:
+        z, _ = self(x)
+        return z
+
+    def nats(self, x: Rows) -> Float64[Tensor, " n"]:
         z, log_det = self(x)
-        squares = z.square().sum(dim=1)
-        nats = 0.5 * (squares + z.shape[1] * math.log(2 * math.pi)) - log_det
-        return nats.mean() / (x.shape[1] * math.log(2))
+        return gaussian_nats(z) - log_det
 
 
 class Chain(Bijection):
@@ -51,6 +78,11 @@ class Chain(Bijection):
             x, piece_log_det = piece(x)
             log_det = log_det + piece_log_det
         return x, log_det
+
+    def inverse(self, y: Rows) -> Rows:
+        for piece in reversed(self.pieces):
+            y = piece.inverse(y)
+        return y
 
 
 class MultiScale(Bijection):
@@ -75,6 +107,18 @@ class MultiScale(Bijection):
                 x, output = torch.split(x, [x.shape[1] - half, half], dim=1)
                 outputs.append(output)
         return torch.cat([*outputs, x], dim=1), log_det
+
+    def inverse(self, y: Rows) -> Rows:
+        outputs: list[Rows] = []
+        for _ in self.levels[1:]:
+            size = y.shape[1]
+            # As in `forward`, whose input had all coordinates that are left.
+            output, y = torch.split(y, [size // 2, size - size // 2], dim=1)
+            outputs.append(output)
+        x = self.levels[-1].inverse(y)
+        for level in reversed(self.levels[:-1]):
+            x = level.inverse(torch.cat([x, outputs.pop()], dim=1))
+        return x
 
 
 # Scales are learned as exp(3 s), in actnorm and after a conditioner (Glow's released
@@ -131,6 +175,9 @@ class Actnorm(Norm, Bijection):
         logs = SCALE_FACTOR * self.log_scale
         return (x + self.shift) * logs.exp(), logs.sum()
 
+    def inverse(self, y: Rows) -> Rows:
+        return y * (-SCALE_FACTOR * self.log_scale).exp() - self.shift
+
 
 class LinearNorm(Norm):
     """y = (x W + shift) exp(3 s): actnorm after a linear map."""
@@ -147,6 +194,9 @@ class Reversal(Bijection):
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         return x.flip(1), 0.0
+
+    def inverse(self, y: Rows) -> Rows:
+        return y.flip(1)
 
 
 class InvertibleLinear(Bijection):
@@ -170,11 +220,24 @@ class InvertibleLinear(Bijection):
         self.upper = nn.Parameter(upper.triu(1))
         self.log_scale = nn.Parameter(upper.diagonal().abs().log())
 
-    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
+    @property
+    def factors(self) -> tuple[Float64[Tensor, "D D"], Float64[Tensor, "D D"]]:
+        """L and U."""
         diagonal = self.sign * self.log_scale.exp()
         lower = self.lower.tril(-1) + torch.ones_like(diagonal).diag()
-        upper = self.upper.triu(1) + diagonal.diag()
+        return lower, self.upper.triu(1) + diagonal.diag()
+
+    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
+        lower, upper = self.factors
         return x[:, self.order] @ lower @ upper, self.log_scale.sum()
+
+    def inverse(self, y: Rows) -> Rows:
+        lower, upper = self.factors
+        solve = torch.linalg.solve_triangular
+        permuted = solve(
+            lower, solve(upper, y, upper=True, left=False), upper=False, left=False
+        )
+        return permuted[:, self.order.argsort()]
 
 
 class Conditioner(nn.Module):
@@ -214,6 +277,10 @@ class AdditiveCoupling(Bijection):
         x1, x2 = torch.split(x, self.halves, dim=1)
         return torch.cat([x1, x2 + self.shift(x1)], dim=1), 0.0
 
+    def inverse(self, y: Rows) -> Rows:
+        y1, y2 = torch.split(y, self.halves, dim=1)
+        return torch.cat([y1, y2 - self.shift(y1)], dim=1)
+
 
 class AffineCoupling(Bijection):
     """y = (x1, (x2 + m(x1)) exp(tanh s(x1))) over two halves (RealNVP, section 3.2).
@@ -235,9 +302,14 @@ class AffineCoupling(Bijection):
         y = torch.cat([x1, (x2 + shift) * log_scale.exp()], dim=1)
         return y, log_scale.sum(dim=1)
 
+    def inverse(self, y: Rows) -> Rows:
+        y1, y2 = torch.split(y, self.halves, dim=1)
+        shift, log_scale = self.shift_and_scale(y1).chunk(2, dim=1)
+        return torch.cat([y1, y2 * (-log_scale.tanh()).exp() - shift], dim=1)
+
 
 @torch.no_grad()
-def initialise_from_data(model: Bijection, x: Rows) -> None:
+def initialise_from_data(model: LatentModel, x: Rows) -> None:
     """Initialise every actnorm from its inputs for these rows (Glow, section 3.1)."""
     hooks = [norm.register_forward_pre_hook(_standardise) for norm in norms_of(model)]
     model.bits_per_dimension(x)
@@ -246,13 +318,13 @@ def initialise_from_data(model: Bijection, x: Rows) -> None:
 
 
 @torch.no_grad()
-def initialise_at_random(model: Bijection, rng: np.random.Generator) -> None:
+def initialise_at_random(model: LatentModel, rng: np.random.Generator) -> None:
     """Initialise every actnorm without data, as TensorFlow does where no initialiser is given."""
     for norm in norms_of(model):
         norm.draw(rng)
 
 
-def norms_of(model: Bijection) -> list[Norm]:
+def norms_of(model: LatentModel) -> list[Norm]:
     """Every actnorm, also inside the couplings, in the order of the layers."""
     return [module for module in model.modules() if isinstance(module, Norm)]
 

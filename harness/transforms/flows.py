@@ -23,6 +23,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError, UsageError
 from harness.transforms import flow_layers as layers
+from harness.transforms.residual_layers import ResidualBlock
 
 CHECKED_ROWS = 4096  # rows that are checked at a time
 # Rows that are mapped at a time, so that the output of a layer stays in the cache.
@@ -44,7 +45,7 @@ class Architecture:
 
     `first` names layers that come once, before all steps; `width` is the size of the
     couplings' hidden layers. Layer names: actnorm, reversal, mixing (an invertible
-    linear map), additive and scaled (couplings).
+    linear map), additive and scaled (couplings), residual (an invertible residual block).
     """
 
     levels: int
@@ -85,6 +86,7 @@ LAYER_KINDS: Mapping[
     "mixing": lambda size, _, rng: layers.InvertibleLinear(size, rng),
     "additive": layers.AdditiveCoupling,
     "scaled": layers.AffineCoupling,
+    "residual": ResidualBlock,
 }
 
 
@@ -167,16 +169,14 @@ class FittedFlow:
     """A fitted flow: x -> f(x), in float64.
 
     Attributes:
-        architecture: The architecture of the flow.
         is_kept: (D,) False for coordinates that are left out, since they hardly vary in
             the rows of the fit.
         model: The flow of the other coordinates.
         losses: The bits per dimension at each step of the fit.
     """
 
-    architecture: Architecture
     is_kept: Bool[np.ndarray, " D"]
-    model: layers.Bijection
+    model: layers.LatentModel
     losses: tuple[float, ...]
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
@@ -185,8 +185,7 @@ class FittedFlow:
         images = []
         with torch.inference_mode(), one_thread():
             for block in torch.split(rows, MAPPED_ROWS):
-                image, _ = self.model(block)
-                images.append(image)
+                images.append(self.model.latent(block))
             z = torch.cat(images).numpy()
         is_finite = np.isfinite(z).all(axis=1)
         if not is_finite.all():
@@ -199,12 +198,13 @@ class FittedFlow:
 @one_thread()
 def fit_flow(
     x: Float[np.ndarray, "n D"],
-    architecture: Architecture,
+    build: Callable[[int, np.random.Generator], layers.LatentModel],
     settings: FitSettings,
     rng: np.random.Generator,
 ) -> FittedFlow:
     """Fit a flow to rows, which are shuffled.
 
+    `build` makes the unfitted model of vectors of a size, as `Architecture.build` does.
     The rows are shuffled since files are sorted by source, and a fit forgets the rows
     that it saw first. `x` may be memory-mapped, since no more than a batch is read at a
     time. Raises ScoreError for rows that are all equal or not finite, and for a loss that
@@ -213,7 +213,7 @@ def fit_flow(
     is_kept = varies(x)
     columns = np.flatnonzero(is_kept)
     batches = settings.batches(len(x), rng)
-    model = architecture.build(len(columns), rng)
+    model = build(len(columns), rng)
     if settings.start == "data":
         first_rows = torch.from_numpy(x[batches[0]].take(columns, axis=1)).double()
         layers.initialise_from_data(model, first_rows)
@@ -232,10 +232,7 @@ def fit_flow(
             )
         optimiser.step(settings.sides * loss)
     return FittedFlow(
-        architecture=architecture,
-        is_kept=is_kept,
-        model=model.requires_grad_(False).eval(),
-        losses=tuple(losses),
+        is_kept=is_kept, model=model.requires_grad_(False).eval(), losses=tuple(losses)
     )
 
 

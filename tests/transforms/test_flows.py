@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from baselines.flow import FLOWS, WIDTH, flow
+from baselines.fvae import FVAE
+from baselines.iresnet import IRESNET
 from baselines.minilm import MINILM
 from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.assets.places import Places
@@ -44,7 +46,9 @@ def for_each_of(*posts) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("post", posts, ids=[post.name for post in posts])
 
 
-for_every_flow = for_each_of(*COUPLINGS, GLOW)
+BIJECTIONS = (*COUPLINGS, GLOW, IRESNET)
+for_every_bijection = for_each_of(*BIJECTIONS)
+for_every_flow = for_each_of(*BIJECTIONS, FVAE)
 sizes = pytest.mark.parametrize("size", [1, 3, 7, 8, 384])
 
 
@@ -52,14 +56,10 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def architecture(post) -> Architecture:
-    return Architecture(post.levels, post.depth, WIDTH, post.step, post.first)
-
-
 def trained(post, size: int) -> tuple[Bijection, torch.Tensor]:
     """A model whose every parameter is away from its start, and rows for it."""
     x = torch.from_numpy(rows(40, size)).double()
-    model, noise = architecture(post).build(size, rng()), rng(1)
+    model, noise = post.build(size, rng()), rng(1)
     initialise_from_data(model, x)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -79,7 +79,7 @@ def same(one, other) -> bool:
 # Bijections
 
 
-@for_every_flow
+@for_every_bijection
 @pytest.mark.parametrize("size", [1, 3, 7, 8, 20])
 def test_the_log_determinant_is_that_of_autograds_jacobian(post, size):
     model, x = trained(post, size)
@@ -90,6 +90,14 @@ def test_the_log_determinant_is_that_of_autograds_jacobian(post, size):
         )
         # float64 sums of a few hundred logarithms
         assert abs(torch.linalg.slogdet(jacobian).logabsdet - given[row]) < 1e-10
+
+
+@for_every_bijection
+@sizes
+def test_the_inverse_gives_the_rows_back(post, size):
+    model, x = trained(post, size)
+    with torch.no_grad():
+        assert (model.inverse(model(x)[0]) - x).abs().max() < 1e-8
 
 
 @for_every_flow
@@ -109,7 +117,7 @@ def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(
     post, size
 ):
     x = torch.from_numpy(rows(64, size)).double()
-    model = architecture(post).build(size, rng())
+    model = post.build(size, rng())
     initialise_from_data(model, x)
     z = model(x)[0]
     assert z.mean(dim=0).abs().max() < 1e-10
@@ -220,7 +228,7 @@ def test_one_step_of_a_fit_is_the_recipe():
     x, shape = rows(64, 5), Architecture(2, 1, 4, FLOW.step)
     # No clipping and a large epsilon, so that the size of the gradient shows.
     fitted = fit_flow(
-        x, shape, FitSettings(epsilon=1.0, clip=1e9, learning_rate=0.1), rng()
+        x, shape.build, FitSettings(epsilon=1.0, clip=1e9, learning_rate=0.1), rng()
     )
     drawn = rng()
     batch = torch.from_numpy(x[drawn.permutation(64)]).double()
@@ -257,7 +265,7 @@ def test_a_variant_is_as_its_source_says(name, levels, epochs, rate, start, drop
         3,
         ("actnorm", "reversal", "additive"),
     )
-    pieces = [len(level.pieces) for level in architecture(post).build(8, rng()).levels]
+    pieces = [len(level.pieces) for level in post.build(8, rng()).levels]
     assert pieces == [9] * levels
     assert (post.epochs, post.learning_rate) == (epochs, rate)
     assert (post.start, post.dropout, post.share) == (start, dropout, min(1, epochs))
