@@ -83,10 +83,6 @@ gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into 
 gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.json (ARGS=--tiny tries it on a CPU)
 	$(PYTHON) benchmarks/gpu.py --output build/gpu $(ARGS)
 
-soak: $(TESTED)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
-	$(BIN)/pytest -o faulthandler_timeout=0 tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
-		found=$$?; $(BIN)/harness report && exit $$found
-
 mutants: $(TESTED)  ## change one rule at a time of the code that has changed: a test must fail (ARGS=results for a room)
 	$(BIN)/python tools/mutants.py $(ARGS)
 
@@ -107,4 +103,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test snapshots test-slow test-processors test-rest test-all check docs bench rehearse soak mutants mutants-all bill report clean
+.PHONY: help setup reproduce test snapshots test-slow test-processors test-rest test-all check docs bench rehearse mutants mutants-all bill report clean

@@ -1,7 +1,6 @@
-"""Store what benchmarks, attacks and GPUs measured, for the pages of speed and reliability.
+"""Store what benchmarks and GPUs measured, for the page of speed.
 
-`write_result` is for benchmarks, `write_attempts` for attacks and mutants. The file that
-`make gpu` wrote is stored by the command
+`write_result` is for benchmarks. The file that `make gpu` wrote is stored by the command
 
     python benchmarks/measurements.py build/gpu/gpu.json
 
@@ -10,18 +9,18 @@ and shown by `harness report`.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import rewrite
-from harness.core.json_text import parse_json, sealed, write_sealed
-from harness.report.measured_rows import results_folder
-from harness.report.reliability import Attempts, read_attacks
-from harness.report.speed import GPU_RECORDS, BenchmarkResult, read_benchmarks
+from harness.core.json_text import parse_json, write_sealed
+from harness.report.speed import (
+    GPU_RECORDS,
+    BenchmarkResult,
+    read_benchmarks,
+    result_file,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,7 +36,7 @@ def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
     Raises:
         UsageError: There is no such row, or the result has too few rounds.
     """
-    benchmarks = read_benchmarks(rows).rows
+    benchmarks = {row.id: row for row, _ in read_benchmarks(rows)}
     if name not in benchmarks:
         raise UsageError(
             f"{rows.name}: no row {name!r}; add what it measures, and against what"
@@ -49,41 +48,7 @@ def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
         )
     content = dict(vars(result))
     content["ratios"] = [float(f"{ratio:.4g}") for ratio in result.ratios]
-    write_sealed(results_folder(rows) / f"{name}.json", content, sort_keys=True)
-
-
-def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None:
-    """Store what became of the attempts of a part of an attack.
-
-    Other parts stay as they are, also if processes store theirs at the same time.
-
-    Args:
-        rows: The TOML file of all attacks.
-        name: A row of the file.
-        part: A part of the attack.
-        attempts: What became of its attempts.
-
-    Raises:
-        UsageError: There is no such row.
-    """
-    path = results_folder(rows) / f"{name}.json"
-
-    def content_with_part() -> bytes:
-        results = read_attacks(rows).results
-        if name not in results:
-            raise UsageError(
-                f"{rows.name}: no row {name!r}; add what is tried, and what is right"
-            )
-        stored = results[name]
-        parts = dict(stored.parts) if stored else {}
-        parts[part] = attempts
-        lines = []  # a part has a line, so that branches merge
-        for key in sorted(parts):
-            lines.append(f"{json.dumps(key)}: {json.dumps(asdict(parts[key]))}")
-        text = '{"parts": {\n' + ",\n".join(lines) + "\n}}\n"
-        return sealed(path.name, text).encode()
-
-    rewrite(path, content_with_part)
+    write_sealed(result_file(rows, name), content, sort_keys=True)
 
 
 def commit_gpu(file: Path, results: Path) -> Path:

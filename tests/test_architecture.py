@@ -70,7 +70,6 @@ NAMED = {
     "results.reproduction": {"simcse"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
     "report.figures": {"simcse"},  # the same
-    "report.flow_floors": {"flow"},  # the name of a file
     "transforms.flows": {"flow"},  # the map, whatever method fits it
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name

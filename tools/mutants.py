@@ -9,9 +9,6 @@ were tried are killed; 1 one survives (its rule is held by no test), or cannot b
     python tools/mutants.py                  # of what has changed
     python tools/mutants.py --all
     python tools/mutants.py results seeds    # of a room, a module, or a rule with that word
-
-`--all --tally results/questions/reliability.toml` stores the counts for the page of
-reliability.
 """
 
 from __future__ import annotations
@@ -330,11 +327,6 @@ def main() -> None:
     parser.add_argument("part", nargs="*", help="rooms, modules, or words of rules")
     parser.add_argument("--all", action="store_true", help="all, however long it takes")
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
-    parser.add_argument(
-        "--tally",
-        type=Path,
-        help="with --all: store the counts for this file of attacks",
-    )
     options = parser.parse_args()
     start_time = time.monotonic()
     waiting = chosen_mutants(options)
@@ -360,23 +352,7 @@ def main() -> None:
     print(*lines_not_killed, f"{counts} in {seconds:.0f} s", sep="\n")
     if waiting:
         print(f"{len(waiting)} more are of what has changed; --all tries them")
-    if options.tally and options.all:
-        store_tally(options.tally, counts)
     sys.exit(1 if lines_not_killed else 0)
-
-
-def store_tally(attacks: Path, counts: Mapping[str, int]) -> None:
-    """Store the counts as attempts of the attack `mutant`, for the page of reliability."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-    from measurements import write_attempts
-
-    from harness.core.environment import commit
-    from harness.report.reliability import Attempts
-
-    attempts = Attempts(
-        refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"]
-    )
-    write_attempts(attacks, "mutant", "rules of the code", attempts)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,8 @@ from harness.core.files import file_name, write_atomically
 from harness.report.bibtex import require_entries
 from harness.report.counts import first_screen, rows_and_counts, unmeasured_tables
 from harness.report.figures import pictures
-from harness.report.flow_floors import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
-from harness.report.moved_pairs import moved_pairs_page
 from harness.report.pages import (
     CONFORMANCE_PAGE,
     TRAPS_PAGE,
@@ -24,28 +22,19 @@ from harness.report.pages import (
     traps_page,
 )
 from harness.report.paper_tables import CONTENTS_FILE, contents, paper_page
-from harness.report.reliability import reliability_page
 from harness.report.replication import CLAIMS_PAGE, claims_page
 from harness.report.site.page import SITE_PAGE, made_from, site_page
-from harness.report.speed import speed_page
+from harness.report.speed import SPEED_PAGE, speed_page
 from harness.report.threads import THREADS_PAGE, threads_page
 from harness.results.folder import ResultsFolder, require_sealed
 from harness.results.index import methods_by_encoder
-from harness.results.layout import QUESTIONS, RECORDS
+from harness.results.layout import QUESTIONS
 from harness.results.store import Store
 
-# Pages of other measurements, by the file of questions that each answers.
-MEASURED_PAGES = {
-    "speed.toml": ("speed.md", speed_page),
-    "reliability.toml": ("reliability.md", reliability_page),
-    "moved_pairs.toml": ("moved-pairs.md", moved_pairs_page),
-}
 # In a checkout of the harness: records of the example plug-ins, and the page with their
 # table.
 EXAMPLE_RECORDS = Path("examples", "plugins", "results")
 GUIDE = Path("docs", "how-to", "plugin.md")
-# In a checkout of the harness: the page with the tables of noise and floors.
-FLOWS = Path("docs", "flows.md")
 # The digests of generated files that a check does not make anew, as `sha256sum --check`
 # reads them.
 DIGESTS_FILE = "tables/sha256.txt"
@@ -70,7 +59,7 @@ Pages = Mapping[Path, "str | SlowFile"]
 def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     """Every generated file of a results folder and of the README, by its path.
 
-    With the README of the harness go the guide to plug-ins and the page on flows. All
+    With the README of the harness goes the guide to plug-ins. All
     measured files are read first to see that none has changed, whether a page shows it
     or not; pages then read the files that they show.
 
@@ -127,10 +116,9 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
         pages[tables / THREADS_PAGE] = threads_page(folder)
     texts = {path: page.text for path, page in pages.items()}
     texts[tables / "papers" / CONTENTS_FILE] = contents(folder.tables)
-    for questions, (name, page_of) in MEASURED_PAGES.items():
-        path = folder.path / QUESTIONS / questions
-        if path.exists():
-            texts[tables / name] = page_of(path)
+    speed = folder.path / QUESTIONS / "speed.toml"
+    if speed.exists():
+        texts[tables / SPEED_PAGE] = speed_page(speed)
     return texts
 
 
@@ -150,7 +138,7 @@ def _slow_pages(folder: ResultsFolder) -> dict[Path, SlowFile]:
 
 
 def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path, str]:
-    """The README, the guide to plug-ins and the page on flows, with their parts made anew."""
+    """The README and the guide to plug-ins, with their parts made anew."""
     if readme is None or not readme.exists():
         return {}
     text = readme.read_text(encoding="utf-8")
@@ -161,11 +149,6 @@ def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path
         part = examples_part(Store(examples), folder.registry)
         documents[guide] = between_markers(
             guide.read_text(encoding="utf-8"), "examples", part
-        )
-    flows = readme.parent / FLOWS
-    if flows.exists():
-        documents[flows] = flows_page(
-            flows.read_text(encoding="utf-8"), folder.path / RECORDS
         )
     return documents
 

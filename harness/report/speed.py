@@ -1,23 +1,26 @@
 """The page of speed: ratios of two things that were run in turn on one machine.
 
-`results/questions/speed.toml` lists the things that are compared, and `make bench` measures
-them. Below the table is a section for each GPU, measured by `make gpu`.
+`results/questions/speed.toml` lists the things that are compared; `make bench` measures
+them and stores each in `results/records/speed/ID.json`. Below the table is a section for
+each GPU, measured by `make gpu`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harness.core.errors import DataError
 from harness.core.json_text import parse_sealed
+from harness.core.toml import read_rows, read_sealed
 from harness.report.markdown import page_text, table
-from harness.report.measured_rows import MeasuredRows, read_measured_rows
 from harness.results.index import NOT_MEASURED
-from harness.results.layout import RECORDS
+from harness.results.layout import RECORDS, digest_of_measured, measured_for
 
+SPEED_PAGE = "speed.md"
 LEAST_ROUNDS = 5  # of a benchmark, unless its row says otherwise
 GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
 
@@ -87,9 +90,34 @@ class BenchmarkResult:
     environment: Mapping[str, Any]
 
 
-def read_benchmarks(questions: Path) -> MeasuredRows[BenchmarkRow, BenchmarkResult]:
-    """Benchmarks with their results. Raises DataError for a damaged file, or one without a row."""
-    return read_measured_rows(questions, BenchmarkRow, BenchmarkResult)
+Benchmarks = Sequence[tuple[BenchmarkRow, BenchmarkResult | None]]
+
+
+def read_benchmarks(questions: Path) -> Benchmarks:
+    """Each benchmark of the file with its result; None where it was not measured.
+
+    Raises:
+        DataError: A file is damaged, or a result has no row.
+    """
+    rows = read_rows(BenchmarkRow, questions)
+    files = {row.id: result_file(questions, row.id) for row in rows}
+    folder = measured_for(questions).with_suffix("")
+    for file in sorted(folder.glob("*.json")):
+        if file.stem not in files:
+            raise DataError(
+                f"{questions.name}: measured, but no row there: {file.stem}; add its row"
+            )
+    benchmarks = []
+    for row in rows:
+        file = files[row.id]
+        result = read_sealed(BenchmarkResult, file) if file.exists() else None
+        benchmarks.append((row, result))
+    return benchmarks
+
+
+def result_file(questions: Path, name: str) -> Path:
+    """The file with the result of a benchmark."""
+    return measured_for(questions).with_suffix("") / f"{name}.json"
 
 
 # The page
@@ -100,8 +128,7 @@ def speed_page(questions: Path) -> str:
     benchmarks = read_benchmarks(questions)
     lines = []
     rows_by_machine: dict[str, list[str]] = {}
-    for name, row in benchmarks.rows.items():
-        result = benchmarks.results[name]
+    for row, result in benchmarks:
         lines.append(_speed_line(row, result))
         if result is not None:
             machine = _machine_in_words(result)
@@ -115,7 +142,7 @@ def speed_page(questions: Path) -> str:
         parts.append("\n".join(bullets))
     for card, measured in read_gpus(questions.parents[1]):
         parts.append(gpu_part(card, measured))
-    return page_text("Speed", parts, benchmarks.digest)
+    return page_text("Speed", parts, digest_of_measured(questions))
 
 
 def _speed_line(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:

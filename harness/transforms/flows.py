@@ -31,7 +31,7 @@ MAPPED_ROWS = 256
 
 # The share of the widest coordinate's range below which a coordinate is left out. An
 # encoding by another processor or in other batches moves the widest coordinates by up to
-# half of this (`benchmarks/encoding_noise.py`).
+# half of this (docs/flows.md).
 LEAST_RANGE = 1e-6
 
 # How actnorm starts: standardising the first batch, or drawn from Glorot's uniform

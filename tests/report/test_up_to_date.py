@@ -12,7 +12,6 @@ from harness.report.build import (
     DIGESTS_FILE,
     EXAMPLE_RECORDS,
     GUIDE,
-    MEASURED_PAGES,
     stale_files,
     write_files,
 )
@@ -84,22 +83,15 @@ def test_a_file_and_the_digest_that_was_noted_of_it_belong_together(copied):
     (copied / gone).write_bytes(content)
 
 
-def test_a_page_of_measurements_is_stale_when_their_questions_change(copied):
-    for question in MEASURED_PAGES:
-        path = copied / "questions" / question
-        path.write_bytes(path.read_bytes() + b"\n")
+def test_the_page_of_speed_is_stale_when_its_questions_change(copied):
+    path = copied / "questions" / "speed.toml"
+    path.write_bytes(path.read_bytes() + b"\n")
     stale = stale_files(ResultsFolder(copied), None)
-    assert [path.name for path in stale] == [
-        name for name, _ in MEASURED_PAGES.values()
-    ]
-    for question in MEASURED_PAGES:
-        path = copied / "questions" / question
-        path.write_bytes(path.read_bytes()[:-1])
+    assert [path.name for path in stale] == ["speed.md"]
+    path.write_bytes(path.read_bytes()[:-1])
 
 
-@pytest.mark.parametrize(
-    "name", ["claims.json", "moved_pairs.json", "golden/minilm.safetensors"]
-)
+@pytest.mark.parametrize("name", ["claims.json", "golden/minilm.safetensors"])
 def test_a_report_is_not_made_of_measurements_that_changed(copied, name):
     path = copied / "records" / name
     content = path.read_bytes()

@@ -1,14 +1,13 @@
-"""The pages of speed and reliability: what is measured, what is not, and what is refused."""
+"""The page of speed: what is measured, what is not, and what is refused."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measurements import write_attempts, write_result
+from measurements import write_result
 
 from harness.core.errors import DataError, UsageError
 from harness.core.json_text import sealed, write_sealed
-from harness.report.reliability import Attempts, read_attacks, reliability_page
 from harness.report.speed import BenchmarkResult, read_benchmarks, speed_page
 from harness.results.index import NOT_MEASURED
 
@@ -16,10 +15,6 @@ COMMITTED = Path(__file__).parents[2] / "results"
 SPEED = "".join(
     f'[[row]]\nid = "{name}"\nwhat = "{what}"\nagainst = "slow"\ndevice = "cpu"\nwanted = "1.3"\n'
     for name, what in (("fast", "The fast way"), ("gpu", "On a GPU"))
-)
-ATTACKS = "".join(
-    f'[[row]]\nid = "{name}"\nwhat = "{what}"\nright = "nothing is lost"\n'
-    for name, what in (("kill", "A kill"), ("flip", "A bit"))
 )
 MACHINE = {"processor": "A processor", "threads": 2, "packages": {"torch": "9.9"}}
 MEASURED = BenchmarkResult(
@@ -35,13 +30,6 @@ def speed(tmp_path):
     return path
 
 
-@pytest.fixture
-def attacks(speed):
-    path = speed.with_name("reliability.toml")
-    path.write_text(ATTACKS)
-    return path
-
-
 def cells(page, what):
     [line] = [line for line in page.splitlines() if line.startswith(f"| {what} ")]
     return [cell.strip() for cell in line.strip("|").split("|")]
@@ -52,7 +40,7 @@ def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_
 ):
     write_result(speed, "fast", MEASURED)
     page = speed_page(speed)
-    assert read_benchmarks(speed).results["fast"] == MEASURED
+    assert [result for _, result in read_benchmarks(speed)] == [MEASURED, None]
     assert cells(page, "The fast way")[3:] == [
         "1.3 (here 1.3)",
         "1.50",
@@ -70,11 +58,9 @@ def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_
     assert cells(varying, "The fast way")[4] == "1.50 (not in every round)"
 
 
-def test_what_cannot_be_written_or_read_is_refused(speed, attacks):
+def test_what_cannot_be_written_or_read_is_refused(speed):
     with pytest.raises(UsageError, match="no row 'other'"):
         write_result(speed, "other", MEASURED)
-    with pytest.raises(UsageError, match="no row 'other'"):
-        write_attempts(attacks, "other", "all", Attempts(right=1))
     with pytest.raises(UsageError, match="wanted 5 rounds or more, found 4"):
         write_result(speed, "fast", replace(MEASURED, ratios=MEASURED.ratios[:4]))
     stored = speed.parents[1] / "records" / "speed" / "fast.json"
@@ -88,25 +74,9 @@ def test_what_cannot_be_written_or_read_is_refused(speed, attacks):
     write_sealed(stored.with_name("stray.json"), vars(MEASURED))
     with pytest.raises(DataError, match="measured, but no row there: stray"):
         read_benchmarks(speed)
-    speed.write_text(SPEED + SPEED)
-    with pytest.raises(DataError, match=r"speed\.toml: wanted an id for each row"):
-        read_benchmarks(speed)
-
-
-def test_parts_of_an_attack_add_up_and_a_part_tried_again_replaces_its_counts(attacks):
-    for part, right in (("one", 1), ("two", 20), ("one", 3)):
-        write_attempts(
-            attacks, "kill", part, Attempts(right=right, silent=1, commit=part * 20)
-        )
-    page = reliability_page(attacks)
-    assert cells(page, "A kill")[2:] == ["25", "23", "0", "0", "2"]
-    assert "* A kill. one: 4; two: 21." in page
-    assert cells(page, "A bit")[2:] == [NOT_MEASURED, "", "", "", ""]
-    assert "Commit oneoneoneone, twotwotwotwo." in page
-    assert read_attacks(attacks).results["flip"] is None
 
 
 def test_no_time_of_a_machine_is_on_the_page_of_speed():
     benchmarks = read_benchmarks(COMMITTED / "questions" / "speed.toml")
-    facts = [r.facts for r in benchmarks.results.values() if r is not None]
+    facts = [result.facts for _, result in benchmarks if result is not None]
     assert not [name for named in facts for name in named if "second" in name]
