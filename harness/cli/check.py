@@ -16,14 +16,17 @@ import typer
 from harness.cli import options as opt
 from harness.cli.selection import Patterns, matches, record_patterns
 from harness.core.errors import AssetMissing, DataError
+from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
 from harness.gate.card import check_card, claims_to_compare
 from harness.gate.check import Gate
 from harness.gate.current_encoders import CurrentEncoders
 from harness.gate.outcome import Report, State
 from harness.plugins import plugins_in_use
+from harness.report.contradictions import contradictions_page
 from harness.results.card_statements import claim_files
 from harness.results.cards import claims_of_files
+from harness.results.contradictions import CONTRADICTION_KINDS, PublicScores
 
 
 def check_command(
@@ -44,8 +47,15 @@ def check_command(
     card: Annotated[
         Path | None,
         opt.option(
-            metavar="CARD",
+            metavar="CARD_FOLDER",
             help="Compare with the numbers of a model's card or folder instead.",
+        ),
+    ] = None,
+    published: Annotated[
+        Path | None,
+        opt.option(
+            metavar="FOLDER",
+            help="Compare the scores in a clone of mteb's results with each other instead.",
         ),
     ] = None,
     as_json: opt.Json = False,
@@ -57,6 +67,9 @@ def check_command(
     pairs are printed. Nothing is measured: a record of an encoder whose files have
     changed since is no answer, and its cell is not measured again (status 3).
     """
+    if published is not None:
+        check_published(published, Path("contradictions.md"))
+        return
     opt.note_packaged(baseline)
     patterns = record_patterns(method, task, encoder)
     places = replace(folders.places(), encoders=patterns.paths)
@@ -82,6 +95,21 @@ def check_command(
         reference = baseline if card is None else card
         opt.say(report_in_words(report, results, reference, opt.terminal_width()))
     raise typer.Exit(report.exit_status)
+
+
+def check_published(clone: Path, page: Path) -> None:
+    """Write the page of scores in a clone of mteb's results that contradict each other.
+
+    Raises UsageError for a folder that is no such clone.
+    """
+    store = PublicScores.read(clone)
+    findings = store.findings()
+    text = contradictions_page(store, findings)
+    write_atomically(page, text.encode())
+    counts = Counter(finding.kind for finding in findings)
+    for kind, title in CONTRADICTION_KINDS.items():
+        opt.say(f"{counts[kind]:5} {title}")
+    opt.say(f"{page}: {len(findings)} findings in {store.file_count:,} files")
 
 
 def _card_report(

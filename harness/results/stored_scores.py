@@ -1,0 +1,253 @@
+"""The scores in a clone of mteb's public results, in all of its commits.
+
+mteb's results are a git repository with one file for each model, revision and task:
+`results/ORG__MODEL/REVISION/TASK.json`. Of each version of the files of STS tasks this
+module reads the correlations of the cosines, in points.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core.errors import UsageError
+
+RESULT_FILES = ("results/*STS*.json", "results/*SICK-R*.json")
+SPLIT_NAMES = ("train", "dev", "validation", "test")
+NOT_A_FILE = "0" * 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredSubset:
+    """What a score is of: a model, and the scored subset of a task."""
+
+    model: str
+    task: str
+    split: str
+    subset: str
+
+    def __str__(self) -> str:
+        parts = [self.task, self.split]
+        if self.subset != "default":
+            parts.append(self.subset)
+        return " ".join(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredScore:
+    """One score in one version of a file.
+
+    Attributes:
+        cell: What it is of.
+        points: The Spearman correlation of the cosines, in points.
+        pearson: The Pearson correlation of the cosines, in points; None without one.
+        path: The file.
+        since: The commit that wrote this version of the file.
+        since_date: Its date, as in 2026-08-20.
+        until: The commit that changed or deleted it; empty for a file of today.
+        data: The revision of the data set; empty if the file has none.
+        mteb: The version of mteb; empty if the file has none.
+        stated_task: The task that the file names.
+    """
+
+    cell: ScoredSubset
+    points: float
+    pearson: float | None
+    path: str
+    since: str
+    since_date: str
+    until: str
+    data: str
+    mteb: str
+    stated_task: str
+
+    @property
+    def folder(self) -> str:
+        """The folder of the file: the model's revision, or `external`."""
+        return self.path.split("/")[2]
+
+    @property
+    def command(self) -> str:
+        """The command that shows the file as it was."""
+        commit = f"{self.until[:9]}^" if self.until else "HEAD"
+        return f"git show {commit}:{self.path}"
+
+
+def read_scores(repository: Path) -> list[StoredScore]:
+    """Every score of an STS task in every commit, the oldest first.
+
+    Args:
+        repository: A clone of mteb's results with its history, bare or not.
+
+    Raises:
+        UsageError: The folder is no git repository, or holds no results of STS tasks.
+    """
+    versions = list(_versions(repository))
+    if not versions:
+        raise UsageError(
+            f"{repository}: wanted a clone of mteb's results, found no results/*STS*.json"
+        )
+    contents = _blobs(repository, {version.blob for version in versions})
+    scores: list[StoredScore] = []
+    for version in versions:
+        content = contents.get(version.blob)
+        if isinstance(content, dict):
+            scores += _scores_of(version, content)
+    return scores
+
+
+def newest_commit(repository: Path) -> tuple[str, str]:
+    """The commit that is checked out, or a bare repository's newest, and its date."""
+    head = _git(repository, "log", "-1", "--format=%H %cs", "HEAD")
+    commit, date = head.decode().split()
+    return commit, date
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FileVersion:
+    """The content that a file had from one commit to another."""
+
+    path: str
+    blob: str
+    since: str
+    since_date: str
+    until: str = ""
+
+
+def _versions(repository: Path) -> Iterator[_FileVersion]:
+    """The versions of every file, in the order of the commits that wrote them."""
+    log = _git(
+        repository,
+        *("log", "--reverse", "--raw", "--no-abbrev", "--no-renames"),
+        *("--format=commit %H %cs", "HEAD", "--", *RESULT_FILES),
+    )
+    versions: list[_FileVersion] = []
+    place_of_current: dict[str, int] = {}  # of each file that exists, in `versions`
+    commit = date = ""
+    for line in log.decode().splitlines():
+        if line.startswith("commit "):
+            _, commit, date = line.split()
+        elif line.startswith(":"):
+            change, path = line.split("\t", 1)
+            blob = change.split()[3]
+            place = place_of_current.pop(path, None)
+            if place is not None:
+                versions[place] = replace(versions[place], until=commit)
+            if blob != NOT_A_FILE:
+                place_of_current[path] = len(versions)
+                versions.append(
+                    _FileVersion(path=path, blob=blob, since=commit, since_date=date)
+                )
+    for version in versions:
+        is_result = not version.path.endswith("model_meta.json")
+        if is_result and version.path.count("/") == 3:
+            yield version
+
+
+def _blobs(repository: Path, names: Iterable[str]) -> dict[str, Any]:
+    """The parsed content of files by their digest; what is no JSON is left out."""
+    request = "\n".join(sorted(names)).encode()
+    answer = _git(repository, "cat-file", "--batch", request=request)
+    contents: dict[str, Any] = {}
+    start = 0
+    while start < len(answer):
+        end = answer.index(b"\n", start)
+        header = answer[start:end].split()
+        start = end + 1
+        if len(header) == 3:  # a missing file has two words
+            name, size = header[0].decode(), int(header[2])
+            try:
+                contents[name] = json.loads(answer[start : start + size])
+            except ValueError:
+                contents[name] = None
+            start += size + 1
+    return contents
+
+
+def _git(repository: Path, *arguments: str, request: bytes = b"") -> bytes:
+    """The output of a git command. Raises UsageError for a folder without git."""
+    command = ["git", "-C", str(repository), *arguments]
+    result = subprocess.run(  # noqa: S603
+        command, input=request, capture_output=True, check=False
+    )
+    if result.returncode:
+        reason = result.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise UsageError(f"{repository}: {''.join(reason) or 'git failed'}")
+    return result.stdout
+
+
+def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[StoredScore]:
+    """The scores of a file: those of mteb since 1.11, and those before."""
+    _, model, _, file = version.path.split("/")
+    rows = list(_correlations(content))
+    # Some files have points, most have fractions; none mixes the two.
+    is_in_points = any(abs(row.spearman) > 1 for row in rows)
+    unit = 1.0 if is_in_points else 100.0
+    return [
+        StoredScore(
+            cell=ScoredSubset(
+                model=model,
+                task=file.removesuffix(".json"),
+                split=row.split,
+                subset=row.subset,
+            ),
+            points=unit * row.spearman,
+            pearson=None if row.pearson is None else unit * row.pearson,
+            path=version.path,
+            since=version.since,
+            since_date=version.since_date,
+            until=version.until,
+            data=str(content.get("dataset_revision") or ""),
+            mteb=str(content.get("mteb_version") or ""),
+            stated_task=str(
+                content.get("task_name") or content.get("mteb_dataset_name") or ""
+            ),
+        )
+        for row in rows
+    ]
+
+
+class _FileRow(NamedTuple):
+    """The correlations of the cosines in one split and subset, as a file has them."""
+
+    split: str
+    subset: str
+    spearman: float
+    pearson: float | None
+
+
+def _correlations(content: Mapping[str, Any]) -> Iterator[_FileRow]:
+    """The rows of a file."""
+    for split, part in content.get("scores", content).items():
+        if split not in SPLIT_NAMES:
+            continue
+        if isinstance(part, list):
+            for row in part:
+                spearman = _number(row, "cosine_spearman", "spearman", "main_score")
+                pearson = _number(row, "cosine_pearson", "pearson")
+                if spearman is not None:
+                    subset = row.get("hf_subset", "default")
+                    yield _FileRow(split, subset, spearman, pearson)
+        elif isinstance(part, dict):
+            subsets = {"default": part} if "cos_sim" in part else part
+            for subset, row in subsets.items():
+                if isinstance(row, dict) and isinstance(row.get("cos_sim"), dict):
+                    spearman = _number(row["cos_sim"], "spearman")
+                    pearson = _number(row["cos_sim"], "pearson")
+                    if spearman is not None:
+                        yield _FileRow(split, subset, spearman, pearson)
+
+
+def _number(row: Mapping[str, Any], *names: str) -> float | None:
+    """The first of these values that is a number; mteb 1.12 wrote some with a p-value."""
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if isinstance(value, int | float):
+            return float(value)
+    return None
