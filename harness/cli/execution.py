@@ -19,14 +19,12 @@ from harness.cli import options as opt
 from harness.cli.printing import Printer
 from harness.cli.selection import Selected
 from harness.cli.train import train_member
-from harness.core.errors import CACHE_SETTING, HarnessError, UsageError
+from harness.core.errors import CACHE_SETTING, HarnessError
 from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import progress_on
 from harness.core.types import Progress
-from harness.evaluation.encoder_jobs import TrainingJob
-from harness.evaluation.parallel import execute_on
-from harness.evaluation.plan_parts import Part, units
+from harness.evaluation.parallel import Part, Training, execute_on
 from harness.evaluation.run import Outcome, RunContext
 from harness.evaluation.select import PlannedCell
 from harness.gate.failures import note_outcomes
@@ -59,13 +57,10 @@ def execute_and_print(
     """
     part = Part.parse(execution.shard)
     cells = part.cells(chosen.cells)
+    if not cells:
+        opt.note(f"part {execution.shard} has no cell")
+        return []
     store, loader = printer.store, chosen.loader
-    if chosen.cells and not cells:
-        count = len(units(chosen.cells))
-        raise UsageError(
-            f"--shard {execution.shard}: wanted a part with cells, found work for {count} parts; "
-            f"take I/N with I up to {count}"
-        )
     make_folder(store.folder, "--output")
     make_folder(loader.places.cache, CACHE_SETTING)
     trainings = missing_trainings(cells, loader.places)
@@ -107,9 +102,7 @@ def _note_failures(outcomes: Iterable[Outcome], planned: bool) -> None:
         opt.note(f"harness: {message} ({count} {noun})")
 
 
-def missing_trainings(
-    planned: Iterable[PlannedCell], places: Places
-) -> list[TrainingJob]:
+def missing_trainings(planned: Iterable[PlannedCell], places: Places) -> list[Training]:
     """The trainings of encoders that these cells need and that are missing.
 
     Only members of families with `on_the_spot` are trained: these families start from
@@ -118,16 +111,16 @@ def missing_trainings(
     encoder_by_source = {cell.encoder.source: cell.encoder for cell in planned}
     # A worker may have been started in another folder.
     absolute_places = places.absolute()
-    jobs = []
+    trainings = []
     for source, encoder in encoder_by_source.items():
         if not isinstance(source, Trained) or not source.on_the_spot:
             continue
         if not places.has_encoder(encoder):
-            call = partial(
+            train = partial(
                 _train_with_one_thread, encoder.name, source, absolute_places
             )
-            jobs.append(TrainingJob(call=call, encoder=encoder))
-    return jobs
+            trainings.append(Training(encoder=encoder, train=train))
+    return trainings
 
 
 def _train_with_one_thread(

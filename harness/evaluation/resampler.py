@@ -18,12 +18,11 @@ from functools import partial
 import numpy as np
 
 from harness.core.arrays import Float, Float64
-from harness.core.errors import HarnessError
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath
 from harness.core.types import Progress, Task
-from harness.evaluation.engines import Engine, InProcess, Job, run_jobs
+from harness.evaluation.engines import Engine
 from harness.results.bootstrap import (
     ResampledMetric,
     bootstrap_scores,
@@ -37,7 +36,7 @@ from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 RESAMPLING_SEED = 0
-THIS_ENGINE = InProcess()
+ONE_PROCESS = Engine()
 
 # The scores that a resample can compute again, and the metric that computes each of them
 # from the similarities or predicted classes of the pairs.
@@ -104,13 +103,6 @@ class ResampledScore:
     similarities: tuple[Float[np.ndarray, " P"], ...]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ResamplingJob(Job):
-    """A job that computes a score of several cells on all resamples."""
-
-    score: ResampledScore
-
-
 # The score of each cell on every resample.
 ScoresByCell = Mapping[MethodSeed, Float64[np.ndarray, " R"]]
 
@@ -129,7 +121,7 @@ class Resampler:
     results: ResultsFolder
     loader: TaskLoader
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
-    engine: Engine = THIS_ENGINE
+    engine: Engine = ONE_PROCESS
 
     def has_similarities(self, group: MethodGroup) -> bool:
         """Whether resamples can compute the scores again, for each method and seed."""
@@ -168,20 +160,19 @@ class Resampler:
         if resampled_scores:
             self.progress.phase(phase, len(resampled_scores))
         loader = self.loader
-        if self.engine != THIS_ENGINE:
+        if not self.engine.is_this_process:
             # The texts that a loader has read are not sent to other processes.
             loader = TaskLoader(loader.places, loader.corpora)
-        jobs = [
-            ResamplingJob(call=partial(_score_resamples, loader, score), score=score)
-            for score in resampled_scores
+        calls = [
+            partial(_score_resamples, loader, number, score)
+            for number, score in enumerate(resampled_scores)
         ]
         scores_by_cell: dict[ScoreOfTask, ScoresByCell] = {}
-        for job, result in run_jobs(self.engine, jobs):
-            if isinstance(result, HarnessError):
-                raise result
+        for number, scores in self.engine.results(calls):
             self.progress.step(1)
-            key = (job.score.task, job.score.path)
-            scores_by_cell[key] = dict(zip(job.score.cells, result, strict=True))
+            score = resampled_scores[number]
+            key = (score.task, score.path)
+            scores_by_cell[key] = dict(zip(score.cells, scores, strict=True))
         return scores_by_cell
 
     def _resampled_scores(self, groups: Iterable[MethodGroup]) -> list[ResampledScore]:
@@ -213,13 +204,13 @@ class Resampler:
 
 
 def _score_resamples(
-    loader: TaskLoader, score: ResampledScore
-) -> Float64[np.ndarray, "M R"]:
-    """The score of every cell on every resample of the task's items."""
+    loader: TaskLoader, number: int, score: ResampledScore
+) -> tuple[int, Float64[np.ndarray, "M R"]]:
+    """The score of every cell on every resample of the task's items, after its number."""
     pairs = loader.texts(score.task).pairs
     is_edit_distance = score.path == ("edit_distance",)
     is_weighted_mean = score.path[1:] == ("wmean",)
-    return bootstrap_scores(
+    scores = bootstrap_scores(
         np.stack(score.similarities),
         token_distances(pairs) if is_edit_distance else pairs.gold,
         pairs.group,
@@ -227,6 +218,7 @@ def _score_resamples(
         metric=RESAMPLED[score.path],
         aggregate="wmean" if is_weighted_mean else "all",
     )
+    return number, scores
 
 
 def _mean_score(

@@ -64,15 +64,15 @@ from functools import partial
 from pathlib import Path
 
 import harness.cli
-from harness.evaluation.engines import Job, engine, run_jobs
+from harness.evaluation.engines import engine
 
 def busy(number):
     Path(f"busy-{number}").touch()
     time.sleep(600)
 
 def crowd(*_, **__):
-    jobs = [Job(call=partial(busy, number)) for number in (1, 2)]
-    list(run_jobs(engine(2, None), jobs))
+    calls = [partial(busy, number) for number in (1, 2)]
+    list(engine(2, None).results(calls))
 
 harness.cli.app = crowd
 harness.cli.main(["list"])

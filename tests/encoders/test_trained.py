@@ -23,7 +23,7 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.engines import InProcess, Processes
+from harness.evaluation.engines import Engine
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
@@ -188,7 +188,7 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
     assert plan.runnable == 2
     assert [entry.to_train for entry in plan.encoders] == [True, True, False]
     assert "to be trained" in plan_text(plan)
-    assert [work.call() for work in missing_trainings(planned, texts.places)] == [
+    assert [work.train() for work in missing_trainings(planned, texts.places)] == [
         None,
         None,
     ]
@@ -207,8 +207,8 @@ def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(training_fo
     texts = library(training_folder)
     planned = planned_cells([Method(spot, MEAN), method("mean")], [TOY], 1)
     works = missing_trainings(planned, texts.places)
-    for engine in (InProcess(), Processes(2)):
-        store = Store(training_folder / f"runs-{engine.workers}")
+    for engine in (Engine(), Engine(2)):
+        store = Store(training_folder / f"runs-{engine.jobs}")
         made = list(
             execute_on(engine, planned, RunContext(texts, store), trainings=works)
         )

@@ -2,10 +2,7 @@
 
 import itertools
 import shutil
-import time
 import tracemalloc
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -37,7 +34,7 @@ from harness.core.types import Corpus, Method
 from harness.evaluation import fit_corpus
 from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import SHARD, dropout_batch
-from harness.evaluation.engines import Cluster
+from harness.evaluation.engines import Engine
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.fit_corpus import FitCorpusSample
 from harness.evaluation.fit_vectors import (
@@ -459,37 +456,14 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
     assert not list(tmp_path.rglob(".*.block"))
 
 
-class LastFirst(Cluster):
+class LastFirst(Engine):
     """An engine in this process that makes the call first that it was given last."""
 
-    workers = 2
-    jobs_ahead = 1000
+    is_this_process = False
 
-    @contextmanager
-    def executor(self):
-        with ThreadPoolExecutor(1) as thread:
-            yield Stack(thread)
-
-
-class Stack(Executor):
-    """Calls of which a thread makes the last one first."""
-
-    def __init__(self, thread):
-        self.thread, self.calls = thread, []
-
-    def submit(self, call):
-        future = Future()
-        self.calls.append((future, call))
-        self.thread.submit(self.make_last_call)
-        return future
-
-    def make_last_call(self):
-        time.sleep(0.01)  # while others are given
-        future, call = self.calls.pop()
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - the future raises it
-            future.set_exception(error)
+    def results(self, calls):
+        for call in reversed(calls):
+            yield call()
 
 
 BLOCKS = {
@@ -519,7 +493,7 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     )
     config.log.clear()
     told = Told()
-    made = execute_on(LastFirst(None), planned, RunContext(texts, store, told))
+    made = execute_on(LastFirst(2), planned, RunContext(texts, store, told))
     beside = {outcome.cell: outcome for outcome in made}
     assert [name for name, _ in told.phases] == ["encoding", "scoring"]
     assert len(config.log) == once  # each block by one worker
