@@ -36,7 +36,7 @@ from .sbert import NLI as SBERT_NLI
 
 if TYPE_CHECKING:
     from harness.transforms.flow_layers import LatentModel
-    from harness.transforms.flows import Architecture, FittedFlow
+    from harness.transforms.flows import FittedFlow
 
 WIDTH = 32  # of the hidden layers of a coupling
 
@@ -76,22 +76,18 @@ class Flow:
         """The share of a corpus that a fit sees: less than all in less than one epoch."""
         return min(1.0, self.epochs)
 
-    @property
-    def architecture(self) -> Architecture:
-        """The layers of the flow."""
+    def build(self, size: int, rng: np.random.Generator) -> LatentModel:
+        """The unfitted model of vectors of this size."""
         from harness.transforms.flows import Architecture
 
-        return Architecture(
+        architecture = Architecture(
             levels=self.levels,
             depth=self.depth,
             width=WIDTH,
             step=self.step,
             first=self.first,
         )
-
-    def build(self, size: int, rng: np.random.Generator) -> LatentModel:
-        """The unfitted model of vectors of this size."""
-        return self.architecture.build(size, rng)
+        return architecture.build(size, rng)
 
     def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> FittedFlow:
         """Fit on rows (n, D), in any order, which are `share` of the corpus."""

@@ -35,7 +35,7 @@ class AutoencoderFlow(Flow):
         """The unfitted autoencoder of vectors of this size."""
         from harness.transforms.autoencoder import Autoencoder
 
-        flow = self.architecture.build(size, rng)
+        flow = super().build(size, rng)
         return Autoencoder(flow, size, WIDTH, rng)
 
 

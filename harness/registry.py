@@ -36,7 +36,7 @@ from harness.core.types import (
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
 from harness.tasks.loader import OWN_TEXTS, TARGETS
-from harness.transforms.pooling import NATIVE, POOLINGS, Native
+from harness.transforms.pooling import LAYER, MIX, NATIVE, POOLINGS, Native
 
 BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
 FIT_WORDS = (*TARGETS, OWN_TEXTS)  # the words after the `@` of an id that are no corpus
@@ -68,7 +68,7 @@ class Registry:
     Examples:
         >>> from harness import load_registry
         >>> sorted(load_registry().poolings)[:6]
-        ['cls', 'first-last', 'last2', 'mean', 'native', 'pooler']
+        ['cls', 'first-last', 'last2', 'layer', 'mean', 'mix']
     """
 
     encoders: Mapping[str, EncoderConfig]
@@ -114,7 +114,7 @@ class Registry:
 
         Args:
             identifier:
-                `encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)`.
+                `encoder[:max-length].pooling[:argument](+post[:argument])*(@fit-corpus)`.
 
         Returns:
             The method, whose `id` is the identifier.
@@ -147,16 +147,18 @@ class Registry:
             # The words of TARGETS are among the names that the message offers.
             fit_corpora = {**dict.fromkeys(TARGETS), **self.corpora}
             look_up("fit corpus", parts.fit_on, fit_corpora)
-        word, _, prompt = parts.pooling.partition(":")
+        word, _, argument = parts.pooling.partition(":")
         pooling = look_up("pooling", word, self.poolings)
-        if prompt and pooling != NATIVE:
-            raise UsageError(
-                f".{parts.pooling}: {word} takes no argument, as in {METHOD_GRAMMAR}"
-            )
+        if argument:
+            if not hasattr(pooling, "with_argument"):
+                raise UsageError(
+                    f".{parts.pooling}: {word} takes no argument, as in {METHOD_GRAMMAR}"
+                )
+            pooling = pooling.with_argument(argument)
         # The vectors of a function are its own already: it has no modules in a folder.
-        is_function = isinstance(encoder, FunctionConfig) and not prompt
-        if pooling == NATIVE and not is_function:
-            encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
+        is_function = isinstance(encoder, FunctionConfig) and not argument
+        if isinstance(pooling, Native) and not is_function:
+            encoder = NativeConfig(encoder, argument)
         return Method(encoder, pooling, posts, parts.fit_on)
 
     def _encoder(self, text: str) -> EncoderConfig:
@@ -359,7 +361,7 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     plugin_modules = [sys.modules[plugin.module] for plugin in plugins]
     method_modules = [*_modules(BASELINES_PACKAGE), *plugin_modules]
     task_modules = [*_modules("harness.tasks"), *plugin_modules]
-    poolings = [*POOLINGS, NATIVE, *_listed(plugin_modules, "POOLINGS")]
+    poolings = [*POOLINGS, LAYER, MIX, NATIVE, *_listed(plugin_modules, "POOLINGS")]
     posts: list[tuple[str, Callable[..., PostProcessor]]] = []
     for module in method_modules:
         posts += getattr(module, "POSTS", {}).items()

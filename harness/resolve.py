@@ -21,6 +21,7 @@ from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import METHOD_GRAMMAR, Method, MethodId
 from harness.encoders.checkpoint import MODULES_FILE
 from harness.encoders.checkpoint_settings import require_nothing_unapplied
+from harness.encoders.elmo import ElmoConfig, is_elmo_folder
 from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import default_pooling
 from harness.encoders.native import bypass_note
@@ -30,7 +31,7 @@ from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry, nearest
 from harness.transforms.pooling import NATIVE, Native
 
-VECTOR_SUFFIXES = (".txt", ".vec", ".npz", ".safetensors", ".gz")
+VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 UNSTATED = "not stated"  # what an encoder of a user was trained on
 
 
@@ -293,6 +294,8 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             f"--encoder {name}={source}: wanted a model folder or a vector file "
             f"({', '.join(VECTOR_SUFFIXES)}), found neither a file nor a folder; name another"
         )
+    if is_elmo_folder(path):
+        return ElmoConfig(name=name, trained_on=UNSTATED)
     if not any((path / file).exists() for file in ("config.json", MODULES_FILE)):
         require_nothing_unapplied(path)  # raises for the folder of an adapter
         raise UsageError(

@@ -47,11 +47,14 @@ HEAVY = {
     *("matplotlib", "nltk", "zuko"),
 }
 LAZY = (
+    "encoders.bilm",
     "encoders.kernels.loading",
     "encoders.kernels.modules",
     "encoders.kernels.packed",
     "encoders.kernels.padded",
+    "transforms.autoencoder",
     "transforms.flow",
+    "transforms.residual_layers",
     "training",
     "interop",
 )
@@ -70,6 +73,12 @@ NAMED = {
     "results.reproduction": {"simcse"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
     "report.figures": {"simcse"},  # the same
+    "encoders.elmo": {"elmo"},  # an architecture, and the files that its authors gave
+    "encoders.elmo_files": {"elmo"},  # the same
+    "encoders.bilm": {"elmo"},  # the same
+    "encoders.cove": {"cove", "glove"},  # the same
+    "resolve": {"elmo"},  # the same
+    "transforms.autoencoder": {"flow"},  # the map, whatever method fits it
     "transforms.flows": {"flow"},  # the map, whatever method fits it
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name

@@ -314,7 +314,10 @@ def _pooling_in_words(pooling: Pooling) -> str:
     layers = [str(layer) for layer in pooling.hidden_states(BERT_BASE_LAYERS)]
     if not layers:
         return sentence
-    return f"{sentence} ({' and '.join(layers)} of {BERT_BASE_LAYERS})"
+    words = " and ".join(layers)
+    if len(layers) > 2:
+        words = f"{layers[0]} to {layers[-1]}"
+    return f"{sentence} ({words} of {BERT_BASE_LAYERS})"
 
 
 def _post_processor_in_words(post_processor: Any) -> str:

@@ -21,9 +21,11 @@ from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Train
 from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath
 
-METHOD_GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
+METHOD_GRAMMAR = (
+    "encoder[:max-length].pooling[:argument](+post[:argument])*(@fit-corpus)"
+)
 METHOD_ID = re.compile(
-    r"(?P<encoder>[a-z0-9-]+(?::[0-9]+)?)\.(?P<pooling>[a-z0-9-]+(?::[A-Za-z0-9_-]+)?)"
+    r"(?P<encoder>[a-z0-9-]+(?::[0-9]+)?)\.(?P<pooling>[a-z0-9-]+(?::[A-Za-z0-9_.-]+)?)"
     r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
 )
 
@@ -39,7 +41,7 @@ class MethodId:
 
     Attributes:
         encoder: The encoder, with its maximum length if there is one.
-        pooling: The pooling, with its prompt if there is one.
+        pooling: The pooling, with its argument if there is one.
         post: The post-processors, each with its argument if there is one.
         fit_on: The fit corpus; None without post-processors.
     """

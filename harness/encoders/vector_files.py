@@ -4,11 +4,13 @@ A file is text or holds arrays, and its suffix says which:
 
 * text: a word and its numbers on each line, as GloVe's, or the same after a header of
   count and dimensions, as fastText's. Words may contain blanks, so lines are split from
-  the right. `.gz` is text, compressed.
+  the right.
+* `.bin`: word2vec's binary form, of CBOW and skip-gram alike.
 * `.npz`: arrays `words` and `vectors`.
 * `.safetensors`: tensors `vectors` and `words`, the latter the bytes of the words in
   UTF-8, one on each line.
 
+`.gz` after `.bin` or another suffix is that file, compressed.
 Nothing is ever unpickled. A text file that is written in another way is refused: read by
 these rules, it would give a table of words that no text contains.
 """
@@ -64,7 +66,7 @@ def read_vectors(path: Path) -> WordTable:
     if path.suffix in ARRAY_SUFFIXES:
         words, vectors = _read_arrays(path)
     else:
-        words, vectors = _read_text_file(path)
+        words, vectors = _read_stream(path)
     if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
         raise DataError(
             f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "
@@ -199,12 +201,14 @@ class Header:
     dimensions: int
 
 
-def _read_text_file(path: Path) -> WordTable:
-    """The table of a text file, which may be compressed."""
+def _read_stream(path: Path) -> WordTable:
+    """The table of a file of text, or of word2vec's, which may be compressed."""
+    is_word2vec = path.name.removesuffix(".gz").endswith(".bin")
+    read = _read_word2vec if is_word2vec else _read_text
     try:
         open_file: Any = gzip.open if path.suffix == ".gz" else open
         with open_file(path, "rb") as file:
-            return _read_text(path, file)
+            return read(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             f"{path}: wanted gzip, found {error}; fetch it again"
@@ -350,3 +354,51 @@ def _numbers(fields: Sequence[bytes]) -> list[float] | None:
         return [*map(float, fields)]
     except ValueError:
         return None
+
+
+# word2vec's binary form
+
+# A header of more is no header: a row of so many numbers takes 4 MB.
+MOST_DIMENSIONS = 1_000_000
+
+
+def _read_word2vec(path: Path, file: BufferedIOBase) -> WordTable:
+    """The table of a header, then a word, a blank and float32 numbers for each vector.
+
+    Some programs write a line feed before each further word, which is no part of it. A
+    header that counts fewer vectors than there are is corrected; after one that counts
+    more, nothing tells the file from a truncated one.
+    """
+    first_line = file.readline(100)
+    header = _parse_header(first_line)
+    if header is None or header.dimensions > MOST_DIMENSIONS:
+        raise DataError(
+            f"{path}: wanted how many vectors and numbers as the first line of word2vec's binary "
+            f"form, found {first_line[:60]!r}; name a file of another form by its own suffix"
+        )
+    words: list[str] = []
+    numbers = bytearray()
+    word = bytearray()
+    row_size = 4 * header.dimensions
+    while letter := file.read(1):
+        if letter != b" ":
+            word += letter
+            continue
+        row = file.read(row_size)
+        if len(row) < row_size:
+            break
+        try:
+            words.append(word.lstrip(b"\n").decode())
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}: wanted words in UTF-8, found {bytes(word)!r:.60} as word "
+                f"{len(words) + 1}; save it as UTF-8"
+            ) from error
+        numbers += row
+        word.clear()
+    if word.strip(b"\n") or len(words) < header.count:
+        raise DataError(
+            f"{path}: wanted {header.count} vectors of {header.dimensions} numbers, found the end "
+            f"of the file after {len(words)}; fetch it again"
+        )
+    return words, np.frombuffer(numbers, "<f4").reshape(len(words), -1)

@@ -51,7 +51,7 @@ def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
 
     files = weights_files(folder)
     if files[0].name == PICKLED:
-        files = (convert_once(cache, files[0], _unpickle),)
+        files = (convert_once(cache, files[0], unpickle),)
     tensors: dict[str, Any] = {}
     for file in files:
         if file.name == INDEX:
@@ -115,7 +115,7 @@ def convert_once(
     return converted
 
 
-def _unpickle(path: Path, target: Path) -> None:
+def unpickle(path: Path, target: Path) -> None:
     """Write the tensors of a pickle as safetensors."""
     import torch
     from safetensors.torch import save_file

@@ -45,14 +45,15 @@ class Tokeniser:
     A word without such a form has no row.
 
     Attributes:
-        split: The rule that splits a text: a key of TOKEN_PATTERNS, or NLTK's.
+        split: The rule that splits a text: a key of TOKEN_PATTERNS, or a rule of
+            NLTK's tokenizer.
         case: Whether words keep their case, are put into lower case, or have a third
             form in lower case (`fallback`).
         strip: Whether there is a form without punctuation.
         stop_words: The list of words that are dropped.
     """
 
-    split: Literal["whitespace", "words", "treebank", "nltk"]
+    split: Literal["whitespace", "words", "treebank", "nltk", "penn"]
     case: Literal["keep", "lower", "fallback"]
     strip: bool = False
     stop_words: Literal["none", "english"] = "none"
@@ -71,7 +72,7 @@ class Tokeniser:
             text = text.lower()
         if self.split in TOKEN_PATTERNS:
             return TOKEN_PATTERNS[self.split].findall(text)
-        return _nltk_words(text)
+        return _penn_words(text) if self.split == "penn" else _nltk_words(text)
 
     def row(self, word: str, vocabulary: Mapping[str, int]) -> int | None:
         """The row of a word, STOP_WORD for a stop word, None for one without a row."""
@@ -119,6 +120,17 @@ def _nltk_words(text: str) -> list[str]:
         words.extend(NEGATION.sub("not", token).split("-"))
     return words
 
+
+def _penn_words(text: str) -> list[str]:
+    """The words of NLTK's tokenizer, with " for the quotation marks that it tells apart."""
+    from nltk.tokenize import NLTKWordTokenizer
+
+    tokens = NLTKWordTokenizer().tokenize(text)
+    return ['"' if token in ("``", "''") else token for token in tokens]
+
+
+# The rule for networks that read words as they are in running text.
+PENN_TOKENISER = Tokeniser(split="penn", case="keep")
 
 # The rule for vectors that are given by hand.
 PLAIN_TOKENISER = Tokeniser(split="words", case="fallback")

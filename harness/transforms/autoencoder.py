@@ -15,7 +15,6 @@ from harness.core.arrays import Float64
 from harness.transforms.flow_layers import (
     SCALE_FACTOR,
     Actnorm,
-    Bijection,
     Conditioner,
     LatentModel,
     Rows,
@@ -33,7 +32,7 @@ class Autoencoder(LatentModel):
     """
 
     def __init__(
-        self, flow: Bijection, size: int, width: int, rng: np.random.Generator
+        self, flow: LatentModel, size: int, width: int, rng: np.random.Generator
     ) -> None:
         super().__init__()
         self.standard = Actnorm(size)

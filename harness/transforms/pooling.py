@@ -8,6 +8,7 @@ layer 1), and the "first-last avg." of SimCSE's Table 5 is `static-last` (layer 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +17,9 @@ import numpy as np
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoding
+
+NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+MIX_ARGUMENT = re.compile(rf"{NUMBER}(?:_{NUMBER})*(?:_g{NUMBER})?")
 
 
 @dataclass(frozen=True)
@@ -56,14 +60,86 @@ class Mean:
         return tuple(sorted(numbers))
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        layers = self.hidden_states(encoding.depth)
-        missing = sorted(set(layers) - set(encoding.layers))
-        if missing:
-            raise UsageError(
-                f"{self.name} needs layers {layers}; the encoding lacks {missing}"
-            )
-        means = [encoding.mean[:, encoding.layers.index(layer)] for layer in layers]
+        means = layer_means(self.name, encoding, self.hidden_states(encoding.depth))
         return means[0] if len(means) == 1 else np.mean(means, axis=0)
+
+
+def layer_means(
+    name: str, encoding: Encoding, layers: tuple[int, ...]
+) -> list[Float[np.ndarray, "N D"]]:
+    """The means over tokens of layers; `name` is the pooling's, for the message."""
+    missing = sorted(set(layers) - set(encoding.layers))
+    if missing:
+        raise UsageError(f"{name} needs layers {layers}; the encoding lacks {missing}")
+    return [encoding.mean[:, encoding.layers.index(layer)] for layer in layers]
+
+
+@dataclass(frozen=True)
+class LayerMean(Mean):
+    """The mean over the tokens of one layer, `layer:0`; without a number of the last."""
+
+    def with_argument(self, argument: str) -> Mean:
+        """The mean of the layer of this number."""
+        if not argument.isdecimal():
+            raise UsageError(
+                f"layer:{argument}: wanted the number of a layer, as in layer:1"
+            )
+        number = int(argument)
+        return Mean(f"layer:{number}", (number,))
+
+
+@dataclass(frozen=True)
+class Mix:
+    """ELMo's mixture of all layers, gamma sum_j softmax(s)_j h_j, `mix:0.2_1_-3_g0.5`.
+
+    Equation 1 of Peters et al. (2018, arXiv 1802.05365). No layer is normalised before,
+    as by default in AllenNLP. The mean over tokens of the mixture is the mixture of the
+    layers' means.
+
+    Attributes:
+        argument: The s_j, from layer 0 on, with `_` between them, and `_g` before gamma
+            if there is one: `0.2_1_-3_g0.5`. Empty for equal s_j, and gamma 1.
+    """
+
+    argument: str = ""
+
+    @property
+    def name(self) -> str:
+        """`mix`, or `mix:0.2_1_-3_g0.5`."""
+        return f"mix:{self.argument}" if self.argument else "mix"
+
+    def with_argument(self, argument: str) -> Mix:
+        """The mixture of these s_j and gamma."""
+        if not MIX_ARGUMENT.fullmatch(argument):
+            raise UsageError(
+                f"mix:{argument}: wanted the s_j of all layers and then gamma, as in "
+                "mix:0.2_1_-3_g0.5"
+            )
+        return Mix(argument)
+
+    def weights(self, layers: int) -> Float[np.ndarray, " L"]:
+        """gamma softmax(s), for an encoder of so many layers."""
+        scores, _, gamma = self.argument.partition("_g")
+        exponents = np.zeros(layers)
+        if scores:
+            exponents = np.array([float(number) for number in scores.split("_")])
+        if len(exponents) != layers:
+            raise UsageError(
+                f"{self.name}: wanted {layers} numbers s_j, one a layer of this encoder, found "
+                f"{len(exponents)}"
+            )
+        shares = np.exp(exponents - exponents.max())
+        return float(gamma or 1) * shares / shares.sum()
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """All layers of an encoder of this depth."""
+        self.weights(depth + 1)  # raises for another number of s_j
+        return tuple(range(depth + 1))
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        layers = self.hidden_states(encoding.depth)
+        means = layer_means(self.name, encoding, layers)
+        return np.tensordot(self.weights(len(layers)), means, axes=1)
 
 
 class _Part:
@@ -126,6 +202,10 @@ class Native(_Part):
     part = "native"
     refusal = "these encodings are not of a model under its own modules; open it as a NativeConfig"
 
+    def with_argument(self, argument: str) -> Native:
+        """The vectors of the prompt of this name."""
+        return Native(argument)
+
     @property
     def name(self) -> str:
         """`native`, or `native:query` with a prompt that is not the default."""
@@ -142,6 +222,8 @@ LAST2 = Mean("last2", (-2, -1))
 # embeddings".
 SECOND_LAST = Mean("second-last", (-2,))
 
+LAYER = LayerMean("layer", (-1,))
+MIX = Mix()
 NATIVE = Native()
 
 # The poolings of encoders that give hidden states.

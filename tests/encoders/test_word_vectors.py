@@ -232,7 +232,7 @@ DAMAGED = [
     ("v.npz", npz_bytes(words=["0", "1"], vectors=np.eye(2)), r"is a number, such as"),
     # Binary files, and text in another encoding than UTF-8.
     ("v.txt", zip_bytes(LINES), r"v.txt:1: wanted text in UTF-8, found other bytes"),
-    ("v.bin", b"2 2\n" + BINARY_ROWS, r"v.bin:2: wanted text in UTF-8, found other"),
+    ("v.vec", b"2 2\n" + BINARY_ROWS, r"v.vec:2: wanted text in UTF-8, found other"),
     ("v.txt", gzip.compress(LINES.encode()), r"v.txt:1: wanted text in UTF-8, found"),
     ("v.NPZ", npz_bytes(words=WORDS, vectors=VECTORS), r"found other bytes; save the"),
     ("v.txt", LINES.encode("utf-16"), r"v.txt:1: wanted text in UTF-8, found other b"),

@@ -1,0 +1,148 @@
+"""The forward pass of ELMo, over the arrays of AllenNLP's weights as they are published.
+
+The characters of a word pass convolutions, their maximum over places, highway layers and
+a projection. Then two stacks of LSTMs with projected states read the words, one of them
+backwards. Their gates are in TensorFlow's order: input, new memory, forget, output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from harness.core.arrays import Float, Float32
+from harness.encoders.elmo_files import Options, cell_name
+
+# The ids of characters after the 256 bytes.
+SENTENCE_BEGINS, SENTENCE_ENDS, WORD_BEGINS, WORD_ENDS, PADDING = range(256, 261)
+# Words that AllenNLP reads as the boundaries of a sentence, wherever they are.
+BOUNDARIES = {"<S>": [SENTENCE_BEGINS], "</S>": [SENTENCE_ENDS]}
+FORGET_BIAS = 1.0  # TensorFlow adds it, so that it is in no file
+# Words that are convolved at a time; each takes 180 kB in the widest models.
+CONVOLVED_WORDS = 256
+
+
+def character_ids(word: str, length: int) -> list[int]:
+    """The ids of a word's bytes between its boundaries, cut or padded to a length."""
+    letters = BOUNDARIES.get(word, list(word.encode("utf-8", "ignore")))
+    ids = [WORD_BEGINS, *letters[: length - 2], WORD_ENDS]
+    return ids + [PADDING] * (length - len(ids))
+
+
+class LanguageModel:
+    """The means of all layers over the words of texts, whose longest comes first.
+
+    Layer 0 has no context: the vector of a word's characters, twice. The others have the
+    states of the forward and of the backward LSTM.
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, Float32[np.ndarray, ...]], options: Options
+    ) -> None:
+        self.options = options
+        self.weights = {name: torch.from_numpy(a) for name, a in arrays.items()}
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N L D"]:
+        layers = self.states([["<S>", *words, "</S>"] for words in texts])
+        means = []
+        for text, words in enumerate(texts):
+            means.append(layers[text, :, 1 : len(words) + 1].mean(dim=1))
+        return torch.stack(means).numpy()
+
+    def states(self, sentences: Sequence[Sequence[str]]) -> Float[Tensor, "N L T D"]:
+        """The states of every word in every layer, boundaries included."""
+        lengths = [len(words) for words in sentences]
+        x = self.without_context(sentences)
+        # The place of each word when its sentence, without the padding, is reversed.
+        reversal = torch.arange(lengths[0]).repeat(len(lengths), 1)
+        for row, length in enumerate(lengths):
+            reversal[row, :length] = torch.arange(length - 1, -1, -1)
+        rows = torch.arange(len(lengths))[:, None]
+        forward = x
+        backward = x[rows, reversal]
+        layers = [torch.cat([x, x], dim=2)]
+        for layer in range(self.options.layers):
+            next_forward = self.lstm(cell_name(0, layer), forward, lengths)
+            next_backward = self.lstm(cell_name(1, layer), backward, lengths)
+            if layer > 0:  # the residual connection
+                next_forward = next_forward + forward
+                next_backward = next_backward + backward
+            forward = next_forward
+            backward = next_backward
+            layers.append(torch.cat([forward, backward[rows, reversal]], dim=2))
+        return torch.stack(layers, dim=1)
+
+    def without_context(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> Float[Tensor, "N T P"]:
+        """The vectors of words from their characters alone; each distinct word is read once."""
+        row_of: dict[str, int] = {}
+        for words in sentences:
+            for word in words:
+                row_of.setdefault(word, len(row_of))
+        ids = torch.tensor(
+            [character_ids(word, self.options.letters) for word in row_of]
+        )
+        blocks = torch.split(ids, CONVOLVED_WORDS)
+        vectors = torch.cat([self.of_characters(block) for block in blocks])
+        rows = torch.zeros(len(sentences), len(sentences[0]), dtype=torch.long)
+        for number, words in enumerate(sentences):
+            rows[number, : len(words)] = torch.tensor([row_of[word] for word in words])
+        return vectors[rows]
+
+    def of_characters(self, ids: Tensor) -> Float[Tensor, "W P"]:
+        """The vectors of words, given the ids of their characters.
+
+        A highway layer is c relu(x T + t) + (1 - c) x with c = sigmoid(x C + c0), where
+        the file's carry opens the transformed part.
+        """
+        w = self.weights
+        activation = getattr(torch, self.options.activation)
+        characters = functional.embedding(ids, w["char_embed"]).transpose(1, 2)
+        maxima = []
+        for number in range(len(self.options.filters)):
+            kernel = w[f"CNN/W_cnn_{number}"][0].permute(2, 1, 0)
+            places = functional.conv1d(characters, kernel, w[f"CNN/b_cnn_{number}"])
+            maxima.append(activation(places.amax(dim=2)))
+        x = torch.cat(maxima, dim=1)
+        for number in range(self.options.highways):
+            name = f"CNN_high_{number}"
+            carry = torch.sigmoid(x @ w[f"{name}/W_carry"] + w[f"{name}/b_carry"])
+            new = torch.relu(x @ w[f"{name}/W_transform"] + w[f"{name}/b_transform"])
+            x = carry * new + (1 - carry) * x
+        return x @ w["CNN_proj/W_proj"] + w["CNN_proj/b_proj"]
+
+    def lstm(
+        self, name: str, x: Float[Tensor, "N T P"], lengths: Sequence[int]
+    ) -> Float[Tensor, "N T P"]:
+        """The projected states of an LSTM; zeros after the end of a sentence."""
+        kernel = self.weights[f"{name}/W_0"]
+        projection = self.weights[f"{name}/W_P_0"]
+        input_size = x.shape[2]
+        from_inputs = x @ kernel[:input_size] + self.weights[f"{name}/B"]
+        state_kernel = kernel[input_size:]
+        states = torch.zeros_like(x)
+        state = x.new_zeros(len(x), projection.shape[1])
+        memory = x.new_zeros(len(x), projection.shape[0])
+        for step in range(x.shape[1]):
+            # Sentences that have a word here come first.
+            count = sum(length > step for length in lengths)
+            gates = from_inputs[:count, step] + state[:count] @ state_kernel
+            admit, new, forget, emit = gates.chunk(4, dim=1)
+            kept = torch.sigmoid(forget + FORGET_BIAS) * memory[:count]
+            memory = kept + torch.sigmoid(admit) * torch.tanh(new)
+            memory = clipped(memory, self.options.cell_clip)
+            state = (torch.sigmoid(emit) * torch.tanh(memory)) @ projection
+            state = clipped(state, self.options.state_clip)
+            states[:count, step] = state
+        return states
+
+
+def clipped(x: Float[Tensor, "N K"], limit: float) -> Float[Tensor, "N K"]:
+    """The numbers of x, cut at the limit on both sides; 0 is no limit."""
+    return x.clamp(-limit, limit) if limit else x

@@ -1,0 +1,156 @@
+"""CoVe: the encoder of a translation model over GloVe vectors.
+
+McCann et al. 2017, arXiv 1708.00107. The weights are those of the authors, the state of
+a two-layer bidirectional LSTM; GloVe's vectors are in a file of their own. A word is
+[GloVe(w); CoVe(w)], as in the paper's classifiers, so that it begins with GloVe alone. A
+word that GloVe lacks is a vector of zeros, which the network reads, as the authors
+advise, and which counts in the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.core.arrays import Float32
+from harness.core.digests import digest_of, sha256_of
+from harness.core.errors import DataError
+from harness.core.interfaces import Encoding, Identity, Source, VectorFile
+from harness.encoders.checkpoint import require_weights
+from harness.encoders.config import BaseConfig
+from harness.encoders.recurrent import RecurrentEncoder
+from harness.encoders.weights import convert_once, unpickle
+from harness.encoders.word_tokenizer import Tokeniser
+from harness.encoders.word_vectors import StaticConfig, StaticEncoder, require_file
+
+if TYPE_CHECKING:
+    from torch import nn
+
+# Part of the key of every encoding: change it with any change that moves a vector.
+ENCODING_VERSION = "1: float32; [GloVe; CoVe]; unknown words are zeros; means over all"
+LSTM_LAYERS = 2
+
+
+@dataclass(frozen=True)
+class CoveConfig(BaseConfig):
+    """A translation encoder over word vectors, in two files of one folder.
+
+    Args:
+        name: Its id in the grammar of methods.
+        file: The weights, in the data folder.
+        vectors: The word vectors, in the folder of the weights.
+        tokeniser: The rule that splits a text and looks up its words.
+        weights_sha256: How the digest of the weights begins, if it is known. PyTorch
+            writes the first digits into the names of its files.
+    """
+
+    file: str = field(kw_only=True)
+    vectors: str = field(kw_only=True)
+    tokeniser: Tokeniser = field(kw_only=True)
+    weights_sha256: str = field(kw_only=True, default="")
+
+    @property
+    def source(self) -> Source:
+        """The weights and the vectors in the data folder."""
+        return VectorFile(file=self.file, companion=self.vectors)
+
+    def static(self, path: Path) -> tuple[StaticConfig, Path]:
+        """The word vectors by themselves, and the place of their file."""
+        config = StaticConfig(self.name, self.tokeniser)
+        vectors = path.parent / Path(self.vectors).name
+        return config, require_file(vectors, self.name, "word vectors")
+
+    def identify(self, path: Path) -> Identity:
+        """The key and digests of the two files; `path` is that of the weights."""
+        weights = sha256_of(require_file(path, self.name, "weights"))
+        if not weights.startswith(self.weights_sha256):
+            require_weights(self.name, path, self.weights_sha256, weights)
+        config, vectors = self.static(path)
+        static = config.identify(vectors)
+        key = digest_of(
+            {"version": ENCODING_VERSION, "static": static.key, "weights": weights}
+        )
+        digests = {"weights": weights, "vectors": static.digests["weights"]}
+        return Identity(key, digests)
+
+    def load(self, path: Path, cache: Path) -> CoveEncoder:
+        """The encoder, ready. Raises DataError for weights of another network."""
+        config, vectors = self.static(path)
+        static = config.load(vectors, cache)
+        lstm = read_lstm(path, static.vectors.shape[1], cache)
+        return CoveEncoder(
+            key=self.identify(path).key,
+            tokeniser=self.tokeniser,
+            network=TranslationEncoder(static, lstm),
+            layers=1,
+            dimensions=lstm.input_size + 2 * lstm.hidden_size,
+            static=static,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CoveEncoder(RecurrentEncoder):
+    """A loaded CoVe, with the word vectors that it reads."""
+
+    static: StaticEncoder = field(repr=False)
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """The mean of [GloVe; CoVe] over the words of each text, and which words have vectors."""
+        encoding = super().encode(texts)
+        counts = [(count, len(rows)) for rows, count in self.static.token_rows(texts)]
+        tokens = np.array(counts, np.float32).reshape(len(texts), 2)
+        return replace(encoding, tokens=tokens)
+
+
+def read_lstm(path: Path, size: int, cache: Path) -> nn.LSTM:
+    """The LSTM of a file of weights, over vectors of this size."""
+    from safetensors.torch import load_file
+    from torch import nn
+
+    tensors = load_file(convert_once(cache, path, unpickle))
+    state = {}
+    for name, tensor in tensors.items():
+        # Of the authors' module the LSTM is `rnn`, and their file is of the LSTM alone.
+        state[name.removeprefix("rnn.")] = tensor.float()
+    try:
+        hidden = state["weight_hh_l0"].shape[1]
+        lstm = nn.LSTM(size, hidden, LSTM_LAYERS, bidirectional=True, batch_first=True)
+        lstm.load_state_dict(state)
+    except (LookupError, RuntimeError) as error:
+        raise DataError(
+            f"{path}: wanted a bidirectional LSTM of {LSTM_LAYERS} layers over vectors of {size} "
+            "numbers, found other tensors; take CoVe's weights and GloVe's vectors"
+        ) from error
+    return lstm.eval()
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationEncoder:
+    """The means of [GloVe; CoVe] over the words of texts, whose longest comes first."""
+
+    static: StaticEncoder
+    lstm: nn.LSTM
+
+    def __call__(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N 1 D"]:
+        import torch
+        from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+        lengths = [len(words) for words in texts]
+        glove = torch.zeros(len(texts), lengths[0], self.lstm.input_size)
+        for text, words in enumerate(texts):
+            for place, word in enumerate(words):
+                row = self.static.tokeniser.row(word, self.static.row_by_word)
+                if row is not None:
+                    glove[text, place] = torch.from_numpy(self.static.vectors[row])
+        with torch.inference_mode():
+            packed = pack_padded_sequence(glove, lengths, batch_first=True)
+            outputs, _ = self.lstm(packed)
+            cove, _ = pad_packed_sequence(outputs, batch_first=True)
+            # Both are zero after the end of a text.
+            sums = torch.cat([glove, cove], dim=2).sum(dim=1)
+            means = sums / torch.tensor(lengths)[:, None]
+        return means[:, None].numpy()

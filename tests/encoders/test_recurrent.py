@@ -1,0 +1,363 @@
+"""ELMo and CoVe are the step-by-step computation in NumPy, on small files of the true layout."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from tolerances import ROUNDING, relative_gap
+
+from baselines.cove import COVE
+from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.encoders.bilm import character_ids
+from harness.encoders.cove import CoveConfig
+from harness.encoders.elmo import ElmoConfig
+from harness.encoders.recurrent import BATCH_WORDS
+from harness.encoders.word_tokenizer import Tokeniser
+from harness.registry import load_registry
+from harness.resolve import config_for
+
+SPLIT = Tokeniser("whitespace", "keep")
+TEXTS = (
+    "the cat sat on the mat",
+    "a",
+    "",
+    "naïve CAFÉS <S> " + "x" * 60,
+    "cat " * (BATCH_WORDS + 1),
+    "mat the on sat cat the",
+)
+
+# ELMo, by AllenNLP's files
+
+CHARACTER, CELL, STATE, FILTERS = 3, 6, 4, ((1, 2), (2, 3), (3, 2))
+OPTIONS = {
+    "lstm": {
+        "use_skip_connections": True,
+        "projection_dim": STATE,
+        "cell_clip": 0.4,
+        "proj_clip": 0.3,
+        "dim": CELL,
+        "n_layers": 2,
+    },
+    "char_cnn": {
+        "activation": "relu",
+        "filters": FILTERS,
+        "n_highway": 2,
+        "embedding": {"dim": CHARACTER},
+        "n_characters": 262,
+        "max_characters_per_token": 50,
+    },
+}
+
+
+def cell_of(direction, layer):
+    return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+
+
+def elmo_weights():
+    size = sum(count for _, count in FILTERS)
+    shapes = {
+        "char_embed": (261, CHARACTER),
+        "CNN_proj/W_proj": (size, STATE),
+        "CNN_proj/b_proj": (STATE,),
+    }
+    for n, (width, count) in enumerate(FILTERS):
+        shapes[f"CNN/W_cnn_{n}"] = (1, width, CHARACTER, count)
+        shapes[f"CNN/b_cnn_{n}"] = (count,)
+    for n in (0, 1):
+        for part in ("carry", "transform"):
+            shapes[f"CNN_high_{n}/W_{part}"] = (size, size)
+            shapes[f"CNN_high_{n}/b_{part}"] = (size,)
+        for direction in (0, 1):
+            shapes[f"{cell_of(direction, n)}/W_0"] = (2 * STATE, 4 * CELL)
+            shapes[f"{cell_of(direction, n)}/B"] = (4 * CELL,)
+            shapes[f"{cell_of(direction, n)}/W_P_0"] = (CELL, STATE)
+    rng = np.random.default_rng(0)
+    return {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
+
+
+def write_elmo(folder, weights=None, lstm=None, cnn=None):
+    folder.mkdir(exist_ok=True)
+    options = {
+        "lstm": OPTIONS["lstm"] | (lstm or {}),
+        "char_cnn": OPTIONS["char_cnn"] | (cnn or {}),
+    }
+    (folder / "tiny_options.json").write_text(json.dumps(options))
+    with h5py.File(folder / "tiny_weights.hdf5", "w") as file:
+        for name, array in (weights or elmo_weights()).items():
+            file[name] = array
+    return folder
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def word_vector(w, symbols, activation):
+    ids = [258, *symbols[:48], 259]
+    letters = w["char_embed"][ids + [260] * (50 - len(ids))]
+    found = []
+    for n, (width, _) in enumerate(FILTERS):
+        kernel, bias = w[f"CNN/W_cnn_{n}"][0], w[f"CNN/b_cnn_{n}"]
+        places = [
+            np.einsum("kc,kcf->f", letters[s : s + width], kernel) + bias
+            for s in range(51 - width)
+        ]
+        found.append(activation(np.max(places, axis=0)))
+    x = np.concatenate(found)
+    for n in (0, 1):
+        gate = sigmoid(x @ -w[f"CNN_high_{n}/W_carry"] - w[f"CNN_high_{n}/b_carry"])
+        new = x @ w[f"CNN_high_{n}/W_transform"] + w[f"CNN_high_{n}/b_transform"]
+        x = gate * x + (1 - gate) * np.maximum(new, 0)  # AllenNLP's form
+    return x @ w["CNN_proj/W_proj"] + w["CNN_proj/b_proj"]
+
+
+def lstm_states(w, cell, inputs, cell_clip, state_clip):
+    memory, state, states = np.zeros(CELL), np.zeros(STATE), []
+    for x in inputs:
+        gates = np.concatenate([x, state]) @ w[f"{cell}/W_0"] + w[f"{cell}/B"]
+        i, j, f, o = np.split(gates, 4)
+        memory = sigmoid(f + 1) * memory + sigmoid(i) * np.tanh(j)
+        memory = np.clip(memory, -cell_clip, cell_clip)
+        state = sigmoid(o) * np.tanh(memory) @ w[f"{cell}/W_P_0"]
+        state = np.clip(state, -state_clip, state_clip)
+        states.append(state)
+    return np.array(states)
+
+
+def elmo_means(text, clips=(0.4, 0.3), activation=lambda x: np.maximum(x, 0)):
+    """The means of the three layers over the words, in float64."""
+    w = {name: array.astype(np.float64) for name, array in elmo_weights().items()}
+    words = [[256] if word == "<S>" else list(word.encode()) for word in text.split()]
+    x = np.array([word_vector(w, s, activation) for s in ([256], *words, [257])])
+    ahead, back, layers = x, x[::-1], [np.concatenate([x, x], axis=1)]
+    for layer in (0, 1):
+        skip = layer  # the first layer has no residual connection
+        ahead = lstm_states(w, cell_of(0, layer), ahead, *clips) + skip * ahead
+        back = lstm_states(w, cell_of(1, layer), back, *clips) + skip * back
+        layers.append(np.concatenate([ahead, back[::-1]], axis=1))
+    return np.array(layers)[:, 1:-1].mean(axis=1)
+
+
+ELMO = ElmoConfig("tiny", tokeniser=SPLIT)
+
+
+@pytest.fixture
+def elmo(tmp_path):
+    return ELMO.load(write_elmo(tmp_path / "elmo"), tmp_path)
+
+
+def test_elmos_layers_are_those_of_the_formulas_for_each_text_alone(elmo):
+    encoding = elmo.encode(TEXTS)
+    assert (encoding.layers, encoding.depth) == ((0, 1, 2), 2)
+    for found, text in zip(encoding.mean, TEXTS, strict=True):
+        if text:
+            assert relative_gap(found, elmo_means(text)) <= ROUNDING
+        else:
+            assert not found.any()
+
+
+@pytest.mark.parametrize(
+    ("lstm", "cnn", "wanted"),
+    [
+        ({"cell_clip": None, "proj_clip": 0}, {}, {"clips": (np.inf, np.inf)}),
+        ({}, {"activation": "tanh"}, {"activation": np.tanh}),
+    ],
+)
+def test_elmos_options_are_obeyed(lstm, cnn, wanted, tmp_path):
+    folder = write_elmo(tmp_path / "elmo", lstm=lstm, cnn=cnn)
+    [found] = ELMO.load(folder, tmp_path).encode(TEXTS[:1]).mean
+    assert relative_gap(found, elmo_means(TEXTS[0], **wanted)) <= ROUNDING
+    assert relative_gap(found, elmo_means(TEXTS[0])) > 1e-3
+
+
+def test_a_state_is_kept_for_no_other_text(elmo):
+    """AllenNLP goes on from the states of the batch before; the docs say that this does not."""
+    alone = [elmo.encode([text]).mean[0] for text in TEXTS]
+    again = elmo.encode(TEXTS[::-1]).mean[::-1]
+    for one, other in zip(alone, again, strict=True):
+        assert relative_gap(one, other) <= ROUNDING
+
+
+def test_a_word_is_its_first_48_bytes_between_its_boundaries():
+    assert character_ids("é", 50) == [258, 195, 169, 259] + [260] * 46
+    assert character_ids("é" * 30, 50) == [258, *[195, 169] * 24, 259]
+    assert character_ids("</S>", 50)[:3] == [258, 257, 259]
+
+
+def test_a_mixture_is_that_of_the_softmax_times_gamma(elmo):
+    encoding, poolings = elmo.encode(TEXTS), load_registry().poolings
+    s, gamma = np.array([0.2, 1, -3]), 0.5
+    weights = gamma * np.exp(s) / np.exp(s).sum()
+    mixed = poolings["mix"].with_argument("0.2_1_-3_g0.5")(encoding)
+    np.testing.assert_allclose(
+        mixed, np.einsum("l,nld->nd", weights, encoding.mean), rtol=1e-6, atol=1e-7
+    )
+    np.testing.assert_allclose(
+        poolings["mix"](encoding), encoding.mean.mean(axis=1), rtol=1e-6, atol=1e-7
+    )
+    first = poolings["layer"].with_argument("1")(encoding)
+    np.testing.assert_array_equal(first, encoding.mean[:, 1])
+    np.testing.assert_array_equal(poolings["mean"](encoding), encoding.mean[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("pooling", "message"),
+    [
+        ("mix:1_2", "wanted 3 numbers s_j"),
+        ("mix:1_2_x", "wanted the s_j"),
+        ("mix:1_2_3_g1_0", "wanted the s_j"),
+        ("layer:3", r"only 0\.\.2"),
+        ("layer:-1", "wanted the number of a layer"),
+    ],
+)
+def test_a_wrong_mixture_or_layer_is_refused(pooling, message):
+    with pytest.raises(UsageError, match=message):
+        load_registry().parse(f"elmo-small.{pooling}").pooling.hidden_states(2)
+
+
+def test_the_weights_of_layers_are_part_of_the_id():
+    method = load_registry().parse("elmo-small.mix:0.2_1_-3_g0.5")
+    assert method.id == "elmo-small.mix:0.2_1_-3_g0.5"
+    assert "0.2_1_-3_g0.5" in method.identity
+
+
+def without(name):
+    return {key: array for key, array in elmo_weights().items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": without("CNN_proj/b_proj")}, "in HDF5, found"),
+        (
+            {"lstm": {"dim": 5}},
+            r"wanted RNN_0.*W_0 of shape \(8, 20\), found \(8, 24\)",
+        ),
+        ({"lstm": {"use_skip_connections": False}}, "wanted use_skip_connections"),
+        ({"cnn": {"activation": "gelu"}}, "found True and gelu"),
+        ({"cnn": {"filters": 3}}, "wanted the options of an ELMo model"),
+    ],
+)
+def test_files_that_do_not_belong_together_are_refused(change, message, tmp_path):
+    folder = write_elmo(tmp_path / "elmo", **change)
+    with pytest.raises(DataError, match=message) as error:
+        ELMO.load(folder, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_file_a_second_model_and_an_empty_folder_are_refused(tmp_path):
+    folder = write_elmo(tmp_path / "elmo")
+    assert config_for("mine", "elmo", folder) == ElmoConfig(
+        "mine", trained_on="not stated"
+    )
+    (folder / "tiny_weights.hdf5").write_bytes(b"HDF")
+    with pytest.raises(DataError, match="in HDF5"):
+        ELMO.load(folder, tmp_path)
+    (folder / "more_options.json").write_text("{}")
+    with pytest.raises(DataError, match=r"wanted one file .* found 2"):
+        ELMO.identify(folder)
+    with pytest.raises(AssetMissing, match="found 0"):
+        ELMO.identify(tmp_path / "none")
+
+
+# CoVe, by its authors' file
+
+SIZE, HIDDEN = 5, 3
+VOCABULARY = ("the", "cat", "sat", "mat")
+GLOVE = np.random.default_rng(3).normal(size=(4, SIZE)).astype(np.float32)
+
+
+def cove_weights(size=SIZE):
+    rng, state = np.random.default_rng(4), {}
+    for layer, inputs in enumerate((size, 2 * HIDDEN)):
+        for side in ("", "_reverse"):
+            shapes = {"ih": (4 * HIDDEN, inputs), "hh": (4 * HIDDEN, HIDDEN)}
+            for part, shape in shapes.items():
+                end = f"{part}_l{layer}{side}"
+                state[f"weight_{end}"] = rng.normal(size=shape).astype(np.float32)
+                state[f"bias_{end}"] = rng.normal(size=shape[:1]).astype(np.float32)
+    return state
+
+
+def write_cove(folder, state, prefix=""):
+    tensors = {prefix + key: torch.from_numpy(array) for key, array in state.items()}
+    torch.save(tensors, folder / "lstm.pth")
+    rows = zip(VOCABULARY, GLOVE.tolist(), strict=True)
+    lines = [" ".join([word, *map(repr, row)]) for word, row in rows]
+    (folder / "glove.txt").write_text("\n".join(lines))
+    return folder / "lstm.pth"
+
+
+TINY_COVE = CoveConfig(
+    "tiny",
+    file="lstm.pth",
+    vectors="vectors/glove.txt",
+    tokeniser=Tokeniser("whitespace", "fallback"),
+)
+
+
+def cove_mean(text):
+    """The mean of [GloVe; CoVe] over the words, in float64, a step at a time."""
+    zeros = np.zeros(SIZE)
+    table = dict(zip(VOCABULARY, GLOVE.astype(np.float64), strict=True))
+    glove = np.array([table.get(word.lower(), zeros) for word in text.split()])
+    w, x = cove_weights(), glove
+    for layer in (0, 1):
+        outputs = []
+        for side, inputs in (("", x), ("_reverse", x[::-1])):
+            end, memory, state, states = f"l{layer}{side}", 0, np.zeros(HIDDEN), []
+            for one in inputs:
+                gates = w[f"weight_ih_{end}"] @ one + w[f"bias_ih_{end}"]
+                gates = gates + w[f"weight_hh_{end}"] @ state + w[f"bias_hh_{end}"]
+                i, f, g, o = np.split(gates, 4)
+                memory = sigmoid(f) * memory + sigmoid(i) * np.tanh(g)
+                state = sigmoid(o) * np.tanh(memory)
+                states.append(state)
+            outputs.append(np.array(states[::-1] if side else states))
+        x = np.concatenate(outputs, axis=1)
+    return np.concatenate([glove, x], axis=1).mean(axis=0)
+
+
+@pytest.mark.parametrize("prefix", ["", "rnn."])
+def test_coves_vectors_are_those_of_the_formulas_for_each_text_alone(prefix, tmp_path):
+    file = write_cove(tmp_path, cove_weights(), prefix)
+    texts = ("the cat sat", "Mat", "", "the zebra Sat the", "zebra", "cat the " * 600)
+    encoding = TINY_COVE.load(file, tmp_path).encode(texts)
+    assert encoding.mean.shape == (6, 1, SIZE + 2 * HIDDEN)
+    for found, text in zip(encoding.mean, texts, strict=True):
+        if text:
+            assert relative_gap(found[0], cove_mean(text)) <= ROUNDING
+        else:
+            assert not found.any()
+    counts = [[3, 3], [1, 1], [0, 0], [4, 3], [1, 0], [1200, 1200]]
+    assert encoding.tokens.tolist() == counts
+
+
+def test_glove_alone_is_the_beginning_of_cove_up_to_the_length_of_a_mean(tmp_path):
+    file = write_cove(tmp_path, cove_weights())
+    config, vectors = TINY_COVE.static(file)
+    texts = ["the zebra Sat the", "cat sat"]
+    glove = config.load(vectors, tmp_path).encode(texts).mean[:, 0]
+    cove = TINY_COVE.load(file, tmp_path).encode(texts).mean[:, 0, :SIZE]
+    shares = np.array([[3 / 4], [1]])
+    np.testing.assert_allclose(cove, glove * shares, rtol=1e-6)
+
+
+def test_another_network_and_another_file_are_refused(tmp_path):
+    file = write_cove(tmp_path, cove_weights(SIZE + 1))
+    with pytest.raises(DataError, match="over vectors of 5 numbers, found other"):
+        TINY_COVE.load(file, tmp_path)
+    pinned = CoveConfig(
+        "tiny",
+        file="lstm.pth",
+        vectors="glove.txt",
+        tokeniser=SPLIT,
+        weights_sha256=COVE.weights_sha256,
+    )
+    with pytest.raises(DataError, match="wanted 8f474287"):
+        pinned.identify(file)
+    (tmp_path / "glove.txt").unlink()
+    with pytest.raises(AssetMissing, match="no word vectors at"):
+        TINY_COVE.identify(file)
