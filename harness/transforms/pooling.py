@@ -139,7 +139,8 @@ class Mix:
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         layers = self.hidden_states(encoding.depth)
         means = layer_means(self.name, encoding, layers)
-        return np.tensordot(self.weights(len(layers)), means, axes=1)
+        mixed = np.tensordot(self.weights(len(layers)), means, axes=1)
+        return mixed.astype(np.float32)
 
 
 class _Part:

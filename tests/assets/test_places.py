@@ -73,8 +73,16 @@ def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place(
     assert asset.probe[0].startswith(probe) or probe.startswith(asset.probe[0])
 
 
-LOOSE_ASSETS = ("komninos-vectors",)  # no digest of it has been published
-ONE_SOURCE = ("komninos-vectors", "snli-18k")
+# No digest of them has been published, but the beginning of CoVe's.
+LOOSE_ASSETS = (
+    "komninos-vectors",
+    "cove-weights",
+    *(
+        f"elmo-{size}-weights"
+        for size in ("original", "original-5b", "medium", "small")
+    ),
+)
+ONE_SOURCE = (*LOOSE_ASSETS, "snli-18k", "word2vec-google-news-vectors")
 
 
 @pytest.mark.parametrize(
