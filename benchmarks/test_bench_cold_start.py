@@ -77,7 +77,7 @@ def commands(side_by_side, tmp_path, request):
     harness(["report", *pages], tmp_path)
     return {
         "list": ["list", "methods"],
-        "plan": ["plan", "-m", f"{model}.*", *chosen],
+        "plan": ["run", "--dry-run", "-m", f"{model}.*", *chosen],
         "report --check": ["report", "--check", *pages],
         "check": ["check", "--results", str(runs)],
         "cite": ["cite", "-m", f"{MODEL}.mean"],

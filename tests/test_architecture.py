@@ -312,7 +312,7 @@ Path("edges.json").write_text(json.dumps(sorted(edges)))
 COMMANDS = (
     "list",
     "new method mine",
-    "plan -m glove-mini.mean -t mini-lexical",
+    "run --dry-run -m glove-mini.mean -t mini-lexical",
     "run --plugin mine.py -m glove-mini.mean+mine@target -t mini-lexical",
     "check --baseline runs -m glove-mini.mean+mine@target -t mini-lexical",
     "report --results runs",

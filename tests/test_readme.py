@@ -93,11 +93,16 @@ def test_a_command_that_reads_answers(answer_in_readme_folder, arguments):
 def test_a_run_that_needs_data_can_be_planned(answer_in_readme_folder, arguments):
     """Its methods, tasks and encoders are known; only data are missing, and the plan says which."""
     answer = answer_in_readme_folder(
-        ["plan", *arguments[1:], *([] if "--json" in arguments else ["--json"])]
+        [
+            "run",
+            "--dry-run",
+            *arguments[1:],
+            *([] if "--json" in arguments else ["--json"]),
+        ]
     )
     assert answer.status == 0
     assert '"missing": {' in answer.out
-    assert "get it: harness fetch" in answer.out
+    assert '"get": "harness fetch' in answer.out
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_reading_commands_know_the_published_tables_and_the_committed_records(
     installed,
 ):
     assert "minilm.mean" in installed("harness", "list")
-    assert "1 of 1 cells" in installed("harness", "plan", *CELL)
+    assert "1 of 1 cell" in installed("harness", "run", "--dry-run", *CELL)
     assert "71.29" in installed(
         "harness", "explain", "simcse.t5/bert-base-first-last-avg/sts12"
     )
@@ -168,7 +168,7 @@ def test_a_source_distribution_is_the_same_code_and_measures_the_same(
     assert Path(file).is_relative_to(installed_from_source.programs.parent)
     assert digest == code_digest()
     assert "minilm.mean" in installed_from_source("harness", "list")
-    assert "1 of 1 cells" in installed_from_source("harness", "plan", *CELL)
+    assert "1 of 1 cell" in installed_from_source("harness", "run", "--dry-run", *CELL)
     assert "Spearman 33.88" in installed_from_source("harness", "run", *CELL)
     assert "agrees: 1 cell" in installed_from_source("harness", "check", *CELL)
 

@@ -55,7 +55,7 @@ class Commands(CommandGroup):
     """All commands. A command ends by `typer.Exit`; any other SystemExit is an error."""
 
     sections: ClassVar = {
-        "Measure": ("plan", "run", "reproduce"),
+        "Measure": ("run", "reproduce"),
         "Read": ("list", "show", "compare", "table", "explain", "cite"),
         "Check": ("check", "verify", "search", "report"),
         "Exchange": ("fetch", "export", "new"),
@@ -97,7 +97,6 @@ app = typer.Typer(
     "is missing.",
 )
 app.command("list")(listing.list_command)
-app.command("plan", cls=SeveralValues)(flattened(measure.plan_command))
 app.command("run", cls=SeveralValues)(flattened(measure.run_command))
 app.command("reproduce", cls=SeveralValues)(flattened(reproduce.reproduce_command))
 app.command("show", cls=SeveralValues)(flattened(show.show_command))

@@ -39,15 +39,12 @@ DATA_DIR = Path("data")  # unless an option or the environment names another
 FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
 
-def fetch_small_data(
-    folders: opt.Folders, registry: Registry, offline: bool
-) -> opt.Folders:
+def fetch_small_data(folders: opt.Folders, registry: Registry) -> opt.Folders:
     """Fetch the small public data sets that are missing.
 
     Args:
         folders: Where data and encodings are; without a data folder, `data` is taken.
         registry: Says how the rows of each data set are checked.
-        offline: Whether nothing may be downloaded.
 
     Returns:
         The folders, with a data folder if there is one. For a data set that did not
@@ -61,7 +58,7 @@ def fetch_small_data(
     ]
     if not missing_assets:
         return folders_with_data
-    switch = "--offline" if offline else offline_switch(os.environ)
+    switch = offline_switch(os.environ)
     if switch:
         names = " ".join(asset.name for asset in missing_assets)
         opt.note(f"not downloaded, since {switch} is set: {names}")

@@ -1,13 +1,11 @@
-"""`harness plan` and `harness run`: what a run would do, and the run.
+"""`harness run`: select cells by options or by a profile, and measure them.
 
-Both select cells by options or by a profile. `plan` shows which cells can run, and which
-files are missing; it measures nothing.
+With `--dry-run` it shows what would be measured and what is missing, and writes nothing.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -20,10 +18,9 @@ from harness.cli import options as opt
 from harness.cli.execution import execute_and_print, exit_status_of, limit_processes
 from harness.cli.plan_text import plan_text
 from harness.cli.printing import Printer
-from harness.cli.selection import Selected, note_bypasses, records_folder, select
+from harness.cli.selection import note_bypasses, records_folder, select
 from harness.core.errors import UsageError
-from harness.core.progress import progress_on
-from harness.evaluation.plan import Plan, make_plan
+from harness.evaluation.plan import make_plan
 from harness.evaluation.select import PROFILES, PlannedCell, profile
 from harness.gate.quick_set import make_golden_vectors, promote_run, quick_set
 from harness.registry import Registry, look_up
@@ -31,75 +28,23 @@ from harness.results.layout import papers_of, require_own
 from harness.results.published_tables import load_tables
 from harness.results.store import Store
 
-Profile = Annotated[
-    str | None,
-    opt.option(
-        "--profile",
-        help="first: what a new machine measures in minutes; embedded: what is included; "
-        "standard: the registered methods; papers: the published cells; all. Not with -m or -t.",
-    ),
-]
 
-
-def plan_command(
-    selection: opt.Selection,
-    folders: opt.Folders,
-    profile_name: Profile = None,
-    limit: opt.Limit = None,
-    baseline: opt.Baseline = Path("results"),
-    output: opt.Output = Path("runs"),
-    as_json: opt.Json = False,
-) -> None:
-    """Show what a run would do, what it needs and how long it takes.
-
-    Cells, assets and how to get them, what is cached, the time to encode.
-
-    The time is for encoding the remaining sentences, at the rate that their encoder had
-    on this machine; trainings, fits and scorings are counted, not timed. OUTPUT holds
-    what is measured.
-    """
-    cells_of_profile = profile_cells(profile_name, selection, baseline)
-    chosen = select(selection, folders, limit, cells_of_profile)
-    runs = Store(records_folder(output, limit))
-    print_plan(chosen, runs, as_json)
-
-
-def plan_cells(chosen: Selected, measured: Store | None) -> Plan:
-    """The plan of cells; a cell with a record in the store is done."""
-    with progress_on(sys.stderr, delay=1.0) as progress:
-        return make_plan(chosen.cells, chosen.loader, measured, progress)
-
-
-def print_plan(chosen: Selected, measured: Store | None, as_json: bool = False) -> None:
-    """Print the whole plan of cells, for people or for a program."""
-    plan = plan_cells(chosen, measured)
-    if as_json:
-        opt.say(json.dumps(asdict(plan)))
-    else:
-        opt.say(plan_text(plan, opt.terminal_width()))
-
-
-def profile_cells(
-    name: str | None, selection: opt.Selection, baseline: Path
+def cells_of_profile(
+    selection: opt.Selection, baseline: Path
 ) -> Callable[[Registry], tuple[PlannedCell, ...]]:
-    """A function that gives the cells of a profile for a registry.
+    """A function that gives the cells of the options' profile, or of `all`, for a registry.
 
-    Args:
-        name: The profile; None is `all`.
-        selection: The options of the command, which must name no cells then.
-        baseline: The results folder whose papers the profile `papers` reads.
-
-    Raises:
-        UsageError: There is no such profile, or the options name cells, too.
+    `baseline` is the results folder whose papers the profile `papers` reads. Raises
+    UsageError if there is no such profile, or the options name cells, too.
     """
-    if name is not None and (selection.method or selection.task):
+    if selection.profile is not None and (selection.method or selection.task):
         raise UsageError(
             "--profile chooses the cells, and so do -m and -t: give one of them"
         )
-    profile_name = "all" if name is None else name
-    look_up("profile", profile_name, dict.fromkeys(PROFILES))
+    name = "all" if selection.profile is None else selection.profile
+    look_up("profile", name, dict.fromkeys(PROFILES))
     return partial(
-        profile, name=profile_name, papers=papers_of(baseline), seeds=selection.seeds
+        profile, name=name, papers=papers_of(baseline), seeds=selection.seeds
     )
 
 
@@ -107,7 +52,13 @@ def run_command(
     selection: opt.Selection,
     folders: opt.Folders,
     execution: opt.Execution,
-    limit: opt.Limit = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only show which cells can run, the work that is left and what is missing.",
+        ),
+    ] = False,
     gate: Annotated[
         bool,
         typer.Option(
@@ -127,11 +78,11 @@ def run_command(
     When a cell fails, the others still run. Each score is printed with what
     BASELINE/papers says is published for it.
     """
+    names_cells = bool(selection.method and selection.task) or selection.profile
     names_nothing = not selection.method and not selection.task
-    names_cells = bool(selection.method and selection.task)
     if not names_cells and not (gate and names_nothing):
         raise UsageError(
-            "nothing selected: give -m METHOD and -t TASK (harness list shows them)"
+            "nothing selected: give -m METHOD and -t TASK (harness list shows them), or --profile"
         )
     if update and not gate:
         raise UsageError(
@@ -139,28 +90,34 @@ def run_command(
         )
     if update:
         require_own("--baseline", baseline)
-    if limit is not None and gate:
+    if selection.limit is not None and gate:
         raise UsageError(
             "--limit and --gate exclude each other: what is limited is no baseline"
         )
+    default_cells = cells_of_profile(selection, baseline)
     if gate:
         opt.note_packaged(baseline)
-    gate_cells = partial(quick_set, committed=baseline) if gate else None
-    chosen = select(selection, folders, limit, gate_cells, execution.quiet)
+        default_cells = partial(quick_set, committed=baseline)
+    chosen = select(selection, folders, default_cells, execution.quiet)
     note_bypasses(chosen)
-    results = records_folder(execution.output, limit)
+    results = records_folder(execution.output, selection.limit)
+    store = Store(results)
+    if dry_run:
+        plan = make_plan(chosen.cells, chosen.loader, store)
+        text = plan_text(plan, opt.terminal_width())
+        opt.say(json.dumps(asdict(plan)) if as_json else text)
+        return
     papers = papers_of(baseline)
     tables = load_tables(papers, chosen.registry) if papers.is_dir() else ()
     printer = Printer(
-        store=Store(results),
+        store=store,
         registry=chosen.registry,
         tables=tables,
         as_json=as_json,
         quiet=execution.quiet,
     )
-    outcomes = execute_and_print(
-        chosen, printer, limit_processes(execution, selection.device)
-    )
+    execution = limit_processes(execution, selection.device)
+    outcomes = execute_and_print(chosen, printer, execution)
     if printer.records and not as_json:
         opt.say(f"\n{printer.table()}\nrecords: {results}")
         for line in printer.same_encoders():

@@ -242,11 +242,20 @@ class Folders:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cells that `plan`, `run` and `reproduce` measure, and the device."""
+    """The cells that `run` and `reproduce` measure, and the device."""
 
     method: Methods = None
     task: Tasks = None
+    profile: Annotated[
+        str | None,
+        option(
+            help="In the place of -m and -t. first: what a new machine measures in minutes; "
+            "embedded: what is included; standard: the registered methods; papers: the published "
+            "cells; all."
+        ),
+    ] = None
     seeds: Seeds = 5
+    limit: Limit = None
     encoder: Encoders = None
     plugin: Plugins = None
     device: Device = "cpu"

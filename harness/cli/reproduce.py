@@ -18,8 +18,8 @@ import typer
 from harness.cli import options as opt
 from harness.cli.execution import execute_and_print, exit_status_of, limit_processes
 from harness.cli.first_run import fetch_small_data, lines_of_methods, next_step
-from harness.cli.measure import Profile, plan_cells, profile_cells
-from harness.cli.plan_text import short_plan_text
+from harness.cli.measure import cells_of_profile
+from harness.cli.plan_text import plan_text
 from harness.cli.printing import Printer
 from harness.cli.selection import Selected, records_folder, select
 from harness.cli.summary import lines_of_claims, run_summary
@@ -27,6 +27,7 @@ from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.progress import progress_on
 from harness.core.types import Record
 from harness.evaluation.compare import compare_claims, compare_tables
+from harness.evaluation.plan import make_plan
 from harness.evaluation.resampler import Resampler
 from harness.evaluation.run import Outcome
 from harness.gate.drift import compare_record
@@ -43,8 +44,6 @@ def reproduce_command(
     selection: opt.Selection,
     folders: opt.Folders,
     execution: opt.Execution,
-    profile_name: Profile = None,
-    limit: opt.Limit = None,
     baseline: opt.Baseline = Path("results"),
     update: Annotated[
         bool, typer.Option(help="Promote what was measured to BASELINE.")
@@ -52,42 +51,37 @@ def reproduce_command(
     strict: Annotated[
         bool, typer.Option(help="A missing asset is an error (status 3).")
     ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="With --profile first: download nothing.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print a line for each cell.")
-    ] = False,
 ) -> None:
     """Measure everything possible, compare with the baseline, write tables."""
     opt.require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
-    if limit is not None and update:
+    if selection.limit is not None and update:
         raise UsageError(
             "--limit and --update exclude each other: what is limited is no baseline"
         )
     execution = limit_processes(execution, selection.device)
-    cells_of_profile = profile_cells(profile_name, selection, baseline)
-    if profile_name == "first":
-        folders = fetch_small_data(folders, load_registry(), offline)
-    chosen = select(selection, folders, limit, cells_of_profile, execution.quiet)
+    limit = selection.limit
+    profile_cells = cells_of_profile(selection, baseline)
+    is_first_run = selection.profile == "first"
+    if is_first_run:
+        folders = fetch_small_data(folders, load_registry())
+    chosen = select(selection, folders, profile_cells, execution.quiet)
     committed = ResultsFolder(baseline, chosen.registry)
     output = records_folder(execution.output, limit)
     runs = committed.reopen(output)
 
     if not execution.quiet:
         done_cells = None if execution.overwrite else runs.store
-        plan = plan_cells(chosen, done_cells)
-        opt.say(short_plan_text(plan, opt.terminal_width()))
+        plan = make_plan(chosen.cells, chosen.loader, done_cells)
+        opt.say(plan_text(plan, opt.terminal_width()))
     printer = Printer(
         store=runs.store,
         registry=chosen.registry,
         tables=runs.tables,
         quiet=execution.quiet,
     )
-    if not verbose:
-        printer.cells_left = Counter(cell.method.id for cell in chosen.cells)
+    printer.cells_left = Counter(cell.method.id for cell in chosen.cells)
     outcomes = execute_and_print(chosen, printer, execution, planned=True)
 
     if limit is None:
@@ -102,7 +96,6 @@ def reproduce_command(
         promoted_count = promote(records, finished_run, committed)
         final_baseline = committed.reopen(baseline)  # with the promoted records
 
-    is_first_run = profile_name == "first"
     lines: list[str] = []
     if not is_first_run:
         lines += lines_of_claims(finished_run, final_baseline)

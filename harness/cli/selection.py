@@ -41,7 +41,6 @@ class Selected:
 def select(
     selection: Selection,
     folders: Folders,
-    limit: int | None = None,
     default: Callable[[Registry], tuple[PlannedCell, ...]] | None = None,
     quiet: bool = False,
 ) -> Selected:
@@ -50,10 +49,9 @@ def select(
     A note says what a word was taken for, and what a glob leaves out.
 
     Args:
-        selection: The options that name methods, tasks, seeds and device.
+        selection: The options that name methods, tasks, seeds and device; and, for a
+            smoke test, how many rows of a split and sentences of a corpus are read.
         folders: Where data sets and encodings are.
-        limit: For a smoke test, how many rows of a split and sentences of a corpus are
-            read.
         default: Gives the cells if neither methods nor tasks are named; without it, all
             cells are selected then.
         quiet: Whether nothing is noted.
@@ -74,6 +72,7 @@ def select(
         _note_meanings(resolver)
         if omission_note:
             note(omission_note)
+    limit = selection.limit
     if limit is not None:
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
         corpora = {

@@ -75,6 +75,11 @@ def lines_of_numbers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> li
     count_by_state: Counter[CellState] = Counter()
     for reproduction in measured.all_reproductions:
         count_by_state[_state(reproduction, cells_without_asset)] += 1
+    if not any(state.is_verdict for state in count_by_state):
+        count = sum(outcome.record is not None for outcome in outcomes)
+        if count == 1:
+            return ["the measured cell has no published number"]
+        return [f"none of the {count:,} measured cells has a published number"]
     lines = [f"{len(measured.all_reproductions):,} published numbers:"]
     for group, states in STATES_BY_GROUP.items():
         line = f"  {sum(count_by_state[state] for state in states):,} {group}"
@@ -150,7 +155,7 @@ def lines_of_failures(outcomes: Iterable[Outcome]) -> list[str]:
     lines = []
     for (status, reason), count in count_by_reason.most_common():
         lines.append(f"{count:,} {status}: {reason}")
-    source = "harness plan names every asset, harness list assets where it is from"
+    source = "harness list assets says where each is from"
     cell_count = count_by_reason.total()
     return [f"{cell_count:,} cells did not run:", *_shortened(lines, source)]
 

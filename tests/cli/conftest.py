@@ -102,7 +102,7 @@ def toys(monkeypatch, tmp_path, call, one_packaged_table):
 
     def answer(command, *more):
         name, *arguments = shlex.split(command)
-        by_hand = here if name in ("run", "plan", "reproduce") else ()
+        by_hand = here if name in ("run", "reproduce") else ()
         return call(name, *by_hand, *arguments, *more)
 
     return answer

@@ -51,7 +51,7 @@ HEAVY = {
 READING = {
     "--help": 0,
     **{f"list {kind}": 0 for kind in KINDS},
-    "plan -m tiny.mean -t * --encoder tiny=tiny.npz": 0,
+    "run --dry-run -m tiny.mean -t * --encoder tiny=tiny.npz": 0,
     "report --check": 1,  # the pages are missing
     "explain no/such/cell": 2,
     "train simcse-unsup --from bert-mini --corpus no --out out": 2,
@@ -218,29 +218,25 @@ def test_what_has_no_download_says_where_to_put_it(call):
 def test_a_plan_says_what_a_run_would_do_and_writes_nothing(toys, tmp_path):
     chosen = ("-m", "fake.*", "-t", "toy", "--seeds", 2, "-o", "mine")
     before = snapshot(tmp_path)
-    plan = json.loads(toys("plan", *chosen, "--json").out)
+    plan = json.loads(toys("run", "--dry-run", *chosen, "--json").out)
     assert (plan["cells"], plan["runnable"], plan["missing"]) == (5, 5, {})
-    [encoder] = plan["encoders"]
     splits = [TOY.load(tmp_path, split) for split in TOY.splits]
-    assert encoder["sentences"] == len(
-        {text for pairs in splits for text in pairs.sentences}
-    )
-    assert (encoder["cached"], encoder["measured"], encoder["scorings"]) == (0, 0, 5)
+    texts = {text for pairs in splits for text in pairs.sentences}
+    assert (plan["sentences"], plan["measured"]) == (len(texts), 0)
     assert files_but_digests(tmp_path) == before
     toys("run", *chosen)
-    [encoder] = json.loads(toys("plan", *chosen, "--json").out)["encoders"]
-    assert encoder["cached"] == encoder["sentences"]
-    assert (encoder["seconds"], encoder["measured"], encoder["scorings"]) == (0, 5, 0)
+    plan = json.loads(toys("run", "--dry-run", *chosen, "--json").out)
+    assert (plan["sentences"], plan["seconds"], plan["measured"]) == (0, 0, 5)
 
 
 def test_a_plan_for_people_names_what_is_here_and_what_is_missing(toys, monkeypatch):
     chosen = ("-m", "fake.mean", "-t", "toy")
-    assert "1 of 1 cells" in toys("plan", *chosen).out
+    assert "1 of 1 cell" in toys("run", "--dry-run", *chosen).out
     monkeypatch.delenv("HARNESS_DATA_DIR")
-    answer = toys("plan", *chosen)
+    answer = toys("run", "--dry-run", *chosen)
     assert answer.status == 0
-    assert "0 of 1 cells" in answer.out
-    assert "\n  harness fetch qnli\n" in answer.out
+    assert "0 of 1 cell" in answer.out
+    assert "\nharness fetch qnli  1 MB    1\n" in answer.out
 
 
 # Reports

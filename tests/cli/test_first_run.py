@@ -63,22 +63,18 @@ def downloads(monkeypatch, tmp_path):
 def test_a_run_without_a_data_folder_brings_the_small_data_sets_into_one(
     downloads, capsys
 ):
-    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
     assert downloads.asked == list(FIRST_ASSETS)
     assert folders.data_dir == DATA_DIR
     said = capsys.readouterr().err
     assert all(name in said for name in FIRST_ASSETS)
-    fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
     assert downloads.asked == list(FIRST_ASSETS), "what is there was asked for again"
 
 
-@pytest.mark.parametrize("by_option", [True, False])
-def test_an_offline_run_asks_for_nothing(downloads, monkeypatch, capsys, by_option):
-    if not by_option:
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    folders = fetch_small_data(
-        Folders(cache=Path("cache")), REGISTRY, offline=by_option
-    )
+def test_an_offline_run_asks_for_nothing(downloads, monkeypatch, capsys):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
     assert (downloads.asked, folders.data_dir) == ([], None)
     assert "sts-raw" in capsys.readouterr().err
     assert not DATA_DIR.exists()
@@ -88,7 +84,7 @@ def test_the_first_asset_without_a_reachable_source_ends_the_downloads(
     downloads, capsys
 ):
     downloads.errors[FIRST_ASSETS[0]] = AssetMissing("no source of it was reached")
-    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
     assert (downloads.asked, folders.data_dir) == ([FIRST_ASSETS[0]], None)
     assert not DATA_DIR.exists()
     said = " ".join(capsys.readouterr().err.split())
@@ -100,7 +96,7 @@ def test_the_first_asset_without_a_reachable_source_ends_the_downloads(
 
 def test_wrong_data_of_one_asset_do_not_keep_the_others_away(downloads):
     downloads.errors[FIRST_ASSETS[0]] = DataError("other rows")
-    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY, offline=False)
+    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
     assert downloads.asked == list(FIRST_ASSETS)
     assert folders.data_dir == DATA_DIR
 

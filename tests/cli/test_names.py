@@ -96,10 +96,10 @@ def test_an_encoder_alone_means_its_own_pooling_and_the_id_says_which(call):
 def test_an_encoder_alone_has_the_prompt_of_its_only_row(call, monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for name in ("qwen3-embedding-0-6b", "Qwen/Qwen3-Embedding-0.6B"):
-        answer = call("plan", "-m", name, "-t", "mini-sts")
+        answer = call("run", "--dry-run", "-m", name, "-t", "mini-sts")
         assert answer.status == 0
         assert "1.2 GB as far as known" in answer.out
-        assert "\n  harness fetch qwen3-embedding-0-6b\n" in answer.out
+        assert "\nharness fetch qwen3-embedding-0-6b  1.2 GB  1\n" in answer.out
         assert f"{name} is qwen3-embedding-0-6b.native:sts here\n" in answer.err
 
 
@@ -180,7 +180,7 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
 
 
 def test_mtebs_names_are_told(call):
-    answer = call("plan -m glove-mini.mean -t SICK-R STS12 --json")
+    answer = call("run --dry-run -m glove-mini.mean -t SICK-R STS12 --json")
     assert answer.status == 0
     assert '"cells": 2' in answer.out
     assert answer.err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
@@ -188,7 +188,13 @@ def test_mtebs_names_are_told(call):
 
 def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
     answer = call(
-        "plan", "-m", "bert-mini.mean*", "-t", "sick-r.senteval.dev", "--json"
+        "run",
+        "--dry-run",
+        "-m",
+        "bert-mini.mean*",
+        "-t",
+        "sick-r.senteval.dev",
+        "--json",
     )
     assert answer.status == 0
     assert "bert-mini.mean+flow@target, " in answer.err

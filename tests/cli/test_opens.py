@@ -34,7 +34,7 @@ COMMANDS = [
     ("explain", CELL),
     ("cite", "--cell", CELL),
     ("show", *SMALL, "--results", "results"),
-    ("plan", *SMALL),
+    ("run", "--dry-run", *SMALL),
 ]
 
 

@@ -71,7 +71,7 @@ def test_with_its_files_every_command_reads_the_table(
             ("check", "--results", "results", "-m", "mine", "-t", "mini-sts"),
             "agrees: 1 cell",
         ),
-        (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
+        (("run", "--dry-run", "-m", "mine", "-t", "mini-sts"), "1 of 1 cell"),
     ):
         answer = call_with_measured_table(*command, *given)
         assert (answer.status, wanted in answer.out) == (0, True), (

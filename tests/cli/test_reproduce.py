@@ -131,7 +131,7 @@ def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
     assert (
         first == f"  {LINES_SHOWN + 3} asset missing: harness fetch {LINES_SHOWN + 2}"
     )
-    assert last.startswith("  and 3 more: harness plan")
+    assert last.startswith("  and 3 more: harness list assets")
 
 
 def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
@@ -183,11 +183,10 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
     assert snapshot(tmp_path) == before
 
 
-def test_a_limited_reproduction_is_kept_apart_and_a_profile_is_planned(toys, tmp_path):
+def test_a_limited_reproduction_is_kept_apart_and_says_what_it_lacks(toys, tmp_path):
     answer = toys("reproduce -m fake.mean -t toy --limit 12 --jobs 1")
     assert answer.status == 0
     assert "cells: 1 measured" in answer.out
+    assert "the measured cell has no published number" in answer.out
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["limit-12"]
     assert (tmp_path / "runs/limit-12/records/fake/fake.mean/toy.limit-12").is_dir()
-    plans = [toys("plan", *profile).out for profile in ((), ("--profile", "standard"))]
-    assert plans[0] == plans[1]
