@@ -58,9 +58,9 @@ test-processors: $(TESTED)  ## encoders and transforms as on other processors: A
 rehearse: $(TESTED)  ## run every published cell that can run, on stand-ins of its weights; note which did
 	$(BIN)/python tools/rehearse.py
 
-test-rest: test-slow test-processors mutants-all rehearse  ## what `make test` leaves out
+test-rest: test-slow test-processors rehearse  ## what `make test` leaves out
 
-test-all: test test-rest  ## all tests, as on other processors too, and the mutants
+test-all: test test-rest  ## all tests, as on other processors too
 
 check: $(TESTED) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .
@@ -83,12 +83,6 @@ gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into 
 gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.json (ARGS=--tiny tries it on a CPU)
 	$(PYTHON) benchmarks/gpu.py --output build/gpu $(ARGS)
 
-mutants: $(TESTED)  ## change one rule at a time of the code that has changed: a test must fail (ARGS=results for a room)
-	$(BIN)/python tools/mutants.py $(ARGS)
-
-mutants-all: $(TESTED)  ## change every rule of the list, one at a time: a test must fail
-	$(BIN)/python tools/mutants.py --all $(ARGS)
-
 bill: $(TESTED)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill
 	build/bill/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-licenses==5.5.5 pip-audit==2.10.1
@@ -103,4 +97,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test snapshots test-slow test-processors test-rest test-all check docs bench rehearse mutants mutants-all bill report clean
+.PHONY: help setup reproduce test snapshots test-slow test-processors test-rest test-all check docs bench rehearse bill report clean

@@ -62,6 +62,6 @@ def pytest_testnodedown(node):
 def pytest_unconfigure(config):
     if not hasattr(config, "workeroutput") and (left := config.stash.get(LEFT, 0)):
         print(  # noqa: T201
-            f"{left} slow tests, the benchmarks, the mutants, and encoders and transforms as on "
-            "other processors were left to make test-all"
+            f"{left} slow tests, the benchmarks, and encoders and transforms as on other "
+            "processors were left to make test-all"
         )

@@ -1,31 +1,26 @@
-"""`harness check`: a run against the committed records, or against a model's card.
+"""`harness check`: a run against the committed records, or mteb's store against itself.
 
-harness.gate compares. This module chooses the cells, and prints the report.
+harness.gate and harness.results.contradictions compare; this module prints.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.cli import options as opt
-from harness.cli.selection import Patterns, matches, record_patterns
-from harness.core.errors import AssetMissing, DataError
+from harness.cli.selection import record_patterns
 from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
-from harness.gate.card import check_card, claims_to_compare
 from harness.gate.check import Gate
-from harness.gate.current_encoders import CurrentEncoders
 from harness.gate.outcome import Report, State
 from harness.plugins import plugins_in_use
 from harness.report.contradictions import contradictions_page
-from harness.results.card_statements import claim_files
-from harness.results.cards import claims_of_files
 from harness.results.contradictions import CONTRADICTION_KINDS, PublicScores
 
 
@@ -37,20 +32,6 @@ def check_command(
     task: opt.Tasks = None,
     encoder: opt.Encoders = None,
     plugin: opt.NamedPlugins = None,
-    fail_below: Annotated[
-        float | None,
-        opt.option(
-            metavar="POINTS",
-            help="Fail only where a score falls by more than so many points.",
-        ),
-    ] = None,
-    card: Annotated[
-        Path | None,
-        opt.option(
-            metavar="CARD_FOLDER",
-            help="Compare with the numbers of a model's card or folder instead.",
-        ),
-    ] = None,
     published: Annotated[
         Path | None,
         opt.option(
@@ -64,36 +45,28 @@ def check_command(
 
     A score moves with its input, its encoder or its scorer. By default the quick set
     and every cell of the run are compared; with a data folder, the sentences of moved
-    pairs are printed. Nothing is measured: a record of an encoder whose files have
-    changed since is no answer, and its cell is not measured again (status 3).
+    pairs are printed. Nothing is measured: `harness run` comes first.
     """
     if published is not None:
         check_published(published, Path("contradictions.md"))
         return
     opt.note_packaged(baseline)
     patterns = record_patterns(method, task, encoder)
-    places = replace(folders.places(), encoders=patterns.paths)
     gate = Gate.open(
         results,
         baseline,
         registry=patterns.registry,
-        encoders=CurrentEncoders(patterns.registry, places, results),
         plugins={plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())},
-        data_dir=places.data_dir,
+        data_dir=folders.places().data_dir,
     )
     cells_of_gate = (*gate.rules.quick_cells, *gate.records)
     patterns.require_known({cell.method for cell in cells_of_gate})
-    if card is None:
-        cells = gate.cells_to_check(patterns.methods, patterns.tasks)
-        report = gate.check(cells, fail_below)
-    else:
-        report = _card_report(gate, card, patterns, fail_below)
+    report = gate.check(gate.cells_to_check(patterns.methods, patterns.tasks))
     if as_json:
         facts = {"status": report.exit_status, **asdict(report)}
         opt.say(json.dumps(facts))
     else:
-        reference = baseline if card is None else card
-        opt.say(report_in_words(report, results, reference, opt.terminal_width()))
+        opt.say(report_in_words(report, results, baseline, opt.terminal_width()))
     raise typer.Exit(report.exit_status)
 
 
@@ -112,46 +85,6 @@ def check_published(clone: Path, page: Path) -> None:
     opt.say(f"{page}: {len(findings)} findings in {store.file_count:,} files")
 
 
-def _card_report(
-    gate: Gate, card: Path, patterns: Patterns, margin: float | None
-) -> Report:
-    """The check against the claims of a card.
-
-    Args:
-        gate: The run and its records.
-        card: A card, or a model's folder.
-        patterns: The methods and tasks that are compared.
-        margin: By how many points a score may be below the claim; None for the default.
-
-    Raises:
-        AssetMissing: There is no such file, or none of its claims can be compared.
-        DataError: A file of claims cannot be read.
-    """
-    if not card.exists():
-        raise AssetMissing(f"--card {card}: there is no such file or folder")
-    claims, faults = claims_of_files(claim_files(card), patterns.registry)
-    if faults:
-        raise DataError(faults[0])
-    claims_of_tasks = [
-        claim
-        for claim in claims_to_compare(claims)
-        if matches(claim.task, patterns.tasks)
-    ]
-    if not claims_of_tasks:
-        raise AssetMissing(
-            f"--card {card}: wanted numbers of tasks that are here, found none among its "
-            f"{len(claims)}; harness verify says why"
-        )
-    other_count = len(claims) - len(claims_of_tasks)
-    if other_count:
-        opt.note(
-            f"{card}: {other_count} other numbers are not compared; "
-            "harness verify says why"
-        )
-    cells = [cell for cell in gate.records if matches(cell.method, patterns.methods)]
-    return check_card(gate, claims_of_tasks, cells, margin)
-
-
 def report_in_words(
     report: Report, runs: Path, reference: Path, width: int | None = None
 ) -> str:
@@ -160,7 +93,7 @@ def report_in_words(
     Args:
         report: The checks.
         runs: The folder of the run.
-        reference: The results folder or card that it was compared with.
+        reference: The results folder that it was compared with.
         width: The columns that lines are wrapped to; None wraps none.
     """
     lines: list[str] = []

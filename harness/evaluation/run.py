@@ -27,11 +27,9 @@ from harness.core.errors import (
     first_line,
     is_interruption,
 )
-from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Identity, Transform
 from harness.core.provenance import plugin_of_error
 from harness.core.types import Clock, Method, Progress, Record, Task
-from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import EncoderFacts, fit, measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import FitCorpusPass, fit_corpus_passes
@@ -164,13 +162,9 @@ def open_run(
     Such cells are done, or cannot run. The run is None if no other cells remain.
     """
     config, places = cells[0].encoder, context.loader.places
-    name = base_name(config.name)
     with failures(cells) as outcomes:
         identity = context.identities.get(config)
         encoder = CachedEncoder.open(config, places, context.clock, identity)
-        path_by_hand = places.encoders.get(name)
-        if path_by_hand is not None and not isinstance(config, FunctionConfig):
-            context.store.note_encoder(name, path_by_hand.absolute())
     if outcomes:
         return None, outcomes
     texts_by_cell: dict[PlannedCell, CellTexts] = {}

@@ -8,7 +8,6 @@ encoder.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -23,8 +22,7 @@ from harness.core.arrays import Float
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.provenance import code_digest
 from harness.core.types import Record
-from harness.gate.current_encoders import CurrentEncoder, CurrentEncoders
-from harness.gate.drift import compare_record, most_moved, moved_part, with_margin
+from harness.gate.drift import compare_record, most_moved, moved_part
 from harness.gate.failures import golden_failure, read_failures
 from harness.gate.golden_vectors import (
     GoldenVectors,
@@ -58,15 +56,12 @@ class Gate:
     Attributes:
         runs: The results folder of the run, without packaged records.
         committed: The results folder with the committed records, without packaged ones.
-        encoders: The encoders of cells as their files are now; None: files are not
-            compared.
         plugins: The digests of plug-ins as they are now, by name.
         data_dir: Where data sets are, for the sentences of pairs.
     """
 
     runs: ResultsFolder
     committed: ResultsFolder
-    encoders: CurrentEncoders | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path | None = None
 
@@ -77,7 +72,6 @@ class Gate:
         committed: Path,
         *,
         registry: Registry | None = None,
-        encoders: CurrentEncoders | None = None,
         plugins: Mapping[str, str] | None = None,
         data_dir: Path | None = None,
     ) -> Gate:
@@ -86,7 +80,6 @@ class Gate:
         return cls(
             runs=ResultsFolder(runs, registry, folders=[runs]),
             committed=ResultsFolder(committed, registry, folders=[committed]),
-            encoders=encoders,
             plugins=plugins or {},
             data_dir=data_dir,
         )
@@ -152,35 +145,29 @@ class Gate:
         for task in tasks:
             look_up("task", task, known_tasks)
 
-    def check(self, cells: Sequence[Cell], margin: float | None = None) -> Report:
+    def check(self, cells: Sequence[Cell]) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
 
         Args:
             cells: The cells that are checked.
-            margin: A margin in points: a cell fails only if its main score fell by more,
-                or by more than its own tolerance, if it has one. None: it fails if any
-                score moved by more than the tolerance.
 
         Returns:
             A check of each encoder and of each cell. Pairs that moved have their
             sentences where these are embedded, or in the data folder.
 
         Raises:
-            UsageError: The margin is no number of points.
             DataError: An override is of a cell that has no committed record.
         """
-        if margin is not None and not 0 <= margin < math.inf:
-            raise UsageError(f"--fail-below {margin}: wanted 0 points or more, as 0.5")
         self._require_overrides_of_records()
         cells_by_encoder: dict[str, list[Cell]] = {}
         for cell in cells:
             cells_by_encoder.setdefault(golden_name(cell.method), []).append(cell)
         encoder_checks = {
-            name: self._check_encoder(name, encoder_cells, margin)
+            name: self._check_encoder(name, encoder_cells)
             for name, encoder_cells in cells_by_encoder.items()
         }
         cell_checks = [
-            self._check_cell(cell, encoder_checks[golden_name(cell.method)], margin)
+            self._check_cell(cell, encoder_checks[golden_name(cell.method)])
             for cell in cells
         ]
         return Report(
@@ -199,52 +186,18 @@ class Gate:
 
     # Encoders
 
-    def _check_encoder(
-        self, name: str, cells: Sequence[Cell], margin: float | None
-    ) -> CheckResult | None:
+    def _check_encoder(self, name: str, cells: Sequence[Cell]) -> CheckResult | None:
         """The check of an encoder's golden vectors; None where there are none on either side.
 
         Args:
             name: The name of the golden vectors.
             cells: The cells that the encoder encoded sentences for.
-            margin: The margin of the check; with one, moved vectors are no failure.
         """
         encoding_keys: set[str | None] = set()
         for cell in cells:
             if cell in self.records:
                 encoding_keys.add(self.records[cell].digests.get("encoding"))
-        check = self._check_golden_vectors(name, encoding_keys)
-        if check is None:
-            return None
-        changed_encoder = self._changed_encoder(cells, encoding_keys)
-        if changed_encoder is not None:
-            command = f"harness run --gate {changed_encoder.options}measures again"
-            return CheckResult(
-                name=name,
-                state=State.NOT_MEASURED_AGAIN,
-                why=f"its files have changed since the run; {command}",
-            )
-        if check.moved and margin is not None:
-            return replace(check, counts=False)
-        return check
-
-    def _changed_encoder(
-        self, cells: Sequence[Cell], encoding_keys: Collection[str | None]
-    ) -> CurrentEncoder | None:
-        """The encoder of a cell whose files have changed since the run; None where none did.
-
-        Args:
-            cells: The cells of one encoder; a family has an encoder for each seed.
-            encoding_keys: The keys of the encodings of the run; empty if nothing was
-                measured.
-        """
-        if self.encoders is None or not encoding_keys:
-            return None
-        for cell in cells:
-            encoder = self.encoders.encoder_of_cell(cell)
-            if encoder is not None and encoder.key not in encoding_keys:
-                return encoder
-        return None
+        return self._check_golden_vectors(name, encoding_keys)
 
     def _check_golden_vectors(
         self, name: str, encoding_keys: Collection[str | None]
@@ -276,9 +229,7 @@ class Gate:
 
     # Cells
 
-    def _check_cell(
-        self, cell: Cell, encoder: CheckResult | None, margin: float | None
-    ) -> CheckResult:
+    def _check_cell(self, cell: Cell, encoder: CheckResult | None) -> CheckResult:
         """The check of a cell, given the check of its encoder."""
         failure = self.failures.get(str(cell), "")
         if not failure and cell not in self.records:
@@ -291,12 +242,7 @@ class Gate:
 
         record = self.records[cell]
         check = compare_record(record, self.committed.records, self.rules)
-        if margin is None:
-            check = replace(check, state=moved_part(check, encoder))
-        else:
-            override = self.rules.override_of_cell.get((cell.method, cell.task))
-            check = with_margin(check, override.tolerance if override else margin)
-        # This raises DataError where the similarities were changed, in any state.
+        check = replace(check, state=moved_part(check, encoder))
         similarities = self.runs.similarities(cell)
         if check.state is State.AGREES or similarities is None:
             return check
@@ -310,29 +256,21 @@ class Gate:
         return CheckResult(name=str(cell), state=State.NO_BASELINE, why=no_baseline)
 
     def change_since(self, cell: Cell) -> str:
-        """What has changed since a cell was measured: code, a plug-in, or its encoder's files.
+        """What has changed since a cell was measured: the code or a plug-in.
 
         It is empty if nothing has. A record from before a change does not tell whether
         the change moved a score.
         """
         record = self.records[cell]
-        encoder = None
-        if self.encoders is not None:
-            encoder = self.encoders.encoder_of_cell(cell)
-        options = "" if encoder is None else encoder.options
         arguments = f"-m {cell.method} -t {cell.task} measures again"
         sidecar = self.runs.store.path(cell).with_suffix(".safetensors")
         metadata = sidecar_metadata(sidecar)
         if metadata.get("code", code_digest()) != code_digest():
-            command = f"harness run --gate {options}measures again"
-            return f"its record is of an earlier run, by other code; {command}"
+            return f"its record is of an earlier run, by other code; {MEASURE_AGAIN}"
         for name, sha256 in self.plugins.items():
             if record.digests.get(f"plugin {name}", sha256) != sha256:
                 command = f"harness run {arguments}"
                 return f"its plug-in {name} has changed since its record; {command}"
-        if encoder is not None and encoder.key != record.digests.get("encoding"):
-            command = f"harness run {options}{arguments}"
-            return f"its encoder's files have changed since its record; {command}"
         return ""
 
     # Pairs

@@ -3,10 +3,6 @@
 A record is compared with the committed record of its seed, score by score. If a score
 moved by more than the tolerance and there are other committed seeds, its main score is
 compared with their mean instead: it may be as far from it as one more run would be.
-
-With a margin (`harness check --fail-below`) a cell fails only if its main score fell by
-more than the margin, for whatever reason. Changed data fail with a margin, too: their
-scores cannot be compared.
 """
 
 from __future__ import annotations
@@ -278,23 +274,6 @@ def moved_part(cell: CheckResult, encoder: CheckResult | None) -> State:
     if cell.state is State.UNKNOWN and encoder_agrees:
         return State.SCORER
     return cell.state
-
-
-def with_margin(cell: CheckResult, margin: float) -> CheckResult:
-    """The check of a cell that fails only if its main score fell by more than a margin.
-
-    The margin is in points. A cell without a baseline stays as it is.
-    """
-    if cell.state is State.NO_BASELINE:
-        return cell
-    fall = math.inf
-    if cell.before is not None and cell.after is not None:
-        fall = round(cell.before - cell.after, 9)
-    state = State.FELL if fall > margin else State.AGREES
-    if not cell.comparable:
-        state = State.OTHER_INPUT
-    why = f"{before_and_after(cell.before, cell.after)}, may fall by {margin:g}"
-    return replace(cell, state=state, why=why, tolerance=margin, notable=False)
 
 
 # Pairs

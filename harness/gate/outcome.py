@@ -19,13 +19,12 @@ class State(StrEnum):
 
     AGREES = "agrees"
     OTHER_INPUT = "other input"
-    FELL = "fell"  # by more than its margin
     ENCODER = "encoder moved"
     SCORER = "scorer moved"
     UNKNOWN = "moved"  # without golden vectors it is not known which part
     NO_BASELINE = "no baseline"
     COULD_NOT_RUN = "could not run"
-    # Its encoder, its plug-in or the code changed after it was measured.
+    # The code or its plug-in changed after it was measured.
     NOT_MEASURED_AGAIN = "not measured again"
 
     @property
@@ -90,7 +89,6 @@ class CheckResult:
         notable: Whether it has another tolerance than the platform's; it is then
             reported even where it agrees.
         pairs: The pairs whose rank moved most.
-        counts: Whether the exit status of the report depends on it.
     """
 
     name: str
@@ -103,11 +101,9 @@ class CheckResult:
     after: float | None = None
     notable: bool = False
     pairs: tuple[PairMove, ...] = ()
-    counts: bool = True
 
     def __str__(self) -> str:
-        why = self.why if self.counts else f"{self.why} (no failure)"
-        lines = [f"{self.state}: {self.name}: {why}", *map(str, self.pairs)]
+        lines = [f"{self.state}: {self.name}: {self.why}", *map(str, self.pairs)]
         return "\n    ".join(lines)
 
     @property
@@ -130,14 +126,7 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """1 if something moved, else 3 if something was not measured, else 0.
-
-        Checks that do not count are left out.
-        """
-        statuses = [
-            check.state.exit_status
-            for check in (*self.encoders, *self.cells)
-            if check.counts
-        ]
+        """1 if something moved, else 3 if something was not measured, else 0."""
+        statuses = [check.state.exit_status for check in (*self.encoders, *self.cells)]
         failing_statuses = [status for status in statuses if status != 0]
         return min(failing_statuses, default=0)

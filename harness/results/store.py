@@ -7,8 +7,6 @@ similarities of the pairs. Committed records are in a file for each method.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,30 +15,24 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.errors import DataError
-from harness.core.files import file_name, rewrite, write_atomically
-from harness.core.json_text import parse_json
+from harness.core.files import rewrite, write_atomically
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Record
 from harness.results.layout import QUICK, RECORDS
 from harness.results.records import (
-    PARSE_ERRORS,
     Cell,
     RecordLine,
     cell_of,
     committed_lines,
     encode,
     encode_committed,
+    encode_run,
     read_committed,
     read_record,
     same_measurement,
-    seal,
 )
 
-ENCODERS = "encoders.json"  # of a run: where the files of encoders given by hand were
 CELL = "cell"  # the key in a sidecar for the name of its cell
-
-GIT_ATTRIBUTES = ".gitattributes"  # in the folder of the records
-MERGE_RULES = "*.jsonl merge=union\n"  # a merge keeps the lines of both sides
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,6 @@ class Store:
         path = self.path(cell)
         if path.exists():
             return self._record_of_run(path)
-        _require_no_former(self.folder / RECORDS / f"{file_name(cell.encoder)}.jsonl")
         return read_committed(self.committed_path(cell.method)).get(cell)
 
     def _record_of_run(self, path: Path) -> Record:
@@ -93,8 +84,6 @@ class Store:
         """Every record with its line, in the order of a run's paths."""
         folder = self.folder / RECORDS
         lines: dict[Cell, RecordLine] = {}
-        for path in folder.glob("*.jsonl"):
-            _require_no_former(path)
         for path in folder.glob("*/*.jsonl"):
             lines |= committed_lines(path)
         for path in folder.rglob("seed-*.json"):
@@ -130,7 +119,7 @@ class Store:
             if has_moved:
                 self.commit([record])
         elif has_moved or lacks_scores:
-            write_atomically(path, seal(record))
+            write_atomically(path, encode_run(record))
         sidecar = path.with_suffix(".safetensors")
         metadata = {**identity, CELL: str(cell)}
         write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, metadata)
@@ -154,9 +143,6 @@ class Store:
             by_method.setdefault(record.method, {})[cell_of(record)] = record
         for method, new_records in by_method.items():
             self._commit_method(method, new_records)
-        attributes = self.folder / RECORDS / GIT_ATTRIBUTES
-        if by_method and not attributes.exists():
-            write_atomically(attributes, MERGE_RULES.encode())
 
     def _commit_method(self, method: str, new_records: Mapping[Cell, Record]) -> None:
         """Write records into their method's file, and delete the files that runs wrote of them."""
@@ -166,7 +152,7 @@ class Store:
         # of another process are kept.
         def content() -> bytes:
             records = {**read_committed(path), **new_records}
-            return encode_committed(method, records.values())
+            return encode_committed(records.values())
 
         rewrite(path, content)
         for cell in new_records:
@@ -194,49 +180,6 @@ class Store:
             inputs.items() <= record.digests.items()
             and sidecar.read("cosine") is not None
         )
-
-    def note_encoder(self, name: str, path: Path) -> None:
-        """Note the path of an encoder that was given by hand, for a later check of its files.
-
-        The path is relative to this folder if the encoder is in the same parent folder,
-        so that both can be moved together; otherwise it is absolute.
-        """
-        folder = self.folder.absolute()
-        is_neighbour = path.is_relative_to(folder.parent)
-        noted_path = os.path.relpath(path, folder) if is_neighbour else str(path)
-
-        # `rewrite` calls this while it holds the lock of the folder, so that the paths
-        # that another process notes are kept.
-        def content() -> bytes:
-            paths = {**self._noted_paths(), name: noted_path}
-            text = json.dumps(dict(sorted(paths.items())), indent=1)
-            return f"{text}\n".encode()
-
-        if self._noted_paths().get(name) != noted_path:
-            rewrite(self.folder / ENCODERS, content)
-
-    def encoders(self) -> Mapping[str, Path]:
-        """The path of each encoder that was given by hand, as it was last noted.
-
-        Raises DataError for a file that is no list of paths.
-        """
-        paths = {}
-        for name, noted_path in self._noted_paths().items():
-            paths[name] = Path(os.path.normpath(self.folder / noted_path))
-        return paths
-
-    def _noted_paths(self) -> dict[str, str]:
-        """The paths of encoders as they are noted: absolute, or relative to this folder."""
-        path = self.folder / ENCODERS
-        if not path.exists():
-            return {}
-        try:
-            paths = parse_json(path.read_text())
-            return {name: str(Path(noted)) for name, noted in paths.items()}
-        except PARSE_ERRORS as error:
-            raise DataError(
-                f"{path} is no list of folders ({error}); delete it"
-            ) from None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The similarities of a cell's pairs, from a run or the quick set; None without any."""
@@ -266,13 +209,3 @@ def sidecar_metadata(path: Path) -> Mapping[str, str]:
     """The identity in a sidecar's header; empty if the sidecar is missing or damaged."""
     file = TensorFile.parse(path)
     return {} if file is None else file.metadata
-
-
-def _require_no_former(path: Path) -> None:
-    """Raise DataError for a file of version 0.3.0, which holds all records of an encoder."""
-    if path.exists():
-        raise DataError(
-            f"{path}: wanted a file for each method, found the records of an encoder in one file, "
-            "as version 0.3.0 wrote them; to write them anew, run "
-            f"python -m harness.results.former_records {path}"
-        )

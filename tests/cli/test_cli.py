@@ -15,7 +15,7 @@ from harness import resolve
 from harness.cli import listing
 from harness.core.pairs import rows_digest
 from harness.registry import load_registry
-from harness.results.records import read_record, seal
+from harness.results.records import encode_run, read_record
 from harness.results.store import Store
 from harness.tasks.mini import SPLITS
 
@@ -354,7 +354,7 @@ def edit_record(folder, method, edit):
     [path] = (folder / "records").rglob(f"{method}/*/seed-0.json")
     record = read_record(path)
     edit(record)
-    path.write_bytes(seal(record))
+    path.write_bytes(encode_run(record))
 
 
 @pytest.mark.parametrize("edit", [raise_score, change_machine])

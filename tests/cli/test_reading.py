@@ -8,7 +8,7 @@ import pytest
 from fakes import made_record
 
 from harness.results.index import Results
-from harness.results.records import Cell, seal
+from harness.results.records import Cell, encode_run
 from harness.results.store import Store
 
 # As ids are in paths: some begin like others, and go on with what sorts around a
@@ -23,7 +23,7 @@ def test_records_are_read_in_the_order_of_their_paths(tmp_path):
     ):
         store.write(made_record(method, task, {"auc": 50.0}, seed), np.zeros(3), {})
     paths = sorted((tmp_path / "records").rglob("seed-*.json"))
-    assert [seal(record) for record in store.records()] == [
+    assert [encode_run(record) for record in store.records()] == [
         path.read_bytes() for path in paths
     ]
 
@@ -41,5 +41,5 @@ def test_the_digest_is_of_the_records_however_they_were_read(tmp_path, ends):
 
     held, read = Results({("e.mean", "sts-b"): records}), Results.read(store)
     assert read.digest() == held.digest() == Results(read.by_cell).digest()
-    path.write_bytes(seal(replace(records[2], scores={"auc": 51.5})))
+    path.write_bytes(encode_run(replace(records[2], scores={"auc": 51.5})))
     assert Results.read(store).digest() != held.digest()

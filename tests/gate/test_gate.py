@@ -2,12 +2,10 @@
 
 import json
 import re
-import shlex
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,15 +16,13 @@ from hypothesis import strategies as st
 from harness.assets.places import Places
 from harness.cli.check import report_in_words
 from harness.core import metrics
-from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.errors import DataError, UsageError
 from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import write_tensors
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
-from harness.gate.card import check_card, claims_to_compare
 from harness.gate.check import Gate
-from harness.gate.current_encoders import CurrentEncoder, CurrentEncoders
 from harness.gate.drift import (
     PAIRS_SHOWN,
     TOLERANCE_ACROSS_PLATFORMS,
@@ -55,20 +51,16 @@ from harness.gate.quick_set import (
 )
 from harness.gate.rules import Override, Rules, read_rules
 from harness.registry import load_registry
-from harness.resolve import config_for
-from harness.results.card_statements import Statement
-from harness.results.cards import CardClaim
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
     Cell,
     encode_committed,
+    encode_run,
     read_committed,
-    seal,
 )
 from harness.results.store import Store, sidecar_metadata
 from harness.results.verdict import prediction_half_width
-from harness.tasks.loader import TaskLoader, limited
 
 ROOT = Path(__file__).resolve().parents[2]
 VECTORS = (
@@ -124,10 +116,10 @@ def runs(committed):
     return committed.with_name("runs")
 
 
-def report_of(folder, runs="runs", cells=CELLS, margin=None, **options):
+def report_of(folder, runs="runs", cells=CELLS, **options):
     """The report of the cells of a run against `folder/results`."""
     options = {"registry": FOUND, **options}
-    return Gate.open(folder / runs, folder / "results", **options).check(cells, margin)
+    return Gate.open(folder / runs, folder / "results", **options).check(cells)
 
 
 def printed_report(report, folder, runs="runs", width=None):
@@ -152,7 +144,7 @@ def change_record(results, cell=PLAIN, **change):
     changed = replace(
         record, **{name: new(getattr(record, name)) for name, new in change.items()}
     )
-    store.path(cell).write_bytes(seal(changed))
+    store.path(cell).write_bytes(encode_run(changed))
 
 
 def shift_main_score(by):
@@ -293,7 +285,7 @@ def test_missing_committed_golden_vectors_are_no_baseline(run):
 def test_a_missing_committed_record_is_no_baseline(run):
     path = Store(run.committed).committed_path(PLAIN.method)
     kept = [record for cell, record in read_committed(path).items() if cell != PLAIN]
-    path.write_bytes(encode_committed(PLAIN.method, kept))
+    path.write_bytes(encode_committed(kept))
     run.says(NO_BASELINE, "no committed record", encoder=AGREES, status=3)
 
 
@@ -575,74 +567,6 @@ def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
         read_failures(tmp_path)
 
 
-def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(
-    committed, tmp_path
-):
-    key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
-    same = Mock(CurrentEncoders, encoder_of_cell=lambda _: CurrentEncoder(key))
-    assert report_of(tmp_path, encoders=same).exit_status == 0
-    new = CurrentEncoder("new", "--encoder fake='a b' ")
-    changed = Mock(
-        CurrentEncoders, encoder_of_cell=lambda cell: new if cell == PLAIN else None
-    )
-    report = report_of(tmp_path, encoders=changed)
-    assert (check_of_cell(report).state, report.exit_status) == (NOT_AGAIN, 3)
-    again = "harness run --encoder fake='a b' -m fake.mean -t toy measures again"
-    assert f"files have changed since its record; {again}" in check_of_cell(report).why
-    assert [(e.state, "files have changed" in e.why) for e in report.encoders] == [
-        (NOT_AGAIN, True)
-    ]
-
-
-@pytest.mark.parametrize(
-    "kind", ["its folder", "a folder with a blank", "a file of vectors"]
-)
-def test_a_check_knows_where_the_encoder_of_the_run_is(
-    kind, checkpoint, tmp_path, monkeypatch
-):
-    """Without being told; and it writes nothing."""
-    monkeypatch.chdir(tmp_path)
-    if kind == "a file of vectors":
-        place = changed = Path(shutil.copy(VECTORS, "vectors.safetensors")).absolute()
-    else:
-        place = Path(shutil.copytree(checkpoint("bert"), kind)).absolute()
-        changed = place / "tokenizer.json"
-    config = config_for("mine", str(place), place)
-    found = load_registry().with_encoders([config])
-    places = Places(tmp_path / "cache", encoders={"mine": place})
-    planned = [
-        PlannedCell(found.parse("mine.mean"), limited(found.tasks["mini-sts"], 8), 0)
-    ]
-    context = RunContext(TaskLoader(places, {}), Store(Path("runs")))
-    [outcome] = execute(planned, context)
-    make_golden_vectors(planned, places, Path("runs"))
-    promote_run([outcome], Path("runs"), Path("results"))
-    [cell] = [c.address for c in planned]
-
-    def checked():
-        before = sorted(tmp_path.rglob("*"))
-        encoders = CurrentEncoders(
-            load_registry(), Places(tmp_path / "cache"), Path("runs")
-        )
-        report = Gate.open(Path("runs"), Path("results"), encoders=encoders).check(
-            [cell]
-        )
-        assert sorted(tmp_path.rglob("*")) == before
-        states = {check.state for check in (*report.cells, *report.encoders)}
-        return states, report.exit_status, report.cells[0].why
-
-    assert checked()[:2] == ({AGREES}, 0)
-    changed.write_bytes(changed.read_bytes() + b"\n")
-    states, status, why = checked()
-    assert (states, status) == ({NOT_AGAIN}, 3)
-    assert (
-        f"harness run --encoder {shlex.quote(f'mine={place.name}')} -m mine.mean -t "
-        in why
-    )
-    changed.unlink()
-    assert checked()[:2] == (({AGREES}, 0) if place == changed else ({NOT_AGAIN}, 3))
-
-
 def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path):
     outcomes = measure(tmp_path, "runs")
     note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
@@ -822,52 +746,6 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
     )
 
 
-# Margins
-
-
-@pytest.mark.parametrize(
-    ("by", "allowed"),
-    [(-0.4, True), (-0.5, True), (-0.51, False), (0.51, True), (30, True)],
-)
-def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
-    change_record(tmp_path / "runs", scores=shift_main_score(by))
-    report = report_of(tmp_path, margin=0.5)
-    assert check_of_cell(report).state is (AGREES if allowed else State.FELL)
-    assert report.exit_status == (0 if allowed else 1)
-    assert check_of_cell(report).after == pytest.approx(
-        check_of_cell(report).before + by
-    )
-
-
-def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_path):
-    measure(tmp_path, "other", weights="two")
-    before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
-    after = {
-        c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS
-    }
-    most = max(before[c] - after[c] for c in CELLS)
-    report = report_of(tmp_path, "other", margin=most + 1e-6)
-    assert (report.exit_status, set(states(report).values())) == (0, {AGREES})
-    text = printed_report(report, tmp_path, "other")
-    assert "encoder moved: fake: other weights" in text
-    assert "(no failure)" in text
-    assert report_of(tmp_path, "other", margin=most - 0.01).exit_status == 1
-    (committed / "gate.toml").write_text(
-        SETS + "".join(override(99, cell) for cell in CELLS[:3])
-    )
-    assert report_of(tmp_path, "other", margin=0.0).exit_status == 0
-
-
-def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
-    change_record(tmp_path / "runs", digests=other_digest("data"))
-    change_record(
-        tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}}
-    )
-    report = report_of(tmp_path, margin=99.0)
-    assert check_of_cell(report).state is State.OTHER_INPUT
-    assert check_of_cell(report, CENTRED).state is State.FELL
-
-
 # What is checked
 
 
@@ -909,94 +787,3 @@ def test_scores_that_are_computed_since_a_record_was_committed_move_nothing():
     moved = replace(now, scores={**now.scores, "alignment": 49.0})
     assert check_of(moved, [made]).state is not AGREES
     assert check_of(made, [now]).state is not AGREES
-
-
-# A model's card as the baseline
-
-
-def claim_of_card(points, metric="cosine_spearman", task="toy", **doubt):
-    stated = Statement(points, metric, data_set=task)
-    return CardClaim(stated, task=task, readings=(points,), **doubt)
-
-
-def against_card(runs, *claims, cells=(PLAIN,), margin=None):
-    gate = Gate.open(runs, runs, registry=FOUND)
-    return check_card(gate, claims, cells, margin)
-
-
-def points_of(runs, by=0.0):
-    return f"{Store(runs).read(PLAIN).scores['spearman']['all'] + by:.4f}"
-
-
-@pytest.mark.parametrize(
-    ("by", "margin", "state", "status"),
-    [
-        (0.0, None, AGREES, 0),
-        (0.04, None, AGREES, 0),
-        (0.06, None, State.UNKNOWN, 1),
-        (-0.06, None, State.UNKNOWN, 1),
-        (-3.0, 0.5, AGREES, 0),
-        (0.4, 0.5, AGREES, 0),
-        (0.6, 0.5, State.FELL, 1),
-    ],
-)
-def test_a_run_is_held_to_the_numbers_of_a_card(runs, by, margin, state, status):
-    report = against_card(runs, claim_of_card(points_of(runs, by)), margin=margin)
-    assert ([check.state for check in report.cells], report.exit_status) == (
-        [state],
-        status,
-    )
-    if state is not AGREES:
-        assert points_of(runs, by) in report.cells[0].why
-
-
-def test_a_number_of_a_card_that_was_not_measured_is_no_pass(runs):
-    report = against_card(
-        runs, claim_of_card(points_of(runs)), claim_of_card("50.00", task="mini-sts")
-    )
-    assert [check.state for check in report.cells] == [AGREES, COULD_NOT_RUN]
-    assert "harness run -t mini-sts" in report.cells[1].why
-    assert report.exit_status == 3
-
-
-def test_a_card_is_compared_with_one_method(runs):
-    with pytest.raises(UsageError, match="wanted one method to compare with the card"):
-        against_card(runs, claim_of_card("50.00"), cells=(PLAIN, CENTRED))
-
-
-def test_a_number_on_other_pairs_can_agree_and_never_fails(runs):
-    doubtful = {"doubt": "its pairs are not known"}
-    assert (
-        against_card(runs, claim_of_card(points_of(runs), **doubtful)).cells[0].state
-        is AGREES
-    )
-    both = against_card(
-        runs, claim_of_card(points_of(runs)), claim_of_card("1.00", **doubtful)
-    )
-    assert [check.state for check in both.cells] == [AGREES]
-
-
-def test_a_card_of_which_no_number_is_compared_is_no_pass(runs):
-    with pytest.raises(
-        AssetMissing, match="other pairs: other data; harness verify says why"
-    ):
-        against_card(runs, claim_of_card("1.00", doubt="other data"))
-
-
-def test_a_record_of_other_code_is_no_answer_to_a_card(run):
-    card = claim_of_card(points_of(run.runs))
-    plugin = {"plugin mine": "one"}
-    run.change_record(digests=lambda digests: digests | plugin)
-    gate = Gate.open(run.runs, run.runs, registry=FOUND, plugins={"mine": "another"})
-    [check] = check_card(gate, [card], [PLAIN]).cells
-    assert check.state is NOT_AGAIN
-
-
-def test_equal_numbers_of_two_sources_are_compared_once():
-    twice = [
-        claim_of_card("50.00"),
-        claim_of_card("50.00"),
-        claim_of_card("51.00"),
-        claim_of_card("1", why_not="x"),
-    ]
-    assert claims_to_compare(twice) == (twice[0], twice[2])

@@ -43,7 +43,7 @@ from harness.report.cite import (
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
-from harness.results.records import Cell, encode, read_record, seal
+from harness.results.records import Cell, encode, encode_run, read_record
 from harness.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,7 +188,7 @@ def stored(folder, *records):
     for one in records:
         path = store.path(Cell(one.method, one.task, one.seed))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(seal(one))
+        path.write_bytes(encode_run(one))
     return Results.read(store)
 
 
@@ -373,7 +373,9 @@ def change_score(path):
     """Another record, whose score differs by little."""
     held = read_record(path)
     spearman = {**held.scores["spearman"], "all": held.scores["spearman"]["all"] + 1e-6}
-    path.write_bytes(seal(replace(held, scores={**held.scores, "spearman": spearman})))
+    path.write_bytes(
+        encode_run(replace(held, scores={**held.scores, "spearman": spearman}))
+    )
 
 
 RECORD, ADDED = (

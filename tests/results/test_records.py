@@ -3,8 +3,6 @@
 Of a run, a file each; committed, a line each of their method's file.
 """
 
-import hashlib
-import json
 import os
 import re
 import subprocess
@@ -21,17 +19,16 @@ from hypothesis import strategies as st
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.results.records import (
-    FIRST_SCHEMA,
     SAME_PLATFORM,
     SCHEMA,
     Cell,
     cell_of,
     encode,
     encode_committed,
+    encode_run,
     read_record,
-    seal,
 )
-from harness.results.store import GIT_ATTRIBUTES, Store
+from harness.results.store import Store
 
 SCORES = {
     "spearman": {"all": 70.0, "wmean": 69.5, "groups": {"a": 60.0}},
@@ -223,90 +220,42 @@ def test_a_record_of_another_run_is_not_done(store):
         digests={"data": "older", "weights": "w", "encoding": "e", "code": "c"}
     )
     assert store.is_done(CELL, IDENTITY)
-    path.write_bytes(seal(older))
+    path.write_bytes(encode_run(older))
     assert not store.is_done(CELL, IDENTITY)
     path.write_bytes(
-        seal(record(digests={**older.digests, "data": "d", "code": "older"}))
+        encode_run(record(digests={**older.digests, "data": "d", "code": "older"}))
     )
     assert store.is_done(CELL, IDENTITY)
 
 
 # Damage
 
-SEALED = seal(record())
-NO_RECORD = " is no record .*; delete it and run again$"
-
-
-@settings(deadline=None)
-@given(st.integers(0, len(SEALED) - 3))
-def test_a_record_that_was_cut_is_refused_by_name(tmp_path_factory, length):
-    path = tmp_path_factory.getbasetemp() / "seed-0.json"
-    path.write_bytes(SEALED[:length])
-    with pytest.raises(DataError, match=rf"seed-0\.json{NO_RECORD}"):
-        read_record(path)
+RUN_FILE = encode_run(record())
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"[]", NO_RECORD),
-        (b"null", NO_RECORD),
-        (b"{}", NO_RECORD),
-        (b'"x"', NO_RECORD),
-        (b"\xff\xfe", NO_RECORD),
+        (RUN_FILE[: len(RUN_FILE) // 2], " is no record "),
+        (b"", " is no record "),
+        (b"[]", " is no record "),
         # Its reason has neither the content nor another line.
-        (SEALED[:-3] + b"\xff\n}\n", " is no record .{,120}; delete it and run again$"),
         (
-            SEALED.replace(b"pairs", b"other"),
-            ": wanted the fields of a record, found 'other', no 'pairs'; delete it and run again$",
+            RUN_FILE[:-3] + b"\xff\n}\n",
+            " is no record .{,120}; delete it and run again$",
         ),
-        (encode(record()), r" is no record \(KeyError: 'sha256'\)"),
-        (SEALED.replace(b"70.0", b"70.1"), ": wanted content with sha256 .*run again"),
-        (seal(record(schema=SCHEMA + 1)), f": wanted schema 1 or {SCHEMA}, found"),
-        (
-            SEALED.replace(b"{", b'{"pairs": 6, ', 1),
-            " is no record .*'pairs' is there twice",
-        ),
-        (
-            SEALED.replace(b'"\n}', b'",\n "scores": {}}'),
-            " is no record .*'scores' is there twice",
-        ),
+        (RUN_FILE.replace(b"pairs", b"other"), ".* found 'other', no 'pairs'"),
+        (RUN_FILE.replace(b"{", b'{"pairs": 6, ', 1), ".*'pairs' is there twice"),
+        (RUN_FILE.replace(b"70.0", b"NaN"), ".*NaN is no number"),
+        (encode_run(record(schema=SCHEMA + 1)), ".* written by a newer version"),
+        (encode_run(record(schema=SCHEMA - 1)), ": schema 1 is not read any more"),
     ],
 )
-def test_what_is_no_record_of_this_schema_is_refused_by_name(store, content, complaint):
+def test_what_is_no_record_is_refused_by_name(store, content, complaint):
     written(store).write_bytes(content)
     for read in (lambda: store.read(CELL), lambda: list(store.records())):
         with pytest.raises(DataError, match=rf"seed-3\.json{complaint}"):
             read()
-
-
-def test_a_record_of_the_first_schema_is_read_and_written_by_its_own_names(store):
-    """It holds `repr` where later ones hold `identity`, and its digest is over that name."""
-    old = record(schema=FIRST_SCHEMA, identity="Method(post=(Whitening(k=None),))")
-    fields = {
-        "schema": 1,
-        "method": CELL.method,
-        "repr": old.identity,
-        "task": CELL.task,
-    }
-    fields |= {
-        name: value
-        for name, value in vars(old).items()
-        if name not in (*fields, "identity")
-    }
-    digest = hashlib.sha256(f"{json.dumps(fields)}\n".encode()).hexdigest()
-    file = f"{json.dumps({**fields, 'sha256': digest}, indent=1)}\n".encode()
-    assert seal(old) == file
-    path = written(store)
-    path.write_bytes(file)
-    assert store.read(CELL) == old
-    committed = Store(store.folder / "committed")
-    assert committed.promote([record(seed=4), old]) == 2
-    assert committed.read(CELL) == old
-    lines = committed.committed_path(CELL.method).read_text()
-    assert '"repr": "Method(post=(Whitening(k=None),))"' in lines
-    assert '"schema": 1' in lines
-    assert '"schema": 2' in lines
 
 
 # Committed
@@ -336,7 +285,6 @@ RECORDS = st.lists(
         ),
         CELLS,
         TEXT,
-        schema=st.sampled_from([FIRST_SCHEMA, SCHEMA]),
         scores=st.dictionaries(TEXT, TREES | GROUPED, max_size=3),
         digests=st.sampled_from([{"data": "d"}, {"data": "e"}, {}]),
         environment=FIELDS,
@@ -372,16 +320,11 @@ def test_records_survive_promotion_and_their_files_know_no_order(
     assert store.promote(shuffled) == 0
 
 
-# The lines of a committed file of three cells: a heading, a record and three empty
-# lines of each, and the end.
-HEADING, ROW, LAST_ROW, END = 0, 1, 11, 15
-
-
 @pytest.fixture
 def lines(store):
     assert store.promote(seeds(0, 1, 2)) == 3
     lines = store.committed_path(CELL.method).read_bytes().splitlines(keepends=True)
-    assert len(lines) == END + 1
+    assert len(lines) == 3
     return lines
 
 
@@ -397,166 +340,27 @@ def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(
     assert [r.scores["spearman"]["all"] for r in store.records()] == [70.0, 71.0, 70.0]
 
 
-@pytest.mark.parametrize("number", range(END + 1))
-@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
-def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(
-    store, lines, number, part
-):
-    path, kept = (
-        store.committed_path(CELL.method),
-        lines[number][: int(part * len(lines[number]))],
-    )
-    path.write_bytes(b"".join(lines[:number]) + kept)
-    place = re.escape(f"{path.name}:")
-    for read in (lambda: store.read(CELL), lambda: list(store.records())):
-        if number == END and part == 1.0:
-            read()
-            continue
-        with pytest.raises(
-            DataError, match=rf"{place}\d+(:| is damaged).*; .*restore the file"
-        ):
-            read()
-
-
-def line_with_other_text(line, old, new):
-    """A record's line that says something else, with a digest that fits."""
-    fields = line.decode().replace(old, new).rpartition(', "sha256"')[0]
-    digest = hashlib.sha256(f"{fields}}}\n".encode()).hexdigest()
-    return f'{fields}, "sha256": "{digest}"}}\n'.encode()
-
-
-def damage_to_line(number, change):
-    """Damage to one line."""
-    return lambda lines: [*lines[:number], change(lines[number]), *lines[number + 1 :]]
-
-
-OTHER_SCORE = record(seed=1, scores=scores(71.0))
-
-
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (
-            damage_to_line(ROW, lambda row: row.replace(b"70.0", b"70.1")),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(ROW, lambda row: row.replace(b"70.0", b"NaN")),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(ROW, lambda row: row.replace(b"groups", b"wroups")),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(ROW, lambda row: row.replace(b'{"', b'{ "', 1)),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(ROW, lambda row: row.replace(b"}\n", b" }\n")),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(ROW, lambda row: row.replace(b"}\n", b', "note": 1}\n')),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(
-                ROW, lambda row: row.replace(b"}\n", b', "scores": {"auc": 87.0}}\n')
-            ),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(ROW, lambda row: re.sub(rb', "sha256": "\w+"', b"", row)),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(
-                ROW, lambda row: re.sub(rb'"sha256": "\w', b'"sha256": "g', row)
-            ),
-            ":2 is damaged",
-        ),
-        (damage_to_line(ROW, lambda row: b"[]\n"), ":2 is damaged"),
-        (damage_to_line(ROW, lambda row: b"\xff\n"), ":2 is damaged"),
-        (
-            damage_to_line(
-                ROW,
-                lambda row: line_with_other_text(
-                    row, '{"schema"', '{"seed": 4, "schema"'
-                ),
-            ),
-            ":2 is damaged",
-        ),
-        (
-            damage_to_line(
-                ROW, lambda row: line_with_other_text(row, "pairs", "other")
-            ),
-            ":2: wanted the fields of a record, found 'other', no 'pairs'; restore",
-        ),
-        (
-            damage_to_line(
-                ROW, lambda row: line_with_other_text(row, "fake:8", "fake:9")
-            ),
-            ":2: fake:9",
-        ),
-        (
-            damage_to_line(
-                ROW, lambda row: line_with_other_text(row, "mean+sn", "mean+nn")
-            ),
-            ":2: fake:8.mean+nn",
-        ),
-        (
-            damage_to_line(
-                ROW, lambda row: line_with_other_text(row, '"seed": 0', '"seed": 9')
-            ),
-            ":2: wanted the line",
-        ),
-        (
-            damage_to_line(
-                ROW, lambda row: line_with_other_text(row, '"schema": 2', '"schema": 3')
-            ),
-            ":2: wanted schema 1 or 2",
-        ),
-        (
-            damage_to_line(HEADING, lambda line: line.replace(b"seed 0", b"seed 7")),
-            ":2: wanted the line",
-        ),
-        (
-            damage_to_line(HEADING, lambda line: line.replace(b"{", b"{ ")),
-            ":1 is damaged",
-        ),
-        (damage_to_line(HEADING, lambda line: b"\xff" + line), ":1 is damaged"),
-        (lambda lines: lines[:ROW] + lines[ROW + 1 :], ":1: wanted a record of"),
-        (lambda lines: lines[1:], ":1: wanted the line"),
-        (lambda lines: [*lines, b"\n"], ":17: wanted"),
-        (lambda lines: [*lines, lines[ROW]], ":17: wanted"),
-        (lambda lines: [*lines, b"{}\n"], ":17 is damaged"),
-        (lambda lines: lines[:END], ":15: wanted"),
-        (lambda lines: [b"<<<<<<< HEAD\n", *lines], ":1: wanted the lines of a merged"),
-        (
-            lambda lines: [*lines[:3], b"=======\n", *lines[3:]],
-            ":4: wanted the lines of a merged",
-        ),
-        (
-            lambda lines: [seal_line(OTHER_SCORE), *lines],
-            ":8: fake:8.mean+sn@target on sts-b.dev, seed 1 ",
-        ),
+        (lambda line: line[: len(line) // 2], ":2 is no record"),
+        (lambda line: line.replace(b"70.0", b"NaN"), ":2 is no record"),
+        (lambda line: line.replace(b"pairs", b"other"), ":2 is no record"),
+        (lambda line: line.replace(b"fake:8", b"fake:9"), ":2: fake:9"),
+        (lambda line: line + line, ":3: fake:8.mean+sn@target on sts-b.dev, seed 1 is"),
+        (lambda line: b"<<<<<<< HEAD\n" + line, ":2 is no record"),
     ],
 )
 def test_a_damaged_committed_file_is_refused_by_name_and_line(
     store, lines, damage, complaint
 ):
     path = store.committed_path(CELL.method)
-    path.write_bytes(b"".join(damage(lines)))
+    path.write_bytes(lines[0] + damage(lines[1]) + lines[2])
     before = snapshot(store.folder)
     for use in (lambda: list(store.records()), lambda: store.promote(seeds(7))):
         with pytest.raises(DataError, match=re.escape(f"{path.name}{complaint}")):
             use()
     assert snapshot(store.folder) == before
-
-
-def seal_line(made):
-    return encode_committed(made.method, [made]).splitlines(keepends=True)[ROW]
 
 
 def test_a_file_that_was_copied_over_another_is_refused(store, lines):
@@ -615,78 +419,35 @@ def merged(folder, ours, theirs):
     return Store(folder)
 
 
-def seeds_and_scores(store):
-    return {made.seed: made.scores["spearman"]["all"] for made in store.records()}
+def test_a_merge_keeps_the_records_of_both_where_lines_do_not_touch(repository):
+    store = merged(repository, seeds(0, scores=scores(71.0)), seeds(8))
+    found = {made.seed: made.scores["spearman"]["all"] for made in store.records()}
+    assert found == {0: 71.0, 3: 70.0, 6: 70.0, 8: 70.0}
 
 
-CHANGED = scores(71.0)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (seeds(1), seeds(2)),
-        (seeds(1, 2, 7), seeds(4, 5, 8, 9)),
-        (seeds(7, 8), seeds(9)),
-        (seeds(1, 2, 4), seeds(1, 2, 5)),
-        (seeds(1, 2), seeds(1, timings={"encode": 9.0})),
-        (seeds(0, scores=CHANGED), seeds(1)),
-        (seeds(3, scores=CHANGED), seeds(1, 2, 4)),
-        (seeds(0, 6, scores=CHANGED), [*seeds(1, 5, 7), *seeds(3, scores=CHANGED)]),
-        (seeds(0, scores=CHANGED), seeds(0, 1, scores=CHANGED)),
-        (seeds(0, method="fake:8.cls"), seeds(1, method="fake:8.cls")),
-        (seeds(0, method="other.cls"), seeds(0, method="another.cls")),
-    ],
-)
-def test_a_merge_of_two_branches_has_the_records_of_both(repository, ours, theirs):
-    store = merged(repository, ours, theirs)
-    wanted = {cell_of(made): made.scores for made in [*seeds(0, 3, 6), *ours, *theirs]}
-    assert {cell_of(made): made.scores for made in store.records()} == wanted
-    made = record(seed=99)
-    assert store.promote([made]) == 1
-    committed = store.committed_path(CELL.method)
-    records = [made for made in store.records() if made.method == CELL.method]
-    assert committed.read_bytes() == encode_committed(CELL.method, records)
-
-
-@settings(deadline=None, max_examples=5)
-@given(st.data())
-def test_any_merge_of_different_cells_has_the_records_of_both(tmp_path_factory, data):
-    cells = st.sets(st.integers(0, 15), min_size=1, max_size=6)
-    ours, theirs = data.draw(cells), data.draw(cells)
-    with pytest.MonkeyPatch.context() as patch:
-        folder = repository.__wrapped__(tmp_path_factory.mktemp("merge"), patch)
-        store = merged(
-            folder,
-            seeds(*ours, scores=CHANGED),
-            seeds(*(theirs - ours), scores=CHANGED) if theirs - ours else seeds(16),
-        )
-        found = seeds_and_scores(store)
-    assert {seed for seed, score in found.items() if score == 71.0} == ours | theirs
-
-
-def test_a_merge_of_two_scores_of_a_cell_names_both_lines(repository):
-    store = merged(repository, seeds(3, scores=CHANGED), seeds(3, scores=scores(72.0)))
-    path = store.committed_path(CELL.method)
-    with pytest.raises(
-        DataError, match=r":\d+: .* seed 3 has another record in line \d+"
-    ) as caught:
-        list(store.records())
-    line = int(re.search(r":(\d+):", str(caught.value))[1])
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[: line - 1], *lines[line:]]))
-    assert seeds_and_scores(store)[3] in (71.0, 72.0)
-
-
-def test_a_merge_without_the_rules_leaves_a_conflict_that_is_named(repository):
-    (repository / "records" / GIT_ATTRIBUTES).write_text("")
-    git(repository, "commit", "-qam", "no rules")
+def test_a_merge_of_neighbouring_lines_leaves_a_conflict_that_is_named(repository):
     with pytest.raises(AssertionError, match="CONFLICT"):
-        merged(repository, seeds(1), seeds(2))
-    with pytest.raises(
-        DataError, match=r":\d+: wanted the lines of a merged file, found a conflict"
-    ):
+        merged(repository, seeds(7), seeds(8))
+    with pytest.raises(DataError, match=r":\d+ is no record .*lines of both sides"):
         list(Store(repository).records())
+
+
+def test_a_cell_that_one_branch_withdrew_stays_withdrawn(repository):
+    path = Store(repository).committed_path(CELL.method)
+    git(repository, "checkout", "-q", "-b", "withdrawn", "main")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[2])
+    git(repository, "commit", "-qam", "withdrawn")
+    git(repository, "checkout", "-q", "-b", "added", "main")
+    Store(repository).promote(seeds(9))
+    git(repository, "commit", "-qam", "added")
+    merge = ["git", "merge", "-q", "--no-edit", "withdrawn"]
+    subprocess.run(merge, cwd=repository, capture_output=True, check=False)
+    if b"<<<<<<<" in path.read_bytes():
+        with pytest.raises(DataError, match="keep the lines"):
+            list(Store(repository).records())
+    else:
+        assert [made.seed for made in Store(repository).records()] == [0, 6, 9]
 
 
 # Promoted by many, and to one place
@@ -697,7 +458,7 @@ def test_everybody_who_promotes_at_once_is_heard(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda made: Store(tmp_path).promote([made]), every))
     path = Store(tmp_path).committed_path(CELL.method)
-    assert path.read_bytes() == encode_committed(CELL.method, every)
+    assert path.read_bytes() == encode_committed(every)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -718,7 +479,7 @@ def test_a_cell_has_one_place(store, lines):
 def test_a_cell_in_two_places_is_refused_by_name(store, lines):
     path = store.path(replace(CELL, seed=1))
     path.parent.mkdir(parents=True)
-    path.write_bytes(seal(record(seed=1)))
+    path.write_bytes(encode_run(record(seed=1)))
     with pytest.raises(
         DataError, match=r"seed-1\.json: .*seed 1 has another record here; delete"
     ):

@@ -24,7 +24,12 @@ from harness.results.conformance import read_references
 from harness.results.intervals import read_intervals
 from harness.results.published_tables import load_table, load_tables
 from harness.results.questions import Trap, read_searches
-from harness.results.records import encode_committed, read_committed, read_record, seal
+from harness.results.records import (
+    encode_committed,
+    encode_run,
+    read_committed,
+    read_record,
+)
 
 ATTACK = "types"
 RESULTS = Path(__file__).parents[2] / "results"
@@ -73,8 +78,8 @@ FILES = {
 }
 # A good file of the kinds that are not committed as they are read here.
 MADE = {
-    "record": seal(RECORD),
-    "records": encode_committed(RECORD.method, [RECORD]),
+    "record": encode_run(RECORD),
+    "records": encode_committed([RECORD]),
     "notes": b'{"a on b, seed 0": "why"}',
     "pins": b'{"schema": 1, "pins": {"a": {"sha256": "00"}}}',
 }
