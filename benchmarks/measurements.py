@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.json_text import parse_json, write_sealed
+from harness.core.json_text import parse_json, write_json
 from harness.report.speed import (
     GPU_RECORDS,
     BenchmarkResult,
@@ -48,7 +48,7 @@ def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
         )
     content = dict(vars(result))
     content["ratios"] = [float(f"{ratio:.4g}") for ratio in result.ratios]
-    write_sealed(result_file(rows, name), content, sort_keys=True)
+    write_json(result_file(rows, name), content, sort_keys=True)
 
 
 def commit_gpu(file: Path, results: Path) -> Path:
@@ -74,7 +74,7 @@ def commit_gpu(file: Path, results: Path) -> Path:
     name = re.sub(r"[^a-z0-9]+", "-", device).strip("-")
     path = results / GPU_RECORDS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    write_sealed(path, content)
+    write_json(path, content)
     return path
 
 

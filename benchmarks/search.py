@@ -19,7 +19,7 @@ from typing import Any
 from harness.assets.places import Places
 from harness.cli.train import recipe_from, run_training
 from harness.core.errors import DataError
-from harness.core.json_text import parse_json, write_sealed
+from harness.core.json_text import parse_json, write_json
 from harness.results.questions import (
     Search,
     SearchRow,
@@ -68,7 +68,7 @@ def write_trials(search: Search) -> None:
         command = search.command(row)
         if command in search.trials:
             content[command] = [asdict(trial) for trial in search.trials[command]]
-    write_sealed(trials_file(search.path), content, sort_keys=True)
+    write_json(trials_file(search.path), content, sort_keys=True)
 
 
 def trained_in(folder: Path) -> dict[tuple[str, int], Trial]:

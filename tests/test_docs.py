@@ -28,8 +28,6 @@ from typer.main import get_command
 
 import harness
 from harness.cli import app
-from harness.contracts import pytest_plugin as contracts_plugin
-from harness.gate import pytest_plugin as gate_plugin
 from harness.results.verdict import TOLERANCES, CellState
 
 PAGES = {
@@ -184,31 +182,6 @@ def test_every_picture_is_shown_and_stands_on_the_site(tmp_path):
 COMMANDS = {told(words): words for page in PAGES.values() for words in lines(page)}
 MENTIONS = [words for page in PAGES.values() for words in mentions(page)]
 EVERY_COMMAND = [*COMMANDS.values(), *of_make()]
-
-
-def test_the_options_of_the_gate_in_pytest_are_those_that_are_told():
-    added = _pytest_options(gate_plugin, "harness")
-    contracts = _pytest_options(contracts_plugin, "harness-contracts")
-    words = {
-        word
-        for command in starting("pytest", among=COMMANDS.values())
-        for word in command
-    }
-    told_of = set(
-        re.findall(
-            r"^\| `(--harness-[a-z-]+)", PAGES["docs/how-to/gate.md"], re.MULTILINE
-        )
-    )
-    assert told_of == added
-    assert {word for word in words if word.startswith("-")} <= added | contracts
-
-
-def _pytest_options(plugin, group):
-    parser = pytest.Parser(_ispytest=True)
-    plugin.pytest_addoption(parser)
-    return {
-        name for option in parser.getgroup(group).options for name in option.names()
-    }
 
 
 @pytest.mark.parametrize("words", starting("harness", among=EVERY_COMMAND), ids=told)

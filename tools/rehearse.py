@@ -28,7 +28,7 @@ from harness.core.environment import commit
 from harness.core.errors import HarnessError
 from harness.core.hardware import base_name
 from harness.core.interfaces import VectorFile
-from harness.core.json_text import write_sealed
+from harness.core.json_text import write_json
 from harness.evaluation.select import PlannedCell, profile
 from harness.gate.failures import read_failures
 from harness.registry import Registry, load_registry
@@ -237,7 +237,7 @@ def main() -> None:
         digest=digest_of_cells(cells),
         failed=reasons,
     )
-    write_sealed(RESULTS / REHEARSAL, asdict(record))
+    write_json(RESULTS / REHEARSAL, asdict(record))
     print(
         f"{len(cells) - len(failed):,} of {len(cells):,} cells ran, and with them "
         f"{numbers:,} published numbers, in {perf_counter() - start_time:.0f} s"

@@ -1,4 +1,4 @@
-"""JSON: how files are read, and sealed files, which end with a digest of their content.
+"""JSON: how files are read and written.
 
 The standard allows an object with the same key twice, of which Python keeps the last
 one. A key that is appended to a file would then replace what was measured, so that such
@@ -7,22 +7,13 @@ text is refused.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import DataError
 from harness.core.files import write_atomically
-
-SEAL_KEY = "sha256"
-# The text between the content of a sealed file and its digest.
-SEAL_START = f',\n "{SEAL_KEY}": "'
-
-
-# Reading
 
 
 def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -77,48 +68,13 @@ def parse_json(
         raise ValueError("its brackets are nested too deep") from None
 
 
-# Sealed files
-
-
-def sealed(name: str, text: str) -> str:
-    """The text of a JSON object with a seal as its last key, and a line break at its end.
-
-    The seal is the sha256 of the name of the file, a line break, and the text before
-    the seal. With the name in it, no file can take the place of another.
-    """
-    body = text.rstrip().removesuffix("}").rstrip()
-    digest = hashlib.sha256(f"{name}\n{body}".encode()).hexdigest()
-    return f'{body}{SEAL_START}{digest}"\n}}\n'
-
-
-def write_sealed(
+def write_json(
     path: Path, content: Mapping[str, Any], *, sort_keys: bool = False
 ) -> None:
-    """Write an object as a sealed file, unless the file has this content already."""
+    """Write an object, whole or not at all, unless the file has this content already."""
     text = json.dumps(
         content, indent=1, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False
     )
-    data = sealed(path.name, text).encode()
+    data = f"{text}\n".encode()
     if not path.exists() or path.read_bytes() != data:
         write_atomically(path, data)
-
-
-def parse_sealed(path: Path, text: str) -> dict[str, Any]:
-    """The content of a sealed file, without the seal.
-
-    Raises DataError for a text that has changed since it was sealed.
-    """
-    body = text.rpartition(SEAL_START)[0]
-    try:
-        if not body or sealed(path.name, f"{body}}}") != text:
-            raise ValueError(
-                f"its last key is not the {SEAL_KEY} of its name and what is before it"
-            )
-        content: dict[str, Any] = parse_json(text)
-    except ValueError as error:
-        raise DataError(
-            f"{path}: wanted a file as it was written, found another ({error}); restore it, "
-            "or delete it and measure again"
-        ) from None
-    del content[SEAL_KEY]
-    return content

@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from harness.core.errors import DataError
-from harness.core.json_text import parse_json, parse_sealed
+from harness.core.json_text import parse_json
 from harness.core.terminal import CONTROL
 
 Typed = TypeVar("Typed")
@@ -61,20 +61,6 @@ def _parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("its brackets are nested too deep") from None
-
-
-def read_sealed(
-    kind: Callable[..., Typed], path: Path, /, **further_fields: Any
-) -> Typed:
-    """A sealed JSON file (`harness.core.json_text`) as `read_typed` gives it.
-
-    Raises DataError for a file that has changed since it was written.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except READING_ERRORS as error:
-        _refuse(path.name, f"wanted JSON, found: {error}")
-    return _typed_content(kind, parse_sealed(path, text), path.name, further_fields)
 
 
 def read_rows(kind: type[Typed], path: Path, key: str = "row") -> tuple[Typed, ...]:

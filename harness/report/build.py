@@ -26,7 +26,7 @@ from harness.report.replication import CLAIMS_PAGE, claims_page
 from harness.report.site.page import SITE_PAGE, made_from, site_page
 from harness.report.speed import SPEED_PAGE, speed_page
 from harness.report.threads import THREADS_PAGE, threads_page
-from harness.results.folder import ResultsFolder, require_sealed
+from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS
 from harness.results.store import Store
@@ -59,14 +59,8 @@ Pages = Mapping[Path, "str | SlowFile"]
 def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     """Every generated file of a results folder and of the README, by its path.
 
-    With the README of the harness goes the guide to plug-ins. All
-    measured files are read first to see that none has changed, whether a page shows it
-    or not; pages then read the files that they show.
-
-    Raises:
-        DataError: A file that was measured has changed since.
+    With the README of the harness goes the guide to plug-ins.
     """
-    require_sealed(folder.path)
     require_entries(folder.tables, folder.papers)
     return _pages(folder) | _slow_pages(folder) | _parts_of_documents(folder, readme)
 

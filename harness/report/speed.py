@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any
 
 from harness.core.errors import DataError
-from harness.core.json_text import parse_sealed
-from harness.core.toml import read_rows, read_sealed
+from harness.core.json_text import parse_json
+from harness.core.toml import read_rows, read_typed
 from harness.report.markdown import page_text, table
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import RECORDS, digest_of_measured, measured_for
@@ -110,7 +110,7 @@ def read_benchmarks(questions: Path) -> Benchmarks:
     benchmarks = []
     for row in rows:
         file = files[row.id]
-        result = read_sealed(BenchmarkResult, file) if file.exists() else None
+        result = read_typed(BenchmarkResult, file) if file.exists() else None
         benchmarks.append((row, result))
     return benchmarks
 
@@ -185,7 +185,7 @@ def _machine_in_words(result: BenchmarkResult) -> str:
 def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """What was measured on GPUs, by the name of the card. Raises DataError for a damaged file."""
     files = sorted((results / GPU_RECORDS).glob("*.json"))
-    measured = [parse_sealed(file, file.read_text(encoding="utf-8")) for file in files]
+    measured = [parse_json(file.read_bytes()) for file in files]
     return [(content["environment"]["device"], content) for content in measured]
 
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.core.files import file_name
-from harness.core.json_text import write_sealed
-from harness.core.toml import read_sealed
+from harness.core.json_text import write_json
+from harness.core.toml import read_typed
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.layout import RECORDS
 
@@ -88,7 +88,7 @@ def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name. Raises DataError for a damaged file."""
     comparisons: dict[str, Comparisons] = {}
     for path in sorted((results / COMPARISONS).glob("*.json")):
-        table = read_sealed(Comparisons, path)
+        table = read_typed(Comparisons, path)
         comparisons[table.name] = table
     return comparisons
 
@@ -96,4 +96,4 @@ def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
 def write_comparisons(results: Path, comparisons: Comparisons) -> None:
     """Store comparisons; an equal file is not written again."""
     path = results / COMPARISONS / f"{file_name(comparisons.name)}.json"
-    write_sealed(path, asdict(comparisons))
+    write_json(path, asdict(comparisons))

@@ -11,15 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import unquote
 
 import numpy as np
 
 from harness.core.arrays import Float
-from harness.core.errors import DataError
-from harness.core.files import file_name
-from harness.core.json_text import parse_sealed
-from harness.core.tensors import TensorFile
 from harness.core.types import Record
 from harness.registry import Registry, load_registry
 from harness.results import conformance
@@ -33,14 +28,7 @@ from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, protocol_of_task
 from harness.results.index import CellName, Results
 from harness.results.intervals import Intervals, read_intervals
-from harness.results.layout import (
-    GOLDEN,
-    QUICK,
-    RECORDS,
-    is_packaged,
-    papers_of,
-    reading_order,
-)
+from harness.results.layout import is_packaged, papers_of, reading_order
 from harness.results.literature import Literature
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap
@@ -58,36 +46,8 @@ from harness.results.settings import (
     published_numbers,
     reported_numbers,
 )
-from harness.results.store import Store, read_similarities
+from harness.results.store import Store
 from harness.results.threads import Thread
-
-
-def require_sealed(results: Path) -> None:
-    """Raise DataError if a measured file of a results folder is not as it was written.
-
-    These files are sealed JSON (comparisons, intervals, searches, speed ...), the
-    similarities of the quick set, and golden vectors. Each of the last two also has to
-    be of the cell or encoder that its name says. Records are not read here, since they
-    are read whenever a folder is opened.
-    """
-    records = results / RECORDS
-    for path in sorted([*records.glob("*.json"), *records.glob("*/*.json")]):
-        parse_sealed(path, path.read_text(encoding="utf-8", errors="replace"))
-    for path in sorted((records / QUICK).glob("*/*/*/seed-*.safetensors")):
-        # The path ends with METHOD/TASK/seed-0.safetensors.
-        seed = int(path.stem.removeprefix("seed-"))
-        task = unquote(path.parent.name)
-        method = unquote(path.parent.parent.name)
-        read_similarities(path, Cell(method, task, seed))
-    for path in sorted((records / GOLDEN).glob("*.safetensors")):
-        file = TensorFile.parse(path)
-        is_whole = file is not None and file.read("vectors") is not None
-        encoder = file.metadata["encoder"] if file is not None else ""
-        if not is_whole or file_name(encoder) != path.stem:
-            raise DataError(
-                f"{path}: wanted the golden vectors of {unquote(path.stem)} as they were written, "
-                "found other content; restore it, or delete it and measure again"
-            )
 
 
 class ResultsFolder:

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 
-from harness.core.json_text import write_sealed
+from harness.core.json_text import write_json
 from harness.core.scores import ScorePath
-from harness.core.toml import read_sealed
+from harness.core.toml import read_typed
 from harness.results.index import CellName
 from harness.results.layout import RECORDS
 
@@ -88,7 +88,7 @@ def read_intervals(results: Path) -> Intervals:
     path = intervals_file(results)
     if not path.exists():
         return {}
-    intervals = read_sealed(StoredIntervals, path).intervals
+    intervals = read_typed(StoredIntervals, path).intervals
     return {interval.contrast: interval for interval in intervals}
 
 
@@ -98,4 +98,4 @@ def write_intervals(results: Path, intervals: Intervals) -> None:
         return
     in_order = [intervals[contrast] for contrast in sorted(intervals, key=repr)]
     stored = StoredIntervals(tuple(in_order))
-    write_sealed(intervals_file(results), asdict(stored))
+    write_json(intervals_file(results), asdict(stored))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from harness.core.toml import read_rows, read_sealed
+from harness.core.toml import read_rows, read_typed
 from harness.registry import Registry
 from harness.results import conformance, published_tables
 from harness.results.causes import Causes, read_causes
@@ -92,4 +92,4 @@ class Literature:
     def rehearsal(self) -> Rehearsal | None:
         """What the last rehearsal of the published cells could run; None where there was none."""
         path = self.results / REHEARSAL
-        return read_sealed(Rehearsal, path) if path.exists() else None
+        return read_typed(Rehearsal, path) if path.exists() else None

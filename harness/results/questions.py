@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.scores import ScorePath
-from harness.core.toml import read_sealed, read_typed
+from harness.core.toml import read_typed
 from harness.registry import look_up
 from harness.results.index import Results, Value
 from harness.results.layout import measured_for
@@ -119,7 +119,7 @@ def read_search(path: Path) -> Search:
     trials: dict[str, tuple[Trial, ...]] = {}  # of each command, one a seed
     file = trials_file(path)
     if file.exists():
-        trials = read_sealed(dict[str, tuple[Trial, ...]], file)
+        trials = read_typed(dict[str, tuple[Trial, ...]], file)
     return read_typed(Search, path, path=path, trials=trials)
 
 

@@ -1,18 +1,12 @@
-"""JSON: a key that is there twice is refused, and a sealed file is taken as it was written."""
+"""JSON: a key that is there twice is refused, and a file is written whole."""
 
-import ast
 import math
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from harness.core.errors import DataError
-from harness.core.json_text import parse_json, parse_sealed, sealed, write_sealed
-from harness.core.toml import read_sealed
+from harness.core.json_text import parse_json, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENT = {"scores": {"a": 70.25, "b": [1, 2]}, "method": "é", "none": None}
@@ -53,80 +47,10 @@ def test_brackets_that_are_nested_too_deep_are_no_json(text):
         parse_json(text)
 
 
-def test_no_other_module_reads_json():
-    """json.loads takes the last of two equal keys, so that no module may call it."""
-    readers = {"loads", "load", "JSONDecoder"}
-    own = {
-        "harness/core/json_text.py": {"JSONDecoder"},
-        "harness/training/loop.py": {"loads"},  # what it has just written
-        "harness/training/finetune.py": {"loads"},  # the same
-    }
-    found: dict[str, set[str]] = {}
-    for folder in ("harness", "baselines", "tools", "benchmarks"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                match node:
-                    case ast.Attribute(value=ast.Name(id="json"), attr=name) if (
-                        name in readers
-                    ):
-                        found.setdefault(path.relative_to(ROOT).as_posix(), set()).add(
-                            name
-                        )
-    assert found == own
-
-
-# Sealed files
-
-
-def test_a_sealed_file_holds_what_was_written(tmp_path):
+def test_a_file_holds_what_was_written_and_is_left_alone_where_it_has_it(tmp_path):
     path = tmp_path / "a.json"
-    write_sealed(path, CONTENT)
-    assert parse_sealed(path, path.read_text()) == CONTENT
-    assert read_sealed(dict[str, Any], path) == CONTENT
+    write_json(path, CONTENT)
+    assert parse_json(path.read_bytes()) == CONTENT
     before = path.stat().st_mtime_ns
-    write_sealed(path, CONTENT)
+    write_json(path, CONTENT)
     assert path.stat().st_mtime_ns == before
-
-
-@given(st.integers(0, 10_000), st.characters(codec="ascii", min_codepoint=32))
-def test_a_sealed_file_with_one_letter_changed_is_refused(place, letter):
-    path, text = Path("a.json"), sealed("a.json", '{\n "a": 70.25,\n "b": "x"\n}')
-    place %= len(text)
-    changed = text[:place] + letter + text[place + 1 :]
-    if changed == text:
-        assert parse_sealed(path, changed) == {"a": 70.25, "b": "x"}
-        return
-    with pytest.raises(
-        DataError, match=r"^a\.json: wanted .*; restore it, or delete it and measure"
-    ):
-        parse_sealed(path, changed)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text.replace("\n}\n", ',\n "a": 71.25\n}\n'),  # behind the seal
-        lambda text: text + " ",
-        lambda text: text.rpartition(",")[0] + "\n}\n",  # without a seal
-        lambda text: "",
-        lambda text: "[]",
-        lambda text: "{}",
-    ],
-)
-def test_what_is_not_sealed_whole_is_refused(damage):
-    text = sealed("a.json", '{\n "a": 70.25\n}')
-    with pytest.raises(DataError, match="restore it"):
-        parse_sealed(Path("a.json"), damage(text))
-
-
-def test_a_sealed_file_is_of_its_own_place(tmp_path):
-    write_sealed(tmp_path / "a.json", CONTENT)
-    text = (tmp_path / "a.json").read_text()
-    with pytest.raises(DataError, match=r"b\.json: wanted"):
-        parse_sealed(tmp_path / "b.json", text)
-
-
-def test_a_key_twice_is_refused_in_a_sealed_file_too():
-    text = sealed("a.json", '{\n "a": 1,\n "a": 2\n}')
-    with pytest.raises(DataError, match="the key 'a' is there twice"):
-        parse_sealed(Path("a.json"), text)

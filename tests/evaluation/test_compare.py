@@ -8,7 +8,6 @@ from fakes import OTHER, TOY, FakeConfig, library, made_record, task
 from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
-from harness.core.json_text import SEAL_START, sealed
 from harness.core.pairs import Pairs
 from harness.evaluation.compare import against_best, compare_claims, compare_methods
 from harness.evaluation.resampler import (
@@ -351,11 +350,8 @@ def test_intervals_are_read_as_they_were_written(tmp_path):
     assert read_intervals(tmp_path) == known
     file = intervals_file(tmp_path)
     text = file.read_text().replace("low", "lowest")
-    file.write_text(sealed(file.name, text.rpartition(SEAL_START)[0] + "}"))
+    file.write_text(text)
     with pytest.raises(
         DataError, match=r"claims\.json, interval 1: unknown key .lowest."
     ):
-        read_intervals(tmp_path)
-    file.write_text(text)
-    with pytest.raises(DataError, match=r"claims\.json: wanted "):
         read_intervals(tmp_path)

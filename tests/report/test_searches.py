@@ -8,7 +8,7 @@ import tiny_models
 from refusals import REFUSALS
 from search import main, trial_of, with_trial, write_trials
 
-from harness.core.json_text import parse_sealed
+from harness.core.json_text import parse_json
 from harness.report.replication import search_parts
 from harness.results.published_tables import load_tables
 from harness.results.questions import read_search, read_searches
@@ -73,7 +73,7 @@ def test_the_command_trains_every_row_once_and_keeps_the_scores(
     monkeypatch.chdir(tmp_path)
     line = [str(spec), "--cache", "cache", "--threads", "1"]
     main(line)
-    trained = parse_sealed(measured(spec), measured(spec).read_text())
+    trained = parse_json(measured(spec).read_text())
     assert list(trained) == [recipe, f"{recipe} --temperature 0.1"]
     for [trial] in trained.values():
         assert -100 < trial["before"] < 100
