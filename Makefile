@@ -83,6 +83,12 @@ gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into 
 gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.json (ARGS=--tiny tries it on a CPU)
 	$(PYTHON) benchmarks/gpu.py --output build/gpu $(ARGS)
 
+mutants: $(TESTED)  ## change one rule at a time of what numbers rest on, by cosmic-ray: a test must fail (hours)
+	$(BIN)/python -m pip install --quiet cosmic-ray==8.7.0
+	mkdir -p build && $(BIN)/cosmic-ray init --force .ci/mutants.toml build/mutants.sqlite
+	$(BIN)/cosmic-ray exec .ci/mutants.toml build/mutants.sqlite
+	$(BIN)/cr-report --surviving-only build/mutants.sqlite
+
 bill: $(TESTED)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill
 	build/bill/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-licenses==5.5.5 pip-audit==2.10.1
@@ -97,4 +103,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test snapshots test-slow test-processors test-rest test-all check docs bench rehearse bill report clean
+.PHONY: help setup reproduce test snapshots test-slow test-processors test-rest test-all check docs bench rehearse mutants bill report clean
