@@ -141,9 +141,7 @@ def test_reading_commands_know_the_published_tables_and_the_committed_records(
     assert "71.29" in installed(
         "harness", "explain", "simcse.t5/bert-base-first-last-avg/sts12"
     )
-    assert "@inproceedings{gao2021simcse" in installed(
-        "harness", "cite", "--table", "simcse.t5"
-    )
+    assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "simcse.t5")
     assert "@misc{sentence-embedding-harness" in installed("harness", "cite")
 
 
@@ -211,25 +209,23 @@ def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed
     own = ["--results", "own", "--papers", "own/papers"]
     said = installed("harness", "run", *CELL, "-o", "own", "--baseline", "own")
     assert "published 33.90, match (mine.t1/averaged/mini-sts)" in said
-    for subject in (["--table", "mine.t1"], ["--cell", "mine.t1/averaged/mini-sts"]):
-        assert ENTRY.strip() in installed("harness", "cite", *subject, *own)
-    assert "@inproceedings{gao2021simcse" in installed(
-        "harness", "cite", "--table", "simcse.t5"
-    )
+    for subject in (["mine.t1"], ["mine.t1/averaged/mini-sts"]):
+        assert ENTRY.strip() in installed(
+            "harness", "cite", *subject, "--results", "own"
+        )
+    assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "simcse.t5")
     assert "own" in installed("harness", "report", *own)
     assert installed("harness", "report", "--check", *own)
     page = installed.folder / "own" / "site" / "index.html"
     assert "title = {Mine}" in page.read_text(encoding="utf-8")
-    tex = installed(
-        "harness", "table", "--paper", "mine.t1", "--latex", "--results", "own"
-    )
-    assert "\\cite{mine2026}" in tex
     (papers / "references.bib").write_text(
         ENTRY.replace("{Mine}", "{Ours}"), encoding="utf-8"
     )
     said = installed("harness", "report", "--check", *own, status=1)
     assert "own/site/index.html" in said
-    assert "title = {Ours}" in installed("harness", "cite", "--table", "mine.t1", *own)
+    assert "title = {Ours}" in installed(
+        "harness", "cite", "mine.t1", "--results", "own"
+    )
     (papers / "references.bib").unlink()
     said = installed("harness", "report", *own, status=1)
     assert "mine.t1.toml: cite: " in said

@@ -19,7 +19,7 @@ import typer
 
 from harness.cli import (
     check,
-    compare,
+    cite,
     explain,
     export,
     fetch,
@@ -28,7 +28,6 @@ from harness.cli import (
     new,
     report,
     reproduce,
-    show,
     table,
     train,
     verify,
@@ -56,7 +55,7 @@ class Commands(CommandGroup):
 
     sections: ClassVar = {
         "Measure": ("run", "reproduce"),
-        "Read": ("list", "show", "compare", "table", "explain", "cite"),
+        "Read": ("list", "table", "explain", "cite"),
         "Check": ("check", "verify", "search", "report"),
         "Exchange": ("fetch", "export", "new"),
         "Train": ("train",),
@@ -99,15 +98,13 @@ app = typer.Typer(
 app.command("list")(listing.list_command)
 app.command("run", cls=SeveralValues)(flattened(measure.run_command))
 app.command("reproduce", cls=SeveralValues)(flattened(reproduce.reproduce_command))
-app.command("show", cls=SeveralValues)(flattened(show.show_command))
-app.command("compare", cls=SeveralValues)(flattened(compare.compare_command))
 app.command("table", cls=SeveralValues)(flattened(table.table_command))
 app.command("report")(report.report_command)
 app.command("check", cls=SeveralValues)(flattened(check.check_command))
 app.command("explain")(flattened(explain.explain_command))
 app.command("verify", cls=SeveralValues)(flattened(verify.verify_command))
 app.command("search")(flattened(verify.search_command))
-app.command("cite")(flattened(explain.cite_command))
+app.command("cite", cls=SeveralValues)(cite.cite_command)
 app.command("new")(new.new_command)
 app.command("fetch")(fetch.fetch_command)
 app.command("export")(flattened(export.export_command))

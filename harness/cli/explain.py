@@ -1,4 +1,4 @@
-"""`harness explain` and `harness cite`: why a number differs, and how it is cited.
+"""`harness explain`: why a number differs.
 
 `explain` has three answers: the rows of a table, why a reader's number differs from a
 published one (--mine), and what each choice of a protocol was measured to do.
@@ -16,7 +16,6 @@ import typer
 from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.registry import look_up
-from harness.report.cite import cite
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.next_steps import command_to_search
 from harness.report.sentences import choice_facts, choice_tables, render_explanation
@@ -151,20 +150,3 @@ def _protocol_facts(explanation: Explanation) -> dict[str, Any]:
         "nearest": nearest,
         "choices": [choice_facts(choice) for choice in explanation.choices],
     }
-
-
-def cite_command(
-    sources: opt.Sources,
-    table: Annotated[
-        str | None, typer.Option(help="Published table (harness list papers).")
-    ] = None,
-    cell: Annotated[
-        str | None, typer.Option(help="Published cell: TABLE/ROW/COLUMN.")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Method id.")
-    ] = None,
-) -> None:
-    """Print BibTeX and a sentence that states the protocol of a number."""
-    for text in cite(sources.folder, table=table, cell=cell, method=method):
-        opt.say(text)

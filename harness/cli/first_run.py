@@ -27,7 +27,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
 from harness.report.next_steps import NextStep, best_next_step
-from harness.report.sheets import printed_number
+from harness.report.papers import printed_number
 from harness.results.folder import ResultsFolder
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction

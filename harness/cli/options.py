@@ -33,7 +33,15 @@ from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
-from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed
+from harness.results.layout import (
+    COMMITTED,
+    OWN,
+    PAPERS,
+    RUNS,
+    is_packaged,
+    own_or_committed,
+    reading_order,
+)
 from harness.results.reproduction import MIN_COVERAGE
 
 DEVICE_NAME = re.compile(r"(cpu|cuda|mps)(:\d+)?")
@@ -93,6 +101,20 @@ def require_folder(option: str, folder: Path) -> None:
     """Raise UsageError, naming the option, for a folder that does not exist."""
     if not folder.is_dir():
         raise UsageError(f"{option} {folder}: there is no such folder")
+
+
+def measured_folder(results: Path | None, registry: Registry) -> ResultsFolder:
+    """What was measured: a folder that is named, or all that is read by default.
+
+    By default a cell is read from `runs`, or else from `results`, or else from the
+    results that come with the harness.
+    """
+    if results is None:
+        order = reading_order(RUNS, with_packaged=True)
+        papers = own_or_committed(OWN / PAPERS)
+        return ResultsFolder(RUNS, registry, papers, folders=order)
+    require_folder("--results", results)
+    return ResultsFolder(results, registry, folders=reading_order(results))
 
 
 def worst_status(statuses: Iterable[int]) -> int:
@@ -214,6 +236,14 @@ Papers = Annotated[
 ]
 Records = Annotated[
     Path, typer.Option(help="Folder with records.", callback=own_or_committed)
+]
+Measured = Annotated[
+    Path | None,
+    option(
+        "--results",
+        help="Folder with records.  [default: runs, then results, then what comes with the "
+        "harness]",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OnlyOwn = Annotated[

@@ -79,7 +79,7 @@ class SeveralValues(TyperCommand):
         argument_count = 0
         for parameter in self.params:
             if parameter.param_type_name == "argument":
-                argument_count += 1
+                argument_count += parameter.required
                 continue
             if not getattr(parameter, "is_flag", False):
                 with_value.update(parameter.opts)

@@ -22,7 +22,7 @@ from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.registry import Registry
 from harness.report.coverage import percentage
-from harness.report.sheets import printed_number
+from harness.report.papers import printed_number
 from harness.results.index import Results, Value, main_path, main_score, value
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.records import Cell

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from harness.evaluation.run import Outcome
 from harness.gate.outcome import CheckResult, State
-from harness.report.replication import CLAIMS_PAGE, claims_by_size, outcomes_in_words
+from harness.report.claims import CLAIMS_PAGE, claims_by_size, outcomes_in_words
 from harness.results.claim_tests import ClaimOutcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED

@@ -1,58 +1,85 @@
-"""`harness table`: a table for a paper, or one of a paper.
+"""`harness table`: measured scores, in four views.
 
-With --paper it is a published table, with the measured numbers. Otherwise rows are
-measured methods, and columns are tasks, or the columns of published tables.
+Without more it lists the scores of cells with the numbers that are published for them.
+`--markdown`, `--latex` or `--beside` make a table of methods for a paper, and `--test`
+tests the difference of two methods on the same pairs.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from harness.assets.places import Places
 from harness.cli import options as opt
-from harness.cli.selection import record_patterns
+from harness.cli.selection import Patterns, record_patterns
 from harness.core.errors import UsageError
 from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS, Task
-from harness.evaluation.compare import against_best
+from harness.evaluation.compare import (
+    PairedTest,
+    against_best,
+    compare_methods,
+    measuring_command,
+)
 from harness.evaluation.resampler import MethodGroup, Resampler
-from harness.registry import Registry, look_up
-from harness.report.method_table import MethodTable
-from harness.report.paper_tables import paper_latex, paper_page
-from harness.report.score_columns import (
+from harness.registry import look_up
+from harness.report.method_table import (
+    MethodTable,
     ScoreColumns,
     columns_of_published,
     columns_of_tasks,
 )
-from harness.resolve import Resolver
+from harness.report.table import terminal
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, RUNS, own_or_committed
+from harness.results.score_rows import folder_rows
 from harness.tasks.loader import TaskLoader
+
+# What is printed of a score for people; --csv and --json have all columns.
+CELL_COLUMNS = (
+    "method",
+    "task",
+    "seed",
+    "metric",
+    "aggregation",
+    "score",
+    "published",
+    "verdict",
+    "plugin",
+    "source",
+)
+# By `PairedTest.differs`.
+ANSWER_IN_WORDS = {None: "no test", True: "differs", False: "not distinguishable"}
+# The characters by which a spreadsheet takes a text for a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def table_command(
     folders: opt.Folders,
     method: opt.Methods = None,
     task: opt.Tasks = None,
+    encoder: opt.Encoders = None,
     plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    results: Annotated[
-        Path | None,
+    results: opt.Measured = None,
+    test: Annotated[
+        tuple[str, str] | None,
         opt.option(
-            help="Folder of a run: records and per-pair similarities.  [default: runs; with "
-            "--paper results]"
+            metavar="A B", help="Test the difference of two methods on the same pairs."
         ),
     ] = None,
-    paper: Annotated[
-        str | None,
+    paper_tables: Annotated[
+        list[str] | None,
         opt.option(
-            help="Published table (harness list papers): its numbers, and the measured ones below "
-            "them."
+            "--beside",
+            help="Published table (harness list papers) whose rows of this protocol are added; "
+            "several are allowed. Without -t, its columns are the table's.",
         ),
     ] = None,
     aggregation: Annotated[
@@ -62,88 +89,145 @@ def table_command(
             "published tables, or all]"
         ),
     ] = None,
-    paper_tables: Annotated[
-        list[str] | None,
-        opt.option(
-            "--beside",
-            help="Published table whose rows of this protocol are added; several are allowed. "
-            "Without -t, its columns are the table's.",
+    every_score: Annotated[
+        bool,
+        typer.Option(
+            "--every-score", help="A row for each metric, aggregation and subset."
         ),
-    ] = None,
-    encoder: opt.Encoders = None,
-    latex: Annotated[
-        bool, typer.Option("--latex/--markdown", help="The form of the table.")
     ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="A table of methods for a page.")
+    ] = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="A table of methods for a paper.")
+    ] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="CSV, with all columns.")
+    ] = False,
+    as_json: opt.Json = False,
 ) -> None:
-    """Print a table for a paper: methods by tasks, or a published table with the measured numbers.
+    """Print measured scores and published ones: a list, a table for a paper, or a test.
 
-    Mean and spread over seeds, the best in bold, and a caption that states protocol,
-    seeds, fit corpora and digests. Methods that do not differ significantly from the
-    best of a column are marked (paired bootstrap, Holm's correction).
+    A list has one row per cell and seed, and one per further published metric. A table
+    of methods has mean and spread over seeds, the best in bold, a caption that states
+    the protocol, and marks what does not differ significantly from the best of a column
+    (paired bootstrap, Holm's correction). A test is a paired bootstrap over pairs with
+    Holm's correction over tasks; it compares seed 0 of each method.
     """
-    if paper is not None:
-        if method or task or paper_tables or aggregation:
-            raise UsageError(
-                "--paper prints a published table as it is; leave out -m, -t, --beside and "
-                "--aggregation"
-            )
-        registry = Resolver.from_options(Places(Path()), encoder or []).registry
-        opt.say(_published_table(paper, results or OWN, registry, as_latex=latex))
-        return
-    if encoder:
-        raise UsageError(
-            "--encoder goes with --paper; other tables read the ids of the records"
-        )
-    results = results or RUNS
-    opt.require_folder("--results", results)
-    look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
-    patterns = record_patterns(method, task)
-    registry = patterns.registry
-    folder = ResultsFolder(results, registry)
-    patterns.require_known(folder.records.methods)
+    patterns = record_patterns([*(method or []), *(test or ())], task, encoder)
+    folder = opt.measured_folder(results, patterns.registry)
+    loader = TaskLoader(folders.places(), patterns.registry.corpora)
+    with progress_on(sys.stderr) as progress:
+        resampler = Resampler(folder, loader, progress)
+        if test is not None:
+            _say_test(patterns, resampler, is_csv=as_csv, as_json=as_json)
+        elif markdown or latex or paper_tables:
+            look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
+            table = _table_of_methods(patterns, resampler, paper_tables, aggregation)
+            _say_table(table, is_latex=latex, is_markdown=markdown)
+        else:
+            _say_cells(patterns, folder, every_score, is_csv=as_csv, as_json=as_json)
 
+
+# Cells
+
+
+def _say_cells(
+    patterns: Patterns,
+    folder: ResultsFolder,
+    every_score: bool,
+    *,
+    is_csv: bool,
+    as_json: bool,
+) -> None:
+    """A row for each cell and seed, with the number that is published for it."""
+    is_for_people = not is_csv and not as_json
+    rows = [
+        row
+        for row in folder_rows(folder, every_score, published_too=is_for_people)
+        if patterns.selects(row.method, row.task)
+    ]
+    patterns.require_known({row.method for row in rows})
+    if not rows:
+        remedy = "harness table without -m and -t shows all"
+        if not folder.records.by_cell:
+            remedy = "harness run measures cells"
+        raise UsageError(
+            f"{folder.path}: found no score of these methods and tasks; {remedy}"
+        )
+    if as_json:
+        opt.say(json.dumps([vars(row) for row in rows], indent=1))
+    elif is_csv:
+        say_csv([vars(row) for row in rows])
+    else:
+        shown = [name for name in CELL_COLUMNS if name != "source"]
+        if len({row.source for row in rows}) > 1:
+            shown.append("source")
+        opt.say_rows([{name: getattr(row, name) for name in shown} for row in rows])
+
+
+def say_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows as CSV. A text that a spreadsheet would compute gets a quote in front."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows[0])
+    for row in rows:
+        writer.writerow([_for_spreadsheets(value) for value in row.values()])
+    opt.say(text.getvalue().rstrip("\n"))
+
+
+def _for_spreadsheets(value: Any) -> Any:
+    """A text that no spreadsheet takes for a formula; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    quote = "'" if value.startswith(FORMULA_STARTS) else ""
+    return quote + value.replace("\r", " ")
+
+
+# Methods
+
+
+def _table_of_methods(
+    patterns: Patterns,
+    resampler: Resampler,
+    paper_tables: Sequence[str] | None,
+    aggregation: str | None,
+) -> MethodTable:
+    """The methods, their columns, and the tests of each column against its best."""
+    folder = resampler.results
+    registry = folder.registry
+    patterns.require_known(folder.records.methods)
     tasks = registry.select_tasks(patterns.tasks)
     published = [folder.table(name) for name in paper_tables or ()]
-    columns = columns_of_published(published, registry, tasks)
+    columns = columns_of_published(published, registry, folder.records, tasks)
     if aggregation:
         columns = columns_of_tasks(tasks or _tasks_of(columns), aggregation)
     methods = _measured_methods(patterns.methods, _tasks_of(columns), folder)
     if not methods or not columns:
         raise UsageError(
-            f"nothing selected of {results}: give -m METHOD, and -t TASK or --beside TABLE"
+            f"nothing selected of {folder.path}: give -m METHOD, and -t TASK or --beside TABLE"
         )
-
-    groups = {}
-    for name, scores in columns.items():
-        if scores:
-            groups[name] = MethodGroup(methods, scores)
-    loader = TaskLoader(folders.places(), registry.corpora)
-    with progress_on(sys.stderr) as progress:
-        p_holm = against_best(groups, Resampler(folder, loader, progress))
-    table = MethodTable(
+    groups = {name: MethodGroup(methods, scores) for name, scores in columns.items()}
+    return MethodTable(
         methods=methods,
         columns=columns,
         results=folder.records,
         registry=registry,
-        p_holm=p_holm,
+        p_holm=against_best(groups, resampler),
         paper_tables=published,
     )
-    opt.say(table.latex() if latex else table.markdown())
 
 
-def _published_table(
-    name: str, results: Path, registry: Registry, *, as_latex: bool
-) -> str:
-    """A published table with the numbers measured in a results folder, as Markdown or LaTeX."""
-    path = own_or_committed(results)
-    opt.require_folder("--results", path)
-    folder = ResultsFolder(path, registry)
-    published = folder.table(name)
-    cells = folder.reproductions(published)
-    records = folder.records_of_table(published)
-    if as_latex:
-        return paper_latex(published, cells, folder.registry, records)
-    return paper_page(published, cells, folder.registry, records).text.rstrip()
+def _say_table(table: MethodTable, *, is_latex: bool, is_markdown: bool) -> None:
+    if is_latex:
+        opt.say(table.latex())
+    elif is_markdown:
+        opt.say(table.markdown())
+    else:
+        opt.say(terminal(table.table, opt.terminal_width()))
+        opt.say()
+        for sentence in table.table.notes:
+            opt.note(sentence)
 
 
 def _tasks_of(columns: ScoreColumns) -> list[Task]:
@@ -167,3 +251,49 @@ def _measured_methods(
             if method in measured and fnmatchcase(method, pattern):
                 selected[method] = None
     return tuple(selected)
+
+
+# Tests
+
+
+def _say_test(
+    patterns: Patterns, resampler: Resampler, *, is_csv: bool, as_json: bool
+) -> None:
+    """The test of two methods on each task, and how to make one that lacks similarities."""
+    folder = resampler.results
+    patterns.require_known(folder.records.methods)
+    first, second = patterns.methods[-2:]
+    tasks = folder.registry.select_tasks(patterns.tasks) if patterns.tasks else ()
+    tests = compare_methods(first, second, tasks, resampler)
+    if as_json or is_csv:
+        facts = [{**asdict(test), "differs": test.differs} for test in tests]
+        say_csv(facts) if is_csv else opt.say_rows(facts, as_json=True)
+        return
+    opt.say_rows([_test_row(test, first, second) for test in tests])
+    missing = [test for test in tests if test.missing]
+    if missing:
+        methods = dict.fromkeys(name for test in missing for name in test.missing)
+        command = measuring_command(
+            list(methods), [test.task for test in missing], folder
+        )
+        opt.note(
+            f"No test: per-pair similarities of {', '.join(methods)} are not stored. Run: {command}"
+        )
+
+
+def _test_row(test: PairedTest, first: str, second: str) -> dict[str, Any]:
+    """The row of a test; the columns of the interval are empty without one."""
+    row: dict[str, Any] = {
+        "task": test.task,
+        "score": test.metric,
+        first: test.first,
+        second: test.second,
+        "difference": f"{test.difference:+.2f}",
+        "95 % interval": "",
+        "p (Holm)": "",
+        "result": ANSWER_IN_WORDS[test.differs],
+    }
+    if not test.missing:
+        row["95 % interval"] = f"{test.low:+.2f} to {test.high:+.2f}"
+        row["p (Holm)"] = f"{test.p_holm:.4f}"
+    return row

@@ -1,7 +1,7 @@
 """Comparisons of methods: is a difference more than the choice of test items and seeds?
 
 The paired bootstrap (`resampler`) tests the claims of papers, neighbouring rows of the
-leaderboard, the columns of `harness table`, and the two methods of `harness compare`. A
+leaderboard, the columns of `harness table`, and the two methods of its `--test`. A
 difference is the first method's score minus the second's, in points.
 """
 

@@ -59,17 +59,29 @@ def entries_with(papers: Path | None) -> dict[str, str]:
 
 
 def bib_keys(cites: Iterable[str]) -> tuple[str, ...]:
-    r"""The keys of several `cite` texts, each once: "a, b" names two, as LaTeX's \cite does."""
+    r"""The keys of several `cite` texts, each once: "a, b" names two, as LaTeX's \cite does.
+
+    A plug-in may cite by a whole BibTeX entry, which stays as it is.
+    """
     keys: dict[str, None] = {}
     for cite in cites:
-        keys |= dict.fromkeys(key.strip() for key in cite.split(","))
+        if _is_entry(cite):
+            keys[cite.strip()] = None
+        else:
+            keys |= dict.fromkeys(key.strip() for key in cite.split(","))
     return tuple(filter(None, keys))
+
+
+def _is_entry(cite: str) -> bool:
+    """Whether a `cite` text is a BibTeX entry, and not a key."""
+    return cite.lstrip().startswith("@")
 
 
 def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
     entry_by_key = entries_with(papers)
     keys = bib_keys(cites)
+    entry_by_key |= {key: key for key in keys if _is_entry(key)}
     for key in keys:
         if key not in entry_by_key:
             raise DataError(

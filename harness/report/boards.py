@@ -1,22 +1,25 @@
-"""The tables of the leaderboard: methods by tasks, as objects that every format prints.
+"""Boards: tables of methods by tasks, which the leaderboard and the page of results show.
 
-A `Board` holds either the seven STS tasks with their average under one scoring, or the
-columns of one section apart from them. `leaderboard` prints boards in Markdown, and the
-page of results in HTML.
+A board has the seven STS tasks with their average under one scoring, or the columns of
+one section apart from them. Its rows are in groups by the size of the encoder, the
+papers' size first, and within a group the best method is first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
-from harness.core.types import LeaderboardColumn, Section, Task
+from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
 from harness.registry import Registry
 from harness.report.coverage import coverage_notes
-from harness.report.markdown import texts
+from harness.report.papers import DAGGER
+from harness.report.table import HEADING, Cell, Column, Row, Table
+from harness.results.costs import milliseconds, shared_the_machine
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.index import CellName, Results, encoder_of_method
 from harness.results.scorings import (
@@ -27,70 +30,65 @@ from harness.results.scorings import (
     rows_of_columns,
     seven_values,
 )
+from harness.results.verdict import CellState
 
-# The headings of the sections apart from the seven tasks; `texts.toml` has introductions
-# to some of them.
-SECTIONS: Mapping[Section, str] = {
-    "other": "Other tasks",
-    "transfer": "Transfer (accuracy)",
-    "embedded": "Embedded tasks",
+# The sections apart from the seven tasks, with their titles and introductions.
+SECTIONS: Mapping[Section, tuple[str, str]] = {
+    "other": ("Other tasks", ""),
+    "transfer": (
+        "Transfer (accuracy)",
+        "SentEval's transfer tasks: the accuracy, ×100, of a logistic regression that is "
+        "trained on the vectors, under SimCSE's test protocol (Adam, ten folds, one seed); "
+        f"best on MR first. {DAGGER} fitted on all sentences of the task, without their labels.",
+    ),
+    "embedded": (
+        "Embedded tasks",
+        "Sentences that the harness makes itself, so that every machine can score them; best on "
+        "mini-STS first. No paper has these tasks: they compare methods with each other. "
+        "Spearman, `all`; AUC; for lexical the correlation with edit distance; accuracy of a "
+        "classifier.",
+    ),
 }
+TIE_MARK = "≈"
+SHARED_MACHINE_MARK = "‡"  # of a cost that other processes may have raised
 
 Sizes = Mapping[str, EncoderSize]  # by the name of the encoder
-
-
-@dataclass(frozen=True)
-class BoardColumn:
-    """A column: heading, task, and the path of the score in a record; an average has neither."""
-
-    heading: str
-    task: str = ""
-    path: ScorePath = ()
+# Further columns: the text for a method, by the heading.
+Facts = Mapping[str, Callable[[str], str]]
 
 
 @dataclass(frozen=True)
 class Board:
-    """A table of methods by tasks: in groups by the size of the encoder, in each best first.
+    """A table of methods, and the measured cells that it shows."""
 
-    Attributes:
-        id: The name of its scoring or section.
-        title: Its heading.
-        about: An introduction to its tasks; empty where none is needed.
-        coverage: The shares of the words that have a vector, in words; empty where all
-            have one.
-        columns: The columns with scores. The column of the methods is not among them.
-        rows: Each method with a value for each column.
-        size_of_row: The size of the encoder of each method.
-        legend_cells: The measured cells whose scores are in `about`.
-    """
-
-    id: str
-    title: str
-    about: str
-    coverage: str
-    columns: Sequence[BoardColumn]
-    rows: Sequence[MethodRow]
-    size_of_row: Mapping[str, EncoderSize]
-    legend_cells: Sequence[CellName] = ()
+    table: Table
+    cells: Sequence[CellName]
 
     @property
-    def cells(self) -> list[CellName]:
-        """Method and task of each measured cell that it shows."""
-        cells: list[CellName] = []
-        for row in self.rows:
-            for column in self.columns:
-                if column.task:
-                    cells.append((row.method, column.task))
-        return [*cells, *self.legend_cells]
-
-
-# Boards
+    def methods(self) -> list[str]:
+        """The methods, from top to bottom."""
+        return [row.key for row in self.table.rows if row.kind != HEADING]
 
 
 def sts_board(
-    results: Results, methods: Sequence[str], scoring: Scoring, sizes: Sizes
+    results: Results,
+    methods: Sequence[str],
+    scoring: Scoring,
+    sizes: Sizes,
+    *,
+    facts: Facts | None = None,
+    tied: Collection[str] = (),
 ) -> Board | None:
-    """The seven tasks and their average; None where no method has any of them."""
+    """The seven tasks and their average; None where no method has any of them.
+
+    Args:
+        results: The records.
+        methods: The methods to choose from.
+        scoring: How the tasks are scored.
+        sizes: The sizes of the encoders.
+        facts: Further columns.
+        tied: The methods that are not distinguishable from the row above.
+    """
     rows = []
     for method in methods:
         values = seven_values(results, method, scoring)
@@ -98,77 +96,101 @@ def sts_board(
             rows.append(MethodRow(method, values))
     if not rows:
         return None
-    average_column = -1
-    rows = _largest_first(best_first(rows, average_column), sizes)
-    tasks = scoring.tasks_by_label
+    rows = best_first(rows, column=-1)
     columns = [
-        BoardColumn(heading, task, scoring.path) for heading, task in tasks.items()
+        Column(label, key=_score_key(task, scoring.path))
+        for label, task in scoring.tasks_by_label.items()
     ]
-    columns.append(BoardColumn("Avg."))
-    return Board(
-        id=scoring.id,
-        title=_scoring_title(scoring),
-        about="",
-        coverage=coverage_notes(results, [row.method for row in rows], tasks),
-        columns=columns,
-        rows=rows,
-        size_of_row=_sizes_of_rows(rows, sizes),
+    columns.append(Column("Avg."))
+    text = "SentEval text" if scoring.text == "senteval" else "raw text"
+    title = f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
+    coverage = coverage_notes(
+        results, [row.method for row in rows], scoring.tasks_by_label
     )
+    return _board(scoring.id, title, "", coverage, columns, rows, sizes, facts, tied)
 
 
 def section_board(
-    name: Section,
+    section: Section,
     results: Results,
     registry: Registry,
     methods: Sequence[str],
     sizes: Sizes,
 ) -> Board | None:
     """A section apart from the seven tasks; None where no method has a value."""
-    columns = columns_of_section(name, registry.tasks.values())
-    rows = rows_of_columns(columns, results, methods)
+    columns_of_tasks = columns_of_section(section, registry.tasks.values())
+    rows = rows_of_columns(columns_of_tasks, results, methods)
     if not rows:
         return None
-    if name != "other":  # whose tasks are of several kinds
+    if section != "other":  # whose tasks are of several kinds
         rows = best_first(rows, column=0)
-    rows = _largest_first(rows, sizes)
-
-    introduction: list[str] = []
-    if name in texts():
-        introduction.append(texts()[name])
+    title, about = SECTIONS[section]
+    sentences = [about] if about else []
     legend_cells: list[CellName] = []
-    board_columns: list[BoardColumn] = []
-    for task, column in columns:
+    columns = []
+    for task, column in columns_of_tasks:
         path = column.score or metric_of(task).main_score
-        board_columns.append(BoardColumn(column.heading, task.name, path))
+        columns.append(Column(column.heading, key=_score_key(task.name, path)))
         method = _method_of_legend(results, task, column)
         if method is not None:
-            introduction.append(_legend(results, method, task, column))
+            values = {
+                name: results.value(method, task.name, name)
+                for name in column.legend_scores
+            }
+            sentences.append(column.legend.format(**values))
             legend_cells.append((method, task.name))
-    tasks = {column.heading: task.name for task, column in columns}
-    return Board(
-        id=name,
-        title=SECTIONS[name],
-        about=" ".join(introduction),
-        coverage=coverage_notes(results, [row.method for row in rows], tasks),
-        columns=board_columns,
-        rows=rows,
-        size_of_row=_sizes_of_rows(rows, sizes),
-        legend_cells=legend_cells,
+    tasks = {column.heading: task.name for task, column in columns_of_tasks}
+    coverage = coverage_notes(results, [row.method for row in rows], tasks)
+    about = " ".join(sentences)
+    board = _board(section, title, about, coverage, columns, rows, sizes)
+    return Board(board.table, [*board.cells, *legend_cells])
+
+
+def _board(
+    key: str,
+    title: str,
+    about: str,
+    coverage: str,
+    columns: Sequence[Column],
+    rows: Iterable[MethodRow],
+    sizes: Sizes,
+    facts: Facts | None = None,
+    tied: Collection[str] = (),
+) -> Board:
+    """A board of rows that are in order within their groups."""
+    facts = facts or {}
+    rows_by_size: dict[EncoderSize, list[Row]] = {size: [] for size in EncoderSize}
+    cells: list[CellName] = []
+    for method, values in rows:
+        mark = f" {DAGGER}" if is_transductive(method) else ""
+        if method in tied:
+            mark += f" {TIE_MARK}"
+        texts = [Cell(str(value)) for value in values]
+        texts += [Cell(fact(method)) for fact in facts.values()]
+        row = Row([Cell(f"`{method}`", mark=mark), *texts], key=method)
+        rows_by_size[sizes[base_name(encoder_of_method(method))]].append(row)
+        tasks = [column.key.partition("/")[0] for column in columns if column.key]
+        cells += [(method, task) for task in tasks]
+    groups = {size: group for size, group in rows_by_size.items() if group}
+    all_rows: list[Row] = []
+    for size, group in groups.items():
+        if len(groups) > 1:
+            all_rows.append(Row([Cell(size.heading)], HEADING))
+        all_rows += group
+    table = Table(
+        columns=[Column("method", is_text=True), *columns, *map(Column, facts)],
+        rows=all_rows,
+        title=title,
+        about=about,
+        notes=[coverage] if coverage else [],
+        key=key,
     )
+    return Board(table, cells)
 
 
-def _largest_first(rows: Sequence[MethodRow], sizes: Sizes) -> list[MethodRow]:
-    """Rows in the groups of their encoders' sizes; within a group they keep their order."""
-    size_of_row = _sizes_of_rows(rows, sizes)
-    sizes_in_order = list(EncoderSize)
-    return sorted(rows, key=lambda row: sizes_in_order.index(size_of_row[row.method]))
-
-
-def _sizes_of_rows(
-    rows: Sequence[MethodRow], sizes: Sizes
-) -> Mapping[str, EncoderSize]:
-    """The size of the encoder of each method."""
-    return {row.method: sizes[base_name(encoder_of_method(row.method))] for row in rows}
+def _score_key(task: str, path: ScorePath) -> str:
+    """A task and the path of its score: `sts12/spearman.all`."""
+    return f"{task}/{'.'.join(path)}"
 
 
 def _method_of_legend(
@@ -186,22 +208,14 @@ def _method_of_legend(
     return None
 
 
-def _legend(
-    results: Results, method: str, task: Task, column: LeaderboardColumn
-) -> str:
-    """A column's legend, with the scores of a method in it."""
-    values = {
-        name: results.value(method, task.name, name) for name in column.legend_scores
-    }
-    return column.legend.format(**values)
-
-
-def _scoring_title(scoring: Scoring) -> str:
-    """The heading of a table: `` Spearman, `all`, SentEval text ``."""
-    text = "SentEval text" if scoring.text == "senteval" else "raw text"
-    return f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
-
-
-def records_of_boards(boards: Iterable[Board], results: Results) -> Results:
-    """The records that some boards show."""
-    return results.select(cell for board in boards for cell in board.cells)
+def cost_in_words(results: Results, scoring: Scoring, method: str) -> str:
+    """Milliseconds a sentence with two significant digits, or why there are none."""
+    cost = milliseconds(results, method, scoring)
+    if cost is None:
+        tasks = scoring.tasks_by_label.values()
+        is_measured = any((method, task) in results.by_cell for task in tasks)
+        return "not timed" if is_measured else CellState.NOT_RUN
+    decimals = max(0, 1 - math.floor(math.log10(cost)))
+    is_shared = shared_the_machine(results, method, scoring)
+    mark = f" {SHARED_MACHINE_MARK}" if is_shared else ""
+    return f"{cost:.{decimals}f}{mark}"

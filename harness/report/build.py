@@ -10,22 +10,24 @@ from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
 from harness.report.bibtex import require_entries
-from harness.report.counts import first_screen, rows_and_counts, unmeasured_tables
-from harness.report.figures import pictures
+from harness.report.claims import CLAIMS_PAGE, claims_page
+from harness.report.front import Front
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
 from harness.report.pages import (
     CONFORMANCE_PAGE,
+    THREADS_PAGE,
     TRAPS_PAGE,
     conformance_page,
     examples_part,
+    threads_page,
     traps_page,
 )
-from harness.report.paper_tables import CONTENTS_FILE, contents, paper_page
-from harness.report.replication import CLAIMS_PAGE, claims_page
-from harness.report.site.page import SITE_PAGE, made_from, site_page
+from harness.report.papers import CONTENTS_FILE, contents, paper_page
+from harness.report.pictures import pictures
+from harness.report.render import rendered
+from harness.report.site_page import SITE_PAGE, made_from, site_page
 from harness.report.speed import SPEED_PAGE, speed_page
-from harness.report.threads import THREADS_PAGE, threads_page
 from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS
@@ -71,41 +73,24 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     A page without its file of questions, or without references, is not made.
     """
     tables = folder.path / "tables"
+    records, registry = folder.records, folder.registry
     pages = {
         folder.path / "LEADERBOARD.md": leaderboard(
-            folder.records,
-            folder.registry,
-            counts=rows_and_counts(folder, "tables/papers"),
-            unmeasured=unmeasured_tables(folder),
-            comparisons=folder.comparisons,
+            records, registry, folder.comparisons, Front(folder)
         )
     }
     for table in folder.tables:
-        pages[tables / "papers" / f"{table.id}.md"] = paper_page(
-            table,
-            folder.reproductions(table),
-            folder.registry,
-            folder.records_of_table(table),
+        pages[tables / "papers" / f"{table.id}.md"] = paper_page(table, folder)
+    for encoder, methods in methods_by_encoder(records.methods).items():
+        pages[tables / f"{file_name(encoder)}.md"] = encoder_page(
+            records, registry, encoder, methods, folder.encoder_sizes
         )
-    for encoder, methods in methods_by_encoder(folder.records.methods).items():
-        page = encoder_page(
-            folder.records, folder.registry, encoder, methods, folder.encoder_sizes
-        )
-        pages[tables / f"{file_name(encoder)}.md"] = page
     if folder.traps:
-        pages[tables / TRAPS_PAGE] = traps_page(folder.records, folder.traps)
+        pages[tables / TRAPS_PAGE] = traps_page(folder)
     if folder.claims:
-        pages[tables / CLAIMS_PAGE] = claims_page(
-            folder.claims,
-            folder.claim_results,
-            folder.records,
-            folder.encoder_sizes,
-            folder.searches,
-        )
+        pages[tables / CLAIMS_PAGE] = claims_page(folder)
     if folder.compared_references:
-        pages[tables / CONFORMANCE_PAGE] = conformance_page(
-            folder.compared_references, folder.records
-        )
+        pages[tables / CONFORMANCE_PAGE] = conformance_page(folder)
     if folder.threads:
         pages[tables / THREADS_PAGE] = threads_page(folder)
     texts = {path: page.text for path, page in pages.items()}
@@ -136,7 +121,8 @@ def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path
     if readme is None or not readme.exists():
         return {}
     text = readme.read_text(encoding="utf-8")
-    documents = {readme: between_markers(text, "leaderboard", first_screen(folder))}
+    screen = rendered("readme.md", front=Front(folder)).rstrip()
+    documents = {readme: between_markers(text, "leaderboard", screen)}
     guide = readme.parent / GUIDE
     examples = readme.parent / EXAMPLE_RECORDS
     if guide.exists() and examples.is_dir():

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.core.terminal import text_table
-from harness.report.markdown import escape, table
+from harness.report.markdown import escape
 from harness.report.sentences import number_of
+from harness.report.table import markdown, table_of
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
 from harness.results.checked_claims import CheckedClaim, FoundChoices, Verification
 
@@ -73,8 +74,8 @@ def verification_markdown(verification: Verification, version: str) -> str:
         head = [name.capitalize() for name in VERIFICATION_HEAD]
         rows = []
         for claim in verification.checked:
-            rows.append([escape(cell) for cell in _claim_row(claim)])
-        parts.append(table(head, rows, word_columns=2))
+            rows.append(_claim_row(claim))
+        parts.append(markdown(table_of(head, rows, texts=2)))
     parts += [escape(sentence) for sentence in _followed_up(verification)]
     reasons = _reasons_unchecked(verification)
     if reasons:
@@ -275,15 +276,15 @@ def models_page(models: Sequence[Facts]) -> str:
         most_common_reason = max(reasons, key=reasons.__getitem__, default="")
         rows.append(
             [
-                escape(facts["model"]),
+                facts["model"],
                 str(len(facts["claims"])),
                 str(facts["checked"]),
                 str(facts["hold"]),
                 str(facts["checked"] - facts["hold"]),
-                escape(most_common_reason),
+                most_common_reason,
             ]
         )
-    return f"# Models by how many of their claims hold\n\n{table(MODELS_HEAD, rows)}\n"
+    return f"# Models by how many of their claims hold\n\n{markdown(table_of(MODELS_HEAD, rows))}\n"
 
 
 def _model_order(facts: Facts) -> tuple[float, int, str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
-from harness.core.types import Method, Record
+from harness.core.types import Method, Record, Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import (
@@ -50,37 +50,37 @@ class Citation:
 def cite(
     folder: ResultsFolder,
     *,
-    table: str | None = None,
-    cell: str | None = None,
+    subject: str | None = None,
     method: str | None = None,
+    tasks: Sequence[Task] = (),
 ) -> Iterator[str]:
     """The output of `harness cite`: the BibTeX entries, then sentences after empty lines.
 
-    Without a table, cell or method the harness itself is cited.
+    Without a subject or a method the harness itself is cited.
 
     Args:
         folder: The results that are cited.
-        table: The id of a published table.
-        cell: The id of a published cell, TABLE/ROW/COLUMN.
+        subject: A published number, TABLE/ROW/COLUMN, or the id of a published table.
         method: The id of a method.
+        tasks: The tasks that a method is cited with; by default all that it was measured on.
 
     Raises:
-        UsageError: More than one thing is named, or there is no such folder.
+        UsageError: Both a subject and a method are named, or tasks without a method.
     """
-    ids = {"--table": table, "--cell": cell, "--method": method}
-    options = [option for option, name in ids.items() if name is not None]
-    if len(options) > 1:
-        raise UsageError(f"one thing is cited at a time, found {' and '.join(options)}")
-    if not folder.path.is_dir():
-        raise UsageError(f"--results {folder.path}: there is no such folder")
-    if table is not None:
-        citation = cite_table(table, folder)
-    elif cell is not None:
-        citation = cite_cell(cell, folder)
-    elif method is not None:
-        citation = cite_method(method, folder)
-    else:
+    if subject is not None and method is not None:
+        raise UsageError(
+            f"one thing is cited at a time, found {subject} and -m {method}"
+        )
+    if tasks and method is None:
+        raise UsageError("-t goes with -m METHOD; a published number names its task")
+    if method is not None:
+        citation = cite_method(method, folder, tasks)
+    elif subject is None:
         citation = cite_harness(folder)
+    elif "/" in subject:
+        citation = cite_cell(subject, folder)
+    else:
+        citation = cite_table(subject, folder)
     keys = [key for key in citation.keys if key]
     yield bibtex([HARNESS_KEY, *keys], folder.papers)
     for sentence in citation.sentences:
@@ -150,8 +150,16 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     return Citation([sentence, *notes], keys)
 
 
-def cite_method(name: str, folder: ResultsFolder) -> Citation:
-    """A method: what it is, and the tasks that it was measured on; `harness table` has scores."""
+def cite_method(
+    name: str, folder: ResultsFolder, chosen_tasks: Sequence[Task] = ()
+) -> Citation:
+    """A method: what it is, and the tasks that it was measured on; `harness table` has scores.
+
+    Args:
+        name: The id of the method.
+        folder: The results.
+        chosen_tasks: The tasks to cite; none: all that it was measured on.
+    """
     results, registry = folder.records, folder.registry
     method: Method | None
     try:
@@ -163,7 +171,7 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
             None  # of an encoder that was given by hand, with records in the folder
         )
     tasks = []
-    for task in registry.tasks.values():
+    for task in chosen_tasks or registry.tasks.values():
         records = results.records(name, task.name)
         if records and not is_stale(records, method):
             tasks.append(task)
@@ -180,7 +188,7 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
     for table in folder.tables:
         if any(cell.method == name for cell in table.cells):
             keys.append(table.cite)
-    keys += [task.cite for task in tasks]
+    keys += [task.cite for task in chosen_tasks or tasks]
     return Citation(sentences, keys)
 
 

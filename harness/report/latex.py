@@ -1,39 +1,17 @@
-"""LaTeX: escaped text, tables of the package booktabs, comments."""
+"""LaTeX: escaped text, lines of tables, comments."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from harness.core.toml import read_typed
-from harness.report.markdown import CODE_SPAN, WHITE_SPACE
+from harness.report.markdown import CODE_SPAN, one_line
 
 # At the start of a line, LaTeX takes these for an option of the line break before it.
 OPTION_START = re.compile(r"^(?=[\[*])")
-
-
-def latex_table(
-    alignment: str, head: Sequence[str], groups: Iterable[Iterable[str]]
-) -> str:
-    """A table with a rule above each group of lines.
-
-    Args:
-        alignment: `l` or `r` for each column.
-        head: The headings, as plain text.
-        groups: The lines, made by `latex_line`.
-    """
-    lines = [
-        rf"\begin{{tabular}}{{{alignment}}}",
-        r"\toprule",
-        latex_line(map(latex_escape, head)),
-    ]
-    for group in groups:
-        lines.append(r"\midrule")
-        lines += group
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join(lines)
 
 
 def latex_line(cells: Iterable[str]) -> str:
@@ -44,14 +22,14 @@ def latex_line(cells: Iterable[str]) -> str:
 
 def latex_comment(text: str) -> str:
     """A text as one line that LaTeX skips."""
-    return f"% {WHITE_SPACE.sub(' ', text).strip()}"
+    return f"% {one_line(text)}"
 
 
 def latex_escape(text: str) -> str:
     """A text from data as LaTeX that prints it; `code` is in typewriter type."""
     commands = character_commands()
     escaped = []
-    for part in CODE_SPAN.split(WHITE_SPACE.sub(" ", text).strip()):
+    for part in CODE_SPAN.split(one_line(text)):
         if CODE_SPAN.fullmatch(part):
             code = part.strip("`").translate(commands)
             escaped.append(f"\\texttt{{{code}}}")

@@ -1,53 +1,183 @@
-"""A table of methods for a paper: mean and spread, the best in bold, and a caption.
+"""A table of methods for a paper: mean and spread, the best in bold, published rows below.
 
-A `MethodTable` shows the scores of records in the columns that `score_columns` makes, in
-Markdown or LaTeX, with the published rows of the same protocol below. It does no
-statistics; which differences are significant was tested before
-(`harness.evaluation.compare`).
+Columns are tasks, or the columns of published tables; a published number is shown in the
+column of its task and score. No statistics are done here: which differences are
+significant was tested before (`harness.evaluation.compare`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
 from harness.core.types import AGGREGATIONS, Record, Task, is_transductive
 from harness.registry import Registry
-from harness.report.latex import latex_comment, latex_escape, latex_line, latex_table
-from harness.report.leaderboard import method_label
-from harness.report.markdown import MISSING_NUMBER, escape, table
-from harness.report.score_columns import (
-    ColumnScore,
-    ColumnScores,
-    ScoreColumns,
-    scored_cells,
-    scores_of_published,
+from harness.report.boards import TIE_MARK
+from harness.report.latex import latex_comment, latex_escape
+from harness.report.markdown import escape
+from harness.report.papers import DAGGER, printed_number
+from harness.report.table import (
+    HEADING,
+    MISSING_NUMBER,
+    Cell,
+    Row,
+    Table,
+    latex,
+    markdown,
+    row_of,
+    table_of,
 )
-from harness.report.sheets import DAGGER, printed_number
+from harness.results import published
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
-from harness.results.claim_tests import AVERAGE
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value
-from harness.results.published import PublishedCell, Row, Table
+from harness.results.published import PublishedCell, score_path
+from harness.results.scorings import TASK_LABELS
 from harness.tasks.loader import TARGETS
 
-TIE_MARK = "≈"
-NO_VALUE = Value(None, state=MISSING_NUMBER)  # of a column that fits no task
-
-# What a published number and a column have in common if they are of one protocol: task
-# names and paths of scores, or the heading of a column that fits no task.
-ProtocolKey = frozenset[tuple[str, ScorePath]] | str
+AVERAGE = "Avg."
+OTHER_TEXT_MARK = "§"  # of a number on another text form than its column
+TEXT_FORM = ".senteval"  # the ending of a task's name
 
 
-@dataclass(frozen=True)
-class _PublishedRow:
-    """A published row in the table: its name, and a text for each column."""
+class ColumnScore(NamedTuple):
+    """A score of a task, by its path in the task's records."""
 
-    name: str
-    cells: Sequence[str]
+    task: Task
+    path: ScorePath
+
+
+ColumnScores = tuple[ColumnScore, ...]  # a column with several is their average
+ScoreColumns = Mapping[str, ColumnScores]  # by heading
+
+
+# Columns
+
+
+def columns_of_tasks(tasks: Sequence[Task], aggregation: str) -> ScoreColumns:
+    """A column for the main score of each task, and their average where all are of one kind."""
+    columns = {
+        name: (_main_score(task, aggregation),)
+        for name, task in _tasks_by_name(tasks).items()
+    }
+    return _with_average(columns)
+
+
+def columns_of_published(
+    tables: Sequence[published.Table],
+    registry: Registry,
+    results: Results,
+    tasks: Sequence[Task] = (),
+) -> ScoreColumns:
+    """Columns in the protocol of published tables.
+
+    Args:
+        tables: The published tables.
+        registry: Where their tasks are found.
+        results: The records, by which a task with a single set of pairs is known.
+        tasks: The tasks that are wanted, in their order, each by its main metric; a task
+            has a column for each protocol in which it is published, or one under `all`.
+            Without any, the columns are those of the tables, averages too.
+    """
+    scores_in_order: dict[ColumnScores, str] = {}  # each with its first label
+    headings: set[str] = set()
+    for table in tables:
+        for cell in table.cells:
+            scores = scores_of(cell, registry, results)
+            heading = _heading(scores)
+            if scores and heading not in headings:
+                scores_in_order[scores] = cell.column.label
+                headings.add(heading)
+    if not tasks:
+        return {_heading(scores): scores for scores in scores_in_order}
+    columns: dict[str, ColumnScores] = {}
+    for name, task in _tasks_by_name(tasks).items():
+        main = _main_score(task, "all")
+        paths = [
+            scores[0].path
+            for scores in scores_in_order
+            if len(scores) == 1
+            and _base(scores[0].task) == _base(task)
+            and scores[0].path[0] == main.path[0]
+        ]
+        for path in paths or [main.path]:
+            heading = name
+            if path != main.path:
+                heading += f" ({' '.join(path[1:])})"
+            columns[heading] = (ColumnScore(task, path),)
+    return _with_average(columns)
+
+
+def scores_of(
+    cell: PublishedCell, registry: Registry, results: Results
+) -> ColumnScores:
+    """The scores that a published number is of; none where it fits no task."""
+    if cell.points is None:
+        return ()
+    path = score_path(cell.metric, cell.aggregation)
+    scores = []
+    for name in cell.tasks:
+        is_single_set = len(results.subsets(name)) == 1
+        if is_single_set and path[-1] in AGGREGATIONS:
+            # One set has the same score under every aggregation.
+            scores.append(ColumnScore(registry.tasks[name], (*path[:-1], "all")))
+        else:
+            scores.append(ColumnScore(registry.tasks[name], path))
+    return tuple(scores)
+
+
+def _main_score(task: Task, aggregation: str) -> ColumnScore:
+    """A task's main score, under an aggregation if its metric has several."""
+    path = metric_of(task).main_score
+    if path[-1] in AGGREGATIONS:
+        path = (*path[:-1], aggregation)
+    return ColumnScore(task, path)
+
+
+def _with_average(columns: Mapping[str, ColumnScores]) -> dict[str, ColumnScores]:
+    """The columns, and the average of their scores where all tasks are scored in one way."""
+    scores = tuple(
+        dict.fromkeys(score for column in columns.values() for score in column)
+    )
+    columns_and_average = dict(columns)
+    if len({score.path for score in scores}) == 1 and len(scores) > 1:
+        columns_and_average[AVERAGE] = scores
+    return columns_and_average
+
+
+def _tasks_by_name(tasks: Sequence[Task]) -> dict[str, Task]:
+    """Tasks by short names; one in several text forms by its whole names."""
+    bases = [_base(task) for task in tasks]
+    names = {}
+    for task, base in zip(tasks, bases, strict=True):
+        is_short = bases.count(base) == 1
+        names[TASK_LABELS.get(base, base) if is_short else task.name] = task
+    return names
+
+
+def _base(task: Task) -> str:
+    """A task's name without its text form."""
+    return task.name.removesuffix(TEXT_FORM)
+
+
+def _heading(scores: ColumnScores) -> str:
+    """The task, or the tasks of an average; and what its score is if not the main one."""
+    if not scores:
+        return ""
+    task, path = scores[0]
+    name = TASK_LABELS.get(_base(task), _base(task))
+    if len(scores) > 1:
+        name = f"{AVERAGE} of {len(scores)}"
+    words = zip(path, _main_score(task, "all").path, strict=False)
+    differences = [word for word, main_word in words if word != main_word]
+    return f"{name} ({' '.join(differences)})" if differences else name
+
+
+# The table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +199,7 @@ class MethodTable:
     results: Results
     registry: Registry
     p_holm: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    paper_tables: Sequence[Table] = ()
+    paper_tables: Sequence[published.Table] = ()
 
     @cached_property
     def values(self) -> Mapping[tuple[str, str], Value]:
@@ -77,10 +207,7 @@ class MethodTable:
         values: dict[tuple[str, str], Value] = {}
         for heading, scores in self.columns.items():
             for method in self.methods:
-                value = NO_VALUE
-                if scores:
-                    value = column_value(self.results, method, scores)
-                values[heading, method] = value
+                values[heading, method] = column_value(self.results, method, scores)
         return values
 
     @cached_property
@@ -91,184 +218,133 @@ class MethodTable:
             tasks.update(score.task.name for score in scores)
         return self.results.select(product(self.methods, tasks))
 
-    def markdown(self) -> str:
-        """The table and its caption."""
+    @cached_property
+    def table(self) -> Table:
+        """The methods, below them the published rows, and the caption as its notes."""
         rows = []
         for method in self.methods:
-            cells = [
-                self.cell(heading, method, escape, "**{}**") for heading in self.columns
-            ]
-            rows.append([method_label(method), *cells])
-        for row in self._published_rows():
-            rows.append([escape(row.name), *row.cells])
-        caption = escape(" ".join(self.caption()))
-        return f"{table(['method', *self.columns], rows)}\n\n{caption}"
+            cells = [self._cell(heading, method) for heading in self.columns]
+            mark = f" {DAGGER}" if is_transductive(method) else ""
+            rows.append(row_of([Cell(f"`{method}`", mark=mark), *cells], "measured"))
+        for paper_table in self.paper_tables:
+            published_rows = [*self._published_rows(paper_table)]
+            if published_rows:
+                place = f"{paper_table.paper}, {paper_table.table}"
+                rows += [Row([Cell(place)], HEADING), *published_rows]
+        plain = table_of(["method", *self.columns], [])
+        return Table(columns=plain.columns, rows=rows, notes=[*self.caption()])
+
+    def markdown(self) -> str:
+        """The table and its caption."""
+        return f"{markdown(self.table)}\n\n{escape(' '.join(self.table.notes))}"
 
     def latex(self) -> str:
-        """The table in LaTeX, for the package booktabs; the digest of its records is a comment."""
-        bold = r"\textbf{{{}}}"
-        measured_lines = []
-        for method in self.methods:
-            label = latex_escape(method_label(method))
-            cells = [
-                self.cell(heading, method, latex_escape, bold)
-                for heading in self.columns
-            ]
-            measured_lines.append(latex_line([label, *cells]))
-        published_lines = []
-        for row in self._published_rows():
-            published_lines.append(latex_line([latex_escape(row.name), *row.cells]))
-        groups = [measured_lines]
-        if published_lines:
-            groups.append(published_lines)
-        alignment = "l" + "r" * len(self.columns)
-        caption = latex_escape(" ".join(self.caption()))
+        """The table in LaTeX; the package that it needs and its records are comments."""
+        caption = latex_escape(" ".join(self.table.notes))
         lines = [
+            latex_comment(r"Needs \usepackage{booktabs} in the preamble."),
             r"\begin{table}",
             r"\centering",
-            latex_table(alignment, ["method", *self.columns], groups),
+            latex(self.table),
             rf"\caption{{{caption}}}",
+            r"\label{tab:methods}",
             r"\end{table}",
             latex_comment(f"Records: sha256 {self.records.digest()}"),
         ]
         return "\n".join(lines)
 
-    def cell(
-        self,
-        heading: str,
-        method: str,
-        escape_text: Callable[[str], str],
-        bold_format: str,
-    ) -> str:
-        """A value: bold if it is the best of its column, marked if it ties with the best.
-
-        Args:
-            heading: The heading of the column.
-            method: The id of the method.
-            escape_text: Makes Markdown or LaTeX of plain text.
-            bold_format: A format string that makes its argument bold.
-        """
+    def _cell(self, heading: str, method: str) -> Cell:
+        """A value: bold if it is the best of its column, marked if it ties with the best."""
         value = self.values[heading, method]
-        text = str(value)
         directions = {
             metric_of(score.task).direction for score in self.columns[heading]
         }
         if directions - {"higher"}:
             # Here the best score is one near the gold's own, so that none is marked.
-            return escape_text(text)
+            return Cell(str(value))
         means = [self.values[heading, row_method].mean for row_method in self.methods]
         best = max((mean for mean in means if mean is not None), default=None)
         if value.mean is not None and value.mean == best:
-            return bold_format.format(escape_text(text))
-        p_by_method = self.p_holm.get(heading, {})
-        if p_by_method.get(method, 0.0) > SIGNIFICANCE_LEVEL:
-            text += f" {TIE_MARK}"
-        return escape_text(text)
+            return Cell(str(value), bold=True)
+        is_tied = self.p_holm.get(heading, {}).get(method, 0.0) > SIGNIFICANCE_LEVEL
+        return Cell(str(value), mark=f" {TIE_MARK}" if is_tied else "")
 
     # Published rows
 
-    def _published_rows(self) -> Iterator[_PublishedRow]:
-        """The published rows that have a number of a column's tasks and protocol."""
-        for paper_table in self.paper_tables:
-            for row in paper_table.rows:
-                numbers = self._published_numbers(paper_table, row)
-                if numbers:
-                    cells = [
-                        " / ".join(numbers.get(heading, [MISSING_NUMBER]))
-                        for heading in self.columns
-                    ]
-                    place = f"{paper_table.paper}, {paper_table.table}"
-                    yield _PublishedRow(f"{row.name} ({place})", cells)
-
-    def _published_numbers(
-        self, paper_table: Table, row: Row
-    ) -> Mapping[str, list[str]]:
-        """The printed numbers of a row that fit a column, by its heading."""
-        numbers: dict[str, list[str]] = {}
-        for cell in scored_cells([paper_table]):
-            if cell.row != row:
-                continue
-            heading = self._heading_of(cell)
+    def _published_rows(self, paper_table: published.Table) -> Iterator[Row]:
+        """The rows of a published table that have a number of a column's task and score."""
+        labels = [row.label for row in paper_table.rows]
+        cells_by_row: dict[str, dict[str, list[str]]] = {}
+        for cell in paper_table.cells:
+            scores = scores_of(cell, self.registry, self.results)
+            heading = self._heading_of(scores)
             if heading is not None:
-                numbers.setdefault(heading, []).append(printed_number(cell))
-        return numbers
+                mark = ""
+                if scores != self._as_single_sets(self.columns[heading]):
+                    mark = f" {OTHER_TEXT_MARK}"
+                numbers = cells_by_row.setdefault(cell.row.id, {})
+                numbers.setdefault(heading, []).append(printed_number(cell) + mark)
+        for row in paper_table.rows:
+            if row.id in cells_by_row:
+                numbers = cells_by_row[row.id]
+                name = row.label if labels.count(row.label) == 1 else row.name
+                cells = [
+                    " / ".join(numbers.get(heading, [MISSING_NUMBER]))
+                    for heading in self.columns
+                ]
+                yield row_of([name, *cells], "published")
 
-    def _heading_of(self, cell: PublishedCell) -> str | None:
-        """The heading of the column that a published number fits; None where it fits none.
-
-        Of several columns of its protocol it is the one with the label of the number's
-        column, or else the first.
-        """
-        scores = scores_of_published(cell, self.registry)
-        protocol = self._protocol_key(cell.column.label, scores)
-        headings = self._headings_by_protocol.get(protocol, [])
-        for heading in headings:
-            if heading.endswith(f" ({cell.column.label})"):
-                return heading
-        return headings[0] if headings else None
-
-    @cached_property
-    def _headings_by_protocol(self) -> Mapping[ProtocolKey, list[str]]:
-        """The headings of the columns of each protocol."""
-        headings: dict[ProtocolKey, list[str]] = {}
-        for heading, scores in self.columns.items():
-            protocol = self._protocol_key(heading, scores)
-            headings.setdefault(protocol, []).append(heading)
-        return headings
-
-    def _protocol_key(self, heading: str, scores: ColumnScores) -> ProtocolKey:
-        """What a column has in common with the published numbers of its protocol.
-
-        A task whose pairs are one set has the same score under every aggregation, so it
-        is written as `all`. A column that fits no task is found by its heading.
-        """
+    def _heading_of(self, scores: ColumnScores) -> str | None:
+        """The column of these scores, or else of the same tasks in another text form."""
         if not scores:
-            return heading
-        paths = set()
+            return None
+        wanted = {(_base(task), path) for task, path in scores}
+        fallback = None
+        for heading, column in self.columns.items():
+            column_scores = self._as_single_sets(column)
+            if column_scores == scores:
+                return heading
+            same = {(_base(task), path) for task, path in column_scores} == wanted
+            if same and fallback is None:
+                fallback = heading
+        return fallback
+
+    def _as_single_sets(self, scores: ColumnScores) -> ColumnScores:
+        """Scores with the aggregation `all` where a task has a single set of pairs."""
+        same = []
         for task, path in scores:
-            if self._is_single_set(task, path):
+            if len(self.results.subsets(task.name)) == 1 and path[-1] in AGGREGATIONS:
                 path = (*path[:-1], "all")
-            paths.add((task.name, path))
-        return frozenset(paths)
-
-    def _is_single_set(self, task: Task, path: ScorePath) -> bool:
-        """Whether the records of a task have a correlation of one set of pairs.
-
-        The first record tells; without a record it is not known, and False.
-        """
-        if path[-1] not in AGGREGATIONS:
-            return False
-        for method in self.methods:
-            records = self.results.records(method, task.name)
-            if records:
-                return len(records[0].scores[path[0]]["groups"]) == 1
-        return False
+            same.append(ColumnScore(task, path))
+        return tuple(same)
 
     # The caption
 
-    def caption(self) -> list[str]:
+    def caption(self) -> Iterator[str]:
         """Protocol, seeds, fit corpora, marks and digests, a sentence each."""
-        single_scores: dict[
-            ColumnScore, None
-        ] = {}  # of columns of one score, each once
-        for scores in self.columns.values():
-            if len(scores) == 1:
-                single_scores[scores[0]] = None
-        return [
-            *_protocols_in_words(list(single_scores)),
-            *_averages_in_words(self.columns),
-            *self._seeds_in_words(),
-            *self._fit_corpora_in_words(),
-            *self._tests_in_words(),
-            self._digests_in_words([score.task for score in single_scores]),
-        ]
+        singles = [scores[0] for scores in self.columns.values() if len(scores) == 1]
+        scores = [*dict.fromkeys(singles)]
+        yield from _protocols_in_words(scores)
+        for heading, column in self.columns.items():
+            if len(column) > 1 and heading != AVERAGE:
+                names = [" ".join((task.name, *path[1:])) for task, path in column]
+                yield f"{heading}: the mean of {', '.join(names)}."
+        seeds = {value.seeds for value in self.values.values() if value.seeds > 1}
+        if seeds:
+            counts = " or ".join(map(str, sorted(seeds)))
+            yield f"Mean ± standard deviation over {counts} seeds."
+        yield from self._fit_corpora_in_words()
+        yield from self._tests_in_words()
+        shown = [cell.text for row in self._all_published() for cell in row.cells]
+        if any(OTHER_TEXT_MARK in text for text in shown):
+            yield f"{OTHER_TEXT_MARK}: on another text form of the task than the column's."
+        yield self._digests_in_words([score.task for score in scores])
 
-    def _seeds_in_words(self) -> Iterator[str]:
-        """A sentence where values are means over seeds."""
-        counts = {value.seeds for value in self.values.values() if value.seeds > 1}
-        if counts:
-            seeds = " or ".join(map(str, sorted(counts)))
-            yield f"Mean ± standard deviation over {seeds} seeds."
+    def _all_published(self) -> list[Row]:
+        rows: list[Row] = []
+        for paper_table in self.paper_tables:
+            rows += self._published_rows(paper_table)
+        return rows
 
     def _fit_corpora_in_words(self) -> Iterator[str]:
         """A sentence for each fit corpus, marked where it is transductive."""
@@ -291,15 +367,9 @@ class MethodTable:
                 f"Bold: best; {TIE_MARK}: not distinguishable from it (paired bootstrap over pairs "
                 f"and seeds, Holm's correction in each column, {SIGNIFICANCE_LEVEL:.0%})."
             )
-        untested_columns = [
-            heading
-            for heading, scores in self.columns.items()
-            if scores and heading not in self.p_holm
-        ]
-        if untested_columns:
-            subject = "the differences"
-            if self.p_holm:
-                subject = ", ".join(untested_columns)
+        untested = [heading for heading in self.columns if heading not in self.p_holm]
+        if untested:
+            subject = ", ".join(untested) if self.p_holm else "the differences"
             yield (
                 f"Not tested: {subject}, since their scores are not resampled, or their "
                 "similarities are not stored with the records."
@@ -335,11 +405,3 @@ def _protocols_in_words(scores: Sequence[ColumnScore]) -> Iterator[str]:
         aggregation = f" (`{path[1]}`)" if len(path) > 1 else ""
         metric = path[0].capitalize()
         yield f"{metric}{aggregation} ×100 on {'; '.join(tasks_in_words)}."
-
-
-def _averages_in_words(columns: ScoreColumns) -> Iterator[str]:
-    """A sentence for each published average: the scores that it is the mean of."""
-    for heading, scores in columns.items():
-        if len(scores) > 1 and heading != AVERAGE:
-            names = [" ".join((task.name, *path[1:])) for task, path in scores]
-            yield f"{heading}: the mean of {', '.join(names)}."

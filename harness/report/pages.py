@@ -1,26 +1,38 @@
-"""Three parts of the results: the page of conformance, the page of traps, the example plug-ins.
+"""Further pages: conformance with other programs, traps of protocols, public threads.
 
-Conformance compares the scores of other programs with ours; a trap is a choice that moves
-a score and that papers leave unsaid.
+Each is a question to the results folder; `templates` has the words.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness.registry import Registry
-from harness.report.markdown import Page, table, texts
-from harness.report.method_table import MethodTable
-from harness.report.score_columns import columns_of_tasks
-from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceScore
+from harness.report.diagnosis import answer_lines
+from harness.report.method_table import MethodTable, columns_of_tasks
+from harness.report.render import Page
+from harness.report.sentences import signed
+from harness.report.table import MISSING_NUMBER, table_of
+from harness.results.conformance import REFERENCE_TOLERANCE, ReferenceScore
+from harness.results.folder import ResultsFolder
 from harness.results.index import CellName, Results, methods_by_encoder
-from harness.results.questions import Trap
 from harness.results.scorings import SCORINGS, SEVEN, TASK_LABELS
 from harness.results.store import Store
-from harness.results.verdict import TOLERANCES
+from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 
 CONFORMANCE_PAGE = "conformance.md"
 TRAPS_PAGE = "protocols.md"
+THREADS_PAGE = "threads.md"
+REFERENCE_HEAD = (
+    "reference",
+    "program of",
+    "scores",
+    "compared",
+    "equal",
+    "largest difference",
+)
 SCORE_HEAD = (
     "method",
     "task",
@@ -31,89 +43,56 @@ SCORE_HEAD = (
     "tolerance",
     "verdict",
 )
-REFERENCE_HEAD = (
-    "reference",
-    "program of",
-    "scores",
-    "compared",
-    "equal",
-    "largest difference",
+TRAP_HEAD = ("measured", "method", "task", "score", "difference")
+THREAD_HEAD = (
+    "thread",
+    "published row",
+    "the reader's numbers",
+    "cause",
+    "place of the cause",
 )
 
 
 # Conformance
 
 
-def conformance_page(
-    references: Sequence[tuple[Reference, Sequence[ReferenceScore]]], results: Results
-) -> Page:
+def conformance_page(folder: ResultsFolder) -> Page:
     """A line for each reference, then each with all of its scores."""
-    rows = []
-    sections: list[str] = []
-    scores_of_authors = scores_of_libraries = 0
-    for reference, scores in references:
-        if reference.authors_of:
-            scores_of_authors += len(scores)
-        else:
-            scores_of_libraries += len(scores)
-        rows.append(_reference_row(reference, scores))
-        sections += [
-            f"## {reference.file}",
-            _reference_in_words(reference),
-            _scores_table(scores),
-        ]
-    introduction = texts()["conformance"].format(
-        authors=scores_of_authors,
-        library=scores_of_libraries,
-        tolerance=REFERENCE_TOLERANCE,
-        verdicts=TOLERANCES,
-    )
-    parts = [introduction, table(REFERENCE_HEAD, rows, word_columns=2), *sections]
+    overview = []
+    scores_by_origin: Counter[bool] = (
+        Counter()
+    )  # by whether authors released the program
     cells: list[CellName] = []
-    for _, scores in references:
+    for reference, scores in folder.compared_references:
+        program = "a library"
+        if reference.authors_of:
+            program = f"the authors of {reference.authors_of}"
+        gaps = [
+            abs(score.difference) for score in scores if score.difference is not None
+        ]
+        equal = sum(score.agrees is True for score in scores)
+        largest = f"{max(gaps):.4f}" if gaps else ""
+        overview.append(
+            [f"`{reference.file}`", program, len(scores), len(gaps), equal, largest]
+        )
+        scores_by_origin[bool(reference.authors_of)] += len(scores)
         cells += [score.cell.subject for score in scores]
-    return Page(title="Conformance", parts=parts, records=results.select(cells))
-
-
-def _reference_row(
-    reference: Reference, scores: Sequence[ReferenceScore]
-) -> list[object]:
-    """A reference in the table of all: how many scores it has, and how many equal ours."""
-    program = "a library"
-    if reference.authors_of:
-        program = f"the authors of {reference.authors_of}"
-    differences = [
-        abs(score.difference) for score in scores if score.difference is not None
-    ]
-    return [
-        f"`{reference.file}`",
-        program,
-        len(scores),
-        len(differences),
-        sum(score.agrees is True for score in scores),
-        f"{max(differences):.4f}" if differences else "",
-    ]
-
-
-def _reference_in_words(reference: Reference) -> str:
-    """Program, scores and command of a reference, a bullet each."""
-    version = f" ({reference.version})" if reference.version else ""
-    bullets = [
-        f"* Program: {reference.program}{version}",
-        f"* Scores: {reference.what}",
-        f"* Command: `{reference.command}`",
-    ]
-    if reference.reason:
-        bullets.append(f"* Tolerance: {reference.reason}")
-    return "\n".join(bullets)
-
-
-def _scores_table(scores: Sequence[ReferenceScore]) -> str:
-    """A line for each score; one that was not measured has its state in place of ours."""
-    return table(SCORE_HEAD, [_score_row(score) for score in scores], word_columns=3)
+    values = {
+        "title": "Conformance",
+        "of_authors": scores_by_origin[True],
+        "of_libraries": scores_by_origin[False],
+        "tolerance": REFERENCE_TOLERANCE,
+        "overview": table_of(REFERENCE_HEAD, overview, texts=2),
+        "references": [
+            (reference, table_of(SCORE_HEAD, map(_score_row, scores), texts=3))
+            for reference, scores in folder.compared_references
+        ],
+    }
+    return Page("conformance.md", values, folder.records.select(cells))
 
 
 def _score_row(score: ReferenceScore) -> list[str]:
+    """A score of another program and ours; one that was not measured has its state."""
     method, task = score.cell.subject
     measured, difference, verdict = score.state, "", ""
     if score.ours is not None and score.difference is not None:
@@ -138,24 +117,71 @@ def _score_row(score: ReferenceScore) -> list[str]:
 # Traps
 
 
-def traps_page(results: Results, traps: Sequence[Trap]) -> Page:
+def traps_page(folder: ResultsFolder) -> Page:
     """All traps with their numbers; a row whose cell was not run says so."""
-    parts = [texts()["traps"]]
-    for number, trap in enumerate(traps, start=1):
-        rows = []
-        for row, score, difference in trap.values(results):
-            shown_difference = "" if difference is None else f"{difference:+.2f}"
-            rows.append(
-                [row.what, f"`{row.method}`", f"`{row.task}`", score, shown_difference]
-            )
-        head = ["", "method", "task", "score", "difference"]
-        parts.append(f"## {number}. {trap.title}")
-        parts.append(trap.text)
-        parts.append(table(head, rows, word_columns=3))
+    traps = []
     cells: list[CellName] = []
-    for trap in traps:
+    for trap in folder.traps:
+        rows = []
+        for row, score, difference in trap.values(folder.records):
+            shown = "" if difference is None else signed(difference)
+            rows.append([row.what, f"`{row.method}`", f"`{row.task}`", score, shown])
+        traps.append((trap, table_of(TRAP_HEAD, rows, texts=3)))
         cells += [(row.method, row.task) for row in trap.rows]
-    return Page(title="Protocol traps", parts=parts, records=results.select(cells))
+    values = {"title": "Protocol traps", "traps": traps}
+    return Page("traps.md", values, folder.records.select(cells))
+
+
+# Threads
+
+
+@dataclass(frozen=True)
+class AnsweredThread:
+    """A question of a public thread, and the answer of the harness.
+
+    Attributes:
+        thread: The question, with the cause that is known by now.
+        lines: The answer; none where the numbers are in no table here.
+        place: The rank of the cause in the answer, or why it has none, in words.
+    """
+
+    thread: Thread
+    lines: Sequence[str]
+    place: str
+
+
+def answer(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
+    """What `harness explain --mine` answers to a thread."""
+    if not thread.row:
+        return AnsweredThread(thread=thread, lines=(), place="no such row")
+    diagnosis = folder.diagnose(thread.row, thread.mine)
+    rank = rank_of_cause(thread, diagnosis)
+    place = str(rank)
+    if rank is None:
+        place = "not named"
+    elif thread.cause == UNKNOWN_CAUSE:
+        place = "answered as unknown"
+    lines = answer_lines(diagnosis, folder.causes, folder.registry)
+    return AnsweredThread(thread=thread, lines=lines, place=place)
+
+
+def threads_page(folder: ResultsFolder) -> Page:
+    """A table of the threads, then each with its answer."""
+    answers = [answer(thread, folder) for thread in folder.threads]
+    rows = []
+    for answered in answers:
+        thread = answered.thread
+        row, numbers = MISSING_NUMBER, thread.mine
+        if thread.row:
+            row, numbers = f"`{thread.row}`", f"`{thread.mine}`"
+        rows.append([thread.source, row, numbers, thread.cause, answered.place])
+    values = {
+        "title": "Public threads and their answers",
+        "places": Counter(answered.place for answered in answers),
+        "table": table_of(THREAD_HEAD, rows, texts=len(THREAD_HEAD)),
+        "answers": answers,
+    }
+    return Page("threads.md", values, folder.records)
 
 
 # Example plug-ins

@@ -16,8 +16,8 @@ from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.report.coverage import coverage_note
-from harness.report.markdown import MISSING_NUMBER
 from harness.report.next_steps import command_to_measure
+from harness.report.table import MISSING_NUMBER
 from harness.results.choices import ChangedNames, OtherChoice, Scores, other_choices
 from harness.results.conformance import Reference
 from harness.results.explain import Explanation

@@ -16,7 +16,8 @@ from typing import Any
 from harness.core.errors import DataError
 from harness.core.json_text import parse_json
 from harness.core.toml import read_rows, read_typed
-from harness.report.markdown import page_text, table
+from harness.report.render import rendered
+from harness.report.table import Table, table_of
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import RECORDS, digest_of_measured, measured_for
 
@@ -24,16 +25,10 @@ SPEED_PAGE = "speed.md"
 LEAST_ROUNDS = 5  # of a benchmark, unless its row says otherwise
 GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
 
-SPEED_INTRODUCTION = (
-    "Each row is a ratio of two things that were run in turn on one machine: how many times as "
-    "fast the first is as the second, or which share of a rate it reaches. Against a limit of "
-    "time or memory, it is how often what was used fits into it. The median over the rounds, the "
-    "lowest and the highest; `make bench` measures them anew."
-)
 SPEED_HEAD = (
     "what",
     "against",
-    "device",
+    "machine",
     "wanted",
     "measured",
     "lowest–highest",
@@ -124,59 +119,43 @@ def result_file(questions: Path, name: str) -> Path:
 
 
 def speed_page(questions: Path) -> str:
-    """Every ratio, then machine and facts, a line for all rows that share them, then each GPU."""
-    benchmarks = read_benchmarks(questions)
-    lines = []
-    rows_by_machine: dict[str, list[str]] = {}
-    for row, result in benchmarks:
-        lines.append(_speed_line(row, result))
-        if result is not None:
-            machine = _machine_in_words(result)
-            rows_by_machine.setdefault(machine, []).append(row.what)
-    parts = [SPEED_INTRODUCTION, table(SPEED_HEAD, lines, word_columns=4)]
-    if rows_by_machine:
-        bullets = [
-            f"* {', '.join(rows)}: {machine}."
-            for machine, rows in rows_by_machine.items()
-        ]
-        parts.append("\n".join(bullets))
+    """Every ratio, then a section for each GPU."""
+    rows = [_speed_row(row, result) for row, result in read_benchmarks(questions)]
+    cards = []
     for card, measured in read_gpus(questions.parents[1]):
-        parts.append(gpu_part(card, measured))
-    return page_text("Speed", parts, digest_of_measured(questions))
+        cards.append((card, measured["environment"]["packages"], gpu_table(measured)))
+    return rendered(
+        "speed.md",
+        title="Speed",
+        table=table_of(SPEED_HEAD, rows, texts=4),
+        cards=cards,
+        digest=digest_of_measured(questions),
+    )
 
 
-def _speed_line(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:
-    """A benchmark as a line of the table whose head is `SPEED_HEAD`."""
+def _speed_row(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:
+    """A benchmark as a row of the table whose head is `SPEED_HEAD`."""
     if result is None:
         return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, "", ""]
-    lowest, highest = min(result.ratios), max(result.ratios)
+    lowest, middle, highest = (
+        min(result.ratios),
+        median(result.ratios),
+        max(result.ratios),
+    )
+    remark = ""
+    if middle < result.wanted:
+        remark = " (missed)"
+    elif lowest < result.wanted:
+        remark = " (not in every round)"
     return [
         row.what,
         row.against,
-        row.device,
+        f"{row.device}: {result.environment.get('processor')}",
         f"{row.wanted} (here {result.wanted:g})",
-        f"{median(result.ratios):.2f}{_shortfall(result)}",
+        f"{middle:.2f}{remark}",
         f"{lowest:.2f}–{highest:.2f}",
         len(result.ratios),
     ]
-
-
-def _shortfall(result: BenchmarkResult) -> str:
-    """A remark on a ratio that misses the wanted one, in the median or in some round."""
-    if median(result.ratios) < result.wanted:
-        return " (missed)"
-    if min(result.ratios) < result.wanted:
-        return " (not in every round)"
-    return ""
-
-
-def _machine_in_words(result: BenchmarkResult) -> str:
-    """Processor, threads, version of torch, and settings of a measurement."""
-    environment = result.environment
-    torch = environment.get("packages", {}).get("torch")
-    machine = f"{environment.get('processor')}, {environment.get('threads')} threads"
-    facts = [f"{name} {value}" for name, value in result.facts.items()]
-    return "; ".join([f"{machine}, torch {torch}", *facts])
 
 
 # The section of a GPU
@@ -189,22 +168,16 @@ def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
     return [(content["environment"]["device"], content) for content in measured]
 
 
-def gpu_part(card: str, measured: Mapping[str, Any]) -> str:
-    """The section of one card: encoding by the harness and by sentence-transformers in one run.
+def gpu_table(measured: Mapping[str, Any]) -> Table:
+    """What was measured on one card: encoding here and by sentence-transformers in one run.
 
     Args:
-        card: The name of the card.
         measured: The content of its file, as `benchmarks/gpu.py` writes it.
     """
-    lines = []
+    rows = []
     for name, case in measured["steps"]["encoding"]["values"].items():
         speed = case["harness"]["sentences_per_second"]
         share = case["harness"]["share_of_matrix_rate"]
         ratio = case["times_as_fast"]
-        lines.append([name, f"{speed:,.0f}", f"{ratio:.2f}", f"{share:.2f}"])
-    packages = measured["environment"]["packages"]
-    note = (
-        "Against the faster of two batch sizes of sentence-transformers, random weights; "
-        f"torch {packages['torch']}, transformers {packages['transformers']}; `make gpu`."
-    )
-    return f"## {card}\n\n{note}\n\n{table(GPU_HEAD, lines, word_columns=1)}"
+        rows.append([name, f"{speed:,.0f}", f"{ratio:.2f}", f"{share:.2f}"])
+    return table_of(GPU_HEAD, rows)

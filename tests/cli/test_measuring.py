@@ -14,7 +14,7 @@ from harness.cli.reproduce import promote
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
-from harness.report.sheets import printed_number
+from harness.report.papers import printed_number
 from harness.resolve import Resolver
 from harness.results.comparisons import (
     Comparisons,

@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
@@ -69,8 +70,20 @@ def test_words_behind_a_repeatable_option_are_its_values(typed, read):
     ],
 )
 def test_an_option_leaves_the_words_that_the_command_needs(typed, read):
-    compare = typer.main.get_command(app).commands["compare"]
-    assert compare.one_value_each(typed.split()) == read.split()
+    two_words = typer.Typer()
+
+    @two_words.command(cls=SeveralValues)
+    def two(
+        first: str,
+        second: str,
+        task: Annotated[list[str], typer.Option("-t", "--task")],
+        plugin: Annotated[list[str], typer.Option()],
+        results: str = "",
+        json: bool = False,
+    ): ...
+
+    command = typer.main.get_command(two_words)
+    assert command.one_value_each(typed.split()) == read.split()
 
 
 def test_a_plug_in_is_one_file_each_time_in_every_command():

@@ -32,8 +32,8 @@ COMMANDS = [
     ("check", *SMALL),
     ("report", "--check"),
     ("explain", CELL),
-    ("cite", "--cell", CELL),
-    ("show", *SMALL, "--results", "results"),
+    ("cite", CELL),
+    ("table", *SMALL, "--results", "results"),
     ("run", "--dry-run", *SMALL),
 ]
 

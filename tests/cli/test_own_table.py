@@ -40,8 +40,8 @@ def call_with_measured_table(call_with_own_table):
 @pytest.mark.parametrize(
     "command",
     [
-        "list papers", "list cells mine.t1", f"explain {CELL}", "report", "report --check", "show",
-        "cite --table mine.t1", "run -m glove-mini.mean -t mini-sts",
+        "list papers", "list cells mine.t1", f"explain {CELL}", "report", "report --check", "table",
+        "cite mine.t1", "run -m glove-mini.mean -t mini-sts",
         "reproduce -m glove-mini.mean -t mini-sts",
     ],
 )  # fmt: skip
@@ -62,9 +62,9 @@ def test_with_its_files_every_command_reads_the_table(
     for command, wanted in (
         (("list", "cells", "mine.t1"), CELL),
         (("explain", CELL), "differs)"),
-        (("show", "-m", "mine"), "differs"),
-        (("cite", "--table", "mine.t1"), "1 of them measured (1 differs)"),
-        (("cite", "--cell", CELL), "@misc{mine2026"),
+        (("table", "-m", "mine", "--results", "results"), "differs"),
+        (("cite", "mine.t1"), "1 of them measured (1 differs)"),
+        (("cite", CELL), "@misc{mine2026"),
         (("report",), "results"),
         (("report", "--check"), "up to date"),
         (
@@ -102,10 +102,6 @@ def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
     assert call_with_own_table("report", *given).status == 0
     answer = call_with_own_table("report", "--check", *given, "--encoder", "more=model")
     assert (answer.status, answer.out.split()[-1]) == stale
-    answer = call_with_own_table("table --paper mine.t1 --latex", *given)
-    assert answer.status == 0
-    assert answer.err == ""
-    assert "% \\cite{mine2026}: harness cite --table mine.t1\n" in answer.out
     bibliography = tmp_path / "results/papers/references.bib"
     bibliography.write_text(
         ENTRY.replace("title = {Mine}", "title = {Mine, corrected}")
@@ -114,7 +110,7 @@ def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
     assert (answer.status, answer.out.split()[-1]) == stale
     assert call_with_own_table("report", *given).status == 0
     assert "Mine, corrected" in (tmp_path / "results/site/index.html").read_text()
-    assert "Mine, corrected" in call_with_own_table("cite --table mine.t1", *given).out
+    assert "Mine, corrected" in call_with_own_table("cite mine.t1", *given).out
     bibliography.unlink()
     for command in (("report",), ("report", "--check")):
         answer = call_with_own_table(*command, *given)

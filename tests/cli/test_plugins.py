@@ -22,8 +22,7 @@ from harness.core.provenance import PLUGINS, plugins_of
 from harness.encoders.vector_files import write_vectors
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import load_registry
-from harness.report.method_table import MethodTable
-from harness.report.score_columns import ColumnScore
+from harness.report.method_table import ColumnScore, MethodTable
 
 KINDS = ("method", "task", "encoder")
 MEASURED = {

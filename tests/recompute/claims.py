@@ -14,7 +14,7 @@ from papers import ENOUGH_SEEDS, METRICS, Published, path_of_score, welch
 from records import Fields, Results, ScorePath, Scores, content, mean_over_tasks
 from scipy import stats
 
-OUTCOMES = ("higher", "lower", "undecided", "not measured")
+OUTCOMES = ("as claimed", "opposite", "undecided", "not measured")
 LEVEL = 0.05
 AVERAGE = "Avg."
 
@@ -40,7 +40,7 @@ class Contrast:
             return "not measured"
         if self.p is None or self.p > LEVEL or not self.difference:
             return "undecided"
-        return "higher" if self.difference > 0 else "lower"
+        return "as claimed" if self.difference > 0 else "opposite"
 
     @property
     def effects(self) -> tuple[Numbers, Numbers]:
@@ -91,10 +91,10 @@ class Claim:
         majority = total // 2 + 1
         if self.counts["not measured"] == total:
             return "not measured"
-        if self.counts["lower"] >= (1 if self.needs_every_task else majority):
-            return "lower"
+        if self.counts["opposite"] >= (1 if self.needs_every_task else majority):
+            return "opposite"
         enough = total if self.needs_every_task else majority
-        return "higher" if self.counts["higher"] >= enough else "undecided"
+        return "as claimed" if self.counts["as claimed"] >= enough else "undecided"
 
     @property
     def count_in_paper(self) -> list[int]:
@@ -225,14 +225,14 @@ def compare_claims(results: Results) -> Iterator[Comparison]:
 
 
 def compare_claims_of_website(page: Page, results: Results) -> Iterator[Comparison]:
-    """Tables with a row for each claim: the outcome, and on how many tasks it is higher."""
+    """Tables with a row for each claim: the outcome, and on how many tasks it is as claimed."""
     by_text = {claim.text: claim for claim in all_claims(results)}
     printed: list[str] = []
     for table in page.tables:
         if {*table.names} <= {*by_text}:
             due: list[list[Cell]] = []
             for claim in map(by_text.__getitem__, table.names):
-                tasks = [claim.counts["higher"], len(claim.tasks)]
+                tasks = [claim.counts["as claimed"], len(claim.tasks)]
                 due.append([claim.text, claim.outcome, tasks, None, None])
             yield from page.rows(table, due)
             printed += table.names

@@ -176,7 +176,7 @@ def cost(results: Results, method: str, protocol: Protocol) -> Sequence[Cell]:
 
 
 def sizes(results: Results, method: str, protocol: Protocol) -> Sequence[Cell]:
-    """A word for the size of the model, dimensions, rank, and millions of parameters."""
+    """Dimensions, rank, and millions of parameters."""
     of_method = [rows for cell, rows in results.records.items() if cell[0] == method]
     facts = of_method[0][0]["facts"] if of_method else {}
     dimensions, rank = (
@@ -184,4 +184,4 @@ def sizes(results: Results, method: str, protocol: Protocol) -> Sequence[Cell]:
     )
     parameters = facts.get("parameters")
     millions = [] if parameters is None else [f"{parameters / 1e6:.3g}M"]
-    return [None, dimensions, rank, millions]
+    return [dimensions, rank, millions]

@@ -143,7 +143,8 @@ class Page:
     ) -> Comparison:
         """Whether a paragraph holds all these numbers, in any order."""
         wanted = Counter(map(str, due))
-        every = self.paragraphs if texts is None else texts
+        rows = [" ".join(row) for table in self.tables for row in table.rows]
+        every = [*self.paragraphs, *rows] if texts is None else texts
         missing = [wanted - Counter(numbers(text)) for text in every]
         fewest = min(missing, key=Counter.total, default=wanted)
         where = f"{self.name}: the sentence of {what}"

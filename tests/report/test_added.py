@@ -13,7 +13,7 @@ from harness.core.types import LeaderboardColumn
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import CONFORMANCE_PAGE
-from harness.report.paper_tables import CONTENTS_FILE
+from harness.report.papers import CONTENTS_FILE
 from harness.results.encoder_sizes import sizes_of_encoders
 from harness.results.folder import ResultsFolder
 
@@ -87,6 +87,6 @@ def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(
     assert ["`fake.mean`", "12.34", "5.00"] in lines
     assert "Gold has 77.00." in part
     # A task that everybody can measure stands on the first page, too.
-    assert ("SPECIMEN" in leaderboard(results, registry, "", "", {}).text) == (
+    assert ("SPECIMEN" in leaderboard(results, registry, {}).text) == (
         section == "embedded"
     )

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy import stats
 from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.report.bibtex import entries
-from harness.report.replication import claims_by_size, claims_page
+from harness.report.claims import claims_by_size, claims_page
 from harness.results.claim_tests import (
     SEEDS_ALONE,
     ClaimOutcome,
@@ -128,9 +129,15 @@ def claim_tests(*every: list[Record], intervals=None) -> ClaimTests:
 
 def page_of(claims, tests: ClaimTests) -> str:
     """The text of the page of these claims."""
-    results = [tests.test(claim) for claim in claims.resolved]
-    sizes = sizes_of_encoders(tests.results, REGISTRY)
-    return claims_page(claims, results, tests.results, sizes).text
+    folder = SimpleNamespace(
+        claims=claims,
+        claim_results=[tests.test(claim) for claim in claims.resolved],
+        encoder_sizes=sizes_of_encoders(tests.results, REGISTRY),
+        records=tests.results,
+        searches=(),
+        tables=(),
+    )
+    return claims_page(folder).text
 
 
 def records_on_seven_tasks(method: str, *scores: float | None) -> list[Record]:
@@ -551,7 +558,7 @@ def test_claims_without_a_score_are_a_group_of_their_own_and_name_their_encoder(
     )
     [counts] = re.findall(r"^\* \*\*.*$", page, re.MULTILINE)
     assert counts.startswith(
-        "* **Not measured** (`fake`): of 2 claims 0 higher, 0 lower, "
+        "* **Not measured** (`fake`): of 2 claims 0 as claimed, 0 opposite, "
     )
     assert (
         "No paper claims this of the encoder that was tested."

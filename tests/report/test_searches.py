@@ -9,7 +9,8 @@ from refusals import REFUSALS
 from search import main, trial_of, with_trial, write_trials
 
 from harness.core.json_text import parse_json
-from harness.report.replication import search_parts
+from harness.report.claims import search_table
+from harness.report.table import markdown
 from harness.results.published_tables import load_tables
 from harness.results.questions import read_search, read_searches
 
@@ -44,21 +45,21 @@ def measured(spec):
 def test_a_trial_stands_in_the_row_of_its_command_and_nowhere_else(spec):
     found = read_search(spec)
     write_trials(with_trial(found, found.rows[1], trial_of(TOLD)))
-    table = search_parts(read_search(spec), {})[2]
+    table = markdown(search_table(read_search(spec), {}))
     line = r"\| higher +\| `--temperature 0.1` +\| +40.00 +\| +50.25 +\| +125 of 250 +\| +1.500"
     assert re.search(line, table)
     assert table.count("not measured") == 4
     assert read_searches(spec.parent) == (read_search(spec),)
     # Another recipe is another command: what came of the old one does not stand for it.
     spec.write_text(SEARCH.replace("--from there", "--from elsewhere"))
-    assert search_parts(read_search(spec), {})[2].count("not measured") == 8
+    assert markdown(search_table(read_search(spec), {})).count("not measured") == 8
 
 
 def test_what_is_committed_reads_and_names_published_rows():
     tables = {t.id: t for t in load_tables(PAPERS)}
     found = read_searches(PAPERS.parent / "questions" / "searches")
     assert any(search.trials for search in found)
-    assert all(search_parts(search, tables) for search in found)
+    assert all(search_table(search, tables).rows for search in found)
 
 
 def test_the_command_trains_every_row_once_and_keeps_the_scores(

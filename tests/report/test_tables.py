@@ -6,26 +6,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from committed import FOLDER
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 
 from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry
-from harness.report.counts import published_counts
 from harness.report.coverage import coverage_note
+from harness.report.front import Front
 from harness.report.leaderboard import leaderboard
-from harness.report.pages import traps_page
-from harness.report.paper_tables import paper_latex, paper_page
+from harness.report.pages import conformance_page, traps_page
+from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
 from harness.report.sentences import render_explanation
 from harness.results.comparisons import Comparisons, Neighbours
+from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results
+from harness.results.published import EVIDENCE
 from harness.results.published_tables import load_table
 from harness.results.questions import Trap
 from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
 from harness.results.scorings import SEVEN, SIMCSE
 from harness.results.store import Store
-from harness.results.verdict import CellState
+from harness.results.verdict import VERDICTS, CellState
 
 GOLDEN = Path(__file__).parent / "golden"
 REGISTRY = registry(FakeConfig())
@@ -139,14 +142,50 @@ def test_the_synthetic_table_holds_every_word_that_a_cell_can_have(folder):
     ) - ELSEWHERE
 
 
-@pytest.mark.parametrize(
-    ("name", "render"), [("synthetic.md", paper_page), ("synthetic.tex", paper_latex)]
-)
-def test_a_published_table_is_golden(approved, folder, name, render):
+def test_a_published_table_is_golden(approved, folder):
     [table] = folder.tables
-    page = render(table, folder.reproductions(table), REGISTRY, NO_RECORDS)
-    text = f"{page}\n" if isinstance(page, str) else page.text
-    assert text == approved(GOLDEN / name)
+    assert paper_page(table, folder).text == approved(GOLDEN / "synthetic.md")
+
+
+def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
+    assert set(VERDICT_MARKS) == set(VERDICTS)
+    assert set(EVIDENCE_MARKS) == set(EVIDENCE)
+    marks = [*VERDICT_MARKS.values(), *EVIDENCE_MARKS.values()]
+    assert len(set(marks)) == len(marks)
+
+
+def test_programs_of_authors_and_libraries_are_counted_apart(folder):
+    cell = ReferenceCell({"all": 60.0}, PLAIN, "sts-b")
+    library = Reference("one.json", "a library", "Spearman", "score it", (cell,))
+    authors = replace(
+        library,
+        file="two.json",
+        authors_of="Nobody",
+        tolerance=0.01,
+        reason="two digits",
+    )
+    folder.compared_references = [
+        (authors, [ReferenceScore(authors, cell, "all", 60.0, 60.007, "match"),
+                   ReferenceScore(authors, cell, "all", 60.0, 61.0, "differs")]),
+        (library, [ReferenceScore(library, cell, "all", 60.0, 60.0, "exact"),
+                   ReferenceScore(library, cell, "all", 60.0, None, "not run")]),
+    ]  # fmt: skip
+    counts = {
+        row.cells[0].text: row.cells[1].text for row in Front(folder).tallies.rows
+    }
+    assert counts["scores of programs or model code of papers' authors"] == "1 of 2"
+    assert counts["scores of libraries"] == "1 of 1"
+    page = conformance_page(folder).text
+    assert "beyond the tolerance" in page
+    assert "not run" in page
+
+
+def test_what_is_not_measured_of_the_four_papers_is_said_with_its_command():
+    """The first screen; the committed results have no number of BERT-base."""
+    missing = Front(FOLDER).missing
+    assert missing.startswith("No number of the four papers")
+    assert "`harness fetch bert-base`" in missing
+    assert Front(results_folder(Path(), REGISTRY, NO_RECORDS)).missing == ""
 
 
 @pytest.mark.parametrize(
@@ -174,8 +213,8 @@ def test_an_explanation_says_of_how_many_tokens_a_score_is(folder):
 
 
 def test_traps_are_golden(approved, folder):
-    traps = read_rows(Trap, GOLDEN / "traps.toml", "trap")
-    assert traps_page(folder.records, traps).text == approved(GOLDEN / "protocols.md")
+    folder.literature.traps = read_rows(Trap, GOLDEN / "traps.toml", "trap")
+    assert traps_page(folder).text == approved(GOLDEN / "protocols.md")
 
 
 def test_leaderboard_is_golden(approved, folder):
@@ -217,9 +256,8 @@ def test_leaderboard_is_golden(approved, folder):
     stored = Comparisons(
         "fake", SIMCSE.id, 100, seed=0, averages=averages, rows=neighbours
     )
-    counts, compared = published_counts(folder), {stored.name: stored}
-    unmeasured = "* Nothing was measured of another table."
-    page = leaderboard(in_order(records), REGISTRY, counts, unmeasured, compared).text
+    compared = {stored.name: stored}
+    page = leaderboard(in_order(records), REGISTRY, compared, Front(folder)).text
     assert page == approved(GOLDEN / "leaderboard.md")
 
 
@@ -236,9 +274,6 @@ def test_a_leaderboard_of_embedded_tasks_alone_is_golden(approved):
         record(CENTRED, "mini-sts", correlations(80.0)),
         record(CENTRED, "mini-lexical", gold),
     ]
-    page = leaderboard(in_order(records), load_registry(), "", "", {}).text
+    page = leaderboard(in_order(records), load_registry(), {}).text
     assert page == approved(GOLDEN / "embedded.md")
-    assert (
-        "Embedded tasks"
-        not in leaderboard(NO_RECORDS, load_registry(), "", "", {}).text
-    )
+    assert "Embedded tasks" not in leaderboard(NO_RECORDS, load_registry(), {}).text

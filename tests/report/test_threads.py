@@ -15,7 +15,7 @@ from harness.report.diagnosis import (
     diagnosis_facts,
 )
 from harness.report.next_steps import command_to_search
-from harness.report.threads import CAUSE_ABSENT, NO_ROW, answered_threads
+from harness.report.pages import answer
 from harness.results.folder import ResultsFolder
 
 FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", load_registry())
@@ -26,10 +26,10 @@ def lines_of(diagnosis, **options):
 
 
 def test_the_known_cause_of_every_thread_with_a_row_here_is_named_first():
-    places = [answered.place for answered in answered_threads(FOLDER)]
-    asked = [place for place in places if place != NO_ROW]
+    places = [answer(thread, FOLDER).place for thread in FOLDER.threads]
+    asked = [place for place in places if place != "no such row"]
     assert len(asked) == 19
-    assert CAUSE_ABSENT not in asked
+    assert "not named" not in asked
     assert asked.count("1") + asked.count("answered as unknown") >= 17
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from refusals import REFUSALS
 
 from harness.core.errors import DataError
-from harness.report.paper_tables import contents
+from harness.report.papers import contents
 from harness.results.folder import ResultsFolder
 from harness.results.published import (
     AGGREGATION_OF,

@@ -220,7 +220,6 @@ LONG = (
     ("run", "-m", "bert-mini.mean", "-t", "mini-sts", "--batch-tokens", DIGITS),
     ("cache", "gc", "--max-size", f"{DIGITS}GB"),
     ("explain", f"sif.t1/{DIGITS}/x"),
-    ("show", "--columns", DIGITS),
 )
 
 

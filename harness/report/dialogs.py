@@ -1,6 +1,6 @@
 """What the page shows of a number that is opened: its protocol, origin and citation, as data.
 
-The data is JSON for `page.js`. Its fields are named; an empty field is left out. A text
+The data is JSON for `site.js`. Its fields are named; an empty field is left out. A text
 that many numbers share is held once, in `texts`, and a field has its number in that list.
 So the methods that make fields also add to the lists of texts, BibTeX keys and origins,
 and the order of their calls decides the numbers.
@@ -17,6 +17,7 @@ from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, keys_of
 from harness.report.boards import Board
 from harness.report.diagnosis import neighbours_in_words
 from harness.report.next_steps import commands_for_cell, sources_of_records
+from harness.report.papers import printed_number
 from harness.report.sentences import (
     evidence_in_words,
     fit_corpus_in_words,
@@ -24,7 +25,6 @@ from harness.report.sentences import (
     protocol_in_words,
     training_data_in_words,
 )
-from harness.report.sheets import printed_number
 from harness.results.conformance import confirmed_by
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN
@@ -39,7 +39,7 @@ JsonFields = dict[str, Any]
 
 
 def dialog_data(folder: ResultsFolder, boards: Iterable[Board]) -> JsonFields:
-    """Everything that `page.js` reads: all published numbers, and the scores on the boards."""
+    """Everything that `site.js` reads: all published numbers, and the scores on the boards."""
     return _DataMaker(folder).make(boards)
 
 
@@ -240,9 +240,10 @@ def _paths_by_task(boards: Iterable[Board]) -> Mapping[str, Iterable[ScorePath]]
     """The paths of the scores of each task that boards show."""
     paths: dict[str, dict[ScorePath, None]] = {}
     for board in boards:
-        for column in board.columns:
-            if column.task:
-                paths.setdefault(column.task, {})[column.path] = None
+        for column in board.table.columns:
+            task, _, path = column.key.partition("/")
+            if task:
+                paths.setdefault(task, {})[tuple(path.split("."))] = None
     return paths
 
 

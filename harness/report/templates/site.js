@@ -32,7 +32,7 @@ function make(name, content = [], attributes = {}) {
 // Methods
 
 const methods = Object.keys(data.methods);
-const methodOf = (row) => row.replace(/ †$/, "");
+const methodOf = (row) => row.replace(/( [†≈])+$/, "");
 const encoderOf = (method) => method.split(".")[0];
 const isTransductive = (method) => /@target(-splits)?$/.test(method);
 
@@ -113,8 +113,8 @@ function columnOf(board, heading) {
   function render(value, purpose, row) {
     const number = parseFloat(value);
     if (purpose === "sort" || purpose === "type") return Number.isNaN(number) ? -Infinity : number;
-    if (purpose !== "display" || !heading.dataset.task || Number.isNaN(number)) return value;
-    const score = [methodOf(row[0]), heading.dataset.task, heading.dataset.path].join("/");
+    if (purpose !== "display" || !heading.dataset.column || Number.isNaN(number)) return value;
+    const score = `${methodOf(row[0])}/${heading.dataset.column}`;
     return make("a", value, { href: link({ board, score, cell: "" }) }).outerHTML;
   }
   return { type: "num", orderSequence: ["desc", "asc"], render };
@@ -137,7 +137,7 @@ function showBoard() {
   const headings = table.columns().header().toArray().slice(1);
   const names = headings.map((heading) => heading.textContent.trim());
   const wanted = form.elements.task.value;
-  const tasks = headings.filter((heading) => heading.dataset.task);
+  const tasks = headings.filter((heading) => heading.dataset.column);
   fill(form.elements.task, tasks.map((heading) => heading.textContent.trim()), "all");
   const task = names.includes(wanted) ? wanted : "";
   form.elements.task.value = task;
@@ -182,10 +182,8 @@ function saveCsv() {
 
 const MOST_OPENED = 3;  // tables that a search opens, if it finds no more
 const headingOf = new Map();  // the paper's heading above each table
-for (const part of document.querySelectorAll("#papers details")) {
-  let heading = part;
-  while (heading.tagName !== "H3") heading = heading.previousElementSibling;
-  headingOf.set(part, heading);
+for (const part of document.querySelectorAll(".published-table")) {
+  headingOf.set(part, part.closest(".paper").querySelector("h3"));
 }
 
 const wordsOf = (text) => text.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
@@ -347,7 +345,7 @@ function publishedNumber(id) {
   ]));
   if (method && tasks.length) {
     const commands = [...textsOf(cell.needs), runCommand(method, tasks)];
-    const cite = make("code", `harness cite --cell ${id}`);
+    const cite = make("code", `harness cite ${id}`);
     body.push(
       make("h3", "Measure it"),
       copied(commands.join("\n"), "the command"),

@@ -1,0 +1,41 @@
+"""`harness cite`: BibTeX, and a sentence that states the protocol of a number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.assets.places import Places
+from harness.cli import options as opt
+from harness.report.cite import cite
+from harness.resolve import Resolver
+
+
+def cite_command(
+    subject: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TABLE[/ROW/COLUMN]]",
+            help="Published number (harness list cells TABLE) or table (harness list papers).",
+        ),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="Method id.")
+    ] = None,
+    task: opt.Tasks = None,
+    encoder: opt.Encoders = None,
+    plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    results: opt.Measured = None,
+) -> None:
+    """Print BibTeX and a sentence that states the protocol of a number.
+
+    Without a number or a method the harness itself is cited.
+    """
+    places = Places(Path())
+    resolver = Resolver.from_options(places, encoder or [])
+    folder = opt.measured_folder(results, resolver.registry)
+    tasks = resolver.registry.select_tasks(resolver.task_patterns(task)) if task else ()
+    for text in cite(folder, subject=subject, method=method, tasks=tasks):
+        opt.say(text)

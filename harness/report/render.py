@@ -1,0 +1,73 @@
+"""Pages: a template of the folder `templates`, filled with tables and sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.report.markdown import escape, link_to
+from harness.report.sentences import number_of, signed
+from harness.report.table import markdown
+from harness.results.index import Results
+from harness.results.verdict import TOLERANCES
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).with_name("templates")
+SEVERAL_EMPTY_LINES = re.compile(r"\n{3,}")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of Markdown, and the records that its numbers come from.
+
+    Attributes:
+        template: The name of its template.
+        values: What the template is filled with.
+        records: The records, whose digest is the last line.
+    """
+
+    template: str
+    values: Mapping[str, Any]
+    records: Results = field(default_factory=lambda: Results({}))
+
+    @property
+    def text(self) -> str:
+        """The page."""
+        return rendered(self.template, digest=self.records.digest(), **self.values)
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template filled with values; at most one empty line is between two others."""
+    text = environment().get_template(template).render(values)
+    if template.endswith(".md"):
+        text = SEVERAL_EMPTY_LINES.sub("\n\n", text)
+    return text.strip() + "\n"
+
+
+@cache
+def environment() -> Environment:
+    """The templates; in those of HTML every text is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "md": escape,
+        "table": markdown,
+        "link": link_to,
+        "signed": signed,
+        "number_of": number_of,
+    }
+    made.globals["tolerances"] = TOLERANCES
+    return made

@@ -1,0 +1,186 @@
+"""One table in four forms: Markdown, LaTeX, HTML and the terminal.
+
+A page puts the answer to its question into a `Table`; here it is printed. The text of a
+cell is plain, with code between backticks, and each form escapes it: nothing from data
+is read as markup. HTML is printed by the macro in `templates/table.html`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+from harness.core.terminal import text_table
+from harness.report.latex import character_commands, latex_escape, latex_line
+from harness.report.markdown import escape, one_line
+
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+MISSING_NUMBER = "–"  # where nothing was printed or measured
+HEADING = "heading"  # the kind of a row that is the heading of those below it
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A place of a table.
+
+    Attributes:
+        text: Its text.
+        mark: What follows the text as it is: the sign of a verdict or a tie, the marks
+            of footnotes.
+        link: The address that the text leads to; empty for none.
+        bold: Whether it is in bold type.
+        state: The verdict by which HTML colours it.
+    """
+
+    text: str
+    mark: str = ""
+    link: str = ""
+    bold: bool = False
+    state: str = ""
+
+    @property
+    def plain(self) -> str:
+        """Its text and mark."""
+        return self.text + self.mark
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+        heading: Its heading.
+        is_text: Whether it holds words, which are on the left; numbers are on the right.
+        key: What it shows, for the script of the page of results.
+    """
+
+    heading: str
+    is_text: bool = False
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: `heading` for one that spans the table, or a word that HTML styles it by."""
+
+    cells: Sequence[Cell]
+    kind: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table with its title and notes.
+
+    Attributes:
+        columns: The columns.
+        rows: The rows, from top to bottom.
+        title: Its title; empty where the page has one above it.
+        about: An introduction, and what is said below it.
+        notes: Sentences below it.
+        key: Its id, for the script of the page of results.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    title: str = ""
+    about: str = ""
+    notes: Sequence[str] = ()
+    key: str = ""
+
+
+def table_of(
+    head: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    texts: int = 1,
+    title: str = "",
+) -> Table:
+    """A table of plain values.
+
+    Args:
+        head: The headings of the columns.
+        rows: The values of each row; a `Cell` stays as it is.
+        texts: How many of the first columns hold words.
+        title: Its title.
+    """
+    columns = [
+        Column(heading, is_text=place < texts) for place, heading in enumerate(head)
+    ]
+    return Table(columns=columns, rows=[row_of(values) for values in rows], title=title)
+
+
+def row_of(values: Iterable[object], kind: str = "", key: str = "") -> Row:
+    """A row of plain values; a `Cell` stays as it is."""
+    cells = [value if isinstance(value, Cell) else Cell(str(value)) for value in values]
+    return Row(cells, kind, key)
+
+
+# Forms
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown, without its title and notes."""
+    lines = []
+    for row in table.rows:
+        cells = [_in_markdown(cell) for cell in row.cells]
+        if row.kind == HEADING:
+            cells = [f"*{cells[0]}*", *[""] * (len(table.columns) - 1)]
+        lines.append(cells)
+    headings = [_in_a_cell(escape(column.heading)) for column in table.columns]
+    sides = ["left" if column.is_text else "right" for column in table.columns]
+    return tabulate(lines, headings, "pipe", colalign=sides, disable_numparse=True)
+
+
+def _in_markdown(cell: Cell) -> str:
+    text = escape(cell.text)
+    if cell.bold:
+        text = f"**{text}**"
+    if cell.link:
+        text = f"[{text}]({cell.link})"
+    return _in_a_cell(text + cell.mark)
+
+
+def _in_a_cell(text: str) -> str:
+    """A text in which no bar ends the cell."""
+    return text.replace("|", "\\|")
+
+
+def latex(table: Table) -> str:
+    """The table in LaTeX, for the package booktabs; a rule is above rows of another kind."""
+    sides = "".join("l" if column.is_text else "r" for column in table.columns)
+    lines = [
+        rf"\begin{{tabular}}{{{sides}}}",
+        r"\toprule",
+        latex_line(latex_escape(column.heading) for column in table.columns),
+    ]
+    kind_above = None
+    for row in table.rows:
+        if row.kind != kind_above and kind_above != HEADING:
+            lines.append(r"\midrule")
+        kind_above = row.kind
+        cells = [_in_latex(cell) for cell in row.cells]
+        if row.kind == HEADING:
+            width = len(table.columns)
+            cells = [rf"\multicolumn{{{width}}}{{l}}{{\textit{{{cells[0]}}}}}"]
+        lines.append(latex_line(cells))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _in_latex(cell: Cell) -> str:
+    text = latex_escape(cell.text)
+    if cell.bold:
+        text = rf"\textbf{{{text}}}"
+    return text + cell.mark.translate(character_commands())
+
+
+def terminal(table: Table, width: int | None) -> str:
+    """The table in plain text, of a width in characters; None for any width."""
+    rows = []
+    for row in table.rows:
+        texts = [one_line(cell.plain).replace("`", "") for cell in row.cells]
+        rows.append(texts + [""] * (len(table.columns) - len(texts)))
+    headings = [column.heading for column in table.columns]
+    sides = ["left" if column.is_text else "right" for column in table.columns]
+    return text_table(rows, headings, width, sides)
