@@ -49,6 +49,7 @@ HEAVY = {
 LAZY = (
     "encoders.bilm",
     "encoders.kernels.loading",
+    "encoders.kernels.tokenizing",
     "encoders.kernels.modules",
     "encoders.kernels.packed",
     "encoders.kernels.padded",
@@ -566,8 +567,7 @@ CATCHES_ALL = {
     "harness.contracts.cases",
     "harness.contracts.plugins",
     "harness.contracts.requirements",
-    "harness.encoders.kernels.loading",
-    "harness.encoders.subword_vectors",
+    "harness.encoders.library",
     "harness.evaluation.run",
     "harness.plugins",
 }
