@@ -23,8 +23,8 @@ from harness.assets.fetch.addresses import (
     listing,
     parts_without_source,
 )
-from harness.assets.fetch.batch import Fetchable, Fetcher
-from harness.assets.fetch.http import offline_switch
+from harness.assets.fetch.download import offline_switch
+from harness.assets.fetch.fetcher import Fetchable, Fetcher
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
@@ -62,7 +62,7 @@ def fetch_command(
         bool,
         typer.Option(
             "--check",
-            help="Only ask whether each address is there (HEAD); 1 if no source is.",
+            help="Check that every address answers; 1 if a file has no working one.",
         ),
     ] = False,
     as_json: opt.Json = False,
@@ -216,5 +216,5 @@ def check_addresses(things: Iterable[Fetchable], as_json: bool) -> int:
     opt.say_rows(rows, as_json)
     parts_missing = parts_without_source(checked_addresses)
     for asset, part in parts_missing:
-        opt.note(f"harness: {asset}, {part}: no source is there")
+        opt.note(f"harness: no address of {asset} ({part}) answers")
     return 1 if parts_missing else 0

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.assets.catalogue import Asset
-from harness.assets.fetch.batch import Fetcher
-from harness.assets.fetch.http import offline_switch
+from harness.assets.fetch.download import offline_switch
+from harness.assets.fetch.fetcher import Fetcher
 from harness.assets.places import Places, asset_named, every_asset
 from harness.cli import options as opt
 from harness.core.errors import AssetMissing, DataError

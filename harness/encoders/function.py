@@ -25,7 +25,8 @@ from harness.core.interfaces import (
     Source,
     native_encoding,
 )
-from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig
+from harness.encoders.config import BaseConfig
+from harness.encoders.fingerprint import GOLDEN_SENTENCE
 
 Function = Callable[[list[str]], Any]
 

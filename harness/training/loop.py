@@ -30,13 +30,14 @@ from harness.core.files import write_atomically
 from harness.core.interfaces import Pooling
 from harness.core.json_text import parse_json
 from harness.core.types import Progress
-from harness.encoders.checkpoint import TRAINING_FILE, tokenizer_files
+from harness.encoders.checkpoint import tokenizer_files
 from harness.encoders.module_writer import (
     LinearLayer,
     append_pooling,
     append_transformer,
-    write_settings,
+    write_json,
 )
+from harness.encoders.trained import TRAINING_FILE
 
 STATE_FILE = "unfinished.safetensors"
 SAVE_SECONDS, SAVE_SHARE = (
@@ -409,7 +410,7 @@ def write_checkpoint(
             summary=summary,
             pooler=pooler,
         )
-        write_settings(new / TRAINING_FILE, info.as_json())
+        write_json(new / TRAINING_FILE, info.as_json())
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE):
             file.replace(folder / file.name)
@@ -419,7 +420,7 @@ def _write_model(folder: Path, model: Any, dtype: torch.dtype) -> None:
     """Write the configuration, and the weights with tied tensors once; loading ties them again."""
     model.config.architectures = [type(model).__name__]
     model.config.dtype = torch.float32  # in use, whatever is on disk
-    write_settings(folder / "config.json", model.config.to_dict())
+    write_json(folder / "config.json", model.config.to_dict())
     first_names: dict[int, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         first_names.setdefault(id(tensor), name)

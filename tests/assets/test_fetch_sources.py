@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fakes import snapshot
+from filelock import FileLock
 from packers import tarred, zipped
 from standin import PAGE, Fault, at_standin, sha256, standin
 
@@ -23,13 +24,17 @@ from harness.assets.catalogue import (
     RowFormat,
     Source,
 )
-from harness.assets.fetch import http, sources
-from harness.assets.fetch.batch import ALREADY_HERE, Fetcher
-from harness.assets.fetch.sources import DownloadSession
-from harness.assets.places import Pins, Places, asset_named
+from harness.assets.fetch import fetcher
+from harness.assets.fetch.fetcher import ALREADY_HERE, LARGE_DOWNLOAD, Fetcher
+from harness.assets.places import Pins, Places
 from harness.core.errors import AssetMissing, DataError, OtherData
 from harness.core.pairs import Pairs, rows_digest
 from harness.tasks.readers import number, read_scored_pairs, require_published_rows
+
+# `pooch` leaves connections over which something went wrong to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 
 COMMIT = "c" * 40
 ROWS = tuple((f"A man eats {n}.", f"Someone eats {n}.", n / 10) for n in range(50))
@@ -112,11 +117,9 @@ ADDRESSES = {  # a part of the path of each
 def host(monkeypatch, tmp_path):
     """One stand-in for all hosts; hosts are given up after half a second."""
     monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.01)))
-    monkeypatch.setattr(http, "STALL_SECONDS", 0.5)
-    monkeypatch.setattr(http, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("harness.assets.fetch.download.TIMEOUT", (0.5, 0.5))
     known = {PLACE: KnownFile(sha256(TEXT), len(TEXT))}
-    monkeypatch.setattr(sources, "KNOWN_FILES", known)
-    monkeypatch.setattr("harness.assets.fetch.batch.KNOWN_FILES", known)
+    monkeypatch.setattr(fetcher, "KNOWN_FILES", known)
     with standin() as running:
         at_standin(running, monkeypatch, tmp_path)
         running.dataset("me/rows", {"rows.parquet": parquet(ROWS)}, COMMIT)
@@ -138,7 +141,10 @@ def data(tmp_path):
 
 
 def asset_of(host, *names, rows=True):
-    part = AssetPart("all", (PLACE,), tuple(source(name, host.url) for name in names))
+    first, *others = names
+    elsewhere = host.url.replace("127.0.0.1", "localhost")  # counts as another host
+    sources = (source(first, host.url), *(source(name, elsewhere) for name in others))
+    part = AssetPart("all", (PLACE,), sources)
     return Asset(
         "pairs",
         "pairs",
@@ -169,37 +175,12 @@ PASSED_OVER = {
     "a web page": Fault(page=True, for_ever=True),
     "truncated": Fault(cut_after=20, for_ever=True, unmeasured=True),
     "nothing": Fault(cut_after=0, for_ever=True),
-    "a drip": Fault(drip=0.05, for_ever=True),
     "silence": Fault(silent=1.5, for_ever=True),
     "wrong bytes": Fault(other=True, for_ever=True),
     "a dead redirect": Fault(location=dead_address(), for_ever=True),
     "a redirect to itself": Fault(location="/files/pairs.zip", for_ever=True),
     "a loop of redirects": Fault(location="?again", for_ever=True),
-    "a packed transfer that is cut": Fault(packed=True, cut_after=60, for_ever=True),
-    "a packed transfer that says no length and is cut": Fault(
-        packed=True, cut_after=60, unmeasured=True, for_ever=True
-    ),
     "a length beyond the file": Fault(more=7, for_ever=True),
-    "a long wait": Fault(status=429, headers={"Retry-After": "3600"}, for_ever=True),
-}
-OVERCOME = {
-    "breaks off": (Fault(cut_after=300),),
-    "breaks off twice": (Fault(cut_after=300), Fault(cut_after=20)),
-    "a short wait": (Fault(status=429, headers={"Retry-After": "2"}),),
-    "packed": (Fault(packed=True, for_ever=True),),
-    "no length": (Fault(unmeasured=True, for_ever=True),),
-    "a packed transfer that is cut once": (Fault(packed=True, cut_after=60),),
-    "a length beyond the file, once": (Fault(more=7),),
-    "the whole in place of the rest": (Fault(cut_after=300), Fault(whole=True)),
-    "another range than the rest": (
-        Fault(cut_after=300),
-        Fault(headers={"Content-Range": "bytes 200-9999/10000"}),
-    ),
-    "a range that is not to be had": (Fault(cut_after=300), Fault(status=416)),
-    "a range that is not said": (
-        Fault(cut_after=300),
-        Fault(headers={"Content-Range": ""}),
-    ),
 }
 
 
@@ -214,18 +195,9 @@ def test_the_next_source_serves_within_seconds(host, data, monkeypatch, kind, fa
     line = line_of_fetch(asset_of(host, kind, other), data, monkeypatch)
     assert time.monotonic() - begun < 5
     assert "50 pairs checked" in line
-    assert f"from {other}, after {kind} (" in line
+    assert f"from {other}, not from {kind}" in line
     assert (data / PLACE).read_bytes() == TEXT
     assert list(snapshot(data)) == [PLACE]  # no pin, no beginning, nothing empty
-
-
-@pytest.mark.parametrize("fault", OVERCOME)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_source_that_stumbles_is_not_left(host, data, monkeypatch, kind, fault):
-    host.fail(ADDRESSES[kind] if kind != "hub" else "GET /store/", *OVERCOME[fault])
-    assert "50 pairs checked" in line_of_fetch(asset_of(host, kind), data, monkeypatch)
-    assert (data / PLACE).read_bytes() == TEXT
-    assert list(snapshot(data)) == [PLACE]
 
 
 SAME_ROWS = {
@@ -302,12 +274,9 @@ def test_all_that_was_tried_is_named_and_how_to_place_a_file_by_hand(
         line_of_fetch(asset_of(host, *KINDS), data, monkeypatch)
     message = str(missing.value)
     assert "\n" not in message
-    for kind, path in ADDRESSES.items():
-        assert f"{kind}: " in message
-        assert path.removeprefix("GET ") in message
-    assert message.endswith(
-        f"or place {PLACE} (sha256 {sha256(TEXT)}) below DATA_DIR by hand"
-    )
+    for kind in KINDS:
+        assert f"{kind}: its host answered 404" in message
+    assert message.endswith("by hand: harness fetch --dry-run pairs")
     assert snapshot(data) == {}
 
 
@@ -333,8 +302,7 @@ def two_parts(host, monkeypatch):
     )
     host.files |= {"a": b"a\n", "b": b"b\n"}
     known = {f"two/{n}.txt": KnownFile(sha256(f"{n}\n".encode()), 2) for n in "ab"}
-    monkeypatch.setattr(sources, "KNOWN_FILES", known)
-    monkeypatch.setattr("harness.assets.fetch.batch.KNOWN_FILES", known)
+    monkeypatch.setattr(fetcher, "KNOWN_FILES", known)
     monkeypatch.setattr("harness.assets.catalogue.KNOWN_FILES", known)
     return Asset(
         "two", "two", ("two",), "me", "none", "harness fetch two", parts=(first, second)
@@ -345,9 +313,7 @@ def two_parts(host, monkeypatch):
 def test_what_arrived_stays_where_another_part_is_dead(host, data, monkeypatch, dead):
     asset = two_parts(host, monkeypatch)
     host.fail(f"/files/{dead}", Fault(status=404, for_ever=True))
-    with pytest.raises(
-        AssetMissing, match=r"two: 1 of 2 parts are here; missing are o"
-    ):
+    with pytest.raises(AssetMissing, match=r"two \(\w+ of 2 parts\) did not arrive"):
         line_of_fetch(asset, data, monkeypatch)
     (there,) = {"a", "b"} - {dead}
     assert list(snapshot(data)) == [f"two/{there}.txt"]
@@ -399,14 +365,7 @@ def asset_without_digest(host, content):
 
 
 VECTORS = gzip.compress(b"the 0.1 -0.2 3e-05\nof 1 2 3\n")
-IMPLAUSIBLE = {
-    "a web page": PAGE,
-    "a packed web page": gzip.compress(PAGE),
-    "nothing": b"",
-    "half": VECTORS[:-4],
-    "an error": json.dumps({"error": "not found"}).encode(),
-    "no vectors": gzip.compress(b"the file has moved to another host\n"),
-}
+IMPLAUSIBLE = {"a web page": PAGE, "nothing": b""}
 
 
 @pytest.mark.parametrize("what", IMPLAUSIBLE)
@@ -502,14 +461,14 @@ def test_a_fetch_that_is_killed_leaves_nothing_in_its_place(host, data, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sources, "_unpack", killed)
+        patch.setattr(fetcher, "unpack", killed)
         with pytest.raises(KeyboardInterrupt):
             line_of_fetch(asset_of(host, "publisher"), data, monkeypatch)
     assert not (data / PLACE).exists()
     assert "50 pairs checked" in line_of_fetch(
         asset_of(host, "publisher"), data, monkeypatch
     )
-    assert not Path(data / ".harness/waiting").exists()
+    assert not Path(data / ".harness").exists()
 
 
 @pytest.mark.parametrize("also_known", [True, False])
@@ -534,14 +493,36 @@ def test_other_data_serve_only_where_no_source_has_known_ones(
     assert line_of_fetch(asset, data, monkeypatch).startswith(ALREADY_HERE)
 
 
-def test_a_first_run_asks_a_source_of_one_large_download_last(tmp_path):
-    [part] = [
-        part for part in asset_named("sts-senteval").parts if part.name == "STS12"
-    ]
-    names = [source.name for source in DownloadSession(tmp_path).ordered(part.sources)]
-    small_first = [
-        source.name
-        for source in DownloadSession(tmp_path, small_first=True).ordered(part.sources)
-    ]
-    assert names[0].startswith("hub princeton-nlp/")
-    assert small_first == [*names[1:], names[0]]
+def test_a_first_run_asks_a_source_of_one_large_download_last(host, data, monkeypatch):
+    asset = asset_of(host, "publisher", "plain")
+    [part] = asset.parts
+    large = replace(part.sources[0].downloads[0], size=LARGE_DOWNLOAD + 1)
+    large_source = replace(part.sources[0], downloads=(large,))
+    parts = (replace(part, sources=(large_source, part.sources[1])),)
+    asset = replace(asset, parts=parts)
+    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (asset,))
+    places = Places(data.parent / "cache", data)
+    Fetcher(places, (Reads(),), (), small_first=True).bring(asset)
+    assert [path for _, path, _ in host.asked] == ["/files/plain/pairs.tsv"]
+
+
+def test_two_fetches_do_not_write_into_one_folder(host, data, monkeypatch):
+    asset = asset_of(host, "plain")
+    (data / ".harness").mkdir()
+    with (
+        FileLock(data / ".harness/fetch.lock"),
+        pytest.raises(AssetMissing, match="another `harness fetch` is at work"),
+    ):
+        line_of_fetch(asset, data, monkeypatch)
+    assert "50 pairs checked" in line_of_fetch(asset, data, monkeypatch)
+
+
+def test_a_file_beyond_its_limit_is_not_received_to_its_end(host, data, monkeypatch):
+    asset = asset_of(host, "plain")
+    [part] = asset.parts
+    [small] = [replace(d, unpacked=100) for d in part.sources[0].downloads]
+    source = replace(part.sources[0], downloads=(small,))
+    asset = replace(asset, parts=(replace(part, sources=(source,)),))
+    with pytest.raises(DataError, match="found more than 100 bytes"):
+        line_of_fetch(asset, data, monkeypatch)
+    assert snapshot(data) == {}

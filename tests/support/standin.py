@@ -8,12 +8,14 @@ sha256.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import json
 import re
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -298,6 +300,10 @@ def standin() -> Iterator[Standin]:
         server.shutdown()
         server.server_close()
         thread.join()
+        # `pooch` leaves a connection over which something went wrong to the collector.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 def at_standin(hub: Standin, monkeypatch: Any, folder: Path) -> None:

@@ -11,10 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from harness.assets.catalogue import KNOWN_FILES, Asset, AssetPart, Source
-from harness.assets.fetch import hub
-from harness.assets.fetch.http import file_info
-from harness.core.errors import HarnessError
-from harness.core.files import sized
+from harness.assets.fetch.download import Answer, address_of, ask_for
+from harness.assets.fetch.models import model_address
 from harness.core.interfaces import EncoderConfig, Hub
 
 CONCURRENT_REQUESTS = 16
@@ -29,19 +27,6 @@ class Address:
     source: str
     url: str
     sha256: str | None = None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer of a host to the question whether a file is at an address.
-
-    Attributes:
-        alive: Whether a file is there.
-        text: The size of the file, or the error.
-    """
-
-    alive: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,7 @@ def addresses_of(item: Asset | EncoderConfig) -> tuple[Address, ...]:
         asset=item.name,
         part="model",
         source=f"hub {source.repo}",
-        url=hub.model_address(source),
+        url=model_address(source),
     )
     return (repository,)
 
@@ -84,7 +69,7 @@ def _addresses_at_source(
     """The addresses of a part at one source, each once."""
     listed_urls: set[str] = set()
     for download in part.downloads_of(source):
-        url = hub.address_of(download)
+        url = address_of(download)
         if url in listed_urls:
             continue
         listed_urls.add(url)
@@ -105,18 +90,8 @@ def ask_addresses(addresses: Iterable[Address]) -> list[CheckedAddress]:
     addresses = list(addresses)
     urls = list(dict.fromkeys(address.url for address in addresses))
     with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
-        answers = dict(zip(urls, pool.map(_ask, urls), strict=True))
+        answers = dict(zip(urls, pool.map(ask_for, urls), strict=True))
     return [CheckedAddress(address, answers[address.url]) for address in addresses]
-
-
-def _ask(url: str) -> Answer:
-    """Ask whether a file is at an address."""
-    headers = hub.headers() if hub.is_of_hub(url) else None
-    try:
-        info = file_info(url, headers)
-    except HarnessError as error:
-        return Answer(alive=False, text=str(error))
-    return Answer(alive=True, text=sized(info.size) if info.size else "there")
 
 
 def parts_without_source(

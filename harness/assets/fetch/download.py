@@ -1,370 +1,228 @@
-"""The download of one file over http: all of it arrives, or nothing does.
+"""One file over http, by pooch: whether downloads are allowed, errors in one line.
 
-A transfer that breaks off continues at the byte where it broke, in the same call or in
-a later one (`Transfer`). A file of another size or digest, or a web page in its place,
-is refused and removed.
+A download that breaks off is thrown away; the caller asks the next source. Hosts are
+given up after seconds of silence, and a file has a limit of bytes.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
-import time
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
-from harness.assets.fetch import http
+from harness.assets.catalogue import Download
 from harness.core.digests import sha256_of
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError, first_line
 
-# Connections for one file that may break off before PROGRESS_BYTES have arrived.
-TRIES = 6
-PROGRESS_BYTES = 2**20
-# Bytes that a packed transfer may unpack to where the size of the file is not known.
-UNPACKED_LIMIT = 2**30
-
-GZIP_START = b"\x1f\x8b"
-# The beginning of a web page, which hosts send in place of a file that is gone.
-WEB_PAGE = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*"
-    rb"<(?:!doctype\s+html|html|head|body|title|meta|script)\b",
-    re.IGNORECASE | re.DOTALL,
+# The variables by which huggingface_hub is told to download nothing.
+OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+# Seconds until a host is given up that cannot be reached, and one that is silent.
+TIMEOUT = (5.0, 10.0)
+DENIED_STATUSES = (401, 403)
+NO_HEAD_STATUSES = (400, 403, 405, 501)  # of hosts that know no HEAD request
+# Names of errors of the http libraries for a host that gives no answer at all.
+NO_ANSWER = (
+    "NewConnectionError",
+    "NameResolutionError",
+    "ConnectError",
+    "ConnectTimeout",
+    "ConnectTimeoutError",
+    "ReadTimeout",
 )
+# What web pages begin with, which hosts send in place of a file that is gone.
+PAGE_STARTS = (b"<!doctype html", b"<html", b"<head")
+LOG_IN = "accept its conditions if it has any, then log in with `hf auth login` or set HF_TOKEN"
 
 
-def download_url(
-    url: str,
-    target: Path,
-    sha256: str | None = None,
-    size: int | None = None,
-    headers: Mapping[str, str] | None = None,
-    *,
-    must_match: bool = True,
-) -> str:
-    """Bring a file to its place, all of it or nothing, and return its sha256.
+def offline_switch(environment: Mapping[str, str]) -> str | None:
+    """The name of the variable that forbids downloads, or None where they are allowed."""
+    for name in OFFLINE_SWITCHES:
+        if environment.get(name, "").lower() in ("1", "true", "yes", "on"):
+            return name
+    return None
 
-    What has arrived is kept in `target` with the suffix `.part` until it is complete.
-    With a known digest a later call continues an earlier one that was interrupted.
-    Without, nothing shows that the rest belongs to that beginning, so the download
-    starts again.
+
+# Addresses
+
+
+def address_of(download: Download) -> str:
+    """The address of a download: its own, or one on the hub that HF_ENDPOINT names."""
+    from huggingface_hub import hf_hub_url
+
+    if download.repo is None:
+        return download.at
+    return hf_hub_url(
+        download.repo,
+        download.at,
+        repo_type="model" if download.model else "dataset",
+        revision=download.revision,
+    )
+
+
+def host_of(url: str) -> str:
+    """The host of an address, with its port."""
+    return urlsplit(url).netloc
+
+
+def current_commit(download: Download) -> str:
+    """The commit that a repository has now, for a download that is pinned to none."""
+    from huggingface_hub import HfApi
+
+    kind = "model" if download.model else "dataset"
+    with one_line_errors(f"{download.repo} on the hub"):
+        info = HfApi().repo_info(str(download.repo), repo_type=kind, timeout=TIMEOUT[1])
+    return str(info.sha)
+
+
+def _headers_for(url: str) -> dict[str, str]:
+    """The headers of a request; the token of the hub is sent to the hub alone."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    headers = {"Accept-Encoding": "identity"}
+    if url.startswith(f"{constants.ENDPOINT}/"):
+        headers.update(build_hf_headers())
+    return headers
+
+
+# Errors
+
+
+class Unreachable(AssetMissing):
+    """A host that cannot be reached or is silent; it is not asked again."""
+
+
+@contextmanager
+def one_line_errors(name: str) -> Iterator[None]:
+    """Turn errors of the network into AssetMissing, whose message begins with `name`.
+
+    `requests` raises them for addresses, huggingface_hub for its own requests. Errors
+    of this machine, such as a full disk, are raised as they are.
+    """
+    import requests
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    # The base class is that of the library that the hub's client uses.
+    hub_errors: Any = (HfHubHTTPError.__bases__[0], LocalEntryNotFoundError)
+    try:
+        yield
+    except (requests.RequestException, *hub_errors) as error:
+        # huggingface_hub wraps errors of its requests in others without a response.
+        responses = (getattr(e, "response", None) for e in (error, error.__cause__))
+        response = next((r for r in responses if r is not None), None)
+        if response is None:
+            # `requests` keeps the error of its own library as the reason of another.
+            cause = getattr(error.args[0], "reason", error) if error.args else error
+            if type(cause).__name__ in NO_ANSWER:
+                raise Unreachable(f"{name}: its host cannot be reached") from None
+            raise AssetMissing(f"{name}: the transfer broke off") from None
+        reason = f"answered {response.status_code}"
+        if response.status_code in DENIED_STATUSES:
+            reason += f": it is not there or not for everybody; {LOG_IN}"
+        raise AssetMissing(f"{name}: its host {reason}") from None
+
+
+# Downloads
+
+
+@dataclass
+class LimitedFile:
+    """An open file into which no more than a number of bytes is written.
+
+    Attributes:
+        file: The file.
+        limit: The most bytes that it may have.
+    """
+
+    file: BinaryIO
+    limit: int
+
+    def write(self, data: bytes) -> int:
+        """Write bytes. Raises DataError beyond the limit."""
+        if self.file.tell() + len(data) > self.limit:
+            raise DataError(f"found more than {self.limit:,} bytes")
+        return self.file.write(data)
+
+    def flush(self) -> None:
+        """Flush the file."""
+        self.file.flush()
+
+
+def download_file(url: str, target: Path, limit: int) -> str:
+    """Bring a file to its place, and return its sha256.
 
     Args:
         url: Where the file is.
-        target: Where it goes.
-        sha256: Its digest, if it is known.
-        size: Its size in bytes, if it is known.
-        headers: Of the request, in addition to the client's own.
-        must_match: Whether a file of another digest is an error. False for a file that
-            the caller checks by its rows.
+        target: Where it goes; its folder is made.
+        limit: The most bytes that it may have.
 
     Raises:
         AssetMissing: The file cannot be had from this address.
-        DataError: It is a web page, or has another size or digest; it is removed.
+        DataError: It is a web page or too large.
     """
-    name = target.name
-    part = target.with_name(f"{name}.part")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    with part.open("a+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AssetMissing(f"{name}: another process is downloading it") from None
-        transfer = Transfer(
-            name=name, url=url, file=file, size=size, headers=headers or {}
-        )
-        try:
-            digest = _receive_all(transfer, sha256)
-            is_known_file = digest == sha256
-            if not is_known_file and is_web_page(part):
-                raise DataError(
-                    f"{name}: wanted a file of {url}, found a web page; it was thrown away"
-                )
-            if not is_known_file and sha256 is not None and must_match:
-                raise DataError(
-                    f"{name}: {url} has sha256 {digest}, wanted {sha256}; it was thrown "
-                    "away: fetch it again, and if it is the same, its publisher has "
-                    "changed it"
-                )
-        except BaseException as error:
-            # Without a digest, nothing shows in a later call that the beginning is of the
-            # same file.
-            can_continue = sha256 is not None and transfer.received_size > 0
-            if isinstance(error, DataError) or not can_continue:
-                part.unlink(missing_ok=True)
-            raise
-        part.replace(target)
-    return digest
+    import pooch  # type: ignore[import-untyped]
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
-
-def _receive_all(transfer: Transfer, sha256: str | None) -> str:
-    """Receive what an earlier call has not received, and return the digest of the file.
-
-    `sha256` is the digest that the file should have, if it is known.
-    """
-    is_too_long = transfer.size is not None and transfer.received_size > transfer.size
-    if sha256 is None or is_too_long:
-        transfer.clear()
-    continues_earlier_call = transfer.received_size > 0
-    digest = transfer.receive_rest()
-    if continues_earlier_call and digest != sha256:
-        # What the earlier call received was of another file.
-        transfer.clear()
-        digest = transfer.receive_rest()
-    return digest
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Its total is set when the host has answered.
+    bar: Any = tqdm(  # type: ignore[no-untyped-call]
+        total=1, unit="B", unit_scale=True, desc=target.name, leave=False, disable=None
+    )
+    ask = pooch.HTTPDownloader(
+        progressbar=bar, timeout=TIMEOUT, headers=_headers_for(url)
+    )
+    try:
+        with bar, target.open("wb") as file, one_line_errors(url):
+            ask(url, LimitedFile(file, limit), None)
+    except DataError as error:
+        raise DataError(f"{url}: {error}") from None
+    if is_web_page(target):
+        raise DataError(f"{url}: wanted a file, found a web page")
+    return sha256_of(target)
 
 
 def is_web_page(path: Path) -> bool:
     """Whether a file begins as a web page does."""
     with path.open("rb") as file:
-        return WEB_PAGE.match(file.read(4096)) is not None
+        return file.read(512).lstrip().lower().startswith(PAGE_STARTS)
 
 
-@dataclass
-class Transfer:
-    """The transfer of one file over as many connections as it takes.
-
-    Each connection goes on at the end of what has arrived.
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a host to the question whether a file is at an address.
 
     Attributes:
-        name: The name of the file, for messages.
-        url: Its address.
-        file: An open file that holds the bytes that have arrived.
-        size: The size of the complete file in bytes, if it is known.
-        headers: The headers of each request, in addition to the client's own.
-        etag: The host's name for the version of the file that has arrived in part; None
-            if it gave none. Another version is sent from its first byte.
-        short_size: The size at which a transfer ended without an error and before
-            `size`. If the next one ends there too, the host has another file.
+        alive: Whether a file is there.
+        text: The size of the file in bytes, or the error.
     """
 
-    name: str
-    url: str
-    file: BinaryIO
-    size: int | None
-    headers: Mapping[str, str]
-    etag: str | None = None
-    short_size: int | None = None
+    alive: bool
+    text: str
 
-    @property
-    def received_size(self) -> int:
-        """The bytes that have arrived."""
-        return self.file.seek(0, os.SEEK_END)
 
-    def clear(self) -> None:
-        """Throw away what has arrived."""
-        self.file.truncate(0)
+def ask_for(url: str) -> Answer:
+    """Ask for a file by HEAD; where a host knows no HEAD, for its first byte."""
+    import requests
 
-    def receive_rest(self) -> str:
-        """Receive what has not arrived yet, and return the sha256 of the complete file.
-
-        A connection that breaks off is followed by another, TRIES in all if little
-        arrives. One over which nothing arrives is the last.
-        """
-        remaining_tries = TRIES
-        with http.one_line_errors(self.name, self.url):
-            while self.size is None or self.received_size != self.size:
-                size_before = self.received_size
-                try:
-                    self._receive_over_one_connection()
-                    break
-                except (http.Stalled, http.BrokenOff) as error:
-                    made_progress = self.received_size >= size_before + PROGRESS_BYTES
-                    if made_progress:
-                        remaining_tries = TRIES
-                    else:
-                        remaining_tries -= 1
-                        if remaining_tries == 0 or isinstance(error, http.Stalled):
-                            raise
-                time.sleep(0.5)
-        self.file.flush()
-        return sha256_of(Path(self.file.name))
-
-    def _receive_over_one_connection(self) -> None:
-        """Ask for the rest of the file. Raises Stalled or BrokenOff before its end."""
-        response = self._open_rest()
-        try:
-            if self.received_size > 0 and response.status_code == 200:
-                self.clear()  # the host sends the whole file, not the rest
-            elif not self._continues(response):
-                self._start_again("another part of the file was sent")
-            self._read_body(response)
-        finally:
-            response.close()
-
-    def _open_rest(self) -> Any:
-        """The response to a request for what has not arrived yet."""
-        start = self.received_size
-        sent_headers = {**self.headers, "Accept-Encoding": "identity"}
-        if start > 0:
-            sent_headers["Range"] = f"bytes={start}-"
-            if self.etag is not None:
-                sent_headers["If-Range"] = self.etag
-        try:
-            return http.open_response("GET", self.url, sent_headers)
-        except http.transport_error() as error:
-            if type(error).__name__ in http.LOST_CONNECTION:
-                raise http.BrokenOff(http.reason_of(error)) from None
-            if start > 0 and http.status_of(error) == 416:  # range not satisfiable
-                self._start_again("what had arrived is longer than the file")
-            raise
-
-    def _continues(self, response: Any) -> bool:
-        """Whether a response sends the file from the first missing byte on."""
-        start = self.received_size
-        if start == 0:
-            return bool(response.status_code == 200)
-        return response.status_code == 206 and _range_start(response) == start
-
-    def _start_again(self, reason: str) -> NoReturn:
-        """Throw away what has arrived, so that the next connection brings the complete file."""
-        self.clear()
-        raise http.BrokenOff(reason)
-
-    def _read_body(self, response: Any) -> None:
-        """Receive the body of a response, and check that the file is complete.
-
-        A host may pack the bytes that it sends, though it was asked not to. Then its
-        sizes are of the packed bytes, and the size of the file is known at the end.
-        """
-        encoding = response.headers.get("Content-Encoding", "identity")
-        is_packed = encoding.lower() != "identity"
-        sent_size = http.full_size(response)
-        self.etag = _strong_etag(response)
-        if not is_packed and sent_size is not None:
-            self._require_sent_size(sent_size, response)
-        limit = None if is_packed else self.size
-        try:
-            self._write_body(response, sent_size, limit)
-        except (http.Stalled, http.BrokenOff):
-            if is_packed:
-                self.clear()  # the rest of packed bytes cannot be asked for
-            raise
-        if sent_size is not None and self.received_size < sent_size:
-            raise http.BrokenOff(
-                f"the connection ended after {self.received_size:,} of {sent_size:,} bytes"
+    headers = _headers_for(url)
+    try:
+        with one_line_errors(url):
+            response = requests.head(
+                url, headers=headers, timeout=TIMEOUT, allow_redirects=True
             )
-        if is_packed:
-            self._unpack()
-        self._require_received_size(is_packed)
-
-    def _require_sent_size(self, sent_size: int, response: Any) -> None:
-        """Raise DataError where a host announces another size than the known one."""
-        if self.size is None or sent_size == self.size:
-            return
-        is_page = "html" in response.headers.get("Content-Type", "")
-        remark = " (a web page)" if is_page else ""
-        raise self._size_error(f"{sent_size:,} bytes{remark}")
-
-    def _require_received_size(self, is_packed: bool) -> None:
-        """Raise where another size has arrived: BrokenOff at first, DataError the second time."""
-        size = self.received_size
-        if self.size is None or size == self.size:
-            return
-        if is_packed or self.short_size == size:
-            raise self._size_error(f"{size:,} bytes")
-        self.short_size = size
-        raise http.BrokenOff(f"found {size:,} bytes, wanted {self.size:,}")
-
-    def _size_error(self, found_size: str) -> DataError:
-        """The error for a file of another size, which `found_size` states in words."""
-        wanted_size = f", wanted {self.size:,}" if self.size else ""
-        return DataError(
-            f"{self.name}: {self.url} has {found_size}{wanted_size}: "
-            "its publisher has changed it"
-        )
-
-    def _write_body(
-        self, response: Any, sent_size: int | None, limit: int | None
-    ) -> None:
-        """Write the body as it arrives, with a progress bar.
-
-        Args:
-            response: The response.
-            sent_size: The size of the complete file that the host announces, in bytes.
-            limit: The bytes that the complete file may have; None for no limit.
-
-        Raises:
-            Stalled: Nothing, or next to nothing, arrives.
-            BrokenOff: The connection ended.
-            DataError: More than `limit` bytes arrived.
-        """
-        from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
-
-        bar: Any = tqdm(  # type: ignore[no-untyped-call]
-            total=sent_size,
-            initial=self.received_size,
-            unit="B",
-            unit_scale=True,
-            desc=self.name[-40:],
-            disable=None,
-        )
-        # A host that sends a few bytes a second is silent, too. So bytes are counted
-        # anew every STALL_SECONDS, from `rate_start` on.
-        rate_start, rate_bytes = time.monotonic(), 0
-        with bar:
-            try:
-                for chunk in response.iter_raw():
-                    self.file.write(chunk)
-                    bar.update(len(chunk))
-                    rate_bytes += len(chunk)
-                    if limit is not None and self.received_size > limit:
-                        raise self._size_error(f"more than {limit:,} bytes")
-                    seconds = time.monotonic() - rate_start
-                    if seconds < http.STALL_SECONDS:
-                        continue
-                    if rate_bytes < http.LEAST_RATE * seconds:
-                        raise http.Stalled(
-                            f"sent {rate_bytes:,} bytes in {seconds:.0f} s"
-                        )
-                    rate_start, rate_bytes = time.monotonic(), 0
-            except http.transport_error() as error:
-                self.file.flush()
-                is_timeout = "Timeout" in type(error).__name__
-                failure = http.Stalled if is_timeout else http.BrokenOff
-                raise failure(http.reason_of(error)) from None
-
-    def _unpack(self) -> None:
-        """Replace bytes that the host packed by gzip by the file that it packed.
-
-        Some hosts send a .gz file, and declare that they packed it for the transfer.
-        Such a file stays as it is.
-        """
-        self.file.seek(0)
-        packed = self.file.read()
-        if not packed.startswith(GZIP_START):
-            return
-        limit = self.size or UNPACKED_LIMIT
-        reader = zlib.decompressobj(wbits=31)
-        try:
-            content = reader.decompress(packed, limit)
-        except zlib.error as error:
-            self._start_again(f"a damaged transfer: {error}")
-        is_gzip_file = self.url.partition("?")[0].endswith((".gz", ".tgz"))
-        if is_gzip_file and not content.startswith(GZIP_START):
-            return  # it was packed once, by its publisher
-        if reader.unconsumed_tail:
-            raise self._size_error(f"more than {limit:,} bytes, packed")
-        if not reader.eof:
-            self._start_again("the packed transfer is not complete")
-        self.clear()
-        self.file.write(content)
-        self.file.flush()
-
-
-def _strong_etag(response: Any) -> str | None:
-    """The host's name for a version of a file; None for a weak one, W/"...".
-
-    A weak one does not promise the same bytes.
-    """
-    etag: str = response.headers.get("ETag", "")
-    return etag if etag.startswith('"') else None
-
-
-def _range_start(response: Any) -> int | None:
-    """The byte that the range of a response begins at; None if it names no range."""
-    match = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    return None if match is None else int(match[1])
+            if response.status_code in NO_HEAD_STATUSES:
+                headers["Range"] = "bytes=0-0"
+                response = requests.get(
+                    url, headers=headers, timeout=TIMEOUT, stream=True
+                )
+                response.close()
+            response.raise_for_status()
+    except AssetMissing as error:
+        return Answer(alive=False, text=first_line(error))
+    if "html" in response.headers.get("Content-Type", ""):
+        return Answer(alive=False, text="a web page in place of the file")
+    size = response.headers.get("Content-Length", "")
+    return Answer(alive=True, text=f"{int(size):,} bytes" if size else "there")
