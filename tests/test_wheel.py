@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from dataclasses import dataclass, replace
@@ -116,6 +117,14 @@ def test_the_wheel_is_the_folder_harness_alone(wheel):
     assert "harness/assets/committed/papers/simcse.t5.toml" in names
     assert {"harness/contracts/cases.py", "harness/py.typed"} <= set(names)
     assert not [name for name in names if name.endswith((".tex", "LEADERBOARD.md"))]
+
+
+def test_neither_distribution_holds_the_data_for_non_commercial_use(
+    wheel, source_distribution
+):
+    with tarfile.open(source_distribution) as archive:
+        names = [*archive.getnames(), *zipfile.ZipFile(wheel).namelist()]
+    assert not [name for name in names if "SICK" in name or "sick-subset" in name]
 
 
 def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(installed):

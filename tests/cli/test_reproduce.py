@@ -111,7 +111,7 @@ def test_published_numbers_are_counted_by_what_became_of_them(
 def test_what_did_not_run_is_counted_by_what_would_get_it(outcomes_of_fakes):
     head, *lines = lines_of_failures(outcomes_of_fakes)
     assert head == "5 cells did not run:"
-    assert lines[0] == "  2 asset missing: harness fetch sick-raw"
+    assert lines[0] == "  2 asset missing: harness fetch sts-raw"
     assert lines[1].startswith("  2 failed: ")
     assert lines[2:] == ["  1 asset missing: harness fetch absent"]
 
@@ -173,7 +173,7 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
     first = call(command)
     assert first.status == 0
     assert "cells: 2 asset missing, 2 measured" in first.out
-    assert "  2 asset missing: harness fetch sick-raw" in first.out
+    assert "  2 asset missing: harness fetch sts-raw" in first.out
     before = snapshot(tmp_path)
     second = call(command)
     assert second.status == 0

@@ -79,8 +79,8 @@ def test_a_pass_over_a_corpus_is_left_until_it_is_made(tmp_path):
 def test_what_is_missing_is_a_table_of_what_gets_it_with_sizes_and_cells(tmp_path):
     planned = planned_cells([method("mean")], [TOY, NOT_HERE], seeds=1)
     plan = make_plan(planned, library(tmp_path))
-    assert (plan.cells, plan.runnable, list(plan.missing)) == (2, 1, ["sick-raw"])
-    assert plan.missing["sick-raw"].get == "harness fetch sick-raw"
+    assert (plan.cells, plan.runnable, list(plan.missing)) == (2, 1, ["sts-raw"])
+    assert plan.missing["sts-raw"].get == "harness fetch sts-raw"
     missing = {
         f"a-long-name-{i}": MissingAsset(
             cells=i, get=f"harness fetch a-long-name-{i}", bytes=10**9

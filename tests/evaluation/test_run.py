@@ -226,7 +226,7 @@ def test_a_missing_asset_is_not_a_failure(tmp_path):
     assert (statuses.pop(NOT_HERE.name), statuses.pop(OTHER.name)) == (missing, missing)
     assert statuses == {"toy": ("measured", 0), "broken": ("failed", 1)}
     assert (
-        "get it: harness fetch sick-raw" in outcomes[Cell("fake.mean", "away")].message
+        "get it: harness fetch sts-raw" in outcomes[Cell("fake.mean", "away")].message
     )
 
 

@@ -34,7 +34,7 @@ DEPTH, DIMENSIONS = 3, 4
 # The fake data lie where QNLI's would: one file in the data folder says that they are
 # there.
 HERE, PROBE = "qnli", "glue/QNLI/dev.tsv"
-AWAY = "sick-raw"
+AWAY = "sts-raw"
 
 
 def digest(*parts: object) -> str:
