@@ -85,7 +85,8 @@ gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.jso
 
 mutants: $(TESTED)  ## change one rule at a time of what numbers rest on, by cosmic-ray: a test must fail (hours)
 	$(BIN)/python -m pip install --quiet cosmic-ray==8.7.0
-	mkdir -p build && $(BIN)/cosmic-ray init --force .ci/mutants.toml build/mutants.sqlite
+	mkdir -p build && rm -f build/mutants.sqlite
+	$(BIN)/cosmic-ray init .ci/mutants.toml build/mutants.sqlite
 	$(BIN)/cosmic-ray exec .ci/mutants.toml build/mutants.sqlite
 	$(BIN)/cr-report --surviving-only build/mutants.sqlite
 
