@@ -4,9 +4,10 @@ Gao, Yao & Chen 2021, arXiv 2104.08821; commands after the authors'
 `run_unsup_example.sh` and `run_sup_example.sh`. No checkpoint of them was released, and
 the paper prints one run of each on the dev set that the checkpoint is chosen on.
 Different from the paper: scored every 125 steps, as in those scripts, where its
-appendix says 250; on one GPU, where the supervised script spreads its batch of 512 over
-four; the second view alone is augmented (Table 1 does not say). Runs on positive pairs
-of NLI draw the 134 thousand of Table 4's samples by the seed.
+appendix says 250; in bfloat16, where the scripts say fp16; on one GPU, where the
+supervised script spreads its batch of 512 over four; the second view alone is augmented
+(Table 1 does not say). Runs on positive pairs of NLI draw the 134 thousand of Table 4's
+samples by the seed.
 """
 
 import math
@@ -18,7 +19,7 @@ from harness.transforms.pooling import CLS, POOLER, STATIC_LAST
 from .bert import BERT_BASE
 
 CITE = "gao2021simcse"
-GPU = "--dtype float16 --device cuda"
+GPU = "--dtype bfloat16 --device cuda"
 DEV = ("sts-b.senteval.dev",)
 SAMPLE = 134_000
 

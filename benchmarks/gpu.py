@@ -336,7 +336,7 @@ def time_training(machine: Machine, values: dict[str, Any]) -> None:
     folder = write_encoder(machine.scratch / "bert-base", shape)
     batch = machine.load.batch
     columns = (tuple(sentences(LENGTHS["wikipedia"], 8 * batch)),)
-    for precision in ("float32", "bf16"):
+    for precision in ("float32", "bfloat16"):
         where: Any = {"precision": precision, "device": machine.device}
         steps_by_program = {
             "harness": our_steps(

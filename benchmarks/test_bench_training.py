@@ -11,7 +11,7 @@ from harness.registry import load_registry
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.datasets import read_triplets
 from harness.training.encoder import Setup, open_encoder
-from harness.training.loop import CheckpointPolicy, Schedule, _Run, seeded
+from harness.training.loop import CheckpointPolicy, Schedule, TrainingRun, seeded
 
 BATCH, LENGTH = 64, 32  # those of SimCSE
 RATE = 1e-6  # a learning rate that leaves the weights almost unchanged
@@ -34,7 +34,7 @@ def our_steps(name, folder, cache, columns, size, precision, device="cpu"):
     encoder = open_encoder(name, folder, cache, settings.setup, seed=0)
     task = ContrastiveTraining(settings, encoder, columns, seed=0)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
-    run = _Run(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy())
+    run = TrainingRun(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy())
     for step in count():
         run.step(step)
         yield run.curve.losses[-1]
@@ -62,7 +62,7 @@ def their_steps(folder, columns, size, precision, device="cpu"):
     columns = columns if len(columns) > 1 else 2 * columns
     for start in cycle(range(0, size * BATCHES, size)):
         texts = [list(column[start : start + size]) for column in columns]
-        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"):
             features = [dict(model.preprocess(column)) for column in texts]
             for column in features:
                 for name, value in column.items():
@@ -125,7 +125,9 @@ def test_minilm_in_bfloat16(side_by_side, minilm, wikipedia, tmp_path):
         pytest.skip(
             "this processor has no arithmetic in bfloat16: it would only be slower"
         )
-    compare(side_by_side, "train-minilm-bf16", minilm, tmp_path, (wikipedia,), "bf16")
+    compare(
+        side_by_side, "train-minilm-bf16", minilm, tmp_path, (wikipedia,), "bfloat16"
+    )
 
 
 def capabilities():

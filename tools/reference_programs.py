@@ -246,8 +246,9 @@ def _loss(
     """The library's loss; a classifier starts from the task's weights."""
     settings = task.settings
     if settings.objective == "softmax" and isinstance(task, SiameseTraining):
-        softmax = SoftmaxLoss(model, task.encoder.size, task.classifier.out_features)
-        softmax.classifier.load_state_dict(task.classifier.state_dict())
+        classifier: Any = task.classifier
+        softmax = SoftmaxLoss(model, task.encoder.size, classifier.out_features)
+        softmax.classifier.load_state_dict(classifier.state_dict())
         return softmax
     if settings.objective == "regression":
         return CosineSimilarityLoss(model)
@@ -291,10 +292,8 @@ def _losses(
     """Train the model in place on the task's batches; the loss of every step."""
     schedule: Schedule = task.settings.schedule(task.batches.count)
     columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
-    if isinstance(loss, SoftmaxLoss):
-        columns["label"] = task.labels.tolist()
-    if isinstance(loss, CosineSimilarityLoss):
-        columns["label"] = task.scores.tolist()
+    if isinstance(task, SiameseTraining):
+        columns["label"] = task.targets.tolist()
     batches: Any = [task.batches(step).tolist() for step in range(schedule.steps)]
     with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
         arguments = SentenceTransformerTrainingArguments(
@@ -345,7 +344,7 @@ def train_reference(specs: Sequence[Path], places: Places) -> Reference:
                     "wanted a development task to score on: --dev sts-b.senteval.dev"
                 )
             training = recipe.prepare().training
-            curve = train(training, recipe.checkpoint.folder, recipe.dev_set.pairs)
+            curve = train(training, recipe.start_folder, recipe.dev_set.pairs)
             scores: dict[str, Any] = {
                 "before": curve.before,
                 "best": curve.scores[-1][1],

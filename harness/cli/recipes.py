@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from harness.assets.places import Places
 from harness.cli import options as opt
-from harness.core.errors import UsageError
 from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.checkpoint_settings import read_settings
 from harness.encoders.native import bypass_note
@@ -31,16 +30,6 @@ from harness.registry import load_registry, look_up
 from harness.transforms.pooling import POOLINGS
 
 # Options
-
-# The values of --dtype, and what the setup of a training calls them.
-PRECISIONS = {"float32": "float32", "bfloat16": "bf16", "float16": "fp16"}
-# The values of the options that take one of a few words.
-OPTION_VALUES = {
-    "head": ("none", "train", "keep"),
-    "dtype": tuple(PRECISIONS),
-    "similarity": ("cosine", "dot"),
-    "objective": ("info-nce", "nt-xent"),
-}
 
 Threads = Annotated[
     int | None,
@@ -60,9 +49,10 @@ PoolingName = Annotated[
     str, typer.Option(help="What is trained: cls, mean or first-last.")
 ]
 HeadName = Annotated[
-    str, typer.Option(help="none, train (dropped afterwards) or keep.")
+    Literal["none", "train", "keep"],
+    typer.Option(help="A layer after the pooling; train: dropped afterwards."),
 ]
-SimilarityName = Annotated[str, typer.Option(help="cosine or dot.")]
+SimilarityName = Annotated[Literal["cosine", "dot"], typer.Option()]
 MaskedWeight = Annotated[
     float, typer.Option(min=0.0, help="Weight of masked language modelling.")
 ]
@@ -116,22 +106,12 @@ class Recipe(ABC):
     dev: DevTask = "sts-b.senteval.dev"
     dev_every: DevEvery = 125
     dtype: Annotated[
-        str,
-        typer.Option(
-            help="Precision of products: float32, bfloat16; on a GPU float16."
-        ),
+        Literal["float32", "bfloat16"],
+        typer.Option(help="Precision of products; weights are in float32."),
     ] = "float32"
     device: Annotated[
         str, typer.Option(callback=opt.usable_device, help="cpu or cuda.")
     ] = "cpu"
-    batch_tokens: Annotated[
-        int | None,
-        opt.option(
-            min=1,
-            metavar="N",
-            help="Tokens in memory at a time; a batch keeps all its negatives. [default: 8192]",
-        ),
-    ] = None
     half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of weights, order and dropout.")
@@ -196,13 +176,6 @@ class Recipe(ABC):
         return bypass_note(config, Path(self.start), [self.pooling], remedy)
 
     @cached_property
-    def checkpoint(self) -> Any:
-        """The checkpoint to start from, a `StartCheckpoint`."""
-        from harness.training.finetune import StartCheckpoint
-
-        return StartCheckpoint(self.start_name, self.start_folder)
-
-    @cached_property
     def dev_set(self) -> Any:
         """The pairs that select the best checkpoint, a `DevSet`; None with `--dev none`."""
         from harness.training.finetune import DevSet
@@ -219,45 +192,40 @@ class Recipe(ABC):
         Args:
             defaults: The settings of the paper, a dataclass. A field with the name of an
                 option has the option's value, unless that is None.
-
-        Raises:
-            UsageError: An option has a value that is not among those it may have.
         """
+        from harness.training.encoder import Setup
+
         options = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name, values in OPTION_VALUES.items():
-            if name in options and options[name] not in values:
-                raise UsageError(
-                    f"--{name} {options[name]}: wanted one of {', '.join(values)}"
-                )
-        options["tokens_at_once"] = self.batch_tokens  # as a field of settings is named
-        changes: dict[str, Any] = {"setup": self._setup()}
+        poolings = {pooling.name: pooling for pooling in POOLINGS}
+        setup = Setup(
+            pooling=look_up("pooling", self.pooling, poolings),
+            head=options.get("head", "none"),  # only SimCSE's recipes have the option
+            max_length=self.max_length,
+            dropout=self.dropout,
+            precision=self.dtype,
+            device=self.device,
+        )
+        changes: dict[str, Any] = {"setup": setup}
         for field in fields(defaults):
             if options.get(field.name) is not None:
                 changes[field.name] = options[field.name]
         return replace(defaults, **changes)
 
-    def _setup(self) -> Any:
-        """How the encoder is trained, a `Setup`."""
-        from harness.training.encoder import Setup
-
-        poolings = {pooling.name: pooling for pooling in POOLINGS}
-        precision: Any = PRECISIONS[self.dtype]
-        return Setup(
-            pooling=look_up("pooling", self.pooling, poolings),
-            head=getattr(self, "head", "none"),  # only SimCSE's recipes have the option
-            max_length=self.max_length,
-            dropout=self.dropout,
-            precision=precision,
-            device=self.device,
-        )
-
     def _open_encoder(self, settings: Any) -> Any:
         """The encoder to train. Sets the number of torch's threads."""
         import torch
 
+        from harness.training.encoder import open_encoder
+
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return self.checkpoint.open(settings.setup, self.places.cache, self.seed)
+        return open_encoder(
+            self.start_name,
+            self.start_folder,
+            self.places.cache,
+            settings.setup,
+            self.seed,
+        )
 
     def contrastive(self, defaults: Callable[[Any], Any], columns: Any) -> Any:
         """A training of SimCSE, with the head of masked language modelling if its loss is used.
@@ -286,7 +254,7 @@ class Recipe(ABC):
 
         Args:
             defaults: The settings of the paper.
-            examples: Pairs or triplets of sentences.
+            examples: Labelled or scored pairs of sentences.
         """
         from harness.training.siamese import SiameseTraining
 
@@ -325,7 +293,7 @@ class SimcseUnsup(Recipe):
             help="Augments the second view: none, crop:P, deletion:P or deletion:one."
         ),
     ] = "none"
-    objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce"
+    objective: Annotated[Literal["info-nce", "nt-xent"], typer.Option()] = "info-nce"
     masked_words: MaskedWeight = 0.0
 
     def prepare(self) -> PreparedTraining:
@@ -334,8 +302,8 @@ class SimcseUnsup(Recipe):
         text = open_text(self.corpus, load_registry().corpora, self.places, self.first)
         from harness.training.contrastive import Contrastive  # imports torch
 
-        training = self.contrastive(Contrastive.unsupervised, (tuple(text),))
-        return PreparedTraining(training, {text.name: text.digest()})
+        training = self.contrastive(Contrastive.unsupervised, text.content)
+        return PreparedTraining(training, {text.name: text.digest})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,9 +356,6 @@ class SbertNli(Recipe):
             help="all-nli, snli-18k, mini-nli, or lines of label, label, premise, hypothesis."
         ),
     ]
-    ranking: Annotated[
-        bool, typer.Option(help="In-batch ranking in place of softmax.")
-    ] = False
     pooling: PoolingName = "mean"
     dropout: Dropout = None
     held_out: Annotated[bool, typer.Option(help="With SNLI's dev and test splits.")] = (
@@ -403,10 +368,7 @@ class SbertNli(Recipe):
         pairs = open_labelled_pairs(self.file, self.places, self.held_out)
         from harness.training.siamese import Siamese  # imports torch
 
-        if self.ranking:
-            training = self.siamese(Siamese.ranking(), pairs.content.triplets())
-        else:
-            training = self.siamese(Siamese(), pairs.content)
+        training = self.siamese(Siamese(), pairs.content)
         return PreparedTraining(training, {pairs.name: pairs.digest})
 
 

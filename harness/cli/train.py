@@ -37,7 +37,7 @@ def commands(action: Callable[[Recipe], Any]) -> typer.Typer:
     """
     app = command_group(
         "Train a checkpoint that sentence-transformers loads, too. The same "
-        "command resumes a training that was interrupted, bit for bit."
+        "command resumes a training that was interrupted."
     )
     for name, recipe_class in RECIPES.items():
         command = flattened(_command_of(recipe_class, action))
@@ -71,7 +71,7 @@ def run_training(recipe: Recipe) -> None:
     with progress_on(sys.stderr) as bar:
         curve = finetune(
             prepared.training,
-            recipe.checkpoint,
+            recipe.start_folder,
             recipe.out,
             bar,
             seed=recipe.seed,

@@ -25,7 +25,6 @@ from harness.core.errors import UsageError
 from harness.encoders.kernels.padded import TokenIds
 from harness.training.datasets import Batches
 from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradients import backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.training.masked_words import MaskedLMHead
 
@@ -126,8 +125,6 @@ class Contrastive:
         hard_weight: log(alpha) of Table 7.
         masked_words: The weight of the auxiliary masked-language-modelling loss (Table
             D.2).
-        tokens_at_once: The number of tokens whose activations are held at a time. It
-            limits memory, and changes neither the loss nor the negatives.
 
     Raises:
         UsageError: The temperature is not above 0, or a weight is below 0.
@@ -147,7 +144,6 @@ class Contrastive:
     hard_negatives: bool = True
     hard_weight: float = 0.0
     masked_words: float = 0.0
-    tokens_at_once: int = 8192
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.masked_words < 0:
@@ -252,38 +248,24 @@ class ContrastiveTraining:
             modules["masked"] = masked
         self.model: nn.Module = nn.ModuleDict(modules)
 
-    def backward(self, step: int) -> float:
-        """Add the gradient of a step's batch; return its loss, in nats."""
+    def loss(self, step: int) -> Float[Tensor, ""]:
+        """The loss of a step's batch, in nats."""
         views = self._views(step)
         token_ids = [ids for view in views for ids in view]
-
-        def backward_of_scaled_loss(scale: float) -> float:
-            loss = backward_in_chunks(
-                self.encoder,
-                token_ids,
-                lambda z: scale * self._loss(z.chunk(len(views))),
-                self.settings.tokens_at_once,
-            )
-            if self.masked is not None:
-                loss += self.masked.backward(
-                    self.encoder,
-                    token_ids,
-                    weight=scale * self.settings.masked_words,
-                    chunk_tokens=self.settings.tokens_at_once,
-                    rng=np.random.default_rng((self.seed, 3, step, 0)),
-                )
-            return loss
-
-        is_half = self.settings.setup.precision == "fp16"
-        return with_loss_scaling(
-            backward_of_scaled_loss, self.model.parameters(), is_half
-        )
+        vectors = self.encoder(token_ids).chunk(len(views))
+        if len(vectors) == 1:  # both views are this one
+            vectors = (*vectors, *vectors)
+        loss = self.settings.loss(*vectors)
+        if self.masked is not None:
+            rng = np.random.default_rng((self.seed, 3, step, 0))
+            masked_loss = self.masked.loss(self.encoder, token_ids, rng)
+            loss = loss + self.settings.masked_words * masked_loss
+        return loss
 
     def _views(self, step: int) -> list[TokenIds]:
         """The token ids of the batch's sentences, one list for each view.
 
-        If both views are one sentence under one dropout mask, there is one list, whose
-        vectors `_loss` uses twice.
+        If both views are one sentence under one dropout mask, there is one list.
         """
         rows = self.batches(step)
         tokenizer = self.encoder.tokenizer
@@ -297,12 +279,6 @@ class ContrastiveTraining:
         elif len(views) == 1 and not self.settings.same_mask:
             views.append(views[0])
         return views
-
-    def _loss(self, views: Sequence[Float[Tensor, "N D"]]) -> Float[Tensor, ""]:
-        """The loss over the vectors of one, two or three views."""
-        if len(views) == 1:
-            return self.settings.loss(views[0], views[0])
-        return self.settings.loss(*views)
 
 
 def _require_agreement(

@@ -1,16 +1,16 @@
-"""Training data: triplets, labelled pairs, sentences, and shuffled batches of them.
+"""Training data: sentences, triplets, labelled pairs, and shuffled batches of them.
 
 Triplets are CSV with a header (SimCSE's `nli_for_simcse.csv`). Labelled pairs are
-tab-separated lines without quoting: an extract of SNLI, or AllNLI. `open_triplets`,
-`open_labelled_pairs` and `open_text` open them by name or path, with the digest that
+tab-separated lines without quoting: an extract of SNLI, or AllNLI. `open_text`,
+`open_triplets` and `open_labelled_pairs` open them by name or path, with the digest that
 `training.json` states.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from harness.assets.places import Places, asset_named
 from harness.core.arrays import Int64, read_only
 from harness.core.digests import sha256_of
 from harness.core.errors import DataError, UsageError
-from harness.core.texts import TextDigest
+from harness.core.texts import text_digest
 from harness.core.types import Corpus
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.mini import embedded_rows
@@ -73,46 +73,13 @@ class Labelled:
                 f"--pairs {kind}: wanted one of {', '.join(NLI_LABELS)}, all"
             )
         pairs = []
-        for premise, hypothesis, label in self._rows():
-            if kind in ("all", label):
+        rows = zip(self.premises, self.hypotheses, self.labels, strict=True)
+        for premise, hypothesis, label in rows:
+            if kind in ("all", NLI_LABELS[label]):
                 pairs.append((premise, hypothesis))
         if not pairs:
             raise DataError(f"wanted labelled pairs of {kind}, found none")
         return tuple(zip(*pairs, strict=True))
-
-    def triplets(self) -> TextColumns:
-        """Premise, entailment and contradiction of each triplet.
-
-        The n-th entailment of a premise goes with its n-th contradiction; what remains of
-        the more frequent kind is left out.
-        """
-        entailments: dict[str, list[str]] = {}
-        contradictions: dict[str, list[str]] = {}
-        for premise, hypothesis, label in self._rows():
-            # Every premise becomes a key of both, so that triplets are in the order of
-            # premises.
-            positives = entailments.setdefault(premise, [])
-            negatives = contradictions.setdefault(premise, [])
-            if label == "entailment":
-                positives.append(hypothesis)
-            elif label == "contradiction":
-                negatives.append(hypothesis)
-        triplets = []
-        for premise, positives in entailments.items():
-            negatives = contradictions[premise]
-            for positive, negative in zip(positives, negatives, strict=False):
-                triplets.append((premise, positive, negative))
-        if not triplets:
-            raise DataError(
-                "wanted a premise with an entailment and a contradiction, found none"
-            )
-        return tuple(zip(*triplets, strict=True))
-
-    def _rows(self) -> Iterator[tuple[str, str, str]]:
-        """Premise, hypothesis and label of each pair."""
-        rows = zip(self.premises, self.hypotheses, self.labels, strict=True)
-        for premise, hypothesis, label in rows:
-            yield premise, hypothesis, NLI_LABELS[label]
 
 
 def sample(columns: TextColumns, count: int, seed: int) -> TextColumns:
@@ -257,84 +224,7 @@ def _all_nli_pairs(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]
         yield premise, hypothesis, NLI_LABELS.index(label)
 
 
-# Sentences, by the name of a corpus or a file
-
-
-@dataclass(frozen=True)
-class Text:
-    """Sentences that can be iterated repeatedly, and their name in `training.json`.
-
-    Attributes:
-        name: The name.
-        source: The sentences of the corpus or file.
-        count: How many of them are taken, from the first on; None takes all.
-    """
-
-    name: str
-    source: Iterable[str] = field(repr=False)
-    count: int | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        return islice(iter(self.source), self.count)
-
-    def digest(self) -> str:
-        """The hex sha256 of the sentences, each ended by LF, in UTF-8, in one pass."""
-        digest = TextDigest(self)
-        if self.count is not None and digest.count < self.count:
-            raise DataError(
-                f"{self.name}: wanted {self.count} sentences, found {digest.count}"
-            )
-        return digest.hexdigest()
-
-
-@dataclass(frozen=True)
-class TextFile:
-    """The lines of a text file, compressed (.gz, .xz) or not, without empty ones.
-
-    Each line is a sentence. A pass raises DataError for a file without any, and for a
-    line that holds a CR, since editors of old systems end lines with it alone.
-    """
-
-    path: Path
-
-    def __iter__(self) -> Iterator[str]:
-        is_empty = True
-        with reading_own_file():
-            for place, line in lines(self.path):
-                if "\r" in line:
-                    raise DataError(
-                        f"{place}: wanted lines that end with LF or CRLF, found CR in one"
-                    )
-                if line.strip():
-                    is_empty = False
-                    yield line
-            if is_empty:
-                raise DataError(
-                    f"{self.path}: wanted sentences, one on each line, found none"
-                )
-
-
-def open_text(
-    name: str, corpora: Mapping[str, Corpus], places: Places, count: int | None = None
-) -> Text:
-    """The sentences of a registered corpus, by its name, or of a text file, by its path.
-
-    `count` is how many sentences are taken; None takes all.
-    """
-    if name in corpora:
-        corpus = corpora[name]
-        data = places.require_data(corpus.asset)
-        return Text(name, corpus.sentences(data), count)
-    path = Path(name)
-    if not path.is_file():
-        names = ", ".join(sorted(corpora))
-        raise UsageError(
-            f"--corpus {name}: wanted a file or a corpus ({names}), found neither"
-        )
-    return Text(path.name, TextFile(path), count)
-
-
-# Labelled pairs and triplets, by the name of an asset or a file
+# By the name of a corpus or an asset, or by the path of a file
 
 NLI_TRIPLETS = ("nli-for-simcse", "snli-triplets", "mini-triplets")
 NLI_PAIRS = ("all-nli", "snli-18k", "mini-nli")
@@ -344,11 +234,56 @@ Content = TypeVar("Content", TextColumns, Labelled)
 
 @dataclass(frozen=True)
 class TrainingSet(Generic[Content]):
-    """Labelled pairs or triplets, their name, and the digest that `training.json` states."""
+    """Examples, their name, and the digest that `training.json` states."""
 
     name: str
     digest: str
     content: Content
+
+
+def open_text(
+    name: str, corpora: Mapping[str, Corpus], places: Places, count: int | None = None
+) -> TrainingSet[TextColumns]:
+    """One column: the sentences of a registered corpus, or the lines of a text file.
+
+    Args:
+        name: The name of the corpus, or the path of the file.
+        corpora: All corpora by their names.
+        places: Where their files are.
+        count: How many sentences are taken, from the first on; None takes all.
+    """
+    if name in corpora:
+        corpus = corpora[name]
+        data = places.require_data(corpus.asset)
+        sentences = tuple(islice(corpus.sentences(data), count))
+    elif Path(name).is_file():
+        with reading_own_file():
+            sentences = tuple(islice(_text_lines(Path(name)), count))
+    else:
+        names = ", ".join(sorted(corpora))
+        raise UsageError(
+            f"--corpus {name}: wanted a file or a corpus ({names}), found neither"
+        )
+    if len(sentences) < (count or 1):
+        raise DataError(
+            f"{name}: wanted {count or 'some'} sentences, found {len(sentences)}"
+        )
+    return TrainingSet(Path(name).name, text_digest(sentences), (sentences,))
+
+
+def _text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file that are not empty, each a sentence.
+
+    Raises DataError for a line that holds a CR: editors of old systems end lines with it
+    alone.
+    """
+    for place, line in lines(path):
+        if "\r" in line:
+            raise DataError(
+                f"{place}: wanted lines that end with LF or CRLF, found CR in one"
+            )
+        if line.strip():
+            yield line
 
 
 def open_triplets(name: str, places: Places) -> TrainingSet[TextColumns]:

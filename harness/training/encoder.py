@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
@@ -31,7 +31,6 @@ from harness.encoders.checkpoint_settings import maximum_length
 from harness.encoders.kernels.loading import CuttingTokenizer, open_checkpoint
 from harness.encoders.kernels.padded import TokenIds, padded_states
 from harness.encoders.weights import read_tensors
-from harness.training.gradients import token_chunks
 from harness.transforms.pooling import CLS, Cls, Mean
 
 # Dropout
@@ -217,13 +216,12 @@ def token_means(
 # The encoder
 
 HeadUse = Literal["none", "train", "keep"]
-Precision = Literal["float32", "bf16", "fp16"]
-HALF: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+Precision = Literal["float32", "bfloat16"]
 
 PACKED_ARCHITECTURES = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
 LENGTH_STEP = 8  # the sentences of a padded chunk differ by fewer tokens
 HEAD_STD = 0.02  # standard deviation of the weights of a new head, as in BERT
-EMBED_CHUNK = 8192  # tokens that are encoded at a time without a gradient
+EMBED_BATCH = 256  # sentences that are encoded at a time without a gradient
 
 
 @dataclass(frozen=True)
@@ -241,7 +239,7 @@ class Setup:
         device: The device, as torch names it.
 
     Raises:
-        UsageError: The pooling is another, or a CPU is to compute in fp16.
+        UsageError: The pooling is another.
     """
 
     pooling: Pooling = CLS
@@ -257,8 +255,6 @@ class Setup:
                 f"wanted to train cls or a mean over tokens, found {self.pooling.name}; a pooler "
                 "is cls with a head"
             )
-        if self.precision == "fp16" and self.device == "cpu":
-            raise UsageError("fp16 needs a GPU; take bf16 or float32 on a CPU")
 
 
 class SentenceEncoder(nn.Module):
@@ -337,13 +333,12 @@ class SentenceEncoder(nn.Module):
         """The vectors of texts, without dropout, cut to the checkpoint's own length."""
         token_ids = self.reader(texts)
         order = np.argsort([len(ids) for ids in token_ids], kind="stable")
-        chunks = token_chunks([token_ids[row] for row in order], EMBED_CHUNK)
         vectors = np.empty((len(token_ids), self.size), np.float32)
         was_training = self.training
         self.eval()
         with torch.no_grad():
-            for chunk in chunks:
-                rows = order[chunk]
+            for start in range(0, len(order), EMBED_BATCH):
+                rows = order[start : start + EMBED_BATCH]
                 vectors[rows] = self([token_ids[row] for row in rows]).cpu().numpy()
         self.train(was_training)
         return vectors
@@ -351,8 +346,8 @@ class SentenceEncoder(nn.Module):
     def autocast(self) -> torch.autocast:
         """The context of the setup's precision; weights stay in float32."""
         device = torch.device(self.setup.device).type
-        half = HALF.get(self.setup.precision)
-        return torch.autocast(device, half, enabled=half is not None)
+        is_half = self.setup.precision == "bfloat16"
+        return torch.autocast(device, torch.bfloat16, enabled=is_half)
 
     def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
         """A head with new weights; None for a setup without one.

@@ -8,38 +8,34 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from harness.core.digests import digest_of_files
+import torch
+
+from harness.core.environment import environment
+from harness.core.errors import UsageError
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.pairs import Pairs
 from harness.core.types import Progress
-from harness.encoders.checkpoint import weights_files
-from harness.encoders.trained import recipe_of
+from harness.encoders.checkpoint import tokenizer_files
+from harness.encoders.module_writer import (
+    LinearLayer,
+    append_pooling,
+    append_transformer,
+    edit_json,
+    write_json,
+)
+from harness.encoders.trained import TRAINING_FILE, recipe_of
 from harness.training import loop
 from harness.training.contrastive import ContrastiveTraining
-from harness.training.encoder import SentenceEncoder, Setup, open_encoder
+from harness.training.encoder import SentenceEncoder
 from harness.training.siamese import SiameseTraining
-
-
-@dataclass(frozen=True)
-class StartCheckpoint:
-    """The checkpoint that fine-tuning starts from: its name and its folder."""
-
-    name: str
-    folder: Path
-
-    def digests(self) -> dict[str, str]:
-        """The digest of its weights, by its name."""
-        return {self.name: digest_of_files(weights_files(self.folder))}
-
-    def open(self, setup: Setup, cache: Path, seed: int) -> SentenceEncoder:
-        """The encoder to train; the seed draws the weights of a new head."""
-        return open_encoder(self.name, self.folder, cache, setup, seed)
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class DevSet:
 
 def finetune(
     task: ContrastiveTraining | SiameseTraining,
-    start: StartCheckpoint,
+    start: Path,
     out: Path,
     progress: Progress,
     *,
@@ -81,7 +77,7 @@ def finetune(
 
     Args:
         task: The model and its batches.
-        start: The checkpoint that the task's encoder was opened from.
+        start: The folder that the task's encoder was opened from.
         out: The folder to write, which must not hold a checkpoint.
         progress: Counts the steps.
         seed: The seed of the task, which also seeds dropout.
@@ -90,13 +86,14 @@ def finetune(
         dev: The pairs that select the checkpoint, if any.
         half: Whether weights are written in 16 bits.
     """
-    loop.require_new(out)
+    if (out / TRAINING_FILE).exists() or (out / "config.json").exists():
+        raise UsageError(
+            f"--out {out}: wanted a folder without a checkpoint, found one; take another folder"
+        )
     encoder = task.encoder
     schedule = task.settings.schedule(task.batches.count)
-    # The digest of the weights that were read: the folder may hold others by now.
-    start_digests = {start.name: encoder.start_sha256}
-    # An unfinished training is continued if it has the same identity. It is read from
-    # JSON, so settings are converted as JSON converts them.
+    start_digests = {encoder.tokenizer.name: encoder.start_sha256}
+    # As JSON has them, since a saved state and training.json hold them so.
     settings = json.loads(json.dumps(asdict(task.settings), default=repr))
     identity = {
         **settings,
@@ -114,23 +111,74 @@ def finetune(
         settings=identity,
     )
     curve = loop.train(task, schedule, seed, progress, policy)
-    info = loop.TrainingInfo(
-        command=command,
-        settings={**identity, "schedule": asdict(schedule)},
-        seed=seed,
-        data=data,
-        curve=curve,
-        start=start_digests,
-    )
-    loop.write_checkpoint(
-        out,
-        model=encoder.transformer,
-        tokenizer=start.folder,
-        pooling=encoder.setup.pooling,
-        max_length=encoder.reader.max_length,
-        info=info,
-        half=half,
-        summary=encoder.summary,
-    )
+    last_step = len(curve.losses)
+    training = {
+        "command": command,
+        "settings": {**identity, "schedule": asdict(schedule)},
+        "seed": seed,
+        "data": dict(data),
+        "start": start_digests,
+        "steps": last_step,
+        "curve": curve.thinned(),
+        "before": curve.before,
+        "scores": curve.scores,
+        "kept": (curve.best or (last_step, None))[0],
+        "seconds": round(curve.seconds, 1),
+        "environment": environment() | {"threads": torch.get_num_threads()},
+    }
+    write_checkpoint(out, encoder, start, training, half=half)
     shutil.rmtree(unfinished, ignore_errors=True)
     return curve
+
+
+def write_checkpoint(
+    folder: Path,
+    encoder: SentenceEncoder,
+    tokenizer: Path,
+    training: Mapping[str, Any],
+    *,
+    half: bool = False,
+) -> None:
+    """Write an encoder as a sentence-transformers folder, all files or none.
+
+    Args:
+        folder: The folder.
+        encoder: The encoder. A head that was kept follows the pooling.
+        tokenizer: The folder whose tokenizer it has.
+        training: The content of `training.json`.
+        half: Whether weights are written in 16 bits.
+    """
+    model: Any = encoder.transformer
+    model = model.to("cpu", torch.float16 if half else torch.float32)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        dir=folder.parent, prefix=f".{folder.name}-"
+    ) as scratch:
+        new = Path(scratch)
+        model.save_pretrained(new)
+        # safetensors writes files that only their owner may read.
+        shutil.copymode(new / "config.json", new / "model.safetensors")
+        # In use, whatever is on disk.
+        edit_json(new / "config.json", dtype="float32")
+        for file in tokenizer_files(tokenizer):
+            shutil.copy(file, new / file.name)
+        append_transformer(new, encoder.reader.max_length)
+        pooler = None
+        if encoder.setup.head == "keep":
+            dense = model.pooler.dense
+            pooler = LinearLayer(
+                dense.weight.detach().float(), dense.bias.detach().float()
+            )
+        append_pooling(
+            new,
+            encoder.setup.pooling,
+            depth=model.config.num_hidden_layers,
+            width=model.config.hidden_size,
+            summary=encoder.summary,
+            pooler=pooler,
+        )
+        write_json(new / TRAINING_FILE, training)
+        # The description comes last: a folder without it is no checkpoint yet.
+        files = sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE)
+        for file in files:
+            file.replace(folder / file.name)

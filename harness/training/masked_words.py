@@ -11,19 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
-from harness.core.arrays import Int64
-from harness.core.digests import digest_of_files
+from harness.core.arrays import Float, Int64
 from harness.core.errors import DataError, UsageError
-from harness.encoders.checkpoint import weights_files
 from harness.encoders.kernels.loading import model_with_weights
 from harness.encoders.kernels.padded import TokenIds
 from harness.encoders.weights import read_tensors
 from harness.training.encoder import SentenceEncoder
-from harness.training.gradients import token_chunks
 
 MASKED_SHARE = 0.15  # of word pieces that are masked
 # Of the masked pieces, the shares that become the mask token, and a random piece. All
@@ -51,25 +48,15 @@ class MaskedLMHead(nn.Module):
         self.mask_id = mask_id
         self.vocabulary = vocabulary
 
-    def backward(
-        self,
-        encoder: SentenceEncoder,
-        token_ids: TokenIds,
-        weight: float,
-        chunk_tokens: int,
-        rng: np.random.Generator,
-    ) -> float:
-        """Add the gradient of weight times the mean cross-entropy over the masked word pieces.
+    def loss(
+        self, encoder: SentenceEncoder, token_ids: TokenIds, rng: np.random.Generator
+    ) -> Float[Tensor, ""]:
+        """The mean cross-entropy over the masked word pieces, in nats.
 
         Args:
             encoder: The encoder that is trained.
             token_ids: The token ids of the sentences of a batch.
-            weight: The weight of the loss.
-            chunk_tokens: The number of tokens whose activations are held at a time.
             rng: Draws the pieces that are masked.
-
-        Returns:
-            The weighted cross-entropy.
         """
         sentences = sorted(token_ids, key=len)
         ids = np.concatenate([np.array(sentence, np.int64) for sentence in sentences])
@@ -82,25 +69,13 @@ class MaskedLMHead(nn.Module):
             rng=rng,
         )
         ends = np.cumsum([len(sentence) for sentence in sentences])
-        masked_sentences = [part.tolist() for part in np.split(masked_ids, ends[:-1])]
-        total_loss = 0.0
-        start = 0  # the position of a chunk's first token
-        for chunk in token_chunks(sentences, chunk_tokens):
-            end = ends[chunk.stop - 1]
-            is_in_chunk = (positions >= start) & (positions < end)
-            chunk_positions = positions[is_in_chunk]
-            if len(chunk_positions) > 0:
-                states = encoder.tokens(masked_sentences[chunk])
-                rows = torch.from_numpy(chunk_positions - start).to(states.device)
-                labels = torch.from_numpy(ids[chunk_positions]).to(states.device)
-                with encoder.autocast():
-                    logits = self.head(states[rows])
-                loss = F.cross_entropy(logits.float(), labels, reduction="sum")
-                loss = weight * loss / len(positions)
-                torch.autograd.backward(loss)
-                total_loss += loss.item()
-            start = end
-        return total_loss
+        masked_sentences = np.split(masked_ids, ends[:-1])
+        states = encoder.tokens([sentence.tolist() for sentence in masked_sentences])
+        rows = torch.from_numpy(positions).to(states.device)
+        labels = torch.from_numpy(ids[positions]).to(states.device)
+        with encoder.autocast():
+            logits = self.head(states[rows])
+        return F.cross_entropy(logits.float(), labels)
 
 
 def mask(
@@ -156,11 +131,8 @@ def open_mlm_head(
 
     Raises:
         UsageError: The architecture has no such head.
-        DataError: The checkpoint lacks a part of it, or has changed since the encoder
-            was opened.
+        DataError: The checkpoint lacks a part of it.
     """
-    if digest_of_files(weights_files(folder)) != encoder.start_sha256:
-        raise DataError(f"{folder}: its weights changed while it was opened; run again")
     tensors = read_tensors(folder, cache)
     config = AutoConfig.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False

@@ -1,8 +1,7 @@
-"""SBERT (Reimers & Gurevych 2019): siamese training on labelled pairs, scored pairs or triplets.
+"""SBERT (Reimers & Gurevych 2019): siamese training on labelled or scored pairs.
 
-All sentences of an example go through the same encoder. The objective depends on the
-data: a classifier of labelled pairs (softmax), the cosine of scored pairs (regression),
-or in-batch negatives for triplets (ranking).
+Both sentences of a pair go through the same encoder. The objective depends on the data:
+a classifier of labelled pairs (softmax), or the cosine of scored pairs (regression).
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
 from harness.core.pairs import pairs_digest
 from harness.core.types import Task
-from harness.training.contrastive import info_nce
 from harness.training.datasets import NLI_LABELS, Batches, Labelled, TextColumns
 from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradients import backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.transforms.pooling import MEAN
 
@@ -56,7 +53,7 @@ class ScoredPairs:
         return cls(columns=pairs.columns, scores=scores, digest=pairs_digest(pairs))
 
 
-SiameseObjective = Literal["softmax", "regression", "ranking"]
+SiameseObjective = Literal["softmax", "regression"]
 
 
 def softmax_nli(
@@ -87,12 +84,9 @@ class Siamese:
         weight_decay: The weight decay of AdamW.
         clip: The largest norm of a gradient; with 0 gradients are not clipped.
         objective: The loss.
-        temperature: The number that similarities are divided by in the loss of `ranking`.
-        tokens_at_once: The number of tokens whose activations are held at a time. It
-            limits memory, and changes neither the loss nor the negatives.
 
     Raises:
-        UsageError: The temperature is not above 0, or the warm-up is no share.
+        UsageError: The warm-up is no share.
     """
 
     setup: Setup = field(default_factory=lambda: Setup(pooling=MEAN, max_length=128))
@@ -103,21 +97,12 @@ class Siamese:
     weight_decay: float = 0.01
     clip: float = 1.0
     objective: SiameseObjective = "softmax"
-    temperature: float = 0.05
-    tokens_at_once: int = 8192
 
     def __post_init__(self) -> None:
-        if self.temperature <= 0 or not 0 <= self.warmup <= 1:
+        if not 0 <= self.warmup <= 1:
             raise UsageError(
-                "wanted a temperature above 0 and a share of warm-up from 0 to 1, found "
-                f"{self.temperature} and {self.warmup}"
+                f"wanted a share of warm-up from 0 to 1, found {self.warmup}"
             )
-
-    @classmethod
-    def ranking(cls) -> Siamese:
-        """The settings of sentence-transformers' `training_nli_v2.py`: in-batch negatives."""
-        setup = Setup(pooling=MEAN, max_length=75)
-        return cls(setup=setup, batch=128, objective="ranking")
 
     @classmethod
     def regression(cls) -> Siamese:
@@ -147,16 +132,14 @@ class SiameseTraining:
     Args:
         settings: The settings of the training.
         encoder: The encoder that is trained.
-        data: Labelled pairs for softmax, scored pairs for regression, columns of triplets
-            for ranking.
+        data: Labelled pairs for softmax, scored pairs for regression.
         seed: Seeds the order of examples and the weights of the classifier.
 
     Attributes:
-        columns: The sentences of the examples.
-        labels: The labels of the examples; empty for other objectives than softmax.
-        scores: Their scores; empty for other objectives than regression.
-        classifier: The classifier of softmax, which no checkpoint stores. It is made for
-            every objective.
+        columns: The sentences of the pairs.
+        targets: The labels or scores of the pairs.
+        classifier: The classifier of softmax, which no checkpoint stores; None for
+            regression.
 
     Raises:
         UsageError: The data are not of the kind that the objective needs.
@@ -166,74 +149,41 @@ class SiameseTraining:
         self,
         settings: Siamese,
         encoder: SentenceEncoder,
-        data: Labelled | ScoredPairs | TextColumns,
+        data: Labelled | ScoredPairs,
         seed: int,
     ) -> None:
-        data_types = {"softmax": Labelled, "regression": ScoredPairs, "ranking": tuple}
-        if not isinstance(data, data_types[settings.objective]):
+        has_labels = isinstance(data, Labelled)
+        if has_labels != (settings.objective == "softmax"):
             raise UsageError(
-                "softmax learns from labelled pairs, regression from scored ones and ranking from "
-                "triplets"
+                "softmax learns from labelled pairs, regression from scored ones"
             )
         self.settings = settings
         self.encoder = encoder
-        self.columns: TextColumns = data if isinstance(data, tuple) else data.columns
-        self.labels = torch.tensor(())
-        self.scores = torch.tensor(())
-        if isinstance(data, Labelled):
-            self.labels = torch.tensor(data.labels)
-        elif isinstance(data, ScoredPairs):
-            self.scores = torch.tensor(data.scores)
-        self.batches = Batches(len(self.columns[0]), settings.batch, seed)
-        classifier = _new_classifier(3 * encoder.size, np.random.default_rng((seed, 4)))
-        self.classifier = classifier.to(settings.setup.device)
+        self.columns = data.columns
+        targets = data.labels if isinstance(data, Labelled) else data.scores
+        self.targets = torch.tensor(targets)
+        self.batches = Batches(len(self.targets), settings.batch, seed)
         modules: dict[str, nn.Module] = {"encoder": encoder}
-        if isinstance(data, Labelled):
+        self.classifier: nn.Linear | None = None
+        if has_labels:
+            rng = np.random.default_rng((seed, 4))
+            classifier = _new_classifier(3 * encoder.size, rng)
+            self.classifier = classifier.to(settings.setup.device)
             modules["classifier"] = self.classifier
         self.model: nn.Module = nn.ModuleDict(modules)
 
-    def backward(self, step: int) -> float:
-        """Add the gradient of a step's batch; return its loss, in nats."""
+    def loss(self, step: int) -> Float[Tensor, ""]:
+        """The loss of a step's batch, in nats for softmax."""
         rows = self.batches(step)
         token_ids = []
         for column in self.columns:
             token_ids.extend(self.encoder.tokenizer([column[row] for row in rows]))
-
-        def backward_of_scaled_loss(scale: float) -> float:
-            return backward_in_chunks(
-                self.encoder,
-                token_ids,
-                lambda z: scale * self._loss(rows, z),
-                self.settings.tokens_at_once,
-            )
-
-        is_half = self.settings.setup.precision == "fp16"
-        return with_loss_scaling(
-            backward_of_scaled_loss, self.model.parameters(), is_half
-        )
-
-    def _loss(
-        self, rows: Int64[np.ndarray, " B"], z: Float[Tensor, "N D"]
-    ) -> Float[Tensor, ""]:
-        """The loss over a batch.
-
-        Args:
-            rows: The numbers of the batch's examples.
-            z: The vectors of all sentences of the first column, then of the second, and
-                so on.
-        """
-        vectors_of_columns = z.chunk(len(self.columns))
-        if self.settings.objective == "ranking":
-            anchors, positives, *hard_negatives = vectors_of_columns
-            hard = hard_negatives[0] if hard_negatives else None
-            return info_nce(anchors, positives, self.settings.temperature, hard)
-        u, v = vectors_of_columns
-        row_indices = torch.tensor(rows)
-        if self.settings.objective == "regression":
-            scores = self.scores[row_indices].to(z.device)
-            return F.mse_loss(F.cosine_similarity(u, v), scores)
-        labels = self.labels[row_indices].to(z.device)
-        return softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
+        u, v = self.encoder(token_ids).chunk(2)
+        targets = self.targets[torch.tensor(rows)].to(u.device)
+        if self.classifier is None:
+            return F.mse_loss(F.cosine_similarity(u, v), targets)
+        weight, bias = self.classifier.weight, self.classifier.bias
+        return softmax_nli(u, v, targets, weight, bias)
 
 
 def _new_classifier(inputs: int, rng: np.random.Generator) -> nn.Linear:

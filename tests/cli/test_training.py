@@ -15,15 +15,15 @@ COMMAND = "train simcse-unsup --from bert-mini --corpus mini-text --dev none --f
 
 
 @pytest.mark.parametrize(
-    ("options", "tokens", "precision"),
+    ("options", "batch", "precision"),
     [
-        ("", 8192, "float32"),
-        ("--batch-tokens 512", 512, "float32"),
-        ("--dtype bfloat16", 8192, "bf16"),
+        ("", 64, "float32"),
+        ("--batch 4", 4, "float32"),
+        ("--dtype bfloat16", 64, "bfloat16"),
     ],
 )
 def test_an_option_replaces_the_default_of_the_class(
-    monkeypatch, options, tokens, precision
+    monkeypatch, options, batch, precision
 ):
     made = []
     monkeypatch.setattr(
@@ -31,7 +31,7 @@ def test_an_option_replaces_the_default_of_the_class(
     )
     assert CliRunner().invoke(app, f"{COMMAND} {options}".split()).exit_code == 0
     settings = made[0].settings
-    assert (settings.tokens_at_once, settings.setup.precision) == (tokens, precision)
+    assert (settings.batch, settings.setup.precision) == (batch, precision)
 
 
 def test_what_a_training_bypasses_in_a_folder_is_noted(monkeypatch, tmp_path):

@@ -46,18 +46,18 @@ class FirstSteps:
     def model(self):
         return self.task.model
 
-    def backward(self, step):
+    def loss(self, step):
         if len(self.losses) == self.steps:
             raise EnoughSteps
-        self.losses.append(self.task.backward(step))
-        return self.losses[-1]
+        loss = self.task.loss(step)
+        self.losses.append(loss.item())
+        return loss
 
 
 def unsupervised(places):
     corpora = load_registry().corpora
-    return Contrastive.unsupervised({}), (
-        tuple(open_text("enwiki-1m", corpora, places, ROWS)),
-    )
+    text = open_text("enwiki-1m", corpora, places, ROWS)
+    return Contrastive.unsupervised({}), text.content
 
 
 def supervised(places):

@@ -176,17 +176,6 @@ def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
         sample(columns, 51, seed=0)
 
 
-def test_triplets_of_labelled_pairs_join_what_one_premise_has():
-    yes, perhaps, no = map(NLI_LABELS.index, ("entailment", "neutral", "contradiction"))
-    b = ("yes", "perhaps", "alone", "no", "never", "not", "indeed")
-    found = Labelled(
-        tuple("ppqpprp"), b, (yes, perhaps, yes, no, no, no, yes)
-    ).triplets()
-    assert found == (("p", "p"), ("yes", "indeed"), ("no", "never"))
-    with pytest.raises(DataError, match="an entailment and a contradiction"):
-        Labelled(("p",), ("yes",), (1,)).triplets()
-
-
 # Batches
 
 
@@ -226,7 +215,7 @@ def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(
     else:
         path.write_bytes(b"1\t1\ta\t" + content)
     opening = {
-        "text": lambda: list(open_text(str(path), {}, NOWHERE)),
+        "text": lambda: open_text(str(path), {}, NOWHERE),
         "triplets": lambda: open_triplets(str(path), NOWHERE),
         "labelled": lambda: open_labelled_pairs(str(path), NOWHERE),
     }
@@ -243,17 +232,21 @@ def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
             r"mine\.txt: wanted the file itself, found a git-lfs pointer",
         ),
-        (b"", r"mine\.txt: wanted sentences, one on each line, found none; correct"),
-        (b"\n  \n", r"mine\.txt: wanted sentences, one on each line, found none"),
+        (b"\n  \n", r"mine\.txt: wanted some sentences, found 0"),
     ],
 )
 def test_an_own_text_of_other_lines_is_refused(content, complaint, tmp_path):
     file = tmp_path / "mine.txt"
     file.write_bytes(content)
     with pytest.raises(DataError, match=complaint):
-        list(open_text(str(file), {}, NOWHERE))
+        open_text(str(file), {}, NOWHERE)
     file.write_bytes(b"one\r\ntwo\r\n")
-    assert list(open_text(str(file), {}, NOWHERE)) == ["one", "two"]
+    found = open_text(str(file), {}, NOWHERE)
+    assert found.content == (("one", "two"),)
+    assert found.digest == text_digest(["one", "two"])
+    assert open_text(str(file), {}, NOWHERE, 1).content == (("one",),)
+    with pytest.raises(DataError, match="wanted 5 sentences, found 2"):
+        open_text(str(file), {}, NOWHERE, 5)
 
 
 def test_a_registered_file_that_is_another_is_to_be_got_again(tmp_path):

@@ -1,7 +1,6 @@
 """Every command of `harness train` that fine-tunes, from a tiny checkpoint to a folder."""
 
 import json
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -87,17 +86,17 @@ def test_an_interrupted_training_writes_the_same_checkpoint(
     files, trained, monkeypatch
 ):
     monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
-    monkeypatch.setattr("harness.training.loop.SAVE_SHARE", math.inf)
-    backward, steps = ContrastiveTraining.backward, []
+    monkeypatch.setattr("harness.training.loop.SAVE_COST", 0.0)
+    loss, steps = ContrastiveTraining.loss, []
 
-    def backward_until_the_third(task, step):
+    def loss_until_the_third(task, step):
         steps.append(step)
         if steps == [0, 1, 2]:
             raise KeyboardInterrupt
-        return backward(task, step)
+        return loss(task, step)
 
     trained("simcse-unsup", "whole")
-    monkeypatch.setattr(ContrastiveTraining, "backward", backward_until_the_third)
+    monkeypatch.setattr(ContrastiveTraining, "loss", loss_until_the_third)
     assert trained("simcse-unsup", "cut").exit_code != 0
     assert "(recipe)" in str(
         trained("simcse-unsup", "cut", "--dev-every", "9").exception

@@ -9,9 +9,7 @@ import torch
 from fakes import Told
 from torch import nn
 
-from harness.assets.places import Places
 from harness.core.errors import DataError, ScoreError, UsageError
-from harness.training.datasets import Text, TextFile, open_text
 from harness.training.loop import STATE_FILE, CheckpointPolicy, Schedule, train
 from harness.training.masked_words import mask
 
@@ -28,16 +26,14 @@ class Line:
             ).float()
         self.stop_at, self.trained = stop_at, []
 
-    def backward(self, step: int) -> float:
+    def loss(self, step: int) -> torch.Tensor:
         if step == self.stop_at:
             raise KeyboardInterrupt
         self.trained.append(self.model.training)
         x = torch.from_numpy(
             np.random.default_rng((7, step)).normal(size=(16, 4))
         ).float()
-        loss = ((self.model(x) - 3 * x.sum(1, keepdim=True)) ** 2).mean()
-        torch.autograd.backward(loss)
-        return loss.item()
+        return ((self.model(x) - 3 * x.sum(1, keepdim=True)) ** 2).mean()
 
 
 SCHEDULE = Schedule(steps=20, learning_rate=0.05, warmup=3, decay=0.5, weight_decay=0.1)
@@ -45,9 +41,6 @@ SCHEDULE = Schedule(steps=20, learning_rate=0.05, warmup=3, decay=0.5, weight_de
 
 def weights(line: Line) -> torch.Tensor:
     return torch.cat([p.detach().reshape(-1) for p in line.model.parameters()])
-
-
-NOWHERE = Places(Path("nowhere"))
 
 
 # Schedule
@@ -91,7 +84,7 @@ def test_a_seed_gives_the_same_bits_and_another_seed_others():
 @pytest.fixture
 def saved_each_step(monkeypatch):
     monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
-    monkeypatch.setattr("harness.training.loop.SAVE_SHARE", math.inf)
+    monkeypatch.setattr("harness.training.loop.SAVE_COST", 0.0)
 
 
 @pytest.mark.parametrize("stop_at", [5, 19])
@@ -173,19 +166,17 @@ def test_the_weights_that_score_best_are_kept():
 class Given(Line):
     """Every number has this gradient, whatever the data."""
 
-    def __init__(self, gradient: float, loss: float = 0.0) -> None:
+    def __init__(self, gradient: float) -> None:
         super().__init__()
-        self.gradient, self.loss = gradient, loss
+        self.gradient = gradient
 
-    def backward(self, step: int) -> float:
-        for parameter in self.model.parameters():
-            parameter.grad = torch.full_like(parameter, self.gradient)
-        return self.loss
+    def loss(self, step: int) -> torch.Tensor:
+        return self.gradient * sum(p.sum() for p in self.model.parameters())
 
 
 def test_a_loss_that_is_no_number_ends_the_training():
     with pytest.raises(ScoreError, match="step 0 of 20; take a lower learning rate"):
-        train(Given(0.0, math.nan), SCHEDULE, 0, Told())
+        train(Given(math.nan), SCHEDULE, 0, Told())
 
 
 def test_biases_do_not_decay():
@@ -224,26 +215,3 @@ def test_masking_follows_the_shares_of_the_paper():
     assert masked == pytest.approx(0.8, abs=0.03)
     assert same == pytest.approx(0.1, abs=0.03)
     assert (flat[places] >= 4).all()
-
-
-# Texts
-
-
-def test_a_text_is_a_corpus_or_a_file(tmp_path):
-    file = tmp_path / "some.txt"
-    file.write_text("one\n\ntwo\nthree\n")
-    text = open_text(str(file), {}, NOWHERE)
-    assert (text.name, list(text), list(text)) == (
-        "some.txt",
-        ["one", "two", "three"],
-        [*text],
-    )
-    assert list(open_text(str(file), {}, NOWHERE, count=2)) == ["one", "two"]
-    assert (
-        open_text(str(file), {}, NOWHERE, 2).digest()
-        == Text("x", ("one", "two")).digest()
-    )
-    with pytest.raises(DataError, match="wanted 5 sentences, found 3"):
-        Text("some.txt", TextFile(file), 5).digest()
-    with pytest.raises(UsageError, match="found neither"):
-        open_text("nothing", {}, NOWHERE)
