@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 
 from harness.assets.catalogue import Asset
-from harness.assets.fetch.download import offline_switch
+from harness.assets.fetch.download import address_of, host_of, offline_switch
 from harness.assets.fetch.fetcher import Fetcher
 from harness.assets.places import Places, asset_named, every_asset
 from harness.cli import options as opt
@@ -36,6 +38,8 @@ from harness.results.verdict import CellState
 FETCH = "harness fetch "
 BYTES_OF_PARAMETER = 4  # in a file of float32
 DATA_DIR = Path("data")  # unless an option or the environment names another
+SECONDS_FOR_AN_ANSWER = 4.0  # of a host, before downloads
+MOST_CHARACTERS = 150  # of an error
 FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
 
@@ -47,26 +51,50 @@ def fetch_small_data(folders: opt.Folders, registry: Registry) -> opt.Folders:
         registry: Says how the rows of each data set are checked.
 
     Returns:
-        The folders, with a data folder if there is one. For a data set that did not
-        arrive a note says which files to place by hand.
+        The folders, with a data folder if there is one. If a data set did not arrive,
+        notes say why, and how to place its files by hand.
     """
     data_dir = DATA_DIR if folders.data_dir is None else folders.data_dir
     folders_with_data = _with_data_dir(folders, data_dir)
     places = folders_with_data.places()
-    missing_assets = [
-        asset_named(name) for name in FIRST_ASSETS if not places.has_data(name)
-    ]
-    if not missing_assets:
+    missing_names = [name for name in FIRST_ASSETS if not places.has_data(name)]
+    if not missing_names:
         return folders_with_data
+    names = " ".join(missing_names)
     switch = offline_switch(os.environ)
     if switch:
-        names = " ".join(asset.name for asset in missing_assets)
         opt.note(f"not downloaded, since {switch} is set: {names}")
         return folders_with_data
-    sources = ", ".join(_with_sources(asset) for asset in missing_assets)
-    opt.note(f"downloading into {data_dir}: {sources}")
+    assets = [asset_named(name) for name in missing_names]
+    opt.note(f"downloading into {data_dir}: {names}")
+    silent_hosts = hosts_without_answer(hosts_of(assets))
     make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
-    _fetch(missing_assets, replace(folders, data_dir=data_dir), registry)
+    fetcher = Fetcher(
+        replace(folders, data_dir=data_dir).places(),
+        registry.tasks.values(),
+        registry.corpora.values(),
+        small_first=True,
+        unreachable_hosts=set(silent_hosts),
+    )
+    missing_names = []
+    for asset in assets:
+        try:
+            fetcher.bring(asset)
+        except DataError as error:
+            opt.note(
+                f"harness: {shorten(str(error), MOST_CHARACTERS, placeholder=' ...')}"
+            )
+            missing_names.append(asset.name)
+        except AssetMissing:
+            missing_names.append(asset.name)
+    if missing_names:
+        names = " ".join(missing_names)
+        hosts = ", ".join(sorted(fetcher.unreachable_hosts))
+        opt.note(f"{names} did not arrive{f'; not reached: {hosts}' if hosts else ''}")
+        opt.note(
+            f"to place their files into {data_dir} by hand: harness fetch --dry-run {names} lists "
+            "each with its addresses"
+        )
     with suppress(OSError):  # a folder into which something was downloaded stays
         data_dir.rmdir()
     return _with_data_dir(folders, data_dir)
@@ -79,36 +107,43 @@ def _with_data_dir(folders: opt.Folders, data_dir: Path) -> opt.Folders:
     return replace(folders, data_dir=data_dir)
 
 
-def _with_sources(asset: Asset) -> str:
-    """The name of an asset with its first two sources."""
-    names: list[str] = []
-    for part in asset.every_part:
-        for source in part.sources:
-            if source.name not in names:
-                names.append(source.name)
-    return f"{asset.name} (from {' or '.join(names[:2])})"
-
-
-def _fetch(assets: Sequence[Asset], folders: opt.Folders, registry: Registry) -> None:
-    """Fetch assets one by one. The first that no source gives ends it, offline as a rule."""
-    fetcher = Fetcher(
-        folders.places(),
-        registry.tasks.values(),
-        registry.corpora.values(),
-        small_first=True,
-    )
+def hosts_of(assets: Sequence[Asset]) -> set[str]:
+    """The hosts of every source of some assets."""
+    hosts = set()
     for asset in assets:
-        try:
-            fetcher.bring(asset)
-        except DataError as error:
-            opt.note(f"harness: {error}")
-        except AssetMissing as error:
-            opt.note(f"harness: {error}; get it later: {asset.get}")
-            return
+        for part in asset.every_part:
+            for source in part.sources:
+                downloads = part.downloads_of(source)
+                hosts.update(host_of(address_of(download)) for download in downloads)
+    return hosts
+
+
+def hosts_without_answer(hosts: Collection[str]) -> set[str]:
+    """The hosts that do not answer within a few seconds; all are asked at once."""
+    pool = ThreadPoolExecutor(max_workers=len(hosts))
+    answers = {host: pool.submit(has_answer, host) for host in hosts}
+    wait(answers.values(), timeout=SECONDS_FOR_AN_ANSWER)
+    pool.shutdown(wait=False, cancel_futures=True)
+    return {
+        host
+        for host, answer in answers.items()
+        if not (answer.done() and answer.result())
+    }
+
+
+def has_answer(host: str) -> bool:
+    """Whether a host gives any answer, an error included."""
+    import requests
+
+    try:
+        requests.head(f"https://{host}", timeout=SECONDS_FOR_AN_ANSWER)
+    except requests.RequestException:
+        return False
+    return True
 
 
 def lines_of_methods(measured: ResultsFolder, records: Collection[Record]) -> list[str]:
-    """A table for each method of its published numbers, and how many are reproduced.
+    """A table of the published numbers of each method, and how many are reproduced.
 
     Args:
         measured: The run's own results.
@@ -120,23 +155,24 @@ def lines_of_methods(measured: ResultsFolder, records: Collection[Record]) -> li
     methods_of_run = {record.method for record in records}
     rows_of_method: dict[str, list[tuple[str, ...]]] = {}
     exact_count = 0
-    number_count = 0
     for reproduction in measured.all_reproductions:
         method = str(reproduction.cell.method)
         if not reproduction.state.is_verdict or method not in methods_of_run:
             continue
         rows_of_method.setdefault(method, []).append(_row(reproduction))
-        number_count += 1
         if reproduction.state is CellState.EXACT:
             exact_count += 1
-    if not number_count:
+    rows = [row for rows in rows_of_method.values() for row in rows]
+    if not rows:
         command = f"{FETCH}{' '.join(FIRST_ASSETS)} --data-dir {DATA_DIR}"
         return ["", f"no published number was measured, for want of data: {command}"]
-    lines = []
-    for method, rows in rows_of_method.items():
-        table = text_table(rows, FIRST_RUN_HEADER, opt.terminal_width())
-        lines += ["", f"{method}:", table]
-    count = f"{exact_count} of {number_count} published numbers reproduced exactly"
+    head, rule, *row_lines = text_table(rows, FIRST_RUN_HEADER).splitlines()
+    lines = ["", head, rule]
+    for method, method_rows in rows_of_method.items():
+        lines.append(f"{method}:")
+        lines += row_lines[: len(method_rows)]
+        del row_lines[: len(method_rows)]
+    count = f"{exact_count} of {len(rows)} published numbers reproduced exactly"
     return [*lines, "", count]
 
 

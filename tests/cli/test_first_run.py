@@ -1,10 +1,12 @@
 """The first run: what it brings, when it gives up, and the table that it ends with."""
 
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import requests
 from fakes import (
     FakeConfig,
     made_record,
@@ -14,11 +16,12 @@ from fakes import (
     results_folder,
 )
 
-from harness.assets.places import Places, asset_named
+from harness.assets.places import Places
 from harness.cli import first_run
 from harness.cli.first_run import (
     DATA_DIR,
     fetch_small_data,
+    hosts_without_answer,
     lines_of_methods,
     next_step,
 )
@@ -60,6 +63,7 @@ def downloads(monkeypatch, tmp_path):
         return "here"
 
     monkeypatch.setattr(first_run.Fetcher, "bring", bring)
+    monkeypatch.setattr(requests, "head", lambda url, timeout: None)
     return downloads
 
 
@@ -83,22 +87,38 @@ def test_an_offline_run_asks_for_nothing(downloads, monkeypatch, capsys):
     assert not DATA_DIR.exists()
 
 
-def test_the_first_asset_without_a_reachable_source_ends_the_downloads(
-    downloads, capsys
+def test_what_no_host_gives_is_told_in_two_lines_within_seconds(
+    downloads, capsys, monkeypatch
 ):
-    downloads.errors[FIRST_ASSETS[0]] = AssetMissing("no source of it was reached")
+    """One host answers after the time that is given, and the others never."""
+    asked = []
+
+    def ask(url, timeout):
+        asked.append(url)
+        if "huggingface" in url:
+            time.sleep(0.5)
+            return
+        raise requests.ConnectionError(url)
+
+    monkeypatch.setattr(requests, "head", ask)
+    monkeypatch.setattr(first_run, "SECONDS_FOR_AN_ANSWER", 0.1)
+    silent = hosts_without_answer({"huggingface.co", "ixa2.si.ehu.eus"})
+    assert silent == {"huggingface.co", "ixa2.si.ehu.eus"}
+    downloads.errors = {name: AssetMissing("no source") for name in NOT_HERE}
     folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
-    assert (downloads.asked, folders.data_dir) == ([FIRST_ASSETS[0]], None)
+    assert (downloads.asked, folders.data_dir) == (NOT_HERE, None)
     assert not DATA_DIR.exists()
-    said = " ".join(capsys.readouterr().err.split())
-    assert (
-        f"no source of it was reached; get it later: {asset_named(FIRST_ASSETS[0]).get}"
-        in said
-    )
+    assert len(asked) == len(set(asked)) + 2
+    _, *told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert all(len(line) <= 160 for line in told)
+    assert told[0].startswith(f"{' '.join(NOT_HERE)} did not arrive; not reached: ")
+    assert "huggingface.co" in told[0]
+    assert f"harness fetch --dry-run {' '.join(NOT_HERE)} lists" in told[1]
 
 
 def test_wrong_data_of_one_asset_do_not_keep_the_others_away(downloads):
-    downloads.errors[FIRST_ASSETS[0]] = DataError("other rows")
+    downloads.errors[NOT_HERE[0]] = DataError("other rows " * 100)
     folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
     assert downloads.asked == NOT_HERE
     assert folders.data_dir == DATA_DIR
@@ -120,8 +140,8 @@ def test_the_end_shows_each_published_number_of_the_run_with_its_verdict(tmp_pat
     )
     lines = lines_of_methods(measured, [record])
     assert lines[-1] == "1 of 1 published numbers reproduced exactly"
-    assert lines[1] == "fake.mean:"
-    [row] = [line for line in lines[2].splitlines() if line.startswith("toy")]
+    assert lines[3] == "fake.mean:"
+    row = lines[4]
     assert row.split() == ["toy", "spearman", "all", "50.00", "50.00", "exact", "toys"]
     _, without_data = lines_of_methods(measured, [])
     assert "harness fetch sts-raw sick-raw sts-senteval --data-dir data" in without_data
