@@ -201,7 +201,9 @@ def _table_of_methods(
     published = [folder.table(name) for name in paper_tables or ()]
     columns = columns_of_published(published, registry, folder.records, tasks)
     if aggregation:
-        columns = columns_of_tasks(tasks or _tasks_of(columns), aggregation)
+        columns = columns_of_tasks(
+            tasks or _tasks_of(columns), aggregation, folder.records
+        )
     methods = _measured_methods(patterns.methods, _tasks_of(columns), folder)
     if not methods or not columns:
         raise UsageError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,9 +36,6 @@ from harness.results.store import Store
 # table.
 EXAMPLE_RECORDS = Path("examples", "plugins", "results")
 GUIDE = Path("docs", "how-to", "plugin.md")
-# The digests of generated files that a check does not make anew, as `sha256sum --check`
-# reads them.
-DIGESTS_FILE = "tables/sha256.txt"
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,16 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     With the README of the harness goes the guide to plug-ins.
     """
     require_entries(folder.tables, folder.papers)
-    return _pages(folder) | _slow_pages(folder) | _parts_of_documents(folder, readme)
+    pages: dict[Path, str | SlowFile] = {}
+    pages |= _pages(folder)
+    drawn = pictures(folder)
+    for name, picture in drawn.items():
+        draw = partial(getattr, picture, "svg")
+        pages[folder.path / name] = SlowFile(picture.made_from, draw)
+    pages[folder.path / SITE_PAGE] = SlowFile(
+        made_from(folder, drawn), partial(site_page, folder, drawn)
+    )
+    return pages | _parts_of_documents(folder, readme)
 
 
 def _pages(folder: ResultsFolder) -> dict[Path, str]:
@@ -101,128 +106,54 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
     return texts
 
 
-def _slow_pages(folder: ResultsFolder) -> dict[Path, SlowFile]:
-    """The files that take long to make: pictures, and the page of results."""
-    slow_files = {}
-    pictures_by_name = pictures(folder)
-    for name, picture in pictures_by_name.items():
-        slow_files[folder.path / name] = SlowFile(
-            made_from=picture.made_from, make=partial(getattr, picture, "svg")
-        )
-    slow_files[folder.path / SITE_PAGE] = SlowFile(
-        made_from=made_from(folder, pictures_by_name),
-        make=partial(site_page, folder, pictures_by_name),
-    )
-    return slow_files
-
-
 def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path, str]:
     """The README and the guide to plug-ins, with their parts made anew."""
     if readme is None or not readme.exists():
         return {}
-    text = readme.read_text(encoding="utf-8")
-    screen = rendered("readme.md", front=Front(folder)).rstrip()
-    documents = {readme: between_markers(text, "leaderboard", screen)}
-    guide = readme.parent / GUIDE
-    examples = readme.parent / EXAMPLE_RECORDS
+    parts = {readme: ("leaderboard", rendered("readme.md", front=Front(folder)))}
+    guide, examples = readme.parent / GUIDE, readme.parent / EXAMPLE_RECORDS
     if guide.exists() and examples.is_dir():
-        part = examples_part(Store(examples), folder.registry)
-        documents[guide] = between_markers(
-            guide.read_text(encoding="utf-8"), "examples", part
-        )
+        parts[guide] = ("examples", examples_part(Store(examples), folder.registry))
+    documents = {}
+    for path, (name, part) in parts.items():
+        text = path.read_text(encoding="utf-8")
+        documents[path] = between_markers(text, name, part.rstrip())
     return documents
+
+
+def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
+    """Files that writing would change, and files among the tables that it would remove.
+
+    A slow file is not made anew for this: it is right if it says that it is made from
+    what would be used now.
+    """
+    pages = generated(folder, readme)
+    stale = []
+    for path, content in pages.items():
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if isinstance(content, SlowFile) and content.made_from in text:
+            continue
+        if content != text:
+            stale.append(path)
+    return stale + _strays(folder, pages)
 
 
 def _strays(folder: ResultsFolder, pages: Pages) -> list[Path]:
     """The files among the tables that would no longer be made."""
     tables = folder.path / "tables"
-    expected = {*pages, folder.path / DIGESTS_FILE}
-    return [path for path in sorted(tables.rglob("*.*")) if path not in expected]
-
-
-def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
-    """Files that writing would change, and files among the tables that it would remove."""
-    pages = generated(folder, readme)
-    digests = read_digests(folder.path)
-    changed = [
-        path
-        for path, content in pages.items()
-        if not _is_written(path, content, digests)
-    ]
-    return changed + _strays(folder, pages)
-
-
-def _is_written(
-    path: Path, content: str | SlowFile, digests: Mapping[Path, str]
-) -> bool:
-    """Whether a file is as writing would make it.
-
-    A slow file is not made anew for this. It is right if nothing has changed it since it
-    was written, as its digest says, and if it says that it is made from what would be
-    used now.
-
-    Args:
-        path: The file.
-        content: Its text, or how to make it.
-        digests: The digests of the slow files when they were written.
-    """
-    if not path.exists():
-        return False
-    data = path.read_bytes()
-    if isinstance(content, str):
-        return data == content.encode()
-    is_as_written = digests.get(path) == hashlib.sha256(data).hexdigest()
-    return is_as_written and content.made_from.encode() in data
+    return [path for path in sorted(tables.rglob("*.*")) if path not in pages]
 
 
 def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     """Bring every generated file up to date, slow ones too; returns those that changed."""
     pages = generated(folder, readme)
-    texts: dict[Path, str] = {}
-    slow_files: list[Path] = []
+    changed = []
     for path, content in pages.items():
-        if isinstance(content, str):
-            texts[path] = content
-        else:
-            texts[path] = content.make()
-            slow_files.append(path)
-    changed = [path for path, text in texts.items() if not _is_written(path, text, {})]
-    for path in changed:
-        write_atomically(path, texts[path].encode())
+        text = content.make() if isinstance(content, SlowFile) else content
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_atomically(path, text.encode())
+            changed.append(path)
     strays = _strays(folder, pages)
     for path in strays:
         path.unlink()
-    if note_digests(folder.path, slow_files):
-        changed.append(folder.path / DIGESTS_FILE)
     return changed + strays
-
-
-def read_digests(results: Path) -> Mapping[Path, str]:
-    """The digests of slow files when they were written; none without the file that notes them."""
-    path = results / DIGESTS_FILE
-    if not path.exists():
-        return {}
-    digests = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        digest, _, name = line.partition("  ")
-        digests[results / name] = digest
-    return digests
-
-
-def note_digests(results: Path, slow_files: Iterable[Path]) -> bool:
-    """Note the digests of slow files, in place of all that are noted; whether any is new.
-
-    Args:
-        results: The results folder.
-        slow_files: The slow files, which were written just now.
-    """
-    digests = {
-        path: hashlib.sha256(path.read_bytes()).hexdigest() for path in slow_files
-    }
-    if digests == read_digests(results):
-        return False
-    lines = []
-    for path in sorted(digests):
-        lines.append(f"{digests[path]}  {path.relative_to(results).as_posix()}\n")
-    write_atomically(results / DIGESTS_FILE, "".join(lines).encode())
-    return True

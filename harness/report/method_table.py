@@ -58,12 +58,15 @@ ScoreColumns = Mapping[str, ColumnScores]  # by heading
 # Columns
 
 
-def columns_of_tasks(tasks: Sequence[Task], aggregation: str) -> ScoreColumns:
+def columns_of_tasks(
+    tasks: Sequence[Task], aggregation: str, results: Results
+) -> ScoreColumns:
     """A column for the main score of each task, and their average where all are of one kind."""
-    columns = {
-        name: (_main_score(task, aggregation),)
-        for name, task in _tasks_by_name(tasks).items()
-    }
+    columns = {}
+    for name, task in _tasks_by_name(tasks).items():
+        main = metric_of(task).main_score
+        path = (*main[:-1], aggregation) if main[-1] in AGGREGATIONS else main
+        columns[name] = (_score(task, path, results),)
     return _with_average(columns)
 
 
@@ -83,33 +86,28 @@ def columns_of_published(
             has a column for each protocol in which it is published, or one under `all`.
             Without any, the columns are those of the tables, averages too.
     """
-    scores_in_order: dict[ColumnScores, str] = {}  # each with its first label
-    headings: set[str] = set()
+    columns: dict[str, ColumnScores] = {}
     for table in tables:
         for cell in table.cells:
             scores = scores_of(cell, registry, results)
-            heading = _heading(scores)
-            if scores and heading not in headings:
-                scores_in_order[scores] = cell.column.label
-                headings.add(heading)
+            if scores:
+                columns.setdefault(_heading(scores), scores)
     if not tasks:
-        return {_heading(scores): scores for scores in scores_in_order}
-    columns: dict[str, ColumnScores] = {}
+        return columns
+    chosen: dict[str, ColumnScores] = {}
     for name, task in _tasks_by_name(tasks).items():
-        main = _main_score(task, "all")
+        main = metric_of(task).main_score
         paths = [
             scores[0].path
-            for scores in scores_in_order
+            for scores in columns.values()
             if len(scores) == 1
             and _base(scores[0].task) == _base(task)
-            and scores[0].path[0] == main.path[0]
+            and scores[0].path[0] == main[0]
         ]
-        for path in paths or [main.path]:
-            heading = name
-            if path != main.path:
-                heading += f" ({' '.join(path[1:])})"
-            columns[heading] = (ColumnScore(task, path),)
-    return _with_average(columns)
+        for path in paths or [main]:
+            aggregation = "" if path == main else f" ({' '.join(path[1:])})"
+            chosen[name + aggregation] = (ColumnScore(task, path),)
+    return _with_average(chosen)
 
 
 def scores_of(
@@ -119,33 +117,22 @@ def scores_of(
     if cell.points is None:
         return ()
     path = score_path(cell.metric, cell.aggregation)
-    scores = []
-    for name in cell.tasks:
-        is_single_set = len(results.subsets(name)) == 1
-        if is_single_set and path[-1] in AGGREGATIONS:
-            # One set has the same score under every aggregation.
-            scores.append(ColumnScore(registry.tasks[name], (*path[:-1], "all")))
-        else:
-            scores.append(ColumnScore(registry.tasks[name], path))
-    return tuple(scores)
+    return tuple(_score(registry.tasks[name], path, results) for name in cell.tasks)
 
 
-def _main_score(task: Task, aggregation: str) -> ColumnScore:
-    """A task's main score, under an aggregation if its metric has several."""
-    path = metric_of(task).main_score
-    if path[-1] in AGGREGATIONS:
-        path = (*path[:-1], aggregation)
+def _score(task: Task, path: ScorePath, results: Results) -> ColumnScore:
+    """A score of a task; one set of pairs has the same under every aggregation, `all`."""
+    if path[-1] in AGGREGATIONS and len(results.subsets(task.name)) == 1:
+        path = (*path[:-1], "all")
     return ColumnScore(task, path)
 
 
 def _with_average(columns: Mapping[str, ColumnScores]) -> dict[str, ColumnScores]:
     """The columns, and the average of their scores where all tasks are scored in one way."""
-    scores = tuple(
-        dict.fromkeys(score for column in columns.values() for score in column)
-    )
+    scores = dict.fromkeys(score for column in columns.values() for score in column)
     columns_and_average = dict(columns)
     if len({score.path for score in scores}) == 1 and len(scores) > 1:
-        columns_and_average[AVERAGE] = scores
+        columns_and_average[AVERAGE] = tuple(scores)
     return columns_and_average
 
 
@@ -166,13 +153,11 @@ def _base(task: Task) -> str:
 
 def _heading(scores: ColumnScores) -> str:
     """The task, or the tasks of an average; and what its score is if not the main one."""
-    if not scores:
-        return ""
     task, path = scores[0]
     name = TASK_LABELS.get(_base(task), _base(task))
     if len(scores) > 1:
         name = f"{AVERAGE} of {len(scores)}"
-    words = zip(path, _main_score(task, "all").path, strict=False)
+    words = zip(path, metric_of(task).main_score, strict=False)
     differences = [word for word, main_word in words if word != main_word]
     return f"{name} ({' '.join(differences)})" if differences else name
 
@@ -226,13 +211,19 @@ class MethodTable:
             cells = [self._cell(heading, method) for heading in self.columns]
             mark = f" {DAGGER}" if is_transductive(method) else ""
             rows.append(row_of([Cell(f"`{method}`", mark=mark), *cells], "measured"))
+        notes = [*self.caption()]
         for paper_table in self.paper_tables:
             published_rows = [*self._published_rows(paper_table)]
             if published_rows:
                 place = f"{paper_table.paper}, {paper_table.table}"
                 rows += [Row([Cell(place)], HEADING), *published_rows]
+        if any(OTHER_TEXT_MARK in cell.text for row in rows for cell in row.cells):
+            notes.insert(
+                -1,
+                f"{OTHER_TEXT_MARK}: on another text form of the task than the column's.",
+            )
         plain = table_of(["method", *self.columns], [])
-        return Table(columns=plain.columns, rows=rows, notes=[*self.caption()])
+        return Table(columns=plain.columns, rows=rows, notes=notes)
 
     def markdown(self) -> str:
         """The table and its caption."""
@@ -269,54 +260,36 @@ class MethodTable:
         is_tied = self.p_holm.get(heading, {}).get(method, 0.0) > SIGNIFICANCE_LEVEL
         return Cell(str(value), mark=f" {TIE_MARK}" if is_tied else "")
 
-    # Published rows
-
     def _published_rows(self, paper_table: published.Table) -> Iterator[Row]:
-        """The rows of a published table that have a number of a column's task and score."""
-        labels = [row.label for row in paper_table.rows]
-        cells_by_row: dict[str, dict[str, list[str]]] = {}
+        """The rows of a published table that have a number of a column's task and score.
+
+        Of several columns of a task, in other text forms, it is the one of the number's
+        own form, or else the first, where the number has a mark.
+        """
+        numbers: dict[str, dict[str, list[str]]] = {}  # by row and heading
         for cell in paper_table.cells:
             scores = scores_of(cell, self.registry, self.results)
-            heading = self._heading_of(scores)
-            if heading is not None:
-                mark = ""
-                if scores != self._as_single_sets(self.columns[heading]):
-                    mark = f" {OTHER_TEXT_MARK}"
-                numbers = cells_by_row.setdefault(cell.row.id, {})
-                numbers.setdefault(heading, []).append(printed_number(cell) + mark)
+            headings = [
+                heading
+                for heading, column in self.columns.items()
+                if scores and _without_text_form(column) == _without_text_form(scores)
+            ]
+            if headings:
+                same = [name for name in headings if self.columns[name] == scores]
+                heading = (same or headings)[0]
+                number = printed_number(cell)
+                text = number if same else f"{number} {OTHER_TEXT_MARK}"
+                of_row = numbers.setdefault(cell.row.id, {})
+                of_row.setdefault(heading, []).append(text)
+        labels = [row.label for row in paper_table.rows]
         for row in paper_table.rows:
-            if row.id in cells_by_row:
-                numbers = cells_by_row[row.id]
+            if row.id in numbers:
                 name = row.label if labels.count(row.label) == 1 else row.name
                 cells = [
-                    " / ".join(numbers.get(heading, [MISSING_NUMBER]))
+                    " / ".join(numbers[row.id].get(heading, [MISSING_NUMBER]))
                     for heading in self.columns
                 ]
                 yield row_of([name, *cells], "published")
-
-    def _heading_of(self, scores: ColumnScores) -> str | None:
-        """The column of these scores, or else of the same tasks in another text form."""
-        if not scores:
-            return None
-        wanted = {(_base(task), path) for task, path in scores}
-        fallback = None
-        for heading, column in self.columns.items():
-            column_scores = self._as_single_sets(column)
-            if column_scores == scores:
-                return heading
-            same = {(_base(task), path) for task, path in column_scores} == wanted
-            if same and fallback is None:
-                fallback = heading
-        return fallback
-
-    def _as_single_sets(self, scores: ColumnScores) -> ColumnScores:
-        """Scores with the aggregation `all` where a task has a single set of pairs."""
-        same = []
-        for task, path in scores:
-            if len(self.results.subsets(task.name)) == 1 and path[-1] in AGGREGATIONS:
-                path = (*path[:-1], "all")
-            same.append(ColumnScore(task, path))
-        return tuple(same)
 
     # The caption
 
@@ -335,16 +308,7 @@ class MethodTable:
             yield f"Mean ± standard deviation over {counts} seeds."
         yield from self._fit_corpora_in_words()
         yield from self._tests_in_words()
-        shown = [cell.text for row in self._all_published() for cell in row.cells]
-        if any(OTHER_TEXT_MARK in text for text in shown):
-            yield f"{OTHER_TEXT_MARK}: on another text form of the task than the column's."
         yield self._digests_in_words([score.task for score in scores])
-
-    def _all_published(self) -> list[Row]:
-        rows: list[Row] = []
-        for paper_table in self.paper_tables:
-            rows += self._published_rows(paper_table)
-        return rows
 
     def _fit_corpora_in_words(self) -> Iterator[str]:
         """A sentence for each fit corpus, marked where it is transductive."""
@@ -386,6 +350,10 @@ class MethodTable:
                 data_digests[record.digests["data"][:DIGEST_DIGITS_SHOWN]] = None
         digest_of_records = self.records.digest()[:DIGEST_DIGITS_SHOWN]
         return f"Data: sha256 {', '.join(data_digests)}; records: {digest_of_records}."
+
+
+def _without_text_form(scores: ColumnScores) -> list[tuple[str, ScorePath]]:
+    return [(_base(task), path) for task, path in scores]
 
 
 def _protocols_in_words(scores: Sequence[ColumnScore]) -> Iterator[str]:

@@ -196,7 +196,7 @@ def examples_part(store: Store, registry: Registry) -> str:
     scoring = SCORINGS[0]
     tasks = [registry.tasks[scoring.task(name)] for name in SEVEN]
     # The columns have the names of tasks; the leaderboard has shorter headings.
-    columns_by_name = columns_of_tasks(tasks, scoring.aggregation)
+    columns_by_name = columns_of_tasks(tasks, scoring.aggregation, results)
     headings = [*TASK_LABELS.values(), "Avg."]
     columns = dict(zip(headings, columns_by_name.values(), strict=True))
     tables = []

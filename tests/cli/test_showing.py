@@ -100,8 +100,8 @@ def test_a_table_for_a_paper_has_the_published_rows_below_the_paper_s_name(call)
     chosen = ("-t", "sts-b", "sts12.senteval", "--results", RESULTS)
     answer = call("table -m minilm.mean --beside simcse.t5", *chosen)
     lines = answer.out.splitlines()
-    assert lines[0].split() == ["method", "STS-B", "STS12"]
-    assert lines[2].split() == ["minilm.mean", "82.03", "72.37"]
+    assert lines[0].split() == ["method", "STS-B", "STS12", "Avg."]
+    assert lines[2].split() == ["minilm.mean", "82.03", "72.37", "77.20"]
     assert lines[3] == "SimCSE (Gao et al. 2021), Table 5"
     latex = call(
         "table -m minilm.mean --beside simcse.t5 --latex", "--results", RESULTS

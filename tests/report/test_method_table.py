@@ -88,7 +88,7 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(
     aggregation, measured
 ):
     tasks = [REGISTRY.tasks[name] for name in ("sts12.senteval", "sick-r.senteval")]
-    columns = columns_of_tasks(tasks, aggregation)
+    columns = columns_of_tasks(tasks, aggregation, measured)
     rows = published_rows(columns, measured, WHITENING)
     has_year = any(row["STS12"] != "–" for row in rows)
     assert has_year == (aggregation == "wmean")
@@ -104,7 +104,7 @@ def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
 
 
 def test_a_paper_is_named_once_above_its_rows(measured):
-    columns = columns_of_tasks([REGISTRY.tasks["sts12.senteval"]], "wmean")
+    columns = columns_of_tasks([REGISTRY.tasks["sts12.senteval"]], "wmean", measured)
     text = table_of(columns, measured, WHITENING).markdown()
     assert text.count("BERT-whitening (Su et al. 2021), Table 1") == 1
     latex = table_of(columns, measured, WHITENING).latex()
@@ -121,7 +121,7 @@ def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():
     )
     made = MethodTable(
         methods=(method,),
-        columns=columns_of_tasks([REGISTRY.tasks["sts-b"]], "all"),
+        columns=columns_of_tasks([REGISTRY.tasks["sts-b"]], "all", results),
         results=results,
         registry=REGISTRY,
     )

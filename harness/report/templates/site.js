@@ -68,6 +68,7 @@ function restoreFilters() {
   const saved = hashState();
   const boards = form.elements.board;
   for (const name of FILTERS) form.elements[name].value = saved.get(name) ?? "";
+  if (FILTERS.some((name) => saved.get(name))) document.getElementById("boards").open = true;
   if (boards.selectedIndex < 0) boards.selectedIndex = 0;
   showBoard();
   if (saved.get("task")) {  // the tasks to choose from are those of the board that is shown
