@@ -90,7 +90,13 @@ def __getattr__(name: str) -> Any:
         return sorted([*_modules(), "__version__"])
     if name not in _modules():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_modules()[name]), name)
+    module = _modules()[name]
+    if module == "harness.interop.mteb":
+        from harness.core.environment import extra
+
+        with extra("mteb"):
+            return getattr(import_module(module), name)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

@@ -29,6 +29,7 @@ from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry, nearest
+from harness.tasks.own_pairs import task_of_file
 from harness.transforms.pooling import NATIVE, Native
 
 VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
@@ -108,11 +109,24 @@ class Resolver:
         return patterns
 
     def task_patterns(self, words: Iterable[str]) -> list[str]:
-        """The words, mteb's names of tasks replaced by the harness's. Others stay."""
+        """The words, mteb's names of tasks replaced by the harness's. Others stay.
+
+        A file of pairs is added to the registry as a task, whose name replaces it.
+        """
         tasks = self.registry.tasks_by_name
         patterns = []
         for word in words:
-            if word in tasks:
+            if word not in tasks and Path(word).suffix and Path(word).is_file():
+                task = task_of_file(Path(word))
+                if task.name in tasks:
+                    raise UsageError(
+                        f"-t {word}: a task is called {task.name!r}: rename the file"
+                    )
+                added_tasks = {**self.registry.tasks, task.name: task}
+                self.registry = replace(self.registry, tasks=added_tasks)
+                self._note(word, task.name)
+                patterns.append(task.name)
+            elif word in tasks:
                 self._note(word, tasks[word].name)
                 patterns.append(tasks[word].name)
             else:

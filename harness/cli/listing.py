@@ -7,7 +7,8 @@ names the plug-in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,13 +24,17 @@ from harness.cli.options import (
     Json,
     Papers,
     Plugins,
+    cell_text,
     note,
+    say,
     say_rows,
+    terminal_width,
 )
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
 from harness.core.pairs import rows_digest
 from harness.core.provenance import PLUGINS
+from harness.core.terminal import text_table
 from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
@@ -49,6 +54,9 @@ LISTED_KINDS = (
     "cells",
     "digests",
 )
+DEFAULT_WIDTH = 80  # columns of a list that goes into no terminal
+LEAST_WIDTH = 20  # of a column that is cut
+COLUMN_GAP = 2
 BERT_BASE_LAYERS = 12  # the depth for which the layers of a pooling are named
 
 
@@ -59,8 +67,8 @@ def list_command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE|TASK",
-            help="The table whose cells are listed (harness list papers), or the task of digests.",
+            help="Only those whose names hold this text or match this glob. For cells a table "
+            "(harness list papers), for digests a task.",
             show_default=False,
         ),
     ] = "",
@@ -73,10 +81,40 @@ def list_command(
     """List methods, encoders, tasks, published numbers and more."""
     resolver = Resolver.from_options(Folders(data_dir).places(), encoder or [])
     rows = listed_rows(kind, name, resolver, papers)
-    if rows or as_json:
+    if as_json:
         say_rows(rows, as_json)
+    elif len(rows) == 1:
+        for column, value in rows[0].items():
+            if cell_text(value):
+                say(f"{column}: {cell_text(value)}")
+    elif rows:
+        say(fitting_table(rows, terminal_width() or DEFAULT_WIDTH))
     else:
         note("no plug-in is loaded: name a file by --plugin, or install one")
+
+
+def fitting_table(rows: Sequence[ListedRow], width: int) -> str:
+    """The first columns of rows that fit into a width; the last one may be cut.
+
+    A column that says nothing in any row is left out.
+    """
+    columns = {}
+    for name in rows[0]:
+        cells = [cell_text(row[name]) for row in rows]
+        if set(cells) <= {"", "no"}:
+            continue
+        longest = max(len(cell) for cell in (name, *cells))
+        if columns and width < min(longest, LEAST_WIDTH):
+            break
+        columns[name] = [shorten(cell, width) for cell in cells]
+        width -= longest + COLUMN_GAP
+    texts = list(zip(*columns.values(), strict=True))
+    return text_table(texts, list(columns))
+
+
+def shorten(text: str, width: int) -> str:
+    """A text of `width` characters at most; one that is cut ends with an ellipsis."""
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
 
 
 def listed_rows(
@@ -86,18 +124,15 @@ def listed_rows(
 
     Args:
         kind: One of LISTED_KINDS.
-        name: A table, for the kind `cells`, or a task, for `digests`; else empty.
+        name: A table, for the kind `cells`, or a task, for `digests`; else a part of
+            names, or a glob. Empty for all.
         resolver: Knows the registry, and where data and encoders are.
         papers: The folder of published tables.
 
     Raises:
-        UsageError: There is no such kind, table or task, or a name with another kind.
+        UsageError: There is no such kind, table or task, or no such name.
     """
     registry, places = resolver.registry, resolver.places
-    if name and kind not in ("cells", "digests"):
-        raise UsageError(
-            f"{name}: wanted harness list cells TABLE or digests TASK, found {kind}"
-        )
     rows_of_kind: Mapping[str, Callable[[], list[ListedRow]]] = {
         "methods": lambda: methods_rows(registry),
         "encoders": lambda: encoders_rows(registry),
@@ -109,7 +144,17 @@ def listed_rows(
         "cells": lambda: cells_rows(load_tables(papers, registry), name),
         "digests": lambda: digests_rows(registry, places, name),
     }
-    return look_up("kind of thing", kind, rows_of_kind)()
+    rows = look_up("kind of thing", kind, rows_of_kind)()
+    if not name or kind in ("cells", "digests"):
+        return rows
+    matching = [
+        row for row in rows if fnmatchcase(str(next(iter(row.values()))), f"*{name}*")
+    ]
+    if not matching:
+        raise UsageError(
+            f"list {kind} {name}: none has such a name: harness list {kind}"
+        )
+    return matching
 
 
 # Methods, encoders, tasks

@@ -7,11 +7,15 @@ as FILE; the command puts the new names in their places.
 from __future__ import annotations
 
 import re
+import sys
+from importlib.util import find_spec
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import harness
 from harness.cli.options import say
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
@@ -29,10 +33,18 @@ def new_command(
     template = look_up("kind of plug-in", kind, TEMPLATES)
     if not re.fullmatch("[a-z]+(-[a-z]+)*", name):
         raise UsageError(f"{name}: wanted words of lower-case letters, as in my-method")
-    file = Path(f"{name.replace('-', '_')}.py")
+    module = name.replace("-", "_")
+    if module in sys.stdlib_module_names or find_spec(module) or iskeyword(module):
+        raise UsageError(
+            f"{name}: {module}.py would hide Python's or a library's module of this name: take "
+            f"another, as in my-{name}"
+        )
+    file = Path(f"{module}.py")
     if file.exists():
         raise UsageError(f"{file} exists: take another name, or another folder")
     class_name = name.title().replace("-", "")
+    if class_name in harness.__all__:  # which the template imports
+        class_name = f"My{class_name}"
     text = template.read_text(encoding="utf-8")
     text = text.replace("FILE", file.name)
     text = text.replace("Mine", class_name)

@@ -168,7 +168,8 @@ Tasks = Annotated[
         "--task",
         "-t",
         callback=split_commas,
-        help="Task name or glob, mteb's names (STS12) included; several are allowed.",
+        help="Task name or glob, mteb's names (STS12) included, or a file of your own pairs "
+        "(pairs.tsv); several are allowed.",
     ),
 ]
 PLUGIN_HELP = (

@@ -179,6 +179,11 @@ def verdict(published: Published, measured: Measured) -> Verdict:
         >>> print(verdict(Published("76.25"), Measured((75.9, 76.4, 76.1), seeded=True)).state)
         too few seeds
     """
+    if not isinstance(published, Published) or not isinstance(measured, Measured):
+        raise ScoreError(
+            f"wanted points as in verdict(Published('82.05'), Measured((82.03,))), found "
+            f"verdict({published!r}, {measured!r})"
+        )
     scores = [s for s in measured.scores if s is not None and math.isfinite(s)]
     if len(scores) < len(measured.scores):
         return Verdict(CellState.UNDEFINED)

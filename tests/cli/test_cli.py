@@ -90,6 +90,20 @@ for arguments in {[*READING]}:
 # Lists
 
 
+def test_a_list_is_filtered_and_fits_80_columns(call):
+    rows = json.loads(call("list encoders bert-base --json").out)
+    assert rows
+    assert all("bert-base" in row["encoder"] for row in rows)
+    lines = call("list encoders bert-base").out.splitlines()
+    assert len(lines) == len(rows) + 2
+    assert max(map(len, lines)) <= 80
+    assert call("list encoders glove-mini").out.startswith(
+        "encoder: minilm-l12\nsource: "
+    )
+    refused = call("list encoders nonsense")
+    assert (refused.status, refused.out) == (2, "")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_list_is_a_table_or_json(call, kind, tmp_path):
     (tmp_path / "results").symlink_to(ROOT / "results")

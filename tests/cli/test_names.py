@@ -212,6 +212,36 @@ def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
     assert "bert-mini.mean+flow@target, " in answer.err
 
 
+# A file of pairs
+
+
+def test_a_file_of_pairs_is_a_task(call, tmp_path):
+    lines = ["first\tsecond\tscore", "A man eats.\tSomeone eats.\t4.2"]
+    lines += ["A dog runs.\tIt rains.\t0.5", "A cat sleeps.\tA cat is asleep.\t4.8"]
+    (tmp_path / "My pairs.tsv").write_text("\n".join(lines))
+    answer = call("run -m glove-mini.mean -t", "My pairs.tsv")
+    assert answer.status == 0, answer.err
+    assert "glove-mini.mean on my-pairs, seed 0: Spearman 100.00" in answer.out
+    again = call("run -m glove-mini.mean -t", "My pairs.tsv", "--dry-run")
+    assert "1 is already measured" in again.out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("pairs.tsv", "a\tb", "pairs.tsv:1: wanted 3 fields, found 2"),
+        ("pairs.tsv", "a\tb\t1\nc\td\tx", "pairs.tsv:2: wanted two sentences and a"),
+        ("pairs.csv", "a,b,1", "wanted a file such as pairs.tsv"),
+        ("mini-sts.tsv", "a\tb\t1", "a task is called 'mini-sts'"),
+    ],
+)
+def test_a_file_that_is_none_of_pairs_is_refused(call, tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    answer = call("run -m glove-mini.mean -t", name)
+    assert answer.status != 0
+    assert words in answer.err
+
+
 # A limit
 
 

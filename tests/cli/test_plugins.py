@@ -114,6 +114,21 @@ def test_a_file_that_is_there_or_a_name_that_is_none_is_not_written(
     assert file.read_text() == before
 
 
+@pytest.mark.parametrize("name", ["pairs", "method", "places"])
+def test_a_name_of_what_a_template_imports_gives_a_file_that_runs(
+    call, new_plugin_file, name
+):
+    file = new_plugin_file("task", name)
+    done = call(f"run --plugin {file} -m glove-mini.mean -t {name}")
+    assert done.status == 0, done.err
+
+
+def test_a_name_that_would_hide_a_module_is_refused(call):
+    answer = call("new method numpy")
+    assert answer.status == 2
+    assert "numpy.py would hide" in answer.complaint
+
+
 @pytest.mark.parametrize("how", ["environment", "project"])
 def test_a_folder_and_an_environment_name_plug_ins(
     call, new_plugin_file, monkeypatch, tmp_path, how

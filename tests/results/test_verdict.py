@@ -162,3 +162,8 @@ def test_the_half_width_holds_one_more_run_in_95_of_100():
 def test_what_is_not_a_printed_number_is_refused(value):
     with pytest.raises(ScoreError, match=r"like 58\.40"):
         Published(value)
+
+
+def test_plain_numbers_are_told_what_is_wanted():
+    with pytest.raises(ScoreError, match=r"verdict\(Published\('82.05'\), Measured"):
+        verdict(0.82, 82.03)
