@@ -23,11 +23,9 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Identity, PostProcessor, Transform
 from harness.core.metrics import (
     PairRows,
-    compared,
-    joined_scores,
+    finite_scores,
     labelled_splits,
     metric_of,
-    require_main_score,
     score,
     undefined_reason,
 )
@@ -207,17 +205,16 @@ def measure(
         _require_finite(maker, vectors, texts, row_of_text)
     time_mapped = clock()
     scored, *learned_from = _pair_rows(splits, row_of_text)
-    values, metric_facts = compared(metric, vectors, scored, learned_from)
+    values, metric_facts = metric.compare(vectors, scored, learned_from)
     facts = {**metric_facts, "dimensions": int(vectors.shape[1])}
     further_scores = {name: facts.pop(name) for name in metric.further_scores}
-    parts = [score(task, values, pairs), further_scores]
+    scores = {**score(task, values, pairs), **further_scores}
     if metric.of_vectors is not None:
-        parts.append(metric.of_vectors(vectors, scored, pairs))
+        scores |= metric.of_vectors(vectors, scored, pairs)
     if task.geometry:
         positive = scored.gold > POSITIVE_ABOVE
-        parts.append(alignment_uniformity(vectors, scored.a, scored.b, positive))
-    scores = joined_scores(metric, parts)
-    require_main_score(metric, scores)
+        scores |= alignment_uniformity(vectors, scored.a, scored.b, positive)
+    scores = finite_scores(metric, scores)
     reason = undefined_reason(task, scores, values, pairs)
     if reason is not None:
         facts["undefined"] = reason

@@ -23,7 +23,7 @@ from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
 from harness.core.errors import DataError, UsageError
 from harness.core.files import file_name
-from harness.core.metrics import TIE_DECIMALS, cosine, directions
+from harness.core.metrics import cosine, directions, tie_rounded
 from harness.core.provenance import with_code
 from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, as_texts, resolved
@@ -83,7 +83,7 @@ class MtebEncoder:
     ) -> Float64[np.ndarray, " P"]:
         """Cosines of pairs of rows, as the harness ranks them."""
         cosines, _ = cosine(np.asarray(embeddings1), np.asarray(embeddings2))
-        return np.round(cosines, TIE_DECIMALS)
+        return tie_rounded(cosines)
 
     def similarity(
         self, embeddings1: Any, embeddings2: Any
@@ -92,7 +92,7 @@ class MtebEncoder:
         directions1 = directions(np.asarray(embeddings1))
         directions2 = directions(np.asarray(embeddings2))
         cosines = np.clip(directions1 @ directions2.T, -1.0, 1.0)
-        return np.asarray(np.round(cosines, TIE_DECIMALS))
+        return tie_rounded(cosines)
 
 
 def _texts_of(batch: Any) -> Sequence[str]:

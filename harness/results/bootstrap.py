@@ -27,7 +27,7 @@ import numpy as np
 
 from harness.core.arrays import Bool, Float, Float64, Int64, Num, UInt8
 from harness.core.errors import ScoreError
-from harness.core.metrics import TIE_DECIMALS
+from harness.core.metrics import TIE_DIGITS, tie_rounded
 
 ResampledMetric = Literal["spearman", "pearson", "accuracy", "auc"]
 
@@ -131,7 +131,7 @@ def bootstrap_scores(
         raise ScoreError("a cosine or gold to resample is not a finite number")
     columns = columns.astype(np.float64)
     if metric == "spearman":  # equal pairs tie in ranks
-        columns = np.round(columns, TIE_DECIMALS)
+        columns = tie_rounded(columns)
     if aggregate == "all":
         return _scores_of_group(columns, gold, metric, counts)
     labels = np.array(group)
@@ -176,8 +176,8 @@ def compare_resamples(
     Raises:
         ScoreError: There is no resample in which both scores are defined.
     """
-    # Rounded as cosines are, so that differences that are 0 but for rounding are ties.
-    differences = np.round(a - b, TIE_DECIMALS)
+    # Rounded, so that differences that are 0 but for rounding are ties.
+    differences = np.round(a - b, TIE_DIGITS)
     differences = differences[~np.isnan(differences)]
     n = len(differences)
     if n == 0:

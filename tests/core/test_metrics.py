@@ -154,7 +154,7 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
     for metric, items in (("correlation", pairs), ("auc", binary)):
         scores = (
             values_in_order(score(task_of(metric), x, items))
-            for x in (cosines, cosines + noise)
+            for x in (cosines, cosines * (1 + noise))
         )
         np.testing.assert_allclose(*scores, atol=DIGITS)
 
@@ -186,28 +186,19 @@ def test_an_area_needs_gold_of_two_classes():
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    "values",
     [
-        (np.array([1j, 0, 0]), "found an array of complex128; let compare"),
-        ([0.0, 1.0, 2.0], "a finite number for each of 3 pairs, found list"),
-        (np.arange(4.0), r"found an array of shape \(4,\)"),
-        (np.zeros((3, 1)), r"found an array of shape \(3, 1\)"),
-        (np.array([0, np.nan, 1]), "found nan for pair 2; let compare"),
+        np.array([1j, 0, 0]),
+        [0.0, 1.0, 2.0],
+        np.arange(4.0),
+        np.zeros((3, 1)),
+        np.array([0, np.nan, 1]),
     ],
 )
-def test_what_is_not_one_number_a_pair_is_not_scored(values, words):
+def test_what_is_not_one_number_a_pair_is_not_scored(values):
     pairs = Pairs(("a",) * 3, ("b",) * 3, np.arange(3.0), ("g",) * 3)
-    with pytest.raises(ScoreError, match=words):
+    with pytest.raises(ScoreError, match="a finite number for each of 3 pairs"):
         score(task_of("correlation"), values, pairs)
-
-
-def test_two_scores_of_one_name_are_refused():
-    metric = metrics.metrics()["auc"]
-    assert metrics.joined_scores(metric, [{"a": 1}, {"b": None}]) == {"a": 1, "b": None}
-    with pytest.raises(
-        ScoreError, match="a name for each score, found two of the name a"
-    ):
-        metrics.joined_scores(metric, [{"a": 1}, {"a": 2}])
 
 
 # --- edit distance -------------------------------------------------------------------------------

@@ -430,49 +430,22 @@ WANTED_SCORE = "metric strange, score: wanted a finite number as score, or None"
 COMPARED = "metric strange: wanted "
 METRICS = {  # the functions `score` and `compare` of a metric
     "NaN": (score_of(float("nan")), cosines, WANTED_SCORE),
-    "infinite": (score_of(np.float32("inf")), cosines, WANTED_SCORE),
     "a word": (score_of("good"), cosines, WANTED_SCORE),
-    "a decision": (score_of(True), cosines, WANTED_SCORE),
     "an array": (score_of(np.ones(2)), cosines, WANTED_SCORE),
-    "a number without a name": (
-        lambda *_: 1.0,
-        cosines,
-        f"{COMPARED}scores by name, found float",
-    ),
     "another score": (
         lambda *_: {"other": 1.0},
         cosines,
         f"{COMPARED}its main score score, found other",
-    ),
-    "a name that is no text": (
-        lambda values, pairs: {"score": 1.0, 3: 2.0},
-        cosines,
-        "metric strange: wanted texts as names of scores, found 3; rename it",
     ),
     "scores below its main score": (
         score_of({"all": 3.0}),
         cosines,
         f"{COMPARED}its main score score, found score; name it by main_score",
     ),
-    "a number that no float holds": (
-        score_of(10**400),
-        cosines,
-        "wanted a finite number as score",
-    ),
     "masked values": (
         plain_score,
         lambda *arguments: (np.ma.masked_less(cosines(*arguments)[0], 0), {}),
-        "wanted a finite number for each of 30 pairs, found MaskedArray",
-    ),
-    "values alone": (
-        plain_score,
-        lambda *arguments: cosines(*arguments)[0],
-        f"{COMPARED}values and a dictionary of facts from compare, found ndarray",
-    ),
-    "facts of NumPy": (
-        plain_score,
-        lambda *arguments: (cosines(*arguments)[0], {"zeros": np.int64(3)}),
-        f"{COMPARED}facts that JSON can hold from compare",
+        "a finite number for each of 30 pairs from compare, found MaskedArray",
     ),
 }
 

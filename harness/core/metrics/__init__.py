@@ -7,15 +7,14 @@ compared with one of them.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from numbers import Real
 from pkgutil import iter_modules
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -29,15 +28,25 @@ from harness.core.arrays import (
 )
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.pairs import Pairs
-from harness.core.scores import ScorePath, score_at
-from harness.core.texts import text_fault
+from harness.core.scores import ScorePath, score_at, score_paths
 from harness.core.types import Task
 
-# The decimals to which cosines are rounded before they are ranked, so that pairs tie
-# whose cosines differ by rounding alone: STS12 holds 61 identical and 194 repeated pairs.
-TIE_DECIMALS = 10
+# Values are ranked by so many significant digits.
+TIE_DIGITS = 10
 
-PRODUCT_ROWS = 512  # rows of a product of all pairs at a time
+
+def tie_rounded(values: Float[np.ndarray, "..."]) -> Float64[np.ndarray, "..."]:
+    """The values to ten significant digits, so that those tie that differ by rounding alone.
+
+    STS12 holds 61 identical and 194 repeated pairs. Each value is rounded by its own
+    exponent (of two), so that neither its unit nor a much larger value matters.
+
+    Example:
+        >>> tie_rounded(np.array([1 - 1e-13, 1.0, 1e-20, 2e-20])).tolist()
+        [1.0, 1.0, 1e-20, 2e-20]
+    """
+    fractions, exponents = np.frexp(np.asarray(values, dtype=np.float64))
+    return np.ldexp(np.round(fractions, TIE_DIGITS), exponents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +143,6 @@ class Metric:
         of_vectors: Computes further scores from the vectors themselves.
         learns: Whether `compare` learns from the labels of the splits that are not
             scored.
-        rounded: Whether `score` is given the values rounded to ten decimals, so that
-            equal pairs tie in ranks. A metric without this rounds them where it ranks.
         direction: Which scores are better: higher ones, or those closer to the score
             of gold itself.
     """
@@ -149,31 +156,7 @@ class Metric:
     further_scores: tuple[str, ...] = ()
     of_vectors: VectorScore | None = None
     learns: bool = False
-    rounded: bool = True
     direction: Literal["higher", "toward gold"] = "higher"
-
-    def __post_init__(self) -> None:
-        for name in ("main_score", "further_scores"):
-            self._require_names(name, getattr(self, name))
-        if not self.main_score:
-            self._refuse("main_score", "the path of a score")
-        if not isinstance(self.words, Mapping):
-            self._refuse("words", "a dictionary of descriptions")
-        directions = ("higher", "toward gold")
-        if self.direction not in directions:
-            self._refuse("direction", " or ".join(map(repr, directions)))
-
-    def _require_names(self, attribute: str, names: Any) -> None:
-        """Raise UsageError unless an attribute is a tuple of texts."""
-        if not isinstance(names, tuple) or any(text_fault(name) for name in names):
-            self._refuse(attribute, "a tuple of names, as in ('spearman', 'all')")
-
-    def _refuse(self, attribute: str, wanted: str) -> NoReturn:
-        """Raise UsageError for an attribute that is not what is wanted."""
-        raise UsageError(
-            f"the metric {self.name!r}: {attribute}: wanted {wanted}, found "
-            f"{getattr(self, attribute)!r:.60}; mend its METRIC"
-        )
 
 
 @cache
@@ -185,11 +168,10 @@ def metrics() -> Mapping[str, Metric]:
         for metric in vars(module).values():
             if not isinstance(metric, Metric):
                 continue
-            if registered.get(metric.name, metric) is not metric:
+            if registered.setdefault(metric.name, metric) is not metric:
                 raise HarnessError(
                     f"two files register the metric {metric.name!r}: rename one of them"
                 )
-            registered[metric.name] = metric
     return registered
 
 
@@ -225,138 +207,57 @@ def labelled_splits(task: Task) -> tuple[str, ...]:
 
 
 def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
-    """All scores of a task; a score that is undefined, as of a constant column, is None.
+    """The scores of a task from the values that the metric's `compare` returns.
 
-    `values` are those that the metric's `compare` returns. Raises ScoreError unless
-    they are a finite number for each pair, and each score a finite number or None.
+    A score that is undefined, as of a constant column, is None. Raises ScoreError
+    unless the values are a finite number for each pair.
     """
     metric = metric_of(task)
-    wanted = (
-        f"metric {metric.name}: wanted a finite number for each of {len(pairs)} pairs"
+    is_column = (
+        is_plain_array(values)
+        and values.dtype.kind in "fiub"
+        and values.shape == (len(pairs),)
     )
-    remedy = "let compare return an array of them"
-    if not is_plain_array(values):
-        raise ScoreError(f"{wanted}, found {type(values).__name__}; {remedy}")
-    if values.dtype.kind not in "fiub":
-        raise ScoreError(f"{wanted}, found an array of {values.dtype}; {remedy}")
-    if values.shape != (len(pairs),):
-        raise ScoreError(f"{wanted}, found an array of shape {values.shape}; {remedy}")
-    is_finite = np.isfinite(values)
-    if not is_finite.all():
-        index = int(is_finite.argmin())
+    if not is_column or not np.isfinite(values).all():
+        shape = getattr(values, "shape", "none")
         raise ScoreError(
-            f"{wanted}, found {values[index]} for pair {index + 1}; {remedy}"
+            f"metric {metric.name}: wanted an array of a finite number for each of "
+            f"{len(pairs)} pairs from compare, found {type(values).__name__} of shape "
+            f"{shape}: {values!r:.60}"
         )
-    if metric.rounded:
-        values = np.round(values, TIE_DECIMALS)
-    return plain_scores(metric, metric.score(read_only_view(values), pairs))
+    return metric.score(read_only_view(values), pairs)
 
 
-def compared(
-    metric: Metric,
-    vectors: Float[np.ndarray, "N K"],
-    scored: PairRows,
-    labelled: Sequence[PairRows],
-) -> tuple[Any, dict[str, Any]]:
-    """What the metric's `compare` returns: values, which `score` checks, and facts.
+def finite_scores(metric: Metric, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores of a metric as a record holds them: floats, or None where undefined.
 
-    Raises ScoreError unless the facts are a dictionary that JSON can hold, with the
-    further scores of the metric.
+    Raises ScoreError for a score that is no finite number, or without the main score.
     """
-    answer = metric.compare(vectors, scored, labelled)
-    if not isinstance(answer, tuple) or len(answer) != 2:
+    plain = _floats(f"metric {metric.name}", scores)
+    if metric.main_score not in score_paths(plain):
         raise ScoreError(
-            f"metric {metric.name}: wanted values and a dictionary of facts from compare, found "
-            f"{type(answer).__name__}; return both, as in (values, {{}})"
+            f"metric {metric.name}: wanted its main score {'.'.join(metric.main_score)}, "
+            f"found {', '.join(plain) or 'none'}; name it by main_score"
         )
-    values, facts = answer
-    if not isinstance(facts, dict) or not facts.keys() >= set(metric.further_scores):
-        raise ScoreError(
-            f"metric {metric.name}: wanted a dictionary of facts from compare, with its further "
-            f"scores ({', '.join(metric.further_scores) or 'none'}), found {facts!r:.60}; add them"
-        )
-    try:
-        json.dumps(facts, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ScoreError(
-            f"metric {metric.name}: wanted facts that JSON can hold from compare, found others "
-            f"({error}); convert numbers of NumPy, as in float(x)"
-        ) from None
-    return values, facts
-
-
-def plain_scores(metric: Metric, scores: Any) -> dict[str, Any]:
-    """The scores of a metric as a record holds them: numbers of Python, or None, by name.
-
-    Raises ScoreError for scores of another kind.
-    """
-    if not isinstance(scores, Mapping):
-        raise ScoreError(
-            f"metric {metric.name}: wanted scores by name, found {type(scores).__name__}; return a "
-            f"dictionary, as in {{{metric.main_score[0]!r}: 84.2}}"
-        )
-    plain: dict[str, Any] = _plain(f"metric {metric.name}", scores)
     return plain
 
 
-def _plain(place: str, score: Any) -> Any:
-    """A score, or the scores of a mapping, as a record holds them."""
-    if score is None:
-        return None
-    if isinstance(score, Mapping):
-        for name in score:
-            fault = text_fault(name)
-            if fault is not None:
-                raise ScoreError(
-                    f"{place}: wanted texts as names of scores, {fault}; rename it"
-                )
-        return {name: _plain(f"{place}, {name}", part) for name, part in score.items()}
-    number = _finite_number(score)
-    if number is None:
-        raise ScoreError(
-            f"{place}: wanted a finite number as score, or None where it is undefined, found "
-            f"{score!r:.60}; convert it, as in float(x)"
-        )
-    return number
-
-
-def _finite_number(value: Any) -> float | None:
-    """A float for a finite real number of any library; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # an integer, or a fraction, of more than 308 digits
-        return None
-    return number if math.isfinite(number) else None
-
-
-def joined_scores(metric: Metric, parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The scores of several computations by name. Raises ScoreError for a name that two have."""
-    scores: dict[str, Any] = {}
-    for part in parts:
-        plain_part = plain_scores(metric, part)
-        repeated_names = sorted(scores.keys() & plain_part.keys())
-        if repeated_names:
+def _floats(place: str, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Scores by name, at any depth, as floats; `place` names them in an error."""
+    plain: dict[str, Any] = {}
+    for name, score in scores.items():
+        if isinstance(score, Mapping):
+            plain[name] = _floats(f"{place}, {name}", score)
+        elif score is None:
+            plain[name] = None
+        elif isinstance(score, Real) and math.isfinite(score):
+            plain[name] = float(score)
+        else:
             raise ScoreError(
-                f"metric {metric.name}: wanted a name for each score, found two of the name "
-                f"{repeated_names[0]}; rename one"
+                f"{place}, {name}: wanted a finite number as score, or None where it is "
+                f"undefined, found {score!r:.60}; convert it, as in float(x)"
             )
-        scores |= plain_part
-    return scores
-
-
-def require_main_score(metric: Metric, scores: Mapping[str, Any]) -> None:
-    """Raise ScoreError if the main score of a metric is not among scores; it may be None."""
-    missing = object()
-    part: Any = scores
-    for name in metric.main_score:
-        part = part.get(name, missing) if isinstance(part, Mapping) else missing
-    if part is missing or isinstance(part, Mapping):
-        raise ScoreError(
-            f"metric {metric.name}: wanted its main score {'.'.join(metric.main_score)}, "
-            f"found {', '.join(scores) or 'none'}; name it by main_score"
-        )
+    return plain
 
 
 def undefined_reason(
@@ -370,7 +271,7 @@ def undefined_reason(
         return None
     if len(values) < 2:
         return "fewer than two pairs"
-    if np.ptp(np.round(values, TIE_DECIMALS)) == 0:
+    if np.ptp(tie_rounded(values)) == 0:
         return "all similarities are equal"
     if np.ptp(pairs.gold) == 0:
         return "all gold scores are equal"

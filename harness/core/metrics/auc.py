@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.core.arrays import Float64
 from harness.core.errors import ScoreError
-from harness.core.metrics import Metric
+from harness.core.metrics import Metric, tie_rounded
 from harness.core.pairs import Pairs
 
 
@@ -37,7 +37,7 @@ def area(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | N
         raise ScoreError(
             f"pair {index + 1}: wanted gold 0 or 1, found {pairs.gold[index]}"
         )
-    return {"auc": roc_auc(values, pairs.gold)}
+    return {"auc": roc_auc(tie_rounded(values), pairs.gold)}
 
 
 METRIC = Metric(

@@ -6,7 +6,7 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from harness.core.arrays import Float64
-from harness.core.metrics import Metric
+from harness.core.metrics import Metric, tie_rounded
 from harness.core.metrics.correlation import spearman
 from harness.core.pairs import Pairs
 
@@ -23,6 +23,7 @@ def edit_distance(
     `gold_edit_distance_near` are of gold in the place of similarity, and need no model;
     `gold_similarity` is of similarity and gold.
     """
+    cosines = tie_rounded(cosines)
     distance = token_distances(pairs)
     is_near = distance <= NEAR_EDITS
     return {

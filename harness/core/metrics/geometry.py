@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64, Int
-from harness.core.metrics import PRODUCT_ROWS
+
+PRODUCT_ROWS = 512  # rows of the product of all pairs at a time
 
 
 def alignment_uniformity(

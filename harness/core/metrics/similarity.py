@@ -67,23 +67,15 @@ CORRELATION_SCORES: Mapping[str, tuple[str, str]] = {
 OTHER_SCORES = tuple(CORRELATION_SCORES)[len(CORRELATIONS) :]
 
 
-def scaled_similarities(
+def similarities(
     name: str, a: Float[np.ndarray, "P K"], b: Float[np.ndarray, "P K"]
 ) -> Float64[np.ndarray, " P"]:
-    """The similarity of each pair in float64, divided by a power of two, in [-1, 1].
-
-    The division changes no correlation. Rounding to decimals, which makes equal pairs
-    tie, is then relative to the largest value.
-    """
-    function = SIMILARITIES[name]
-    starts = range(0, len(a), PAIRS_AT_A_TIME)
-    blocks = [
-        function(
-            a[start : start + PAIRS_AT_A_TIME].astype(np.float64),
-            b[start : start + PAIRS_AT_A_TIME].astype(np.float64),
+    """The similarity of each pair, in float64."""
+    similarity = SIMILARITIES[name]
+    values = np.empty(len(a))
+    for start in range(0, len(a), PAIRS_AT_A_TIME):
+        block = slice(start, start + PAIRS_AT_A_TIME)
+        values[block] = similarity(
+            a[block].astype(np.float64), b[block].astype(np.float64)
         )
-        for start in starts
-    ]
-    values = np.concatenate(blocks) if blocks else np.zeros(0)
-    _, exponent = np.frexp(np.abs(values).max(initial=0.0))
-    return np.ldexp(values, -exponent)
+    return values
