@@ -7,7 +7,6 @@ task. Below them are the searches, with the numbers that are published for them.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -285,15 +284,10 @@ def _finding_row(finding: Finding) -> list[str]:
 
 
 def _p_value(p: float | None) -> str:
-    """Three decimals; a p that is not significant is never rounded to one that is.
-
-    It is rounded up, after the rounding errors of floating point are taken away.
-    """
+    """Three significant digits, so that a p just below a level is not printed as that level."""
     if p is None:
         return ""
-    if p < LEAST_P:
-        return "<0.001"
-    return f"{math.ceil(1000 * round(p, 9)) / 1000:.3f}"
+    return "<0.001" if p < LEAST_P else f"{p:.3g}"
 
 
 def _notes(claim: Claim) -> list[str]:

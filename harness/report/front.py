@@ -404,4 +404,11 @@ def _tally_of_scores(
         lowest, highest = tolerances[0], tolerances[-1]
         span = f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
         found = f"within the tolerance of each, {span} points"
+    losses = sum(score.score == "loss" for score in equal)
+    starts = sum(score.score == "before" for score in equal)
+    if losses or starts:
+        found += f"; losses: {losses}, from before a training: {starts}"
+    inconclusive = sum(score.state == CellState.INCONCLUSIVE for score in scores)
+    if inconclusive:
+        found += f"; inconclusive: {inconclusive}"
     return f"scores of {programs}", f"{len(equal)} of {len(scores)}", found

