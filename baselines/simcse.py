@@ -9,7 +9,6 @@ exist as `.bin` only.
 """
 
 from harness.core.types import Method
-from harness.encoders.fingerprint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
 from .bert import DOWNLOAD_SIZES
@@ -37,7 +36,6 @@ def released(kind: str, model: str, backbone: str) -> TransformerConfig:
         f"simcse-{kind}-{model}",
         repo=f"princeton-nlp/{repository}",
         revision=REVISIONS.get(repository),
-        fingerprint=BERT_UNCASED if backbone.startswith("bert") else None,
         download_size=DOWNLOAD_SIZES[model],
         trained_on=TRAINED_ON[kind],
         cite=CITE,

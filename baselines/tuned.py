@@ -20,7 +20,7 @@ from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 from .flow import FLOWS
-from .miniature import BERT_MINI, MATRIX, MINI_FINGERPRINT
+from .miniature import BERT_MINI, MATRIX
 from .sbert import DECAY
 from .whitening import Whitening
 
@@ -70,7 +70,6 @@ SIMCSE_SUP_MINI = TransformerConfig(
     repo="",
     package="harness/assets/embedded/simcse-sup-mini",
     weights_sha256="b38fddaa78945baf8f39a1b00c451f36fc254edd5f9be3c35a7aee3f07a11cea",
-    fingerprint=MINI_FINGERPRINT,
     trained_on=TRIPLETS,
     cite=SIMCSE,
     licence=LICENCE,

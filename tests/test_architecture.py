@@ -49,6 +49,7 @@ HEAVY = {
 LAZY = (
     "encoders.bilm",
     "encoders.kernels.loading",
+    "encoders.kernels.tokenizing",
     "encoders.kernels.modules",
     "encoders.kernels.packed",
     "encoders.kernels.padded",
@@ -253,7 +254,6 @@ EXECUTES = {
         "module_from_spec",
         "spec_from_file_location",
     },  # what users name or install
-    "contracts.methods": {"eval"},  # the `repr` of a configuration
 }
 BUILTINS = {"__import__", "compile", "eval", "exec"}
 LOADERS = {
@@ -562,11 +562,8 @@ def test_no_generator_is_seeded_for_everybody():
 # `Exception` itself.
 CATCHES_ALL = {
     "harness.cli",
-    "harness.contracts.cases",
-    "harness.contracts.plugins",
-    "harness.contracts.requirements",
-    "harness.encoders.kernels.loading",
-    "harness.encoders.subword_vectors",
+    "harness.contracts.laws",
+    "harness.encoders.library",
     "harness.evaluation.run",
     "harness.plugins",
 }

@@ -115,7 +115,7 @@ def test_the_wheel_is_the_folder_harness_alone(wheel):
     }
     assert "harness/baselines/whitening.py" in names
     assert "harness/assets/committed/papers/simcse.t5.toml" in names
-    assert {"harness/contracts/cases.py", "harness/py.typed"} <= set(names)
+    assert {"harness/contracts/laws.py", "harness/py.typed"} <= set(names)
     assert not [name for name in names if name.endswith((".tex", "LEADERBOARD.md"))]
 
 

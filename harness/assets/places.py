@@ -130,10 +130,11 @@ class Places:
         """
         if cache is None:
             cache = Path(environment.get("HARNESS_CACHE_DIR") or DEFAULT_CACHE)
-            cache = cache.expanduser()
         if data_dir is None and environment.get("HARNESS_DATA_DIR"):
             data_dir = Path(environment["HARNESS_DATA_DIR"])
-        return cls(cache=cache, data_dir=data_dir, encoders=encoders or {})
+        if data_dir is not None:
+            data_dir = data_dir.expanduser()
+        return cls(cache=cache.expanduser(), data_dir=data_dir, encoders=encoders or {})
 
     @property
     def encoder_pins(self) -> Pins:

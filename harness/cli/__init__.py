@@ -177,7 +177,8 @@ def _exit(line: str, status: int, unexpected: BaseException | None = None) -> No
     A stream that cannot be flushed is replaced first: Python would exit with 120.
     """
     with suppress(OSError):
-        note(line)
+        for part in line.splitlines():
+            note(part)
     if unexpected:
         logging.getLogger(__name__).debug("", exc_info=unexpected)
     for name in STREAMS:

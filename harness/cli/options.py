@@ -83,7 +83,8 @@ def open_plugins_in_use(files: Sequence[str] | None) -> list[str]:
     installed. Raises UsageError for one that cannot be imported or fails a contract test.
     """
     named_files = list(files or ())
-    open_plugins(plugins_in_use(named_files))
+    for line in open_plugins(plugins_in_use(named_files)):
+        note(f"advice: {line}")
     return named_files
 
 
@@ -93,7 +94,8 @@ def open_named_plugins(files: Sequence[str] | None) -> list[str]:
     A command that only reads results imports no code that its caller did not name.
     """
     named_files = list(files or ())
-    open_plugins(plugin_of_file(file) for file in named_files)
+    for line in open_plugins(plugin_of_file(file) for file in named_files):
+        note(f"advice: {line}")
     return named_files
 
 

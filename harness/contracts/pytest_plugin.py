@@ -1,6 +1,6 @@
-"""The contracts of plug-ins as tests: `pytest --harness-contracts --plugin my_method.py`.
+"""The laws of plug-ins as tests: `pytest --harness-contracts --plugin my_method.py`.
 
-There is a test for each contract of each thing that plug-ins register. pytest imports
+There is a test for each law and each thing that plug-ins register. pytest imports
 this module wherever the harness is installed, so everything else is imported later.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.contracts.cases import Case
+    from harness.contracts.laws import Case
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(
     """Add the tests: of what plug-ins register, or without plug-ins of everything."""
     if not config.getoption("--harness-contracts"):
         return
-    from harness.contracts.cases import cases
+    from harness.contracts.laws import cases
     from harness.contracts.plugins import new_cases
     from harness.core.errors import HarnessError
     from harness.plugins import import_plugins, plugins_in_use
@@ -60,18 +60,18 @@ def pytest_collection_modifyitems(
 
 
 class ContractItem(pytest.Item):
-    """The test of one contract of one thing."""
+    """The test of one law on one thing."""
 
     def __init__(self, *, case: Case, **item_arguments: Any) -> None:
         super().__init__(**item_arguments)
         self.case = case
 
     def runtest(self) -> None:
-        """Run the contract test."""
+        """Test the law."""
         self.case.run()
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """One line: what the contract wants and what was found. With `--tb`, a traceback."""
+        """One line: what the law wants and what was found. With `--tb`, a traceback."""
         wants_traceback = self.config.option.tbstyle != "auto"
         if isinstance(excinfo.value, AssertionError) and not wants_traceback:
             return str(excinfo.value)
@@ -79,4 +79,4 @@ class ContractItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """What a failure's headline says."""
-        return self.path, None, f"{self.case.name}: {self.case.words}"
+        return self.path, None, self.case.id

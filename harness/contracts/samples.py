@@ -1,4 +1,4 @@
-"""Sample data for contract tests: rows, encodings and pairs, small and the same in every run."""
+"""Sample data for laws: rows, encodings and pairs, small and the same in every run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.interfaces import Encoding, PostProcessor
+from harness.core.metrics import PairRows
 from harness.core.pairs import Pairs
 from harness.evaluation.embeddings import PooledEmbeddings
 
@@ -74,6 +75,12 @@ def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
         pooler=pooler,
         native=native,
     )
+
+
+def pair_rows(row_numbers: np.ndarray, largest_gold: float) -> PairRows:
+    """Pairs of the first two rows, the next two, ...; gold is 0 and `largest_gold` in turn."""
+    a, b = row_numbers[0::2], row_numbers[1::2]
+    return PairRows(a=a, b=b, gold=np.arange(len(a)) % 2 * largest_gold)
 
 
 def pooled_pairs(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:

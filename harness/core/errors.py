@@ -97,9 +97,16 @@ MOST_CHARACTERS = 300  # of an unexpected error's message
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; empty where there is none."""
+    """The first line of an error's message; empty where there is none.
+
+    A line that ends in a colon has the next one behind it.
+    """
     lines = str(error).splitlines()
-    return lines[0] if lines else ""
+    if not lines:
+        return ""
+    if lines[0].endswith(":"):
+        return " ".join(line.strip() for line in lines[:2])
+    return lines[0]
 
 
 CACHE_SETTING = "--cache or HARNESS_CACHE_DIR"

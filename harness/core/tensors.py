@@ -1,6 +1,6 @@
-"""Files of tensors in the format of safetensors, with a checksum of each tensor.
+"""Files of tensors in the format of safetensors, with a digest of each tensor.
 
-The checksums are in the metadata of the file, under `sha256.<name>`: a single tensor of
+The digests are in the metadata of the file, under `sha256.<name>`: a single tensor of
 a large file is read and checked alone, through a memory map.
 """
 
@@ -30,7 +30,7 @@ DTYPES = {
     "BOOL": "?",
 }
 METADATA = "__metadata__"  # the key of the metadata in a header
-CHECKSUM = "sha256."  # before the name of a tensor: the name of its checksum
+DIGEST = "sha256."  # before the name of a tensor: the name of its digest
 LENGTH_BYTES = 8  # at the beginning of a file: the length of its header
 
 Parsed = TypeVar("Parsed", bound="TensorFile")
@@ -41,13 +41,13 @@ def write_tensors(
 ) -> None:
     """Write a file, whole or not at all; a tensor may be a memory map of any size."""
     arrays = {}
-    checksums = {}
+    digests = {}
     for name, tensor in tensors.items():
         array = np.ascontiguousarray(tensor)
         arrays[name] = array
-        checksums[CHECKSUM + name] = hashlib.sha256(array.data).hexdigest()
+        digests[DIGEST + name] = hashlib.sha256(array.data).hexdigest()
     with replacing(path) as scratch:
-        save_file(arrays, scratch, {**metadata, **checksums})
+        save_file(arrays, scratch, {**metadata, **digests})
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,20 @@ class TensorFile:
         path: The file.
         tensors: The `dtype`, `shape` and `data_offsets` of each tensor, by its name. The
             offsets are in bytes after the header.
-        metadata: The texts of the file by name, without the checksums.
-        checksums: The sha256 of each tensor's data, by its name.
+        metadata: The texts of the file by name, without the digests.
+        digests: The sha256 of each tensor's data, by its name.
         start: Where the data begin, in bytes from the beginning of the file.
     """
 
     path: Path
     tensors: Mapping[str, Any]
     metadata: Mapping[str, str]
-    checksums: Mapping[str, str]
+    digests: Mapping[str, str]
     start: int
 
     @classmethod
     def parse(cls: type[Parsed], path: Path) -> Parsed | None:
-        """Read a header; None if there is no file, or if it was cut short or has no checksums."""
+        """Read a header; None if there is no file, or if it was cut short or has no digests."""
         try:
             with safe_open(path, "numpy"):  # the format is checked there
                 pass
@@ -79,10 +79,10 @@ class TensorFile:
                 length = int.from_bytes(file.read(LENGTH_BYTES), "little")
                 tensors: Any = parse_json(file.read(length))
             metadata = tensors.pop(METADATA)
-            checksums = {name: metadata.pop(CHECKSUM + name) for name in tensors}
+            digests = {name: metadata.pop(DIGEST + name) for name in tensors}
         except (OSError, SafetensorError, ValueError, KeyError):
             return None
-        return cls(path, tensors, metadata, checksums, LENGTH_BYTES + length)
+        return cls(path, tensors, metadata, digests, LENGTH_BYTES + length)
 
     def read(self, name: str) -> np.ndarray | None:
         """A tensor, through a memory map; None if it was changed or is not there any more."""
@@ -92,6 +92,6 @@ class TensorFile:
         begin, end = layout["data_offsets"]
         file_bytes = np.memmap(self.path, mode="r").view(np.ndarray)
         data = file_bytes[self.start + begin : self.start + end]
-        if self.checksums[name] != hashlib.sha256(data.data).hexdigest():
+        if self.digests[name] != hashlib.sha256(data.data).hexdigest():
             return None
         return data.view(DTYPES[layout["dtype"]]).reshape(layout["shape"])

@@ -29,47 +29,10 @@ REFUSED_ARCHITECTURES: Mapping[str, str] = {
 FULL_ATTENTION = "original_full"
 
 
-def encoding_facts(config: Mapping[str, Any]) -> dict[str, str]:
-    """What an architecture's passes do that others do not; part of the key of its encodings.
-
-    `config` is the content of config.json.
-    """
-    facts = {}
-    if config.get("model_type") in WITHOUT_PADDING:
-        facts["padding"] = "none"
-    if config.get("model_type") in ("big_bird", "bigbird_pegasus"):
-        facts["attention"] = FULL_ATTENTION
-    return facts
-
-
-# The model types whose tokenizers put the summary token first. Types that put it last, as
-# XLNet does, or have none, as causal models, are not among them.
+# The model types whose tokenizers put the summary token first, of those that are most
+# frequent. Others may put it last, as XLNet does, or have none, as causal models.
 CLS_FIRST = frozenset(
-    {
-        "albert",
-        "bert",
-        "big_bird",
-        "camembert",
-        "data2vec-text",
-        "deberta",
-        "deberta-v2",
-        "distilbert",
-        "electra",
-        "ernie",
-        "ibert",
-        "longformer",
-        "luke",
-        "megatron-bert",
-        "modernbert",
-        "mpnet",
-        "nomic_bert",
-        "rembert",
-        "roberta",
-        "roberta-prelayernorm",
-        "roformer",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-    }
+    {"bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta"}
 )
 
 

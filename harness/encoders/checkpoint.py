@@ -9,13 +9,11 @@ in the folder itself or in one below it. Importing this module does not import t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.core.digests import digest_of, digest_of_files, sha256_of
+from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
@@ -28,26 +26,19 @@ from harness.encoders.checkpoint_settings import (
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
-PICKLED_INDEX = "pytorch_model.bin.index.json"
-# The suffixes of weights for other libraries, or under names that transformers does
-# not look for: they are named in the message that no weights were found.
-OTHER_WEIGHTS = (
-    ".bin",
-    ".gguf",
-    ".h5",
-    ".msgpack",
-    ".onnx",
-    ".ot",
-    ".pt",
-    ".pth",
-    ".safetensors",
+# The suffixes of weights: of this library and of others.
+WEIGHTS_SUFFIXES = frozenset(
+    {".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors"}
 )
 
 MODULES_FILE = "modules.json"  # of sentence-transformers
+TRAINING_FILE = "training.json"  # of `harness train`: how a checkpoint was made
+TRANSFORMER = "Transformer"
 STATIC_MODULE = "StaticEmbedding"  # the module that is a table of vectors
+ROUTER = "Router"  # the module that has a model for queries and one for documents
+ROUTER_FILE = "router_config.json"
 
-# The files that may hold a vocabulary, and all files that an AutoTokenizer may read,
-# whatever its class.
+# The files that may hold a vocabulary, and those that a tokenizer is saved in.
 VOCABULARY_FILES = (
     "tokenizer.json",
     "vocab*",
@@ -63,6 +54,14 @@ TOKENIZER_FILES = (*VOCABULARY_FILES, "tokenizer*", "special_tokens*", "added_to
 WITHOUT_VOCABULARY = frozenset(
     {"ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer"}
 )
+
+# What people read in a folder, and no program.
+DOCUMENTATION = frozenset(
+    {".gif", ".ipynb", ".jpeg", ".jpg", ".md", ".pdf", ".png", ".py", ".svg", ".webp"}
+)
+DOCUMENTS = ("CITATION", "LICENSE", "LICENCE", "NOTICE", "README")
+# Folders of the same model for other programs.
+OTHER_PROGRAMS = frozenset({"coreml", "onnx", "openvino"})
 
 FETCH_AGAIN = "fetch the whole checkpoint"
 PIN_REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
@@ -84,6 +83,11 @@ class ModuleEntry:
     class_path: str
     subfolder: str
 
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return self.class_path.rpartition(".")[2]
+
 
 def module_entries(folder: Path) -> tuple[ModuleEntry, ...]:
     """The modules that `modules.json` lists, in order; empty where there is no such file.
@@ -95,48 +99,51 @@ def module_entries(folder: Path) -> tuple[ModuleEntry, ...]:
     if not file.is_file():
         return ()
     require_nothing_unapplied(folder)
-    require_no_pointer(file)
-    entries = []
-    names = []
     try:
-        for number, item in enumerate(parse_json(file.read_bytes())):
-            entries.append(
-                ModuleEntry(class_path=str(item["type"]), subfolder=str(item["path"]))
-            )
-            names.append(item.get("name", number))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        entries = tuple(
+            ModuleEntry(class_path=str(item["type"]), subfolder=str(item["path"]))
+            for item in parse_json(file.read_bytes())
+        )
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{file}: wanted type and path of each module, found {error!r}"
+            f"{file}: wanted type and path of each module, found {error!r}; fetch it again"
         ) from error
     for entry in entries:
         path = Path(entry.subfolder)
         if path.is_absolute() or ".." in path.parts:
             raise DataError(f"{file}: wanted folders inside this one, found {path}")
-    # sentence-transformers would keep the last module of a name only.
-    distinct_names = {repr(name) for name in names}
-    if len(distinct_names) < len(names):
-        raise DataError(
-            f"{file}: wanted a name of its own for each module, found {names}"
-        )
-    return tuple(entries)
+    return entries
 
 
 def transformer_folder(folder: Path) -> Path:
     """The folder of the checkpoint itself: this one, or one below it that modules.json names.
 
     sentence-transformers wrote the checkpoint into a folder `0_Transformer` up to its
-    version 1. Raises DataError for a folder whose first module is a table of vectors.
+    version 1. Raises DataError for a folder whose first module is no transformer.
     """
     entries = module_entries(folder)
     if not entries:
         return folder
-    first_module = entries[0]
-    if first_module.class_path.endswith(f".{STATIC_MODULE}"):
+    first = entries[0]
+    if first.kind == ROUTER:
+        raise _router(folder / first.subfolder)
+    if first.kind != TRANSFORMER:
         raise DataError(
             f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
-            f"{STATIC_MODULE}; take the pooling native"
+            f"{first.kind}; take the pooling native"
         )
-    return folder / first_module.subfolder
+    return folder / first.subfolder
+
+
+def _router(folder: Path) -> DataError:
+    """The error of a folder with a model for each route; it names the first of them."""
+    routes = read_settings(folder / ROUTER_FILE).get("types", {})
+    models = sorted(route for route in routes if route.endswith(TRANSFORMER))
+    offered = folder / models[0] if models else "the folder of one of its routes"
+    return DataError(
+        f"{folder}: wanted one model, found a {ROUTER} with one for each route; name the folder "
+        f"of a route and a pooling, as in {offered}.mean"
+    )
 
 
 # Weights
@@ -163,7 +170,15 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
         for weights_file in files:
             require_no_pointer(weights_file)
         return files
-    raise _no_weights(folder)
+    names = sorted(file.name for file in folder.iterdir())
+    other_weights = [name for name in names if Path(name).suffix in WEIGHTS_SUFFIXES]
+    wanted = f"{folder}: wanted {SAFETENSORS}, {INDEX} or {PICKLED}"
+    if other_weights:
+        raise DataError(
+            f"{wanted}, found {', '.join(other_weights[:3])}, which is not read; save the model "
+            "with save_pretrained, as safetensors"
+        )
+    raise DataError(f"{wanted}, found no weights; {FETCH_AGAIN}")
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
@@ -171,7 +186,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
     file_by_tensor = read_settings(index).get("weight_map")
     if not isinstance(file_by_tensor, dict) or not file_by_tensor:
         raise DataError(
-            f"{index}: wanted a weight_map from tensors to files, found none"
+            f"{index}: wanted a weight_map from tensors to files, found none; {FETCH_AGAIN}"
         )
     names = {str(name) for name in file_by_tensor.values()}
     shards = tuple(index.parent / name for name in sorted(names))
@@ -182,26 +197,6 @@ def _shards(index: Path) -> tuple[Path, ...]:
                 f"{index}: wanted {shard.name} in the same folder; {FETCH_AGAIN}"
             )
     return shards
-
-
-def _no_weights(folder: Path) -> DataError:
-    """The error of a folder without weights that are read; it names the other weights in it."""
-    readable_weights = f"{SAFETENSORS}, {INDEX} or {PICKLED}"
-    if (folder / PICKLED_INDEX).is_file():
-        return DataError(
-            f"{folder}: wanted {readable_weights}, found pickles in shards ({PICKLED_INDEX}), "
-            "which are not read; save the model with save_pretrained, as safetensors"
-        )
-    other_weights = []
-    for file in sorted(folder.iterdir()):
-        if file.suffix in OTHER_WEIGHTS:
-            other_weights.append(file.name)
-    if other_weights:
-        return DataError(
-            f"{folder}: wanted {readable_weights}, found {', '.join(other_weights[:3])}, which is "
-            "not read; save the model with save_pretrained, as safetensors"
-        )
-    return DataError(f"{folder}: no weights; wanted {readable_weights}; {FETCH_AGAIN}")
 
 
 def require_weights(
@@ -225,7 +220,7 @@ def require_weights(
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
-    """Every file of the folder that the tokenizer may depend on, sorted by name.
+    """The files of a folder that its tokenizer was saved in, sorted by name.
 
     Raises DataError where none holds a vocabulary: transformers would make an empty
     tokenizer.
@@ -236,10 +231,7 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
         raise DataError(
             f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file"
         )
-    files = tuple(sorted(_matching(folder, TOKENIZER_FILES)))
-    for file in files:
-        require_no_pointer(file)
-    return files
+    return tuple(sorted(_matching(folder, TOKENIZER_FILES)))
 
 
 def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
@@ -248,24 +240,6 @@ def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
     for pattern in patterns:
         paths.update(folder.glob(pattern))
     return {path for path in paths if path.is_file()}
-
-
-@contextmanager
-def settings_and_tokenizer(folder: Path) -> Iterator[Path]:
-    """A temporary folder for libraries that read the files of a checkpoint themselves.
-
-    It holds copies of config.json and the tokenizer's files, made of the bytes that are
-    digested here, and links to all other files.
-    """
-    files_to_copy = {folder / CONFIG_FILE, *tokenizer_files(folder)}
-    with TemporaryDirectory(prefix="harness-") as scratch:
-        for file in folder.iterdir():
-            target = Path(scratch) / file.name
-            if file in files_to_copy:
-                target.write_bytes(file.read_bytes())
-            else:
-                target.symlink_to(file.absolute())
-        yield Path(scratch)
 
 
 def require_no_sampling(file: Path, tokenizer: Any) -> None:
@@ -281,25 +255,81 @@ def require_no_sampling(file: Path, tokenizer: Any) -> None:
 # Digests
 
 
-def checkpoint_digests(
-    name: str, folder: Path, weights_sha256: str | None
-) -> dict[str, str]:
-    """The digests of a checkpoint's weights, tokenizer and config.json, by these words.
+@dataclass(frozen=True)
+class FolderDigests:
+    """The digests of a checkpoint folder.
 
-    Raises DataError for other weights than the pinned ones.
+    Attributes:
+        files: The digest over all files that a program may read, with their names.
+        parts: The digests of weights, tokenizer and config.json, by these words.
     """
-    weights = weights_files(folder)
-    config = folder / CONFIG_FILE
+
+    files: str
+    parts: dict[str, str]
+
+
+def folder_digests(
+    name: str, folder: Path, checkpoint: Path, weights_sha256: str | None
+) -> FolderDigests:
+    """The digests of a folder.
+
+    Args:
+        name: The name of the encoder, for messages.
+        folder: The folder, whose files identify it.
+        checkpoint: The folder of weights, tokenizer and config.json in it, or itself.
+        weights_sha256: The digest that the weights must have, if given.
+
+    Raises:
+        DataError: A file is missing, or the weights are not the pinned ones.
+    """
+    weights = weights_files(checkpoint)
+    config = checkpoint / CONFIG_FILE
     if not config.is_file():
-        raise DataError(f"{folder}: wanted a config.json in it; {FETCH_AGAIN}")
-    weights_digest = digest_of_files(weights)
-    tokenizer_digest = digest_of(
-        {file.name: sha256_of(file) for file in tokenizer_files(folder)}
-    )
-    config_digest = sha256_of(config)
-    require_weights(name, weights[0], weights_sha256, weights_digest)
-    return {
-        "weights": weights_digest,
-        "tokenizer": tokenizer_digest,
-        "config": config_digest,
+        raise DataError(f"{checkpoint}: wanted a config.json in it; {FETCH_AGAIN}")
+    tokenizer = tokenizer_files(checkpoint)
+    digests = {file: sha256_of(file) for file in identifying_files(folder)}
+    by_name = {
+        file.relative_to(folder).as_posix(): digest for file, digest in digests.items()
     }
+    weights_digest = digests[weights[0]]
+    if len(weights) > 1:
+        weights_digest = digest_of({file.name: digests[file] for file in weights})
+    require_weights(name, weights[0], weights_sha256, weights_digest)
+    parts = {
+        "weights": weights_digest,
+        "tokenizer": digest_of({file.name: digests[file] for file in tokenizer}),
+        "config": digests[config],
+    }
+    return FolderDigests(files=digest_of(by_name), parts=parts)
+
+
+def identifying_files(folder: Path) -> list[Path]:
+    """All files of a folder but documentation, and weights that are not read, sorted.
+
+    A file of a folder below it counts if modules.json may name that folder.
+    """
+    has_modules = (folder / MODULES_FILE).is_file()
+    return sorted(_identifying_files(folder, with_folders=has_modules))
+
+
+def _identifying_files(folder: Path, *, with_folders: bool) -> Iterator[Path]:
+    """As `identifying_files`; those of folders below it only `with_folders`."""
+    is_checkpoint = any(
+        (folder / name).is_file() for name in (SAFETENSORS, INDEX, PICKLED)
+    )
+    weights = weights_files(folder) if is_checkpoint else ()
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            if with_folders and path.name not in OTHER_PROGRAMS:
+                yield from _identifying_files(path, with_folders=True)
+            continue
+        is_document = (
+            path.suffix.lower() in DOCUMENTATION
+            or path.name.upper().startswith(DOCUMENTS)
+            or path.name == TRAINING_FILE
+        )
+        is_unread = path.suffix in WEIGHTS_SUFFIXES and path not in weights
+        if not is_document and not is_unread:
+            yield path

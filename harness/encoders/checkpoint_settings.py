@@ -1,21 +1,18 @@
 """The settings of a checkpoint folder: its JSON files, and the maximum length that they state.
 
-A folder may hold settings that transformers or sentence-transformers would apply and
-the harness does not: adapters, quantised weights, arguments of loading. `NOT_APPLIED`
-lists them. Whenever the weights of a folder are read, `require_nothing_unapplied`
-refuses a folder that holds one of them, because other programs would get other vectors.
+A folder may hold what other programs apply and the harness does not: adapters, quantised
+weights, code of its own, arguments of loading. `require_nothing_unapplied` refuses such a
+folder, because other programs would get other vectors.
 Importing this module does not import torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError, UsageError
-from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
 
 CONFIG_FILE = "config.json"
@@ -57,7 +54,6 @@ def read_settings(path: Path) -> dict[str, Any]:
     """A JSON object from a file; an empty one if there is no such file."""
     if not path.is_file():
         return {}
-    require_no_pointer(path)
     try:
         content = parse_json(path.read_bytes(), finite=False)
     except ValueError as error:
@@ -152,23 +148,6 @@ def _position_limit(config: Mapping[str, Any]) -> int | None:
 
 # What other programs apply and the harness does not
 
-
-@dataclass(frozen=True)
-class NotApplied:
-    """A file that other programs apply and the harness does not, or a setting in such a file.
-
-    Attributes:
-        file: The file's name, which may be a pattern with `*`.
-        setting: The name of the setting, at any depth of the file, which is refused if
-            it has a value; empty refuses the file itself.
-        remedy: What the user can do, for the message.
-    """
-
-    file: str
-    setting: str
-    remedy: str
-
-
 LOADING_ARGUMENTS = (
     "model_args",
     "model_kwargs",
@@ -179,41 +158,36 @@ LOADING_ARGUMENTS = (
     "tokenizer_name_or_path",
 )
 QUANTISATION = "quantization_config"
-
+OWN_CODE = (
+    "the model's own code is not run, and transformers' code of the same type may give other "
+    "vectors; remove the setting to read the model with that"
+)
+ADAPTER_FILE = "adapter_config.json"
+ADAPTER = (
+    "adapters are not applied; merge it into its base with merge_and_unload of peft and save that "
+    "model, or remove the adapter to read the base alone"
+)
+# What is refused where it has a value: the pattern of a file, the name of a setting at any
+# depth of it, and what the user can do.
 NOT_APPLIED = (
-    NotApplied(
-        file="adapter_config.json",
-        setting="",
-        remedy="adapters are not applied; merge it into its base with merge_and_unload of peft and "
-        "save that model, or remove the adapter to read the base alone",
+    (
+        CONFIG_FILE,
+        QUANTISATION,
+        "quantised weights are not read; take the model in float32, bfloat16 or float16",
     ),
-    NotApplied(
-        file="shard-*-model-*-of-*.safetensors",
-        setting="",
-        remedy="a distributed checkpoint is not read; save the model with save_pretrained",
+    (
+        CONFIG_FILE,
+        "transformers_weights",
+        "weights are read from model.safetensors or its shards; rename the file, and remove the "
+        "setting",
     ),
-    NotApplied(
-        file=CONFIG_FILE,
-        setting=QUANTISATION,
-        remedy="quantised weights are not read; take the model in float32, bfloat16 or float16",
-    ),
-    NotApplied(
-        file=CONFIG_FILE,
-        setting="transformers_weights",
-        remedy="weights are read from model.safetensors or its shards; rename the file, and "
-        "remove the setting",
-    ),
-    NotApplied(
-        file=CONFIG_FILE,
-        setting="configuration_files",
-        remedy="settings are read from config.json alone; put them there, and remove the setting",
-    ),
+    (CONFIG_FILE, "auto_map", OWN_CODE),
+    ("tokenizer_config.json", "auto_map", OWN_CODE),
     *(
-        NotApplied(
-            file="sentence_*_config.json",
-            setting=argument,
-            remedy="the transformer is opened without further arguments; merge them into its own "
-            "files",
+        (
+            "sentence_*_config.json",
+            argument,
+            "the transformer is opened without further arguments; merge them into its own files",
         )
         for argument in LOADING_ARGUMENTS
     ),
@@ -222,16 +196,14 @@ NOT_APPLIED = (
 
 def require_nothing_unapplied(folder: Path) -> None:
     """Refuse a folder with files or settings that other programs apply and the harness does not."""
-    for entry in NOT_APPLIED:
-        for file in sorted(folder.glob(entry.file)):
-            if not entry.setting:
-                raise DataError(f"{file}: {entry.remedy}")
-            for value in _values_of(entry.setting, read_settings(file)):
+    if (folder / ADAPTER_FILE).is_file():
+        raise DataError(f"{folder / ADAPTER_FILE}: {ADAPTER}")
+    for pattern, setting, remedy in NOT_APPLIED:
+        for file in sorted(folder.glob(pattern)):
+            for value in _values_of(setting, read_settings(file)):
                 # Transformers quantises with an empty quantization_config, too.
-                if value not in ({}, []) or entry.setting == QUANTISATION:
-                    raise DataError(
-                        f"{file}: {entry.setting} = {value!r:.80}; {entry.remedy}"
-                    )
+                if value not in ({}, []) or setting == QUANTISATION:
+                    raise DataError(f"{file}: {setting} = {value!r:.80}; {remedy}")
 
 
 def _values_of(setting: str, settings: Any) -> Iterator[Any]:

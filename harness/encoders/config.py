@@ -17,6 +17,13 @@ from harness.core.hardware import FLOAT32, Hardware
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import EncoderConfig
 
+# A sentence that shows how a tokenizer treats case, accents, a clitic, digits, currency,
+# a dash, scripts, an emoji, and a rare word that it splits.
+GOLDEN_SENTENCE = (
+    "Zoë's naïve CAFÉ-owner didn't pay $1,234.50 — for 東京 sushi 🙂 "
+    "(antidisestablishmentarianism)!"
+)
+
 Base = TypeVar("Base", bound="BaseConfig")
 Derived = TypeVar("Derived", bound="DerivedConfig")
 

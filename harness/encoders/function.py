@@ -25,8 +25,7 @@ from harness.core.interfaces import (
     Source,
     native_encoding,
 )
-from harness.encoders.config import BaseConfig
-from harness.encoders.fingerprint import GOLDEN_SENTENCE
+from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig
 
 Function = Callable[[list[str]], Any]
 

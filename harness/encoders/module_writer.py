@@ -1,35 +1,25 @@
-"""Writes the modules of a sentence-transformers folder, each by one function.
+"""Writes a folder that sentence-transformers opens: a checkpoint and modules after it.
 
 `append_transformer` lists the checkpoint that is in a folder; `append_pooling` and
-`append_dense` add what comes after it. sentence-transformers then opens the folder, and
-`modules.py` reads it. Importing this module does not import torch.
+`append_dense` add what comes after it, as the library saves it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import save_file
-
 from harness.core.interfaces import Pooling
 from harness.core.json_text import parse_json
-from harness.encoders.checkpoint import MODULES_FILE, SAFETENSORS
-from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
-from harness.encoders.modules import (
-    DENSE,
-    LIBRARY,
-    POOLING,
-    POOLING_MODES,
-    TANH,
-    TRANSFORMER,
-    WEIGHTED_LAYERS,
-    module_settings_file,
+from harness.encoders.checkpoint import MODULES_FILE, TRANSFORMER
+from harness.encoders.checkpoint_settings import (
+    CONFIG_FILE,
+    read_settings,
+    sentence_settings_file,
 )
+from harness.encoders.modules import LIBRARY
 from harness.transforms.pooling import Mean
 
 
@@ -50,9 +40,9 @@ def append_transformer(folder: Path, max_length: int | None) -> None:
     `max_length` is the length that texts are cut to, in tokens; None leaves it to the
     checkpoint.
     """
-    append_module(
-        folder, TRANSFORMER, {"max_seq_length": max_length, "do_lower_case": False}
-    )
+    settings = {"max_seq_length": max_length, "do_lower_case": False}
+    write_settings(sentence_settings_file(folder), settings)
+    _list_module(folder, TRANSFORMER, "")
 
 
 def append_pooling(
@@ -75,78 +65,57 @@ def append_pooling(
             an encoder that has none.
         pooler: A dense layer with tanh after the pooling, if there is one.
     """
-    if not isinstance(pooling, Mean):
-        append_mode(folder, width, "lasttoken" if summary else "cls")
-    else:
+    import torch
+    from sentence_transformers.models import Pooling as TokenPooling
+    from sentence_transformers.models import WeightedLayerPooling
+
+    mode = "lasttoken" if summary else "cls"
+    if isinstance(pooling, Mean):
+        mode = "mean"
         if pooling.layers != (-1,):
-            _append_layer_mean(folder, pooling, depth, width)
-        append_mode(folder, width, "mean")
+            weights = torch.zeros(depth + 1)
+            weights[list(pooling.hidden_states(depth))] = 1
+            layers = WeightedLayerPooling(
+                width, depth, layer_start=0, layer_weights=torch.nn.Parameter(weights)
+            )
+            append_module(folder, layers)
+            edit_json(folder / CONFIG_FILE, output_hidden_states=True)
+    append_module(folder, TokenPooling(width, mode))
     if pooler is not None:
-        append_dense(folder, pooler, TANH)
+        append_dense(folder, pooler, tanh=True)
 
 
-def _append_layer_mean(folder: Path, pooling: Mean, depth: int, width: int) -> None:
-    """Append the mean of some layers, as weights of 0 and 1 of all layers."""
-    weights = np.zeros(depth + 1, np.float32)
-    weights[list(pooling.hidden_states(depth))] = 1
-    settings = {
-        "layer_start": 0,
-        "num_hidden_layers": depth,
-        "word_embedding_dimension": width,
-    }
-    append_module(folder, WEIGHTED_LAYERS, settings, {"layer_weights": weights})
-    edit_json(folder / CONFIG_FILE, output_hidden_states=True)
+def append_dense(folder: Path, layer: LinearLayer, *, tanh: bool) -> None:
+    """Append a linear layer, with tanh after it or nothing."""
+    import torch
+    from sentence_transformers.models import Dense
 
-
-def append_mode(folder: Path, width: int, mode: str) -> None:
-    """Append a pooling of token vectors of `width` dimensions; `mode` is a key of POOLING_MODES."""
-    switches = {setting: name == mode for name, setting in POOLING_MODES.items()}
-    append_module(folder, POOLING, {"word_embedding_dimension": width, **switches})
-
-
-def append_dense(folder: Path, layer: LinearLayer, activation: str) -> None:
-    """Append a linear layer and the activation after it, one of ACTIVATIONS."""
     outputs, inputs = layer.weight.shape
-    settings = {
-        "in_features": inputs,
-        "out_features": outputs,
-        "bias": True,
-        "activation_function": activation,
-    }
-    tensors = {"linear.weight": layer.weight, "linear.bias": layer.bias}
-    append_module(folder, DENSE, settings, tensors)
+    dense = Dense(
+        inputs,
+        outputs,
+        activation_function=torch.nn.Tanh() if tanh else torch.nn.Identity(),
+        init_weight=torch.as_tensor(layer.weight, dtype=torch.float32).contiguous(),
+        init_bias=torch.as_tensor(layer.bias, dtype=torch.float32),
+    )
+    append_module(folder, dense)
 
 
-def append_module(
-    folder: Path,
-    kind: str,
-    settings: Mapping[str, Any],
-    tensors: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a module after the last one of a folder, and list it in modules.json.
+def append_module(folder: Path, module: Any) -> None:
+    """Save a module of sentence-transformers after the last one of a folder, and list it."""
+    kind = type(module).__name__
+    number = len(parse_json((folder / MODULES_FILE).read_bytes()))
+    subfolder = f"{number}_{kind}"
+    (folder / subfolder).mkdir()
+    module.save(str(folder / subfolder))
+    _list_module(folder, kind, subfolder)
 
-    The first module is written into the folder itself, the others into folders in it.
 
-    Args:
-        folder: The folder of the model.
-        kind: The class of the module in sentence-transformers.
-        settings: Its settings; no file is written for empty ones.
-        tensors: Its weights by name, written in float32; None for a module without any.
-    """
+def _list_module(folder: Path, kind: str, subfolder: str) -> None:
+    """Add a module to modules.json."""
     file = folder / MODULES_FILE
     entries = parse_json(file.read_bytes()) if file.is_file() else []
     number = len(entries)
-    subfolder = f"{number}_{kind}" if entries else ""
-    module_folder = folder / subfolder
-    module_folder.mkdir(exist_ok=True)
-    if settings:
-        write_json(module_settings_file(kind, module_folder), settings)
-    if tensors:
-        arrays = {
-            name: np.ascontiguousarray(tensor, np.float32)
-            for name, tensor in tensors.items()
-        }
-        save_file(arrays, module_folder / SAFETENSORS, {"format": "pt"})
     entry = {
         "idx": number,
         "name": str(number),
@@ -154,10 +123,10 @@ def append_module(
         # Every version of the library finds its modules under this name.
         "type": f"{LIBRARY}models.{kind}",
     }
-    write_json(file, [*entries, entry])
+    write_settings(file, [*entries, entry])
 
 
-def write_json(file: Path, content: Any) -> None:
+def write_settings(file: Path, content: Any) -> None:
     """Write a file of settings."""
     text = json.dumps(content, indent=1, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8")
@@ -168,4 +137,4 @@ def edit_json(file: Path, **changes: Any) -> None:
     settings = read_settings(file)
     settings.pop("torch_dtype", None)
     settings.update(changes)
-    write_json(file, settings)
+    write_settings(file, settings)

@@ -1,30 +1,28 @@
-"""The modules of a sentence-transformers folder, as its files describe them.
+"""What a sentence-transformers folder says of itself: modules, pooling, prompts, dimensions.
 
-`modules.json` names modules and their folders, each with a `config.json`; prompts and
-similarity function are in `config_sentence_transformers.json`. `SETTINGS` lists what
-these files may say: everything that sentence-transformers would obey is read here or
-refused by name. `kernels/modules.py` computes with the modules, `module_writer.py`
-writes them. Importing this module does not import torch.
+`modules.json` names modules and their folders; prompts and similarity function are in
+`config_sentence_transformers.json`. sentence-transformers computes with the modules
+(`kernels/modules.py`). What it would apply, and the harness would not, is refused here by
+name. Importing this module does not import torch.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.digests import digest_of, digest_of_files
 from harness.core.errors import DataError, UsageError
 from harness.encoders.architectures import own_pooling_is
 from harness.encoders.checkpoint import (
     MODULES_FILE,
     STATIC_MODULE,
+    TRANSFORMER,
     ModuleEntry,
     module_entries,
-    weights_files,
+    transformer_folder,
 )
 from harness.encoders.checkpoint_settings import (
     CONFIG_FILE,
@@ -35,27 +33,22 @@ from harness.encoders.subword_vectors import is_subword_folder
 from harness.transforms.pooling import MEAN, NATIVE
 
 MODEL_FILE = "config_sentence_transformers.json"
-# The package whose modules are read; modules of another package are foreign code.
+# The package whose modules are run; modules of another package are foreign code.
 LIBRARY = "sentence_transformers."
 
-TRANSFORMER = "Transformer"
 WEIGHTED_LAYERS = "WeightedLayerPooling"
 POOLING = "Pooling"
-DENSE = "Dense"
-LAYER_NORM = "LayerNorm"
 NORMALIZE = "Normalize"
-DROPOUT = "Dropout"
-WITH_WEIGHTS = (WEIGHTED_LAYERS, DENSE, LAYER_NORM)
-NEED_SETTINGS = (WEIGHTED_LAYERS, POOLING, DENSE, LAYER_NORM)
-# The sequences of modules that are read: a transformer with its pooling, or a table of
-# vectors, and then maps of vectors.
+DENSE = "Dense"
+READERS = (TRANSFORMER, STATIC_MODULE, "WordEmbeddings", "BoW")
+# The sequences of modules that are run: under each, the vector of a text depends on no
+# other text.
 MODULE_SEQUENCE = re.compile(
-    rf"({TRANSFORMER}( {WEIGHTED_LAYERS})? {POOLING}|{STATIC_MODULE})"
-    rf"( ({DENSE}|{LAYER_NORM}|{NORMALIZE}|{DROPOUT}))*"
+    rf"({TRANSFORMER}( {WEIGHTED_LAYERS})? {POOLING}|WordEmbeddings {POOLING}|{STATIC_MODULE}|BoW)"
+    rf"( ({DENSE}|LayerNorm|{NORMALIZE}|Dropout))*"
 )
 
-# The settings that switch the ways of pooling on, in the order in which
-# sentence-transformers concatenates their vectors.
+# The settings that switch the ways of pooling on.
 POOLING_MODES = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -64,195 +57,67 @@ POOLING_MODES = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-LINEAR = "torch.nn.modules.linear.Identity"
-TANH = "torch.nn.modules.activation.Tanh"
-ACTIVATIONS = (
-    LINEAR,
-    TANH,
-    "torch.nn.modules.activation.ReLU",
-    "torch.nn.modules.activation.GELU",
-    "torch.nn.modules.activation.SiLU",
-    "torch.nn.modules.activation.Sigmoid",
-    "torch.nn.modules.activation.LeakyReLU",
+POOLING_SETTINGS = frozenset(
+    {
+        "embedding_dimension",
+        "word_embedding_dimension",
+        "pooling_mode",
+        "include_prompt",
+        *POOLING_MODES.values(),
+    }
 )
-
-# Kinds of values that settings have.
-
-
-def _is_flag(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_size(value: Any) -> bool:
-    return _is_count(value) and value > 0
-
-
-def _is_size_or_null(value: Any) -> bool:
-    return value is None or _is_size(value)
-
-
-def _is_name(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_one_or_more_names(value: Any) -> bool:
-    names = [value] if isinstance(value, str) else value
-    is_list = isinstance(names, list) and len(names) > 0
-    return is_list and all(isinstance(name, str) and name for name in names)
-
-
-def _is_prompts(value: Any) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, dict) and all(map(_is_name, value.values()))
-
-
-# What a setting may be: one of these values, what a function accepts, or any value.
-Allowed = tuple[Any, ...] | Callable[[Any], bool] | None
-ANY_VALUE = None
-SIZE_SETTINGS: Mapping[str, Allowed] = {
-    "embedding_dimension": _is_size,
-    "word_embedding_dimension": _is_size,
-}
-SENTENCE_SETTINGS = {
-    "module_input_name": ("sentence_embedding",),
-    "module_output_name": ("sentence_embedding", None),
-}
-TEXT_MODALITY = {
-    "text": {"method": "forward", "method_output_name": "last_hidden_state"}
-}
-EMPTY: tuple[Mapping[str, Any], ...] = ({},)
-
-# The settings that the file of each module may hold, with their values.
-SETTINGS: Mapping[str, Mapping[str, Allowed]] = {
-    TRANSFORMER: {
-        "max_seq_length": _is_size_or_null,
-        "do_lower_case": _is_flag,
-        "unpad_inputs": ANY_VALUE,  # it changes no vector
-        "transformer_task": ("feature-extraction",),
-        "modality_config": (TEXT_MODALITY,),
-        "module_output_name": ("token_embeddings",),
-        "tokenizer_name_or_path": (None,),
-        "model_args": EMPTY,
-        "model_kwargs": EMPTY,
-        "tokenizer_args": EMPTY,
-        "processor_kwargs": EMPTY,
-        "config_args": EMPTY,
-        "config_kwargs": EMPTY,
-        "processing_kwargs": EMPTY,
-    },
-    STATIC_MODULE: {},
-    WEIGHTED_LAYERS: {
-        **SIZE_SETTINGS,
-        "layer_start": _is_count,
-        "num_hidden_layers": _is_size,
-    },
-    POOLING: {
-        **SIZE_SETTINGS,
-        "pooling_mode": _is_one_or_more_names,
-        "include_prompt": _is_flag,
-        **dict.fromkeys(POOLING_MODES.values(), _is_flag),
-    },
-    DENSE: {
-        "in_features": _is_size,
-        "out_features": _is_size,
-        "bias": _is_flag,
-        "use_residual": _is_flag,
-        "activation_function": ACTIVATIONS,
-        **SENTENCE_SETTINGS,
-    },
-    LAYER_NORM: {"dimension": _is_size},
-    NORMALIZE: SENTENCE_SETTINGS,
-    DROPOUT: {"dropout": ANY_VALUE},
-    MODEL_FILE: {
-        "__version__": ANY_VALUE,
-        "model_type": ("SentenceTransformer",),
-        "prompts": _is_prompts,
-        "default_prompt_name": _is_name,
-        "similarity_fn_name": ("cosine", "dot", None),
-        "truncate_dim": _is_size_or_null,
+# The settings of a transformer that are read here or change no vector, and the only value
+# of others.
+TRANSFORMER_SETTINGS = frozenset({"max_seq_length", "do_lower_case", "unpad_inputs"})
+TRANSFORMER_VALUES: Mapping[str, Any] = {
+    "transformer_task": "feature-extraction",
+    "module_output_name": "token_embeddings",
+    "modality_config": {
+        "text": {"method": "forward", "method_output_name": "last_hidden_state"}
     },
 }
-
-
-@dataclass(frozen=True)
-class Module:
-    """A module of a folder.
-
-    Attributes:
-        kind: Its class in sentence-transformers.
-        folder: The folder of its files.
-        settings: What its file says.
-    """
-
-    kind: str
-    folder: Path
-    settings: Mapping[str, Any]
-
-    @property
-    def weights_digest(self) -> str:
-        """The digest of its weights; empty for a kind that has none."""
-        if self.kind not in WITH_WEIGHTS:
-            return ""
-        return digest_of_files(weights_files(self.folder))
+# The prompts that a model has without a file.
+DEFAULT_PROMPTS = {"query": "", "document": ""}
 
 
 @dataclass(frozen=True)
 class Modules:
-    """All modules of a folder in order, and the settings of the model as a whole.
+    """The modules of a folder, and the settings of the model as a whole.
 
     Attributes:
-        chain: The modules; the first turns texts into tokens or a vector.
+        folder: The folder of modules.json.
+        entries: The modules in their order; the first turns texts into tokens or a vector.
+        pooling: The settings of the pooling; empty without one.
+        lower_cases: Whether texts are put into lower case before they are tokenised.
         prompts: Texts that are put before a sentence, by name.
         prompt_name: The name of the prompt that is used by default; None uses none.
         dimensions: How many of the first coordinates are kept; None keeps all.
+        other_mode: The pooling in the place of the folder's own; empty for that.
     """
 
-    chain: tuple[Module, ...]
+    folder: Path
+    entries: tuple[ModuleEntry, ...]
+    pooling: Mapping[str, Any]
+    lower_cases: bool
     prompts: Mapping[str, str]
     prompt_name: str | None
     dimensions: int | None
-
-    def find(self, kind: str) -> Module | None:
-        """The first module of a kind; None where there is none."""
-        for module in self.chain:
-            if module.kind == kind:
-                return module
-        return None
+    other_mode: str = ""
 
     @property
-    def reader(self) -> Module:
-        """The first module, which reads texts: a transformer or a table of vectors."""
-        return self.chain[0]
+    def kinds(self) -> tuple[str, ...]:
+        """The classes of the modules."""
+        return tuple(entry.kind for entry in self.entries)
 
     @property
-    def lower_cases(self) -> bool:
-        """Whether texts are put into lower case before they are tokenised."""
-        return bool(self.reader.settings.get("do_lower_case"))
-
-    @property
-    def pooling_settings(self) -> Mapping[str, Any]:
-        """The settings of the pooling; empty for a table of vectors."""
-        pooling = self.find(POOLING)
-        return {} if pooling is None else pooling.settings
+    def has_transformer(self) -> bool:
+        """Whether the first module is a transformer, and no table of vectors."""
+        return self.kinds[0] == TRANSFORMER
 
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors are concatenated."""
-        settings = self.pooling_settings
-        named_modes = settings.get("pooling_mode")
-        if isinstance(named_modes, str) and named_modes:
-            return (named_modes,)
-        if named_modes:
-            return tuple(named_modes)
-        switched_modes = [
-            mode for mode, setting in POOLING_MODES.items() if settings.get(setting)
-        ]
-        return tuple(switched_modes) or ("mean",)
+        return (self.other_mode,) if self.other_mode else _modes(self.pooling)
 
     @property
     def equal_pooling(self) -> str:
@@ -260,21 +125,21 @@ class Modules:
 
         Empty where there is none.
         """
-        kinds = [module.kind for module in self.chain]
-        if kinds not in ([TRANSFORMER, POOLING], [TRANSFORMER, POOLING, NORMALIZE]):
+        plain_kinds = (TRANSFORMER, POOLING)
+        if self.kinds not in (plain_kinds, (*plain_kinds, NORMALIZE)):
             return ""
         if self.lower_cases or self.prompt("") or self.dimensions:
             return ""
         if self.modes not in (("mean",), ("cls",)):
             return ""
         [mode] = self.modes
-        config = read_settings(self.reader.folder / CONFIG_FILE)
+        config = read_settings(transformer_folder(self.folder) / CONFIG_FILE)
         return mode if own_pooling_is(mode, config) else ""
 
     @property
     def is_normalised(self) -> bool:
         """Whether vectors are divided by their length at the end."""
-        return self.chain[-1].kind == NORMALIZE
+        return self.kinds[-1] == NORMALIZE
 
     @property
     def is_plain_table(self) -> bool:
@@ -282,14 +147,13 @@ class Modules:
 
         So Model2Vec describes its folders.
         """
-        map_kinds = {module.kind for module in self.chain[1:]}
-        is_table = self.reader.kind == STATIC_MODULE and map_kinds <= {NORMALIZE}
+        is_table = self.kinds in ((STATIC_MODULE,), (STATIC_MODULE, NORMALIZE))
         return is_table and not self.prompt("") and not self.dimensions
 
     @property
     def steps_in_words(self) -> str:
         """The modules after the transformer, lower-casing and the prompt, in words."""
-        steps = [module.kind for module in self.chain[1:]]
+        steps = list(self.kinds[1:])
         if self.lower_cases:
             steps.append("lower case")
         prompt = self.prompt("")
@@ -298,20 +162,6 @@ class Modules:
         if self.dimensions:
             steps.append(f"the first {self.dimensions} dimensions")
         return ", ".join(steps)
-
-    def digest(self) -> str:
-        """The digest of all settings after the first module that change a vector; no prompt."""
-        maps = [
-            [module.kind, dict(module.settings), module.weights_digest]
-            for module in self.chain[1:]
-        ]
-        return digest_of(
-            {
-                "modules": maps,
-                "lower_case": self.lower_cases,
-                "dimensions": self.dimensions,
-            }
-        )
 
     def prompt(self, name: str) -> str:
         """The prompt of a name; the default one for an empty name, which may be empty.
@@ -356,86 +206,134 @@ def read_modules(name: str, folder: Path) -> Modules:
             f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
             f"is; take {name}.mean, or another pooling"
         )
-    chain = tuple(_read_module(file, entry) for entry in module_entries(folder))
-    kinds = [module.kind for module in chain]
+    entries = module_entries(folder)
+    kinds = [entry.kind for entry in entries]
+    if kinds and kinds[0] not in READERS:
+        transformer_folder(folder)  # raises for a model for each route
+    for entry in entries:
+        if not entry.class_path.startswith(LIBRARY):
+            raise DataError(
+                f"{file}: wanted modules of sentence-transformers, found {entry.class_path}, whose "
+                "code is not run; take another pooling than native"
+            )
     if not MODULE_SEQUENCE.fullmatch(" ".join(kinds)):
         raise DataError(
-            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a {STATIC_MODULE}, and then "
+            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a table of vectors, and then "
             f"maps of vectors, found {', '.join(kinds)}; take another pooling than native"
         )
-    model_settings = _read_known_settings(folder / MODEL_FILE, MODEL_FILE)
-    if model_settings.get("similarity_fn_name") == "dot" and kinds[-1] != NORMALIZE:
-        raise DataError(
-            f"{folder / MODEL_FILE}: wanted vectors that are compared by their cosine, found dot "
-            "products of vectors of any length, which are not computed here"
-        )
-    prompts = model_settings.get("prompts") or {}
-    modules = Modules(
-        chain=chain,
-        prompts={name: text or "" for name, text in prompts.items()},
-        prompt_name=model_settings.get("default_prompt_name"),
-        dimensions=model_settings.get("truncate_dim"),
-    )
-    for mode in modules.modes:
-        if mode not in POOLING_MODES:
-            raise DataError(
-                f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {mode!r}"
-            )
-    modules.prompt("")  # raises for a default prompt that is not among them
-    return modules
+    lower_cases = False
+    if kinds[0] == TRANSFORMER:
+        lower_cases = _lower_cases(transformer_folder(folder))
+    pooling: Mapping[str, Any] = {}
+    for entry in entries:
+        settings_file = folder / entry.subfolder / CONFIG_FILE
+        if entry.kind == POOLING:
+            pooling = _read_pooling(settings_file)
+        if entry.kind == DENSE:
+            _require_torch(settings_file)
+    return _model(folder, entries, pooling, lower_cases=lower_cases)
 
 
-def _read_module(modules_file: Path, entry: ModuleEntry) -> Module:
-    """A module that `modules.json` lists, its settings checked."""
-    kind = entry.class_path.rpartition(".")[2]
-    is_of_library = entry.class_path.startswith(LIBRARY)
-    if not is_of_library or kind not in SETTINGS:
-        known_kinds = [name for name in SETTINGS if name != MODEL_FILE]
-        raise DataError(
-            f"{modules_file}: wanted modules of sentence-transformers that are read here "
-            f"({', '.join(known_kinds)}), found {entry.class_path}; "
-            "take another pooling than native"
-        )
-    folder = modules_file.parent / entry.subfolder
-    if kind == STATIC_MODULE:
-        # config.json in a Model2Vec folder holds settings of the package, not of a
-        # module.
-        return Module(kind, folder, settings={})
-    settings_file = module_settings_file(kind, folder)
-    if kind in NEED_SETTINGS and not settings_file.is_file():
-        raise DataError(
-            f"{settings_file}: wanted the settings of a {kind}, found none; fetch it again"
-        )
-    return Module(kind, folder, _read_known_settings(settings_file, kind))
+def _lower_cases(folder: Path) -> bool:
+    """Whether a transformer puts texts into lower case.
 
-
-def module_settings_file(kind: str, folder: Path) -> Path:
-    """The file that holds the settings of a module, in its folder."""
-    if kind == TRANSFORMER:
-        return sentence_settings_file(folder)
-    return folder / CONFIG_FILE
-
-
-def _read_known_settings(file: Path, kind: str) -> dict[str, Any]:
-    """The settings in the file of a kind of module, or of the model.
-
-    Raises DataError for a setting or a value that is not understood.
+    Raises DataError for a setting of it that is not applied.
     """
+    file = sentence_settings_file(folder)
     settings = read_settings(file)
-    known_settings = SETTINGS[kind]
     for name, value in settings.items():
-        if name not in known_settings or not _is_allowed(value, known_settings[name]):
+        if name in TRANSFORMER_SETTINGS or value in (None, {}, []):
+            continue
+        if TRANSFORMER_VALUES.get(name) != value:
             raise DataError(
-                f"{file}: {name} = {json.dumps(value)} is not understood for a {kind}, and nothing "
-                "is left out silently; take another pooling than native"
+                f"{file}: {name} = {value!r:.60} is not applied here; take another pooling than "
+                "native"
             )
+    return bool(settings.get("do_lower_case"))
+
+
+def _read_pooling(file: Path) -> dict[str, Any]:
+    """The settings of a pooling. Raises DataError for one that is not known here."""
+    if not file.is_file():
+        raise DataError(
+            f"{file}: wanted the settings of a {POOLING}, found none; fetch it again"
+        )
+    settings = read_settings(file)
+    unknown = sorted(settings.keys() - POOLING_SETTINGS)
+    modes = _modes(settings)
+    if unknown or not modes or not set(modes) <= POOLING_MODES.keys():
+        found = unknown or settings.get("pooling_mode")
+        raise DataError(
+            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {found!r}; take another "
+            "pooling than native"
+        )
     return settings
 
 
-def _is_allowed(value: Any, allowed: Allowed) -> bool:
-    """Whether a setting may have a value."""
-    if allowed is ANY_VALUE:
-        return True
-    if callable(allowed):
-        return allowed(value)
-    return value in allowed
+def _modes(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ways of pooling that settings name; empty for what is no name."""
+    if "pooling_mode" in settings:
+        named = settings["pooling_mode"]
+        return tuple(named) if isinstance(named, list) else (str(named),)
+    switched = [
+        mode for mode, setting in POOLING_MODES.items() if settings.get(setting)
+    ]
+    return tuple(switched) or ("mean",)
+
+
+def _require_torch(file: Path) -> None:
+    """Refuse a Dense with an activation of other code: the library would take tanh for it."""
+    activation = str(read_settings(file).get("activation_function", "torch."))
+    if not activation.startswith("torch."):
+        raise DataError(
+            f"{file}: wanted an activation of torch, found {activation}, whose code is not run; "
+            "take another pooling than native"
+        )
+
+
+def _model(
+    folder: Path,
+    entries: tuple[ModuleEntry, ...],
+    pooling: Mapping[str, Any],
+    *,
+    lower_cases: bool,
+) -> Modules:
+    """The modules with the settings of the model as a whole.
+
+    Raises DataError for vectors that are not compared by their cosine.
+    """
+    file = folder / MODEL_FILE
+    settings = read_settings(file)
+    dimensions = settings.get("truncate_dim")
+    similarity = settings.get("similarity_fn_name") or "cosine"
+    has_unit_length = entries[-1].kind == NORMALIZE and not dimensions
+    if similarity != "cosine" and not (similarity == "dot" and has_unit_length):
+        raise DataError(
+            f"{file}: wanted vectors that are compared by their cosine, found similarity_fn_name = "
+            f"{similarity!r} of vectors of any length, which is not computed here; take another "
+            "pooling than native"
+        )
+    prompts = settings.get("prompts") or {}
+    is_number = type(dimensions) is int and dimensions > 0
+    are_texts = isinstance(prompts, dict) and all(
+        isinstance(text, str | None) for text in prompts.values()
+    )
+    if not are_texts or not (dimensions is None or is_number):
+        raise DataError(
+            f"{file}: wanted prompts as texts by name and truncate_dim as a number, found "
+            f"{prompts!r:.60} and {dimensions!r}; correct it"
+        )
+    modules = Modules(
+        folder=folder,
+        entries=entries,
+        pooling=pooling,
+        lower_cases=lower_cases,
+        prompts={
+            **DEFAULT_PROMPTS,
+            **{name: text or "" for name, text in prompts.items()},
+        },
+        prompt_name=settings.get("default_prompt_name"),
+        dimensions=dimensions,
+    )
+    modules.prompt("")  # raises for a default prompt that is not among them
+    return modules

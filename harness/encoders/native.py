@@ -1,46 +1,35 @@
 """Encoders under the modules of their sentence-transformers folder: `minilm.native`.
 
 The vectors are those that sentence-transformers' `encode` gives: prompt, tokens,
-pooling, and the maps of vectors after it. `modules.py` reads the folder,
-`kernels/modules.py` computes with its modules. `bypass_note` warns of poolings that leave
-the modules out.
+pooling, and the maps of vectors after it. `modules.py` reads the folder, the library
+computes (`kernels/modules.py`). `bypass_note` warns of poolings that leave the modules
+out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
-from harness.core.arrays import Float32
-from harness.core.digests import digest_of, sha256_of
+from harness.core.digests import digest_of, digest_of_files, sha256_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, precision_of
-from harness.core.interfaces import (
-    Encoder,
-    EncoderConfig,
-    Encoding,
-    Identity,
-    Trained,
-    native_encoding,
-)
+from harness.core.interfaces import Encoder, EncoderConfig, Identity, Trained
 from harness.encoders.checkpoint import (
     MODULES_FILE,
-    STATIC_MODULE,
+    identifying_files,
     require_weights,
     weights_files,
 )
 from harness.encoders.config import DerivedConfig
-from harness.encoders.kernels.choose import multiplications
-from harness.encoders.modules import POOLING, Modules, read_modules
-from harness.encoders.subword_vectors import SubwordConfig, open_table, tokenizer_file
+from harness.encoders.modules import Modules, read_modules
+from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import parameter_count
 
 # Part of the key of every vector: change it with any change that moves one.
-NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
+NATIVE_VERSION = "2: float32; modules of sentence-transformers 6"
 
 
 @dataclass(frozen=True)
@@ -94,70 +83,58 @@ class NativeConfig(DerivedConfig):
     prompt: str = ""
 
     def identify(self, path: Path) -> Identity:
-        """The key and digests of a folder, modules and prompt included."""
+        """The key and digests of a folder, with the prompt."""
         modules = self.modules(path)
-        folder = modules.reader.folder
-        if modules.reader.kind == STATIC_MODULE:
-            identity = self._identify_table(folder)
+        if modules.has_transformer:
+            identity = self._transformer().identify(path)
         else:
-            identity = self._transformer().identify(folder)
-        modules_digest = modules.digest()
+            identity = self._identify_table(modules)
         key = digest_of(
             {
                 "version": NATIVE_VERSION,
                 "encoder": identity.key,
-                "modules": modules_digest,
+                "pooling": modules.modes,
                 "prompt": modules.prompt(self.prompt),
             }
         )
-        digests = {**identity.digests, "modules": modules_digest}
-        return replace(identity, key=key, digests=digests)
+        return replace(identity, key=key)
 
-    def _identify_table(self, folder: Path) -> Identity:
-        """The key and digests of a table of vectors, whose texts are not cut."""
+    def _identify_table(self, modules: Modules) -> Identity:
+        """The key and digests of a folder without a transformer, whose texts are not cut."""
         _, dtype = precision_of(self.name)
         if dtype != FLOAT32:
             raise UsageError(
                 f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
             )
-        weights = weights_files(folder)[0]
-        digests = {
-            "weights": sha256_of(weights),
-            "tokenizer": sha256_of(tokenizer_file(folder)),
-        }
+        folder = modules.folder
+        table = folder / modules.entries[0].subfolder
+        weights = weights_files(table)
+        digests = {"weights": digest_of_files(weights)}
         source = self.of.source
         if not isinstance(source, Trained):
-            require_weights(self.name, weights, source.sha256, digests["weights"])
+            require_weights(self.name, weights[0], source.sha256, digests["weights"])
+        files = {
+            file.relative_to(folder).as_posix(): sha256_of(file)
+            for file in identifying_files(folder)
+        }
         return Identity(
-            key=digest_of(digests),
+            key=digest_of(files),
             digests=digests,
             max_length=None,
-            parameters=parameter_count(folder),
+            parameters=parameter_count(table),
         )
 
-    def load(self, path: Path, cache: Path) -> NativeEncoder:
+    def load(self, path: Path, cache: Path) -> Encoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
-        from harness.encoders.kernels.modules import under_modules, vector_maps
+        from harness.encoders.kernels.modules import open_library_encoder, under_modules
 
         modules = self.modules(path)
         key = self.identify(path).key
         prompt = modules.prompt(self.prompt)
-        folder = modules.reader.folder
-        pooled: Encoder
-        if modules.reader.kind == STATIC_MODULE:
-            pooled = open_table(key, folder, cache)
-            cost = multiplications(depth=0, width=pooled.vectors.shape[1])
-        else:
-            transformer = self._transformer().load(folder, cache)
-            pooled = under_modules(transformer, modules, prompt, cache)
-            cost = multiplications(transformer.depth, transformer.dimensions)
-        return NativeEncoder(
-            key=key,
-            pooled=pooled,
-            prompt=prompt,
-            vector_maps=vector_maps(modules, cache),
-            multiplications=cost,
-        )
+        if not modules.has_transformer:
+            return open_library_encoder(self.name, key, modules, prompt)
+        transformer = self._transformer().load(path, cache)
+        return replace(under_modules(transformer, modules, prompt), key=key)
 
     def modules(self, path: Path) -> Modules:
         """The folder's modules, with the encoder's own prompts among the folder's."""
@@ -189,45 +166,7 @@ class RepooledConfig(NativeConfig):
 
     def modules(self, path: Path) -> Modules:
         """The folder's modules with this pooling in the place of theirs."""
-        modules = super().modules(path)
-        chain = []
-        for module in modules.chain:
-            if module.kind == POOLING:
-                module = replace(module, settings={"pooling_mode": self.mode})
-            chain.append(module)
-        return replace(modules, chain=tuple(chain))
-
-
-@dataclass(frozen=True, eq=False)
-class NativeEncoder:
-    """A loaded encoder under its modules.
-
-    Attributes:
-        key: The digest of everything that changes its vectors.
-        pooled: The encoder whose only layer are the pooled tokens.
-        prompt: The text that is put before each sentence.
-        vector_maps: The maps of vectors after the pooling.
-        multiplications: The multiplications that a token takes, roughly.
-    """
-
-    key: str
-    pooled: Encoder = field(repr=False)
-    prompt: str
-    vector_maps: Callable[[Float32[np.ndarray, "N D"]], Float32[np.ndarray, "N K"]] = (
-        field(repr=False)
-    )
-    multiplications: int
-
-    @property
-    def facts(self) -> Mapping[str, object]:
-        """The facts of the transformer's passes: kernel, device, precision."""
-        return self.pooled.facts
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """One vector a text, in order."""
-        pooled = self.pooled.encode([self.prompt + text for text in texts])
-        vectors = np.asarray(self.vector_maps(pooled.mean[:, 0]), np.float32)
-        return native_encoding(vectors, tokens=pooled.tokens)
+        return replace(super().modules(path), other_mode=self.mode)
 
 
 def bypass_note(

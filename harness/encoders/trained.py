@@ -17,11 +17,11 @@ from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, base_name, in_precision
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import Identity, Trained
+from harness.encoders.checkpoint import TRAINING_FILE
 from harness.encoders.checkpoint_settings import read_settings
 from harness.encoders.config import BaseConfig
 from harness.encoders.transformer import TransformerConfig
 
-TRAINING_FILE = "training.json"
 # Options that differ between the members of a family, and are not in its recipe.
 MEMBER_OPTIONS = {"--seed", "--threads"}
 # Settings of the start that are in the digest in the name of a family's folder even at

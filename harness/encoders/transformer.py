@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,15 +29,9 @@ from harness.core.interfaces import (
     Packaged,
     Source,
 )
-from harness.encoders.architectures import encoding_facts
-from harness.encoders.checkpoint import checkpoint_digests, transformer_folder
-from harness.encoders.checkpoint_settings import (
-    CONFIG_FILE,
-    maximum_length,
-    read_settings,
-)
-from harness.encoders.config import BaseConfig
-from harness.encoders.fingerprint import GOLDEN_SENTENCE, Fingerprint
+from harness.encoders.checkpoint import folder_digests, transformer_folder
+from harness.encoders.checkpoint_settings import maximum_length
+from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig
 from harness.encoders.kernels.choose import (
     PLAIN,
     Choice,
@@ -49,9 +43,7 @@ from harness.encoders.kernels.choose import (
 from harness.encoders.weights import parameter_count, read_tensors
 
 # Part of the key of every encoding: change it with any change that moves a vector.
-ENCODING_VERSION = (
-    "1: float32; token means with special tokens; cls where the tokenizer puts it"
-)
+ENCODING_VERSION = "2: float32; token means with special tokens; ids of tokenizer.json"
 
 # How texts are spread over batches. None of these moves a vector by more than rounding.
 TOKEN_CHARACTERS = 5  # characters of a text for each of its tokens, roughly
@@ -78,11 +70,13 @@ class TransformerConfig(BaseConfig):
             (`sentence_bert_config.json`, else the tokenizer's, else the number of
             positions).
         weights_sha256: The digest that the weights must have, if given.
-        fingerprint: What vocabulary, settings and maximum length must be, if given.
         package: A folder in an installed package that carries the files; its code is
             never imported.
         asset: The name that `harness fetch` takes, if not `name`.
         download_size: Roughly the bytes that are downloaded.
+        tokenizer: Which tokenizer splits the texts: the `file` tokenizer.json, or the one
+            that transformers 5 makes of the folder, `rebuilt` from the class that the
+            folder names.
         plain_pass: Whether to keep to the model's own forward pass, whatever the
             device's rule.
         hardware: The device, precision and size of batches; `on` sets them, and the
@@ -105,9 +99,7 @@ class TransformerConfig(BaseConfig):
     revision: str | None = None
     max_length: int | None = None
     weights_sha256: str | None = None
-    fingerprint: Fingerprint | None = field(
-        default=None, repr=False, metadata=NOT_IN_IDENTITY
-    )
+    tokenizer: Literal["file", "rebuilt"] = "file"
     package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     asset: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     download_size: int | None = field(
@@ -155,25 +147,22 @@ class TransformerConfig(BaseConfig):
             UsageError: The maximum length is longer than the model takes.
         """
         folder = transformer_folder(path)
-        digests = checkpoint_digests(self.name, folder, self.weights_sha256)
+        digests = folder_digests(self.name, path, folder, self.weights_sha256)
         length = maximum_length(self.name, folder, self.max_length)
-        if self.fingerprint is not None:
-            self.fingerprint.require(self.name, folder)
-        config = read_settings(folder / CONFIG_FILE)
-        key = digest_of(
-            {
-                "version": ENCODING_VERSION,
-                "max_length": length,
-                **encoding_facts(config),
-                **digests,
-            }
-        )
+        facts = {
+            "version": ENCODING_VERSION,
+            "max_length": length,
+            "files": digests.files,
+        }
+        if self.tokenizer != "file":
+            facts["tokenizer"] = self.tokenizer
+        key = digest_of(facts)
         dtype = self.hardware.dtype
         if dtype != FLOAT32:
             key = digest_of({dtype: key})
         return Identity(
             key=key,
-            digests=digests,
+            digests=digests.parts,
             max_length=length,
             parameters=parameter_count(folder),
         )
@@ -190,7 +179,9 @@ class TransformerConfig(BaseConfig):
         from harness.encoders.kernels.loading import open_checkpoint
 
         length = maximum_length(self.name, folder, self.max_length)
-        opened = open_checkpoint(self.name, folder, tensors, length)
+        opened = open_checkpoint(
+            self.name, folder, tensors, length, rebuilt=self.tokenizer == "rebuilt"
+        )
         plain_kernel = opened.kernel.on(self.hardware)
         kernel: Kernel = plain_kernel
         choice = PLAIN
@@ -232,6 +223,9 @@ class TransformerEncoder:
         sample: The encoding of one sentence, for the shapes of its arrays.
         choice: Which pass the kernel is, and how batches are spread over workers.
         hardware: The device, precision and size of batches.
+        prompt: The text that is put before each sentence.
+        multiplications: The multiplications that a token takes, roughly; None tells them
+            by depth and width.
     """
 
     name: str
@@ -242,6 +236,8 @@ class TransformerEncoder:
     sample: Encoding = field(repr=False)
     choice: Choice = PLAIN
     hardware: Hardware = field(default=Hardware(), repr=False)
+    prompt: str = ""
+    multiplications: int | None = None
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -264,6 +260,7 @@ class TransformerEncoder:
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """The encodings of the texts, in order; ScoreError for a state that is not finite."""
+        texts = [self.prompt + text for text in texts]
         arrays: dict[str, Any] = {}
         for name, sample_array in self.sample.arrays.items():
             shape = (len(texts), *sample_array.shape[1:])

@@ -230,39 +230,35 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
 
     words: list[str] = []
     numbers = array("f")
+    empty_words = 0
     for line_number, line in numbered_lines:
-        fields = _fields(line)
         try:
-            word, vector = _word_and_vector(fields, dimensions)
+            word, vector = _word_and_vector(_fields(line), dimensions)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}:{line_number}: wanted words in UTF-8, found {error.reason}; save it as "
+                "UTF-8, or binary vectors under their own suffix"
+            ) from error
         except ValueError as error:
-            # A NUL is in no word: the file is binary.
-            if isinstance(error, UnicodeDecodeError) and b"\0" not in line:
-                raise DataError(
-                    f"{path}:{line_number}: wanted words in UTF-8, found {error.reason}; save it "
-                    "as UTF-8"
-                ) from error
-            if not _is_text(line):
-                raise DataError(
-                    f"{path}:{line_number}: wanted text in UTF-8, found other bytes; save the "
-                    "table as text, or as .npz or .safetensors under that suffix"
-                ) from error
-            if line_number == 2 and _first_line_differs(dimensions, file.readline()):
-                width = _number_count(fields)
-                raise DataError(
-                    f"{path}:1: wanted a word and {width} numbers, as line 2 has, or a header of "
-                    f"how many words and {width}, found {first_line[:60]!r}; correct the line"
-                ) from error
             raise DataError(
                 f"{path}:{line_number}: wanted a word and {dimensions or 'some'} numbers, found "
                 f"{error}"
             ) from error
+        if not word:  # a blank, which is the word of no text
+            empty_words += 1
+            continue
         words.append(word)
         numbers.extend(vector)
-    if header is not None and header.count != len(words):
+    if header is not None and header.count != len(words) + empty_words:
         raise DataError(
             f"{path}:1: wanted {header.count} words, found {len(words)}; fetch it again"
         )
-    _require_plain_words(path, words)
+    # Every word holds more than a word, such as a second column.
+    if len(words) > 1 and all(MERGED_COLUMNS.search(word) for word in words):
+        raise DataError(
+            f"{path}:1: wanted a word, a blank and numbers, found that each word holds more, such "
+            f"as {words[0]!r}; put a blank after the word, and nothing before it"
+        )
     return words, np.asarray(numbers).reshape(-1, dimensions or 1)
 
 
@@ -274,34 +270,6 @@ def _parse_header(line: bytes) -> Header | None:
     return Header(count=int(fields[0]), dimensions=int(fields[1]))
 
 
-def _is_text(line: bytes) -> bool:
-    """Whether a line is text in UTF-8, and not a part of a binary file or of UTF-16."""
-    try:
-        return "\0" not in line.decode()
-    except UnicodeDecodeError:
-        return False
-
-
-def _first_line_differs(dimensions: int, third_line: bytes) -> bool:
-    """Whether the first line is wrong, where the second one has another number of numbers.
-
-    The third line decides. `dimensions` is the number of the first line: if the third
-    line has it, too, then the second is wrong.
-    """
-    if not third_line:
-        return False
-    return _number_count(_fields(third_line)) != dimensions
-
-
-def _require_plain_words(path: Path, words: Sequence[str]) -> None:
-    """Refuse a table in which every word holds more than a word, such as a second column."""
-    if len(words) > 1 and all(MERGED_COLUMNS.search(word) for word in words):
-        raise DataError(
-            f"{path}:1: wanted a word, a blank and numbers, found that each word holds more, such "
-            f"as {words[0]!r}; put a blank after the word, and nothing before it"
-        )
-
-
 def _fields(line: bytes) -> list[bytes]:
     """The fields of a line, which are separated by single blanks."""
     return line.rstrip(b" \r\n").split(b" ")
@@ -311,14 +279,15 @@ def _word_and_vector(
     fields: Sequence[bytes], dimensions: int
 ) -> tuple[str, list[float]]:
     """A line's word and numbers. Raises ValueError, which says what was found in their place."""
+    line = b" ".join(fields)
     vector = None
     if 0 < dimensions < len(fields):
         vector = _numbers(fields[-dimensions:])
     if vector is None:
-        line = b" ".join(fields)
+        line.decode()  # raises for a file of another kind
         raise ValueError(f"{line[:60]!r}; correct the line, or fetch the file again")
     word = b" ".join(fields[:-dimensions]).decode()
-    if not word or word != word.strip(BLANKS):
+    if word != word.strip(BLANKS):
         raise ValueError(
             f"the word {word!r}; put one blank after the word, and none before it"
         )
@@ -329,16 +298,6 @@ def _word_and_vector(
             "the table as .npz"
         )
     return word, vector
-
-
-def _number_count(fields: Sequence[bytes]) -> int:
-    """How many numbers a line ends with; its first field is a word, even if it is a number."""
-    count = 0
-    for field in reversed(fields[1:]):
-        if not _is_number(field):
-            break
-        count += 1
-    return count
 
 
 def _is_number(field: bytes) -> bool:

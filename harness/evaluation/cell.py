@@ -283,6 +283,8 @@ def fit(
     the moments of the mapped vectors.
     """
     vectors: Any = fit_vectors.vectors
+    if method.post and not isinstance(vectors, Moments):
+        _require_rows_to_fit_on(vectors)
     transforms: list[Transform] = []
     for post in method.post:
         if transforms:
@@ -299,6 +301,22 @@ def fit(
             )
         transforms.append(transform)
     return tuple(transforms)
+
+
+def _require_rows_to_fit_on(x: Float[np.ndarray, "n D"]) -> None:
+    """Raise ScoreError unless there are rows, finite ones that are not all equal."""
+    are_equal = True
+    start = 0
+    for chunk in row_chunks(x):
+        is_finite = np.isfinite(chunk).all(axis=1)
+        if not is_finite.all():
+            row = start + int(is_finite.argmin())
+            raise ScoreError(f"row {row} of the vectors to fit on is not finite")
+        are_equal = are_equal and bool((chunk == x[0]).all())
+        start += len(chunk)
+    if are_equal:
+        finding = "all of them are equal" if start else "no sentences to fit on"
+        raise ScoreError(f"wanted vectors to fit on that differ, found: {finding}")
 
 
 def _fit_one(

@@ -37,9 +37,9 @@ from harness.encoders.module_writer import (
     append_pooling,
     append_transformer,
     edit_json,
-    write_json,
+    write_settings,
 )
-from harness.encoders.modules import LINEAR, MODEL_FILE
+from harness.encoders.modules import MODEL_FILE
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
@@ -117,7 +117,7 @@ def _write_modules(
             )
     if fitted.transforms:
         layer = _linear_layer(planned.method, fitted.transforms)
-        append_dense(folder, layer, LINEAR)
+        append_dense(folder, layer, tanh=False)
 
 
 def _linear_layer(method: Method, transforms: Sequence[Transform]) -> LinearLayer:
@@ -192,7 +192,7 @@ def _copy_transformer(
         shutil.copy(file, folder / file.name)
     save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
     edit_json(folder / "config.json", dtype="float32")  # as it is loaded
-    write_json(folder / MODEL_FILE, COSINE_SETTING)
+    write_settings(folder / MODEL_FILE, COSINE_SETTING)
     append_transformer(folder, max_length)
 
 

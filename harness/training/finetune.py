@@ -23,15 +23,15 @@ from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.pairs import Pairs
 from harness.core.types import Progress
-from harness.encoders.checkpoint import tokenizer_files
+from harness.encoders.checkpoint import TRAINING_FILE, tokenizer_files
 from harness.encoders.module_writer import (
     LinearLayer,
     append_pooling,
     append_transformer,
     edit_json,
-    write_json,
+    write_settings,
 )
-from harness.encoders.trained import TRAINING_FILE, recipe_of
+from harness.encoders.trained import recipe_of
 from harness.training import loop
 from harness.training.contrastive import ContrastiveTraining
 from harness.training.encoder import SentenceEncoder
@@ -177,7 +177,7 @@ def write_checkpoint(
             summary=encoder.summary,
             pooler=pooler,
         )
-        write_json(new / TRAINING_FILE, training)
+        write_settings(new / TRAINING_FILE, training)
         # The description comes last: a folder without it is no checkpoint yet.
         files = sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE)
         for file in files:

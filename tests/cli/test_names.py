@@ -15,7 +15,7 @@ from harness.cli import app
 from harness.cli.options import usable_device
 from harness.cli.parsing import SeveralValues, repeat_options
 from harness.core import hardware
-from harness.encoders.module_writer import write_json
+from harness.encoders.module_writer import write_settings
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published_tables import load_tables
@@ -182,7 +182,7 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
         packaged(load_registry().encoders["bert-mini"]), tmp_path / "mine"
     )
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    write_json(folder / "config_sentence_transformers.json", prompts)
+    write_settings(folder / "config_sentence_transformers.json", prompts)
     answer = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
     assert answer.status == 0
     assert "mine.native" in answer.out

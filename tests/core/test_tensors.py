@@ -59,7 +59,7 @@ def test_a_changed_bit_of_a_tensor_is_seen_wherever_it_is(tmp_path_factory, data
     assert read(path) is None
 
 
-def test_a_file_that_was_cut_or_has_no_checksums_or_is_not_there_is_none(tmp_path):
+def test_a_file_that_was_cut_or_has_no_digests_or_is_not_there_is_none(tmp_path):
     path = tmp_path / "x"
     assert TensorFile.parse(path) is None
     write_tensors(path, TENSORS, METADATA)

@@ -17,14 +17,8 @@ from safetensors.torch import load_file, save_file
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
 from baselines.minilm import MINILM
-from harness.core.digests import digest_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
-from harness.encoders.fingerprint import (
-    GOLDEN_SENTENCE,
-    Fingerprint,
-    config_digest,
-    rules_digest,
-)
+from harness.encoders.config import GOLDEN_SENTENCE
 from harness.encoders.module_writer import edit_json
 from harness.encoders.transformer import TransformerConfig
 
@@ -88,10 +82,6 @@ def change_vocabulary(change):
         file.write_text(json.dumps(content))
 
     return apply
-
-
-def swap_two_words(vocabulary):
-    vocabulary["cat"], vocabulary["dog"] = vocabulary["dog"], vocabulary["cat"]
 
 
 def forget_words(vocabulary):
@@ -237,46 +227,6 @@ def test_weights_that_are_not_finite_never_reach_a_score(bert, tmp_path):
 # What a name stands for
 
 
-def fingerprinted(folder):
-    """The tiny BERT with its fingerprint, as an embedded encoder has one."""
-    config, loaded = (
-        json.loads((folder / "config.json").read_text()),
-        TINY.load(folder, folder),
-    )
-    vocabulary = digest_of(loaded.tokenizer.tokenizer.get_vocab())
-    length, rules = TINY.identify(folder).max_length, rules_digest(folder)
-    return replace(
-        TINY, fingerprint=Fingerprint(vocabulary, config_digest(config), length, rules)
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        (change_config(layer_norm_eps=0.1), "settings with digest"),
-        (change_config(hidden_act="relu"), "settings with digest"),
-        (change_vocabulary(swap_two_words), "vocabulary with digest"),
-        (change_rules(do_lower_case=False), "tokenizer rules with digest"),
-        (
-            with_file("sentence_bert_config.json", b'{"max_seq_length": 8}'),
-            "a maximum length of 8, wanted 40",
-        ),
-    ],
-)
-def test_a_name_with_a_fingerprint_refuses_other_files(
-    change, complaint, bert, tmp_path
-):
-    config = fingerprinted(bert)
-    true = config.load(bert, tmp_path).encode(TEXTS)
-    change_config(**HARMLESS_SETTINGS)(bert)
-    assert config.with_max_length(8).identify(bert)
-    change(bert)
-    with pytest.raises(DataError, match=f"tiny: .*{complaint}.*a name of its own"):
-        config.identify(bert)  # so that nothing cached is served either
-    # Else the test tests nothing.
-    assert encoding_gap(TINY.load(bert, tmp_path).encode(TEXTS), true) > 1e-4
-
-
 def test_other_weights_than_the_pinned_are_refused(bert):
     weights = TINY.identify(bert).digests["weights"]
     assert (
@@ -289,6 +239,10 @@ def test_other_weights_than_the_pinned_are_refused(bert):
 
 def test_the_key_is_the_content_and_not_the_place(bert, checkpoint, tmp_path):
     (bert / "README.md").write_text("A card.")
+    (bert / "LICENSE").write_text("A licence.")
+    (bert / "tf_model.h5").write_text("Weights that are not read.")
+    (bert / "onnx").mkdir()
+    (bert / "onnx" / "model.onnx").write_text("Another program's.")
     identity = TINY.identify(bert)
     assert identity == replace(TINY, name="other", repo="other").identify(
         checkpoint("bert")
@@ -304,8 +258,10 @@ def test_the_key_is_the_content_and_not_the_place(bert, checkpoint, tmp_path):
         change_config(layer_norm_eps=1e-5),
         with_file("sentence_bert_config.json", b'{"max_seq_length": 7}'),
         with_file("vocab.txt", b"a"),
+        with_file("emoji.json", b"{}"),  # of GPTNeoXJapaneseTokenizer
+        with_file("dict.txt", b"a"),  # of BARTpho
     ],
-    ids=["weights", "tokenizer", "config", "length", "vocabulary"],
+    ids=["weights", "tokenizer", "config", "length", "vocabulary", "emoji", "dict"],
 )
 def test_whatever_changes_the_output_changes_the_key(change, bert):
     before = TINY.identify(bert).key
@@ -470,7 +426,7 @@ BROKEN = [
         change_config(num_hidden_layers=2),
         r"16 weights .* no place for, first encoder\.layer\.2\.",
     ),
-    (remove("model.safetensors"), "no weights; wanted model.safetensors"),
+    (remove("model.safetensors"), "wanted model.safetensors, .* found no weights"),
     (cut_weights, "wanted safetensors"),
     (without_a_shard, "in the same folder; fetch the whole checkpoint"),
     (with_a_tensor_twice, "wanted each tensor in one file, found .* in another, too"),
@@ -517,15 +473,8 @@ BROKEN = [
         r"pytorch_model.bin: wanted the file itself, found a git-lfs pointer",
     ),
     (with_file("model.safetensors", LFS_POINTER), "found a git-lfs pointer"),
-    (
-        with_file("config.json", LFS_POINTER),
-        r"config.json: wanted the file itself, found a git-lfs",
-    ),
-    (
-        with_file("tokenizer.json", LFS_POINTER),
-        r"tokenizer.json: wanted the file itself, found a git",
-    ),
-    (to_pickled_shards, r"found pickles in shards \(pytorch_model.bin.index.json\)"),
+    (with_file("config.json", LFS_POINTER), "config.json: wanted JSON, found"),
+    (to_pickled_shards, r"found pytorch_model-00001-of-00001.bin, which is not read"),
     (to_other_weights("tf_model.h5"), "found tf_model.h5, which is not read"),
     (
         to_other_weights("adapter_model.safetensors"),

@@ -145,32 +145,12 @@ DAMAGED = [
     ("v.txt", b"2 2\na 1 2\n", r"v.txt:1: wanted 2 words, found 1"),
     ("v.txt", b"1 2\na 1 2\nb 1 2\n", r"v.txt:1: wanted 1 words, found 2"),
     # The first line does not agree with the rest.
-    (
-        "v.txt",
-        b"2 1\na 1 2\nb 1 2\n",
-        r"v.txt:1: wanted a word and 2 numbers, as line 2 has",
-    ),
-    (
-        "v.txt",
-        b"2 3\na 1 2\nb 1 2\n",
-        r"v.txt:1: wanted a word and 2 numbers, as line 2 has",
-    ),
-    (
-        "v.txt",
-        b"2 0\na 1 2\nb 1 2\n",
-        r"v.txt:1: wanted a word and 2 numbers, as line 2 has",
-    ),
-    (
-        "v.txt",
-        b"2 3 1\na 1 2 3\nb 1 2 3\n",
-        r"v.txt:1: wanted .* 3 numbers, .* found b'2 3 1",
-    ),
-    ("v.txt", b"a 1\nb 1 2\nc 1 2\n", r"v.txt:1: wanted .* 2 numbers, .* found b'a 1"),
-    (
-        "v.txt",
-        b"a 1 2 3\nb 1 2\nc 1 2\n",
-        r"v.txt:1: wanted .* 2 numbers, .* found b'a 1 2 3",
-    ),
+    ("v.txt", b"2 1\na 1 2\nb 1 2\n", r"v.txt:2: wanted a word and"),
+    ("v.txt", b"2 3\na 1 2\nb 1 2\n", r"v.txt:2: wanted a word and"),
+    ("v.txt", b"2 0\na 1 2\nb 1 2\n", r"v.txt:2: wanted a word and"),
+    ("v.txt", b"2 3 1\na 1 2 3\nb 1 2 3\n", r"v.txt:2: wanted a word and"),
+    ("v.txt", b"a 1\nb 1 2\nc 1 2\n", r"v.txt:2: wanted a word and"),
+    ("v.txt", b"a 1 2 3\nb 1 2\nc 1 2\n", r"v.txt:2: wanted a word and"),
     ("v.txt", b"3 2\nb 1 2\nc 1 2\n", r"v.txt:1: wanted 3 words, found 2"),
     ("v.txt", b"w x y\nb 1 2\nc 1 2\n", r"v.txt:1: wanted a word and 2 numbers"),
     ("v.txt", b"2\nb 1 2\nc 1 2\n", r"v.txt:1: wanted a word and some numbers"),
@@ -209,7 +189,6 @@ DAMAGED = [
         b"a 1 2\n b 1 2\n",
         r"v.txt:2: .* found the word ' b'; put one blank after",
     ),
-    ("v.txt", b"a 1 2\n 1 2\n", r"v.txt:2: .* found the word ''"),
     ("v.txt", b"2 2\na\t 1 2\nb\t 1 2\n", r"v.txt:2: .* found the word 'a\\t'"),
     ("v.txt", b"a,1 2\nb,1 2\n", r"v.txt:1: .* each word holds more, such as 'a,1'"),
     (
@@ -231,11 +210,11 @@ DAMAGED = [
     ("v.vec", b"2 1\n3 4\n5 6\n", r"each word is a number, such as '3'"),
     ("v.npz", npz_bytes(words=["0", "1"], vectors=np.eye(2)), r"is a number, such as"),
     # Binary files, and text in another encoding than UTF-8.
-    ("v.txt", zip_bytes(LINES), r"v.txt:1: wanted text in UTF-8, found other bytes"),
-    ("v.vec", b"2 2\n" + BINARY_ROWS, r"v.vec:2: wanted text in UTF-8, found other"),
-    ("v.txt", gzip.compress(LINES.encode()), r"v.txt:1: wanted text in UTF-8, found"),
-    ("v.NPZ", npz_bytes(words=WORDS, vectors=VECTORS), r"found other bytes; save the"),
-    ("v.txt", LINES.encode("utf-16"), r"v.txt:1: wanted text in UTF-8, found other b"),
+    ("v.txt", zip_bytes(LINES), r"v.txt:1: wanted words in UTF-8, found"),
+    ("v.vec", b"2 2\n" + BINARY_ROWS, r"v.vec:2: wanted words in UTF-8, found"),
+    ("v.txt", gzip.compress(LINES.encode()), r"v.txt:1: wanted words in UTF-8, found"),
+    ("v.NPZ", npz_bytes(words=WORDS, vectors=VECTORS), r"wanted words in UTF-8"),
+    ("v.txt", LINES.encode("utf-16"), r"v.txt:1: wanted words in UTF-8, found"),
     ("v.txt", b"a 1 nan\n", "wanted finite numbers, found others in the vector of 'a'"),
     ("v.txt", b"a 1 1e99\n", "wanted finite numbers"),
     ("v.txt", b"", "wanted a vector a word, found 0 words"),
@@ -312,6 +291,13 @@ def test_a_damaged_file_is_refused(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / name)
+
+
+def test_an_empty_word_is_left_out_and_counted_by_the_header(tmp_path):
+    (tmp_path / "v.vec").write_bytes(b"3 2\na 1 2\n 5 6\nb 3 4\n")
+    words, vectors = read_vectors(tmp_path / "v.vec")
+    assert words == ("a", "b")
+    assert vectors.tolist() == [[1, 2], [3, 4]]
 
 
 def test_nothing_is_unpickled(tmp_path):

@@ -412,7 +412,7 @@ FAR = corpus("far", numbered(200, 60))
 
 def digests_of(folder):
     return {
-        path.name: TensorFile.parse(path).checksums for path in folder.rglob("*far.*")
+        path.name: TensorFile.parse(path).digests for path in folder.rglob("*far.*")
     }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import sentence_transformers.models as st
 import tiny_families
 import torch
 import transformers as hf
@@ -26,20 +27,23 @@ from transformers.utils import logging
 from harness.assets.places import Places, asset_named, packaged
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.interfaces import EncoderConfig
-from harness.core.json_text import parse_json
 from harness.core.toml import read_rows
-from harness.encoders.checkpoint import PICKLED, SAFETENSORS
+from harness.encoders.checkpoint import (
+    PICKLED,
+    SAFETENSORS,
+    STATIC_MODULE,
+    TRAINING_FILE,
+)
 from harness.encoders.checkpoint_settings import OFFSET_POSITIONS
 from harness.encoders.counted_vectors import read_counts
 from harness.encoders.module_writer import (
-    append_mode,
     append_module,
     append_transformer,
-    write_json,
+    write_settings,
 )
-from harness.encoders.modules import MODEL_FILE, STATIC_MODULE
+from harness.encoders.modules import LIBRARY, MODEL_FILE
 from harness.encoders.subword_vectors import MODEL_TYPE
-from harness.encoders.trained import TRAINING_FILE, FamilyConfig
+from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry
 from harness.tasks.corpora import ALL_NLI_HEADER
 
@@ -100,7 +104,7 @@ def make_encoder(config: EncoderConfig, folder: Path) -> Path:
         "seed": 0,
         "start": {config.start.name: config.start.weights_sha256 or "a stand-in"},
     }
-    write_json(member / TRAINING_FILE, training)
+    write_settings(member / TRAINING_FILE, training)
     return folder
 
 
@@ -173,36 +177,28 @@ def _config(shape: Shape, tokenizer: Any) -> Any:
 def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
     """Make a checkpoint's folder one of sentence-transformers, with modules and prompts."""
     append_transformer(folder, LENGTH)
-    append_mode(folder, shape.width, shape.modules[0])
+    append_module(folder, st.Pooling(shape.width, shape.modules[0]))
     for module in shape.modules[1:]:
         kind, _, activation = module.partition(" ")
         if kind == "Dense":
-            _append_dense(folder, shape.width, activation, rng)
+            append_module(folder, _dense(shape.width, activation, rng))
         else:
-            append_module(folder, kind, {}, None)
+            append_module(folder, getattr(st, kind)())
     settings = {
         "prompts": dict(shape.prompts),
         "default_prompt_name": shape.prompt,
         "similarity_fn_name": "cosine",
     }
-    write_json(folder / MODEL_FILE, settings)
+    write_settings(folder / MODEL_FILE, settings)
 
 
-def _append_dense(
-    folder: Path, width: int, activation: str, rng: np.random.Generator
-) -> None:
-    """Append a square Dense; one with an activation function has a bias."""
-    function = f"activation.{activation}" if activation else "linear.Identity"
-    settings = {
-        "in_features": width,
-        "out_features": width,
-        "bias": bool(activation),
-        "activation_function": f"torch.nn.modules.{function}",
-    }
-    tensors = {"linear.weight": rng.normal(size=(width, width))}
-    if activation:
-        tensors["linear.bias"] = rng.normal(size=width)
-    append_module(folder, "Dense", settings, tensors)
+def _dense(width: int, activation: str, rng: np.random.Generator) -> Any:
+    """A square Dense; one with an activation function has a bias."""
+    function = getattr(torch.nn, activation)() if activation else torch.nn.Identity()
+    dense = st.Dense(width, width, bool(activation), function)
+    for weights in dense.parameters():
+        weights.data = torch.tensor(rng.normal(size=weights.shape), dtype=torch.float32)
+    return dense
 
 
 def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
@@ -210,14 +206,13 @@ def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
     is_static = shape.architecture == "static"
     table = folder
     if is_static:
-        append_module(folder, STATIC_MODULE, {})
-        [module] = parse_json((folder / "modules.json").read_text())
         table = folder / "0_StaticEmbedding"
         table.mkdir()
-        write_json(folder / "modules.json", [{**module, "path": table.name}])
+        module = {"type": f"{LIBRARY}models.{STATIC_MODULE}", "path": table.name}
+        write_settings(folder / "modules.json", [{**module, "idx": 0, "name": "0"}])
     else:
         config = {"model_type": MODEL_TYPE, "normalize": True}
-        write_json(folder / "config.json", config)
+        write_settings(folder / "config.json", config)
     tokenizer = TOKENIZERS[shape.tokenizer]().backend_tokenizer
     tokenizer.save(str(table / "tokenizer.json"))
     size = (tokenizer.get_vocab_size(), shape.width)

@@ -26,7 +26,7 @@ import numpy as np
 
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.environment import packages
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import Encoding
 from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
@@ -258,6 +258,7 @@ class EncoderCache:
         Raises:
             HarnessError: There is no text, or a shard is damaged, which is then set
                 aside.
+            UsageError: The encoder has no such layer.
         """
         if not texts:
             raise HarnessError("no texts were asked for; an encoding has one or more")
@@ -265,6 +266,11 @@ class EncoderCache:
         first_shard = self.shards[locations[0, 0]]  # all have the same tensors
         if layers is None:
             layers = first_shard.layers
+        if not set(layers) <= set(first_shard.layers):
+            raise UsageError(
+                f"wanted the layers {tuple(layers)} of an encoder, found vectors of its own alone; "
+                "it has only the pooling native"
+            )
         vectors = {}
         for name in parts:
             if name in first_shard.tensors:

@@ -13,7 +13,6 @@ import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -21,28 +20,27 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import normalizers
 from torch import Tensor
-from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
+from transformers import MODEL_MAPPING, AutoConfig
 from transformers.utils import logging as transformers_logging
 
 from harness.core.arrays import Float32
-from harness.core.errors import (
-    DataError,
-    HarnessError,
-    UsageError,
-    first_line,
-    is_library_error,
-)
+from harness.core.errors import DataError
 from harness.core.interfaces import Encoding
 from harness.encoders.architectures import (
     FULL_ATTENTION,
     REFUSED_ARCHITECTURES,
     WITHOUT_PADDING,
 )
-from harness.encoders.checkpoint import require_no_sampling, settings_and_tokenizer
-from harness.encoders.fingerprint import GOLDEN_SENTENCE
+from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
+from harness.encoders.config import GOLDEN_SENTENCE
 from harness.encoders.kernels.padded import PaddedKernel
+from harness.encoders.kernels.tokenizing import (
+    PROBE_WORDS,
+    CuttingTokenizer,
+    open_tokenizer,
+)
+from harness.encoders.library import library_errors
 
 # Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
 # that every model makes anew. Any other is a part of the encoder that its configuration
@@ -54,98 +52,26 @@ UNUSED_TENSORS = re.compile(
     r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
 )
 
-# Words of several scripts, so that every tokenizer with a vocabulary tells two of them
-# apart.
-PROBE_WORDS = (
-    "man",
-    "guitar",
-    "the",
-    "Haus",
-    "maison",
-    "человек",
-    "東京",
-    "إنسان",
-    "1",
-    "?",
+# The settings that make a model large.
+LAYER_SETTINGS = frozenset({"n_layer", "n_layers", "num_hidden_layers", "num_layers"})
+WIDTH_SETTINGS = frozenset(
+    {
+        "d_ff",
+        "d_model",
+        "dim",
+        "embedding_size",
+        "hidden_dim",
+        "hidden_size",
+        "intermediate_size",
+        "n_embd",
+        "vocab_size",
+    }
 )
 
 # Shares of the largest coordinate. Sums in another order differ by 1e-6 in deep models;
 # padding that a model sees moves a vector by 1e-4 and more.
 LARGEST_ROUNDING = 1e-6
 LEAST_EFFECT = 1e-4
-
-
-@dataclass(frozen=True)
-class CuttingTokenizer:
-    """Texts to token ids, cut to a maximum length that leaves room for the special tokens.
-
-    Attributes:
-        name: The name of the encoder, for messages.
-        tokenizer: The tokenizer of transformers.
-        max_length: The maximum length in tokens, special tokens included.
-
-    Raises:
-        UsageError: The special tokens leave no room for another.
-    """
-
-    name: str
-    tokenizer: Any
-    max_length: int
-
-    def __post_init__(self) -> None:
-        # A fast tokenizer that has no room for a word leaves the text uncut and gives
-        # no error.
-        special_count = self.tokenizer.num_special_tokens_to_add()
-        if self.max_length <= special_count:
-            raise UsageError(
-                f"{self.name}: wanted room for a word, found {self.max_length} tokens, "
-                f"{special_count} of them special; take a longer maximum length"
-            )
-
-    def lower_cased(self) -> CuttingTokenizer:
-        """This tokenizer on texts in lower case."""
-        tokenizer = deepcopy(self.tokenizer)
-        steps: list[Any] = [normalizers.Lowercase()]
-        normalizer = tokenizer.backend_tokenizer.normalizer
-        if normalizer is not None:
-            steps.append(normalizer)
-        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
-        return replace(self, tokenizer=tokenizer)
-
-    def prompt_length(self, prompt: str) -> int:
-        """The number of tokens of a prompt, without a special one at its end."""
-        [ids] = self([prompt])
-        if ids[-1] in self.tokenizer.all_special_ids:
-            return len(ids) - 1
-        return len(ids)
-
-    def __call__(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, special tokens included.
-
-        Raises DataError if the tokenizer fails on one of them.
-        """
-        if not texts:
-            return []
-        try:
-            encoded = self.tokenizer(
-                list(texts),
-                truncation=True,
-                max_length=self.max_length,
-                padding=False,
-                # Without the next two lists tokenising takes half the time.
-                return_attention_mask=False,
-                return_token_type_ids=False,
-                verbose=False,
-            )
-        except BaseException as error:  # tokenizers panics, too
-            if not is_library_error(error):
-                raise
-            raise DataError(
-                f"{self.name}: wanted a tokenizer that splits every text, found one that says: "
-                f"{first_line(error) or type(error).__name__}; mend its tokenizer.json"
-            ) from error
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +90,12 @@ class OpenedCheckpoint:
 
 
 def open_checkpoint(
-    name: str, folder: Path, tensors: Mapping[str, Any], max_length: int
+    name: str,
+    folder: Path,
+    tensors: Mapping[str, Any],
+    max_length: int,
+    *,
+    rebuilt: bool = False,
 ) -> OpenedCheckpoint:
     """The tokenizer and the forward pass of a folder.
 
@@ -173,22 +104,18 @@ def open_checkpoint(
         folder: The checkpoint folder.
         tensors: Its weights by name.
         max_length: The maximum length of a text, in tokens.
+        rebuilt: Whether the tokenizer is the one that transformers makes anew.
 
     Raises:
         DataError: Transformers does not open the folder, or would give wrong vectors.
         UsageError: The maximum length leaves no room for a word.
     """
-    with settings_and_tokenizer(folder) as copy, _one_line_errors(name, folder, copy):
-        model, missing = _load_model(name, folder, copy, tensors)
-        raw_tokenizer = AutoTokenizer.from_pretrained(
-            copy, local_files_only=True, trust_remote_code=False
-        )
-        if raw_tokenizer.is_fast:
-            tokenizer_file = folder / "tokenizer.json"
-            require_no_sampling(tokenizer_file, raw_tokenizer.backend_tokenizer)
+    with opening(name, folder):
+        model, missing = _load_model(name, folder, tensors)
+        tokenizer = open_tokenizer(name, folder, max_length, rebuilt=rebuilt)
+        raw_tokenizer = tokenizer.tokenizer
         runs_encoder_alone = _runs_encoder_alone(model)
         encoder = model.get_encoder() if runs_encoder_alone else model
-        tokenizer = CuttingTokenizer(name, raw_tokenizer, max_length)
         [golden_ids] = tokenizer([GOLDEN_SENTENCE])
         kernel = PaddedKernel(
             model=encoder,
@@ -210,27 +137,18 @@ def open_checkpoint(
 
 
 @contextmanager
-def _one_line_errors(name: str, folder: Path, copy: Path) -> Iterator[None]:
-    """One line for each error of transformers, and none of its log messages.
-
-    `copy` is the folder that transformers reads: messages name the original instead.
-    """
+def opening(name: str, folder: Path) -> Iterator[None]:
+    """One line for each error of a library that opens a folder, and none of its log messages."""
     verbosity = transformers_logging.get_verbosity()
     shows_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.CRITICAL)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        yield
-    except HarnessError:
-        raise
-    except BaseException as error:  # of any class, and tokenizers panics
-        if not is_library_error(error):
-            raise
-        reason = first_line(error) or type(error).__name__
-        reason = reason.replace(str(copy), str(folder))
-        raise DataError(
-            f"{name}: wanted an encoder that transformers opens at {folder}, found: {reason}"
-        ) from error
+        with library_errors(
+            f"{name}: wanted an encoder that transformers opens at {folder}",
+            "mend the file, or fetch it again",
+        ):
+            yield
     finally:
         transformers_logging.set_verbosity(verbosity)
         if shows_bars:
@@ -241,21 +159,22 @@ def _one_line_errors(name: str, folder: Path, copy: Path) -> Iterator[None]:
 
 
 def _load_model(
-    name: str, folder: Path, copy: Path, tensors: Mapping[str, Any]
+    name: str, folder: Path, tensors: Mapping[str, Any]
 ) -> tuple[Any, Collection[str]]:
     """The model without heads, and the names of the weights that the checkpoint lacks.
 
-    `copy` holds the settings of the folder. Raises ValueError for weights that do not
-    fit, which `_one_line_errors` reports.
+    Raises ValueError for weights that do not fit, which `opening` reports.
     """
     config = AutoConfig.from_pretrained(
-        copy, local_files_only=True, trust_remote_code=False
+        folder, local_files_only=True, trust_remote_code=False
     )
     refusal = REFUSED_ARCHITECTURES.get(config.model_type)
     if refusal is not None:
         raise DataError(
             f"{name}: {folder} holds a {config.model_type} model: {refusal}"
         )
+    _require_size(folder, tensors)
+    config.return_dict = True  # a setting of the caller
     if getattr(config, "attention_type", None) == "block_sparse":
         # BigBird's attention over blocks that are drawn at random. The model changes to
         # full attention at the first short text, so that texts would depend on others.
@@ -282,6 +201,27 @@ def _load_model(
                 f"{tensor.dtype} as the weights {name}, which are real numbers"
             )
     return model.eval(), loading["missing_keys"]
+
+
+def _require_size(folder: Path, tensors: Mapping[str, Any]) -> None:
+    """Refuse settings that ask for a larger model than the weights are of.
+
+    Transformers would make it before it looks at the weights, and take all memory.
+    """
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    file = folder / CONFIG_FILE
+    for setting, value in read_settings(file).items():
+        if setting in LAYER_SETTINGS:
+            limit, content = len(tensors), "tensors"
+        elif setting in WIDTH_SETTINGS:
+            limit, content = numbers, "numbers"
+        else:
+            continue
+        if isinstance(value, int) and value > limit:
+            raise DataError(
+                f"{file}: {setting} = {value}, but the weights have {limit} {content}; fetch it "
+                "again"
+            )
 
 
 def model_with_weights(

@@ -1,0 +1,185 @@
+"""The ids of a folder are those of its tokenizer.json, whatever class transformers makes of it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
+from transformers import BertConfig, BertModel, MistralConfig, MistralModel
+
+from harness.core.errors import DataError
+from harness.encoders.kernels.tokenizing import compared_texts, is_made_anew
+from harness.encoders.module_writer import edit_json, write_settings
+from harness.encoders.transformer import TransformerConfig
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
+
+UNKNOWN = "[UNK]"
+SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+TOKENS = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+TEXTS = ("Ein Café für 東京, ½ of it", "two men play the guitar", "")
+
+
+def unigram():
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer, UnigramTrainer(
+        vocab_size=300, special_tokens=list(SPECIAL), unk_token=UNKNOWN
+    )
+
+
+def word_piece(**rules):
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.BertNormalizer(**rules)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer, WordPieceTrainer(vocab_size=300, special_tokens=list(SPECIAL))
+
+
+def word_piece_with_a_step():
+    tokenizer, trainer = word_piece()
+    steps = [normalizers.Replace("guitar", "violin"), tokenizer.normalizer]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    return tokenizer, trainer
+
+
+def trained(tokenizer, trainer):
+    tokenizer.train_from_iterator(compared_texts(), trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return tokenizer
+
+
+def bert_with(folder, tokenizer, **settings):
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    write_settings(folder / "tokenizer_config.json", {**TOKENS, **settings})
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    BertModel(
+        BertConfig(vocab_size=400, num_attention_heads=2, **sizes)
+    ).save_pretrained(folder)
+    return folder
+
+
+def ids_of(folder, **settings):
+    config = TransformerConfig("m", "", max_length=64, **settings)
+    return config.load(folder, folder / "cache").tokenizer(TEXTS)
+
+
+def ids_of_file(folder):
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return [encoded.ids for encoded in tokenizer.encode_batch(list(TEXTS))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (unigram, {}),
+        (unigram, {"tokenizer_class": "RobertaTokenizer"}),
+        (word_piece, {"tokenizer_class": "RobertaTokenizer"}),
+        (word_piece_with_a_step, {"tokenizer_class": "BertTokenizer"}),
+    ],
+)
+def test_ids_are_those_of_the_file_whatever_the_class(kind, settings, tmp_path):
+    folder = bert_with(tmp_path / "m", trained(*kind()), **settings)
+    assert is_made_anew(folder)
+    assert ids_of(folder) == ids_of_file(folder)
+    assert ids_of(folder, tokenizer="rebuilt") != ids_of_file(folder)
+    keys = {
+        TransformerConfig("m", "", tokenizer=choice).identify(folder).key
+        for choice in ("file", "rebuilt")
+    }
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize("kind", tiny_models.KINDS)
+def test_transformers_makes_the_same_of_sound_folders(kind, tmp_path):
+    assert not is_made_anew(tiny_models.make(kind, tmp_path / "m"))
+
+
+def test_two_files_that_contradict_each_other_on_case_are_refused(tmp_path):
+    tokenizer = trained(*word_piece(lowercase=False))
+    folder = bert_with(tmp_path / "m", tokenizer, do_lower_case=True)
+    with pytest.raises(DataError, match="wanted lowercase = True, as do_lower_case"):
+        ids_of(folder)
+
+
+def causal(folder):
+    """A model whose tokenizer.json puts <s> before a text and nothing after it."""
+    tokenizer = Tokenizer(models.BPE())
+    trainer = BpeTrainer(vocab_size=300, special_tokens=["<unk>", "<s>", "</s>"])
+    tokenizer.train_from_iterator(compared_texts(), trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    tokens = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    write_settings(
+        folder / "tokenizer_config.json",
+        {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "</s>", **tokens},
+    )
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    MistralModel(MistralConfig(vocab_size=400, **sizes, **heads)).save_pretrained(
+        folder
+    )
+    return folder
+
+
+def test_the_ends_that_a_setting_asks_for_are_there_and_survive_a_cut(tmp_path):
+    folder = causal(tmp_path / "m")
+    plain = ids_of_file(folder)
+    edit_json(folder / "tokenizer_config.json", add_eos_token=True, add_bos_token=True)
+    assert ids_of(folder) == [[*ids, 2] for ids in plain]
+    config = TransformerConfig("m", "", max_length=4)
+    cut = config.load(folder, tmp_path).tokenizer(TEXTS)
+    assert [ids[-1] for ids in cut] == [2, 2, 2]
+    assert max(map(len, cut)) == 4
+
+
+def test_an_end_that_a_setting_forbids_is_refused(tmp_path):
+    folder = causal(tmp_path / "m")
+    edit_json(folder / "tokenizer_config.json", add_bos_token=False)
+    with pytest.raises(DataError, match=r"add_bos_token = False, but tokenizer\.json"):
+        ids_of(folder)
+
+
+def test_settings_that_ask_for_a_larger_model_than_the_weights_are_refused(tmp_path):
+    folder = bert_with(tmp_path / "m", trained(*word_piece()))
+    for setting, value in (("num_hidden_layers", 400_000_000), ("hidden_size", 10**12)):
+        before = json.loads((folder / "config.json").read_text())
+        edit_json(folder / "config.json", **{setting: value})
+        with pytest.raises(DataError, match=f"{setting} = {value}, but the weights"):
+            ids_of(folder)
+        write_settings(folder / "config.json", before)
+
+
+def test_tuples_in_config_are_a_setting_of_the_caller(tmp_path):
+    folder = bert_with(tmp_path / "m", trained(*word_piece()))
+    config = TransformerConfig("m", "", max_length=64)
+    wanted = config.load(folder, tmp_path).encode(TEXTS).mean
+    edit_json(folder / "config.json", return_dict=False)
+    np.testing.assert_array_equal(
+        config.load(folder, tmp_path).encode(TEXTS).mean, wanted
+    )
+
+
+def test_an_error_whose_first_line_ends_in_a_colon_has_its_second(tmp_path):
+    folder = bert_with(tmp_path / "m", trained(*word_piece()))
+    edit_json(folder / "config.json", intermediate_size=16.0)
+    with pytest.raises(DataError, match=r"'intermediate_size': .* expected int, got"):
+        ids_of(Path(folder))
