@@ -81,6 +81,8 @@ gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into 
 		--python-version 3.12 --constraint .ci/constraints.txt --requirement .ci/gpu-packages.txt
 
 gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.json (ARGS=--tiny tries it on a CPU)
+	@$(PYTHON) -c 'import torch' 2>/dev/null || \
+		{ echo "make gpu: wanted a Python with torch, found none in $(PYTHON); set PYTHON=" >&2; exit 2; }
 	$(PYTHON) benchmarks/gpu.py --output build/gpu $(ARGS)
 
 mutants: $(TESTED)  ## change one rule at a time of what numbers rest on, by cosmic-ray: a test must fail (hours)
