@@ -1,13 +1,15 @@
 """`harness explain`: why a number differs.
 
-`explain` has three answers: the rows of a table, why a reader's number differs from a
-published one (--mine), and what each choice of a protocol was measured to do.
+`explain` has four answers: the rows of a table, why a reader's number differs from a
+published one (--mine), what each choice of a protocol was measured to do, and under which
+choices a model at hand gives a number (--model).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -15,13 +17,22 @@ import typer
 
 from harness.assets.places import Places
 from harness.cli import options as opt
+from harness.cli.verify import MostEncodings, own_method
+from harness.core.errors import UsageError
+from harness.core.metrics.similarity import CORRELATION_SCORES
+from harness.core.progress import Bar
+from harness.evaluation.variants import VariantScores
+from harness.evaluation.verification import Explainer
 from harness.registry import look_up
+from harness.report.card_check import explanation_in_words
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.next_steps import command_to_search
 from harness.report.sentences import choice_facts, choice_tables, render_explanation
 from harness.resolve import Resolver
+from harness.results.cards import claim_of_target
 from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder
+from harness.tasks.loader import TaskLoader
 
 
 def explain_command(
@@ -49,6 +60,17 @@ def explain_command(
             "--all", help="What each choice was measured to do, post-processing too."
         ),
     ] = False,
+    model: Annotated[
+        str | None,
+        opt.option(
+            metavar="MODEL",
+            help="Model at hand, with a task in the place of a cell: measures what gives --mine.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str, opt.option(help="The metric of the number (with --model).")
+    ] = "spearman",
+    encodings: MostEncodings = None,
     as_json: opt.Json = False,
 ) -> None:
     """Show why a published number is not reproduced.
@@ -56,8 +78,23 @@ def explain_command(
     With --mine an answer of ten lines: whether your number is printed elsewhere, is one
     of several seeds, or has a known cause. Without, every choice of the number's
     protocol (pooling, text, split, metric, aggregation, length, post-processing) with
-    its measured effect on a score.
+    its measured effect on a score. With --model the number of a task is looked for
+    among other scores, pairs, poolings, prompts, lengths and precisions of that model,
+    the cheapest first; exit status 1 if none gives its digits.
     """
+    if model is not None:
+        if mine is None:
+            raise UsageError("--model needs --mine NUMBER, the number to look for")
+        status = _search(
+            cell,
+            mine,
+            model,
+            metric,
+            sources,
+            most_encodings=encodings,
+            as_json=as_json,
+        )
+        raise typer.Exit(status)
     folder = sources.folder
     if mine is not None and as_json:
         diagnosis = folder.diagnose(cell, mine)
@@ -73,6 +110,54 @@ def explain_command(
         _list_rows(folder, cell, as_json)
     else:
         _explain_protocol(folder, cell, as_json)
+
+
+def _search(
+    task_name: str,
+    target: str,
+    model: str,
+    metric: str,
+    sources: opt.Sources,
+    *,
+    most_encodings: int | None,
+    as_json: bool,
+) -> int:
+    """Look for the choices under which a model scores a number; the exit status."""
+    look_up("score", metric, CORRELATION_SCORES)
+    places = Places.from_environment(os.environ)
+    resolver = Resolver.from_options(places, sources.encoder or [])
+    [task_name] = resolver.task_patterns([task_name])
+    task = look_up("task", task_name, resolver.registry.tasks)
+    claim = claim_of_target(target, metric, task_name)
+    method = own_method(resolver.method(model), resolver)
+    with Bar(sys.stderr) as bar:
+        loader = TaskLoader(resolver.places, resolver.registry.corpora)
+        explainer = Explainer(
+            VariantScores(method, loader, bar),
+            resolver.registry,
+            most_encodings,
+            opt.note,
+        )
+        [explanation] = explainer.search(task, [claim])
+    is_found = explanation.measured is not None
+    if as_json:
+        facts = {
+            "method": method.id,
+            "task": task_name,
+            "target": target,
+            "choices": list(explanation.words) if is_found else None,
+            "measured": explanation.measured,
+            "tried": explanation.tried,
+            "chance": explanation.is_chance,
+        }
+        opt.say(json.dumps(facts))
+    elif is_found and not explanation.words:
+        opt.say(
+            f"{target}: the model's own settings give it ({explanation.measured:.4f})."
+        )
+    else:
+        opt.say(explanation_in_words(f"{task_name} {target}", explanation))
+    return 0 if is_found else 1
 
 
 def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:

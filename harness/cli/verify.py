@@ -1,8 +1,7 @@
-"""`harness verify` and `harness search`: whether a model scores what its card says.
+"""`harness verify`: whether a model scores what its card says.
 
-`verify` reads the claims of a model (its card, `.eval_results`, result files of mteb),
-measures each, and says which are reproduced. `search` takes one number and looks for
-the choices (pooling, prompt, metric ...) under which the model scores it.
+The claims of a model (its card, `.eval_results`, result files of mteb) are measured, and
+it is said which are reproduced.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
@@ -21,29 +19,20 @@ from harness.cli import options as opt
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import file_name, make_folder, write_atomically
 from harness.core.json_text import parse_json
-from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.progress import Bar
 from harness.core.types import Method
 from harness.encoders.checkpoint import MODULES_FILE
-from harness.evaluation.choice_search import ChoiceSearch
-from harness.evaluation.measured_model import MeasuredModel
-from harness.evaluation.verification import FollowUp, check_claims
-from harness.registry import look_up
+from harness.evaluation.variants import VariantScores
+from harness.evaluation.verification import Explainer, check_claims
 from harness.report.card_check import (
-    explanation_in_words,
     models_page,
     verification_facts,
     verification_markdown,
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.card_statements import CARD_FILE, Statement
-from harness.results.cards import (
-    CardClaim,
-    claims_of_model,
-    mark_other_models,
-    parse_points,
-)
+from harness.results.card_statements import CARD_FILE
+from harness.results.cards import claims_of_model, mark_other_models
 from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
@@ -161,11 +150,11 @@ def _verify_model(
     claims = mark_other_models(claims, (name, folder.name, repository))
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
-        model = MeasuredModel(method, loader, bar)
+        model = VariantScores(method, loader, bar)
         checked_claims = tuple(check_claims(model, claims, resolver.registry))
         if search:
-            follow_up = FollowUp(model, resolver.registry, most_encodings, opt.note)
-            checked_claims = follow_up(checked_claims)
+            explainer = Explainer(model, resolver.registry, most_encodings, opt.note)
+            checked_claims = explainer.explained(checked_claims)
     identity = resolver.places.identify(method.encoder, folder)
     return Verification(
         model=name,
@@ -241,88 +230,3 @@ def _write_models_page(output: Path) -> None:
     facts = [parse_json(path.read_bytes()) for path in sorted(output.glob("*.json"))]
     write_atomically(output / MODELS_PAGE, models_page(facts).encode())
     opt.note(f"{output / MODELS_PAGE}: {len(facts)} models")
-
-
-# The search
-
-
-def search_command(
-    model: Annotated[
-        str, typer.Argument(help="Model folder, hub repository or encoder.")
-    ],
-    folders: opt.Folders,
-    task: Annotated[
-        str, typer.Option("--task", "-t", help="Task (harness list tasks).")
-    ],
-    target: Annotated[
-        str, typer.Option("--target", help="The number, as printed: 75.46, 0.7546.")
-    ],
-    metric: Annotated[
-        str, typer.Option("--metric", help="The score that the number is said to be.")
-    ] = "spearman",
-    encodings: MostEncodings = None,
-    encoder: opt.Encoders = None,
-    plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
-    as_json: opt.Json = False,
-) -> None:
-    """Search for the choices under which a model gives a number.
-
-    Tried are, the cheapest first: other correlations, similarity functions and
-    aggregations of the same vectors; poolings, prompts, lengths, precisions; the other
-    text form and other splits; two choices at once. A line says before how many
-    encodings that are at most. Exit status 1 if none gives the printed digits.
-    """
-    look_up("score", metric, CORRELATION_SCORES)
-    resolver = Resolver.from_options(folders.places(), encoder or [])
-    [task_name] = resolver.task_patterns([task])
-    searched_task = look_up("task", task_name, resolver.registry.tasks)
-    claim = _claim_of_target(target, metric, task_name)
-    method = own_method(resolver.method(model), resolver)
-    with Bar(sys.stderr) as bar:
-        loader = TaskLoader(resolver.places, resolver.registry.corpora)
-        choice_search = ChoiceSearch(
-            MeasuredModel(method, loader, bar),
-            searched_task,
-            resolver.registry,
-            most_encodings=encodings,
-            note=opt.note,
-        )
-        [explanation] = choice_search.explanations([claim])
-    is_found = explanation.measured is not None
-    if as_json:
-        facts = {
-            "method": method.id,
-            "task": task_name,
-            "target": target,
-            "choices": list(explanation.words) if is_found else None,
-            "measured": explanation.measured,
-            "tried": explanation.tried,
-            "chance": explanation.is_chance,
-        }
-        opt.say(json.dumps(facts))
-    elif is_found and not explanation.words:
-        opt.say(
-            f"{task_name} {target} is reproduced as the model is "
-            f"({explanation.measured:.4f})."
-        )
-    else:
-        opt.say(explanation_in_words(f"{task_name} {target}", explanation))
-    raise typer.Exit(0 if is_found else 1)
-
-
-def _claim_of_target(target: str, metric: str, task: str) -> CardClaim:
-    """The claim that a model scores a number on a task, as if its card made it."""
-    readings = parse_points(target)
-    if not readings:
-        raise UsageError(
-            f"--target {target}: wanted a number such as 75.46, found {target!r}"
-        )
-    similarity, correlation = CORRELATION_SCORES[metric]
-    statement = Statement(target, metric, data_set=task, source="--target")
-    return replace(
-        CardClaim(statement),
-        task=task,
-        similarity=similarity,
-        correlation=correlation,
-        readings=readings,
-    )

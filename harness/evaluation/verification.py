@@ -1,273 +1,410 @@
-"""The check of a model's card: its claims are measured, and differences are explained.
+"""The check of a model's card: its numbers are measured, and differences are explained.
 
-`check_claims` measures each claim under the model's own modules and prompts. For a claim
-that differs, or that holds without its printed digits, `FollowUp` looks for the choices
-that give these digits (`choice_search`).
+`check_claims` measures each claim under the model's own modules and prompts. The claims
+of one source for one task are a run: one setting has to give the digits of all of them.
+`Explainer` looks for that setting among other scores of the same vectors, other pairs of
+the data set, and variants of the encoding, the cheapest first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from itertools import groupby, product
+from typing import Any
 
 from harness.core.errors import AssetMissing, HarnessError
-from harness.evaluation.choice_search import ChoiceSearch
-from harness.evaluation.encoding_choice import OWN_CHOICE, EncodingChoice
-from harness.evaluation.measured_model import MeasuredModel
+from harness.core.hardware import FLOAT32
+from harness.core.metrics.similarity import (
+    CORRELATIONS,
+    COSINE,
+    SIMILARITIES,
+    score_name,
+)
+from harness.core.scores import score_at
+from harness.core.terminal import duration
+from harness.core.types import AGGREGATIONS, Task
+from harness.evaluation.variants import AS_IT_IS, Variant, VariantScores
 from harness.registry import Registry
-from harness.results.cards import CardClaim
+from harness.results.cards import BEST_SIMILARITY, CardClaim
 from harness.results.checked_claims import (
+    SAME_DIGITS,
     CheckedClaim,
     FoundChoices,
     checked_claim,
     gives,
     score_of,
 )
+from harness.results.verdict import Published
+
+# Points that the scores of two programs differ by in half precision, where the order of
+# sums decides more than the last digits.
+DIGITS_OF_HALVES = 0.03
+NEIGHBOURHOOD = 1.0  # points on each side of a claim in which tried scores are counted
+# If more tried scores than this are expected to have the digits by chance, the explanation
+# says so.
+LIKELY_CHANCE = 0.1
 
 
 def check_claims(
-    model: MeasuredModel, claims: Iterable[CardClaim], registry: Registry
+    model: VariantScores, claims: Iterable[CardClaim], registry: Registry
 ) -> Iterator[CheckedClaim]:
     """Measure and judge each claim, under the model's own modules and prompts."""
-    unmeasured_tasks: dict[str, CheckedClaim] = {}
+    failed_tasks: dict[str, CheckedClaim] = {}
     for claim in claims:
         if claim.why_not:
             yield CheckedClaim(claim, why_not=claim.why_not)
-            continue
-        if claim.task in unmeasured_tasks:
-            yield replace(unmeasured_tasks[claim.task], claim=claim)
-            continue
-        try:
-            scores = model.scores(OWN_CHOICE, registry.tasks[claim.task])
-        except HarnessError as error:
-            is_missing = isinstance(error, AssetMissing)
-            unmeasured_tasks[claim.task] = CheckedClaim(
-                claim, why_not=str(error), is_missing=is_missing
+        elif claim.task in failed_tasks:
+            yield replace(failed_tasks[claim.task], claim=claim)
+        else:
+            try:
+                scores = model.scores(AS_IT_IS, registry.tasks[claim.task])
+            except HarnessError as error:
+                failed_tasks[claim.task] = CheckedClaim(
+                    claim,
+                    why_not=str(error),
+                    is_missing=isinstance(error, AssetMissing),
+                )
+                yield failed_tasks[claim.task]
+            else:
+                yield checked_claim(claim, score_of(claim, scores))
+
+
+# What a claim may have meant
+
+
+@dataclass(frozen=True)
+class OtherScore:
+    """Another score of given vectors than the claimed one; empty settings are the claim's."""
+
+    similarity: str = ""
+    correlation: str = ""
+    aggregation: str = "all"
+
+    def score(self, claim: CardClaim, scores: Mapping[str, Any]) -> float | None:
+        """The score that is compared with a claim; None if it is undefined."""
+        similarity = self.similarity or claim.similarity
+        correlation = self.correlation or claim.correlation
+        if similarity == BEST_SIMILARITY:
+            return score_of(claim, scores, self.aggregation)
+        return score_at(scores, (score_name(similarity, correlation), self.aggregation))
+
+    def words(self, claim: CardClaim) -> tuple[str, ...]:
+        """The differences from the claim, a phrase each."""
+        phrases = []
+        if self.correlation not in ("", claim.correlation):
+            phrases.append(
+                f"{self.correlation.capitalize()} for {claim.correlation.capitalize()}"
             )
-            yield unmeasured_tasks[claim.task]
-            continue
-        yield checked_claim(claim, score_of(claim, scores))
+        if self.similarity not in ("", claim.similarity):
+            phrases.append(f"{self.similarity} for {claim.similarity}")
+        if self.aggregation != "all":
+            phrases.append(f"aggregation {self.aggregation}")
+        return tuple(phrases)
 
 
-# Claims that differ are followed up
+AS_CLAIMED = OtherScore()
+# First the score as it is claimed, then those with one change, then all others.
+SCORES = sorted(
+    (
+        OtherScore(similarity, correlation, aggregation)
+        for aggregation, correlation, similarity in product(
+            AGGREGATIONS, ("", *CORRELATIONS), ("", COSINE, *SIMILARITIES)
+        )
+    ),
+    key=lambda other: (
+        bool(other.similarity) + bool(other.correlation) + (other.aggregation != "all")
+    ),
+)
 
 
-class RunName(NamedTuple):
-    """The facts that the claims of one run of a model have in common."""
-
-    source: str
-    model: str
-    task: str
-    split: str
-    revision: str
-
-
-@dataclass(frozen=True, eq=False)
-class ClaimRun:
-    """The judged claims of one run: numbers of one source for one task.
-
-    A choice of the encoding has to give the digits of all of them.
+@dataclass(frozen=True)
+class Trial:
+    """A task whose sentences are encoded under a variant.
 
     Attributes:
-        name: The facts that its claims have in common.
-        claims: Its claims, with what was measured for them.
+        task: The task.
+        variant: How its sentences are encoded.
+        has_other_pairs: Whether the claim is about the pairs of another task.
     """
 
-    name: RunName
-    claims: list[CheckedClaim] = field(default_factory=list)
+    task: Task
+    variant: Variant = AS_IT_IS
+    has_other_pairs: bool = False
 
     @property
-    def without_digits(self) -> list[CheckedClaim]:
-        """The claims whose printed digits were not measured."""
-        return [item for item in self.claims if not item.has_its_digits]
+    def words(self) -> tuple[str, ...]:
+        """The differences from the claim, a phrase each."""
+        if not self.has_other_pairs:
+            return self.variant.words
+        splits = "+".join(self.task.scored)
+        pairs = f"{self.task.text} text, split {splits} ({self.task.name})"
+        return (*self.variant.words, pairs)
 
     @property
-    def holding(self) -> list[CheckedClaim]:
-        """The claims that hold with their digits, to a hundredth of a point."""
-        return [item for item in self.claims if item.has_its_digits and item.is_fine]
-
-    @property
-    def all_hold(self) -> bool:
-        """Whether all claims hold with their digits, to a hundredth of a point."""
-        return len(self.holding) == len(self.claims)
-
-    @property
-    def some_differ(self) -> bool:
-        """Whether a claim is not reproduced."""
-        return any(item.differs for item in self.claims)
+    def tolerance(self) -> float:
+        """The points by which its scores may miss a claim's digits."""
+        return SAME_DIGITS if self.variant.dtype == FLOAT32 else DIGITS_OF_HALVES
 
 
 @dataclass
-class FollowUp:
-    """Explains claims that differ, one run after the other.
+class Explainer:
+    """Looks for what claims may have meant.
 
     Attributes:
         model: The model, which keeps what was measured of it.
         registry: The tasks.
-        most_encodings: How many encodings are measured for a task at most; None for no
-            limit.
+        most_encodings: How many encodings are made for a run of claims at most; what the
+            cache has does not count. None for no limit.
         note: Is called with a sentence on how long each search takes at most.
-        explained_by: The choices that explained earlier runs, by the source of these
-            claims. They are tried first.
+        likely: The variants that explained earlier runs, which are tried first.
     """
 
-    model: MeasuredModel
+    model: VariantScores
     registry: Registry
     most_encodings: int | None = None
     note: Callable[[str], None] = field(default=lambda _: None)
-    explained_by: dict[str, list[EncodingChoice]] = field(default_factory=dict)
+    likely: list[Variant] = field(default_factory=list)
 
-    def __call__(self, checked: Sequence[CheckedClaim]) -> tuple[CheckedClaim, ...]:
+    def explained(self, checked: Sequence[CheckedClaim]) -> tuple[CheckedClaim, ...]:
         """The claims; those whose digits were not measured have an explanation."""
         explanations: dict[CheckedClaim, FoundChoices] = {}
-        runs = _runs(checked)
-        for run in runs:
-            unexplained = []
-            for item in run.without_digits:
-                explanation = _number_of_other_task(item, checked)
-                if explanation is None:
-                    unexplained.append(item)
-                else:
-                    explanations[item] = explanation
-            if unexplained:
-                explanations |= self._search(run, unexplained, runs)
+        judged = [item for item in checked if item.verdict is not None]
+        for _, group in groupby(sorted(judged, key=_run_of), _run_of):
+            run = list(group)
+            open_items = []
+            for item in run:
+                other_row = None if item.has_its_digits else _other_row(item, judged)
+                if other_row is not None:
+                    explanations[item] = other_row
+                elif not item.has_its_digits:
+                    open_items.append(item)
+            if open_items:
+                explanations |= self._explain_run(run, open_items)
         return tuple(
             replace(item, explanation=explanations.get(item)) for item in checked
         )
 
-    def _search(
-        self,
-        run: ClaimRun,
-        unexplained: Sequence[CheckedClaim],
-        runs: Sequence[ClaimRun],
-    ) -> Mapping[CheckedClaim, FoundChoices]:
-        """The explanations that a search finds for claims of a run.
-
-        Args:
-            run: The run.
-            unexplained: Its claims that have no explanation yet.
-            runs: All runs, which decide how much is tried.
-        """
-        source = run.name.source
-        search = ChoiceSearch(
-            model=self.model,
-            task=self.registry.tasks[run.name.task],
-            registry=self.registry,
-            most_encodings=self.most_encodings,
-            likely_choices=self.explained_by.get(source, ()),
-            note=self.note,
+    def _explain_run(
+        self, run: Sequence[CheckedClaim], open_items: Sequence[CheckedClaim]
+    ) -> dict[CheckedClaim, FoundChoices]:
+        """The explanations of claims of a run that are not reproduced to their digits."""
+        holding = [item for item in run if item.has_its_digits and item.is_fine]
+        is_small = bool(holding) or not any(item.differs for item in run)
+        found = self.search(
+            self.registry.tasks[run[0].claim.task],
+            [item.claim for item in open_items],
+            [item.claim for item in holding],
+            only_small=is_small,
         )
-        found_choices = search.explanations(
-            [item.claim for item in unexplained],
-            [item.claim for item in run.holding],
-            depth=_search_depth(run, runs),
-        )
-        if search.explained_by is not None:
-            self.explained_by.setdefault(source, []).append(search.explained_by)
         explanations = {}
-        for item, explanation in zip(unexplained, found_choices, strict=True):
+        for item, explanation in zip(open_items, found, strict=True):
             is_found = explanation.measured is not None
-            if not is_found and run.holding:
-                explanations[item] = _as_changed(item, explanation, len(run.holding))
-            elif is_found or item.differs:
+            if not is_found and holding:
+                reason = f"{len(holding)} other numbers of this run are reproduced, this one is not"
+                explanation = replace(explanation, reason=reason)
+            # A number that holds but for its last digits needs no explanation.
+            if is_found or item.differs or holding:
                 explanations[item] = explanation
-            # Any other number holds but for its last digits, and needs no explanation.
         return explanations
 
+    def search(
+        self,
+        task: Task,
+        claims: Sequence[CardClaim],
+        holding: Sequence[CardClaim] = (),
+        *,
+        only_small: bool = False,
+    ) -> list[FoundChoices]:
+        """The explanation of each claim on a task: what gives its digits, or why nothing does.
 
-def _search_depth(run: ClaimRun, runs: Sequence[ClaimRun]) -> int:
-    """How many choices of the encoding are tried at once for a run.
+        Args:
+            task: The pairs that the claims are of.
+            claims: Claims of one run that differ.
+            holding: Claims of the same run that hold; a setting has to give them, too.
+            only_small: Whether only variants are tried that move few sentences or last
+                digits: other numbers of the run hold, so that most settings are right.
+        """
+        tried: list[float] = []
+        own_scores = self.model.scores(AS_IT_IS, task)
+        by_score = [
+            _other_score(claim, own_scores, tried, is_alone=not holding)
+            for claim in claims
+        ]
+        if all(by_score):
+            return [explanation for explanation in by_score if explanation]
+        trials = [
+            trial
+            for trial in self._trials(task)
+            if not only_small
+            or (trial.variant.moves_little and not trial.has_other_pairs)
+        ]
+        self._announce(task, trials)
+        encodings = skipped = 0
+        for trial in trials:
+            try:
+                is_costly = self.model.needs_encoding(trial.variant, trial.task)
+                if is_costly and encodings == self.most_encodings:
+                    skipped += 1
+                    continue
+                encodings += is_costly
+                scores = self.model.scores(trial.variant, trial.task)
+            except (
+                HarnessError
+            ):  # the model has no such variant, or the data are elsewhere
+                continue
+            for other in [AS_CLAIMED] if holding else SCORES:
+                explanations = _all_given(trial, other, scores, claims, holding, tried)
+                if explanations is not None:
+                    self.likely.insert(0, trial.variant)
+                    return explanations
+        reason = "nothing that was tried gives it"
+        if skipped:
+            reason = f"no choice among the first {encodings} encodings gives it"
+        nothing = FoundChoices(tried=len(tried), reason=reason)
+        return [explanation or nothing for explanation in by_score]
 
-    With 0, no choice is tried that moves many sentences: a number of the run holds, or
-    none differs. With 1, all numbers of another run of the same source hold, so that most
-    choices are known to be right.
-    """
-    if run.holding or not run.some_differ:
-        return 0
-    for other_run in runs:
-        is_same_source = other_run.name.source == run.name.source
-        if other_run is not run and is_same_source and other_run.all_hold:
-            return 1
-    return 2
+    def _trials(self, task: Task) -> list[Trial]:
+        """What is tried: other pairs of the data set, then one variant, then two."""
+        others = self._other_tasks(task)
+        scored = [other for other in others if "train" not in other.scored]
+        trials = [Trial(task, variant) for variant in self.likely]
+        trials += [Trial(other, has_other_pairs=True) for other in scored]
+        trials += [Trial(task, variant) for variant in self.model.variants(task)]
+        trials += [Trial(other, has_other_pairs=True) for other in others]
+        trials += [Trial(task, pair) for pair in self.model.pairs_of_variants(task)]
+        for other in scored:
+            for variant in self.model.variants(other):
+                trials.append(Trial(other, variant, has_other_pairs=True))
+        by_name: dict[tuple[str, Variant], Trial] = {}  # a trial is made once
+        for trial in trials:
+            by_name.setdefault((trial.task.name, trial.variant), trial)
+        return list(by_name.values())
+
+    def _other_tasks(self, task: Task) -> list[Task]:
+        """The other text forms and splits of a data set that are on this machine."""
+        data_set = task.name.partition(".")[0]
+        tasks = []
+        for other in self.registry.tasks.values():
+            is_same_data_set = other.name.partition(".")[0] == data_set
+            has_same_metric = other.metric == task.metric
+            if other.name != task.name and is_same_data_set and has_same_metric:
+                tasks.append(other)
+        return [other for other in tasks if self.model.places.has_data(other.asset)]
+
+    def _announce(self, task: Task, trials: Sequence[Trial]) -> None:
+        """Say how many encodings there are at most, and how long they take."""
+        tasks_of_encodings: dict[tuple[Any, ...], Task] = {}
+        for trial in trials:
+            with suppress(HarnessError):
+                encoding = self.model.encoding(trial.variant, trial.task)
+                tasks_of_encodings[encoding] = trial.task
+        tasks_of_encodings.pop(self.model.encoding(AS_IT_IS, task), None)
+        allowed = list(tasks_of_encodings.values())[: self.most_encodings]
+        note = f"{task.name}: a search of at most {len(allowed)} encodings"
+        rate = self.model.characters_per_second
+        if rate is not None:
+            characters = sum(self.model.characters(each) for each in allowed)
+            note += f", about {duration(characters / rate)} if none gives it"
+        self.note(note)
 
 
-def _runs(checked: Sequence[CheckedClaim]) -> list[ClaimRun]:
-    """The judged claims by run, in the order of their first claims."""
-    run_by_name: dict[RunName, ClaimRun] = {}
-    for item in checked:
-        if item.verdict is None:
-            continue
-        statement = item.claim.statement
-        name = RunName(
-            source=statement.source,
-            model=statement.model,
-            task=item.claim.task,
-            split=statement.split,
-            revision=statement.revision,
-        )
-        run = run_by_name.setdefault(name, ClaimRun(name))
-        run.claims.append(item)
-    return list(run_by_name.values())
+def _run_of(item: CheckedClaim) -> tuple[str, str, str, str, str]:
+    """The facts that the claims of one run of a model have in common."""
+    statement = item.claim.statement
+    return (
+        statement.source,
+        statement.model,
+        item.claim.task,
+        statement.split,
+        statement.revision,
+    )
 
 
-# Explanations without a search
-
-
-def _number_of_other_task(
-    item: CheckedClaim, checked: Sequence[CheckedClaim]
+def _other_row(
+    item: CheckedClaim, judged: Sequence[CheckedClaim]
 ) -> FoundChoices | None:
-    """The explanation that the claimed number was measured for another task of the card.
-
-    None if no other task has the number.
-    """
+    """The explanation that the number was measured for another task of the card."""
     if not item.is_fine:
         return None
-    for other_item in checked:
-        is_other_task = other_item.claim.task != item.claim.task
-        is_same_score = other_item.claim.score == item.claim.score
-        has_digits = gives(item.claim, other_item.measured)
-        if is_other_task and is_same_score and has_digits:
-            statement = other_item.claim.statement
-            words = [statement.data_set, statement.split, statement.metric]
-            cell = " ".join(word for word in words if word)
+    for other in judged:
+        is_other_task = other.claim.task != item.claim.task
+        is_same_score = other.claim.score == item.claim.score
+        if is_other_task and is_same_score and gives(item.claim, other.measured):
+            statement = other.claim.statement
+            names = [statement.data_set, statement.split, statement.metric]
+            place = " ".join(name for name in names if name)
             return FoundChoices(
-                words=(f"the number of {cell} in its place",),
-                measured=other_item.measured,
-                tried=len(checked),
+                words=(f"the number of {place} in its place",),
+                measured=other.measured,
+                tried=len(judged),
             )
     return None
 
 
-def _as_changed(
-    item: CheckedClaim, explanation: FoundChoices, holding_count: int
-) -> FoundChoices:
-    """The explanation that a number was changed in the card.
+def _other_score(
+    claim: CardClaim, scores: Mapping[str, Any], tried: list[float], *, is_alone: bool
+) -> FoundChoices | None:
+    """Another score of the model's own vectors that has a claim's digits; None without one."""
+    for other in SCORES:
+        measured = other.score(claim, scores)
+        if measured is not None:
+            tried.append(measured)
+        if gives(claim, measured):
+            return FoundChoices(
+                words=other.words(claim),
+                measured=measured,
+                tried=len(tried),
+                is_chance=is_alone and _is_chance(claim, tried, SAME_DIGITS),
+            )
+    return None
 
-    It is given if nothing else gives the number, and if other numbers of its run have
-    their digits.
-    """
-    reason = (
-        f"{holding_count} other numbers of the same run have their digits, "
-        "this one was changed"
-    )
-    return replace(explanation, reason=f"{reason}{_exchanged_digits(item)}")
 
-
-def _exchanged_digits(item: CheckedClaim) -> str:
-    """A remark that two digits of the measured score were exchanged; empty if they were not."""
-    decimals = len(item.reading.partition(".")[2])
-    claimed, measured = item.reading, f"{item.measured:.{decimals}f}"
-    if len(claimed) != len(measured):
-        return ""
-    differing = [
-        position
-        for position, digit in enumerate(claimed)
-        if digit != measured[position]
+def _all_given(
+    trial: Trial,
+    other: OtherScore,
+    scores: Mapping[str, Any],
+    claims: Sequence[CardClaim],
+    holding: Sequence[CardClaim],
+    tried: list[float],
+) -> list[FoundChoices] | None:
+    """An explanation of each claim; None unless all claims of the run have their digits."""
+    measured_scores = [other.score(claim, scores) for claim in claims]
+    if measured_scores[0] is not None:
+        tried.append(measured_scores[0])
+    for claim, measured in zip(claims, measured_scores, strict=True):
+        if not gives(claim, measured, trial.tolerance):
+            return None
+    for claim in holding:
+        if not gives(claim, score_of(claim, scores), trial.tolerance):
+            return None
+    is_alone = len(claims) + len(holding) == 1
+    is_chance = is_alone and _is_chance(claims[0], tried, trial.tolerance)
+    return [
+        FoundChoices(
+            words=(*other.words(claim), *trial.words),
+            measured=measured,
+            tried=len(tried),
+            is_chance=is_chance,
+        )
+        for claim, measured in zip(claims, measured_scores, strict=True)
     ]
-    if len(differing) != 2:
-        return ""
-    first, second = differing
-    if (claimed[first], claimed[second]) != (measured[second], measured[first]):
-        return ""
-    return f": {measured} with two digits exchanged"
+
+
+def _is_chance(claim: CardClaim, tried: Sequence[float], tolerance: float) -> bool:
+    """Whether one of the tried scores is likely to have the digits by chance.
+
+    The expected number of such scores is the number of tried scores within a point of
+    the claim that lack its digits, times the share of these two points in which a score
+    has the digits.
+    """
+    half_units = [Published(reading).half_unit for reading in claim.readings]
+    near_misses = 0
+    for score in set(tried):
+        is_near = gives(claim, score, NEIGHBOURHOOD)
+        if is_near and not gives(claim, score, tolerance):
+            near_misses += 1
+    half_width = max(tolerance, min(half_units))
+    share = min(half_width / NEIGHBOURHOOD, 1.0)
+    return near_misses * share > LIKELY_CHANCE

@@ -57,7 +57,8 @@ def command_to_search(
         return ""
     if not (places.has_encoder(method.encoder) and places.has_data(task.asset)):
         return ""
-    command = f"harness search {method.id} -t {task.name} --target {number.points:.2f}"
+    command = f"harness explain {task.name} --model {method.id}"
+    command += f" --mine {number.points:.2f}"
     return command if cell.metric == "spearman" else f"{command} --metric {cell.metric}"
 
 

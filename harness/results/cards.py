@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics.similarity import (
+    CORRELATION_SCORES,
     CORRELATIONS,
     COSINE,
     SIMILARITIES,
@@ -270,6 +271,26 @@ def parse_points(value: Any) -> tuple[str, ...]:
         return (as_percentage,)
     as_fraction = f"{number.scaleb(2):f}"
     return as_fraction, as_percentage
+
+
+def claim_of_target(target: str, metric: str, task: str) -> CardClaim:
+    """The claim that a model scores a number on a task, as if its card made it.
+
+    Raises UsageError for a text that is no number.
+    """
+    readings = parse_points(target)
+    if not readings:
+        raise UsageError(
+            f"--mine {target}: wanted a number such as 75.46, found {target!r}"
+        )
+    similarity, correlation = CORRELATION_SCORES[metric]
+    return CardClaim(
+        Statement(target, metric, data_set=task, source="--mine"),
+        task=task,
+        similarity=similarity,
+        correlation=correlation,
+        readings=readings,
+    )
 
 
 def _doubt(data_set: DataSet, statement: Statement) -> str:

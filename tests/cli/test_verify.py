@@ -1,4 +1,4 @@
-"""`harness verify` and `harness search`: the how-to page is run, and statuses are what it says."""
+"""`harness verify` and `harness explain --model`: the page is run, and statuses are as it says."""
 
 import json
 import shutil
@@ -55,7 +55,7 @@ def test_the_page_is_run(call, card_of_copy):
         answer = call(*words[1:])
         assert "Traceback" not in answer.err
         assert answer.status == (3 if "bert-mini" in words else 0)  # which has no card
-        if words[1] == "search":
+        if words[1] == "explain":
             assert "Pearson for Spearman" in answer.out
     page = (card_of_copy.parents[1] / "verified" / "README.md").read_text()
     assert page.index("my-model") < page.index("bert-mini")
@@ -91,8 +91,8 @@ def test_the_card_of_all_minilm_l6_v2_states_no_number_and_results_are_offered(c
 
 
 def test_a_search_says_its_bound_before_and_keeps_it(call, checkpoint):
-    folder, target = checkpoint("bert"), ("-t", "mini-sick", "--target", "1.23")
-    answer = call("search", folder, *target, "--encodings", "1")
+    words = ("--model", checkpoint("bert"), "--mine", "1.23", "--encodings", "1")
+    answer = call("explain", "mini-sick", *words)
     assert answer.status == 1
     assert "mini-sick: a search of at most 1 encodings" in answer.err
     assert "no choice among the first 1 encodings gives it" in answer.out
@@ -128,25 +128,19 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
             3,
             "clone https://github.com/embeddings-benchmark/results",
         ),
-        (("check", "--card", "none"), 3, "there is no such file or folder"),
         (("verify", "e5-small-v2"), 3, "e5-small-v2"),
         (("verify", "a", "b", "--claims", "c"), 2, "verify the models one by one"),
         (("verify", "bert-mini", "--claims", "none.json"), 3, "there is no such file"),
         (
-            ("search", "bert-mini", "-t", "mini-sts", "--target", "high"),
+            ("explain", "mini-sts", "--model", "bert-mini", "--mine", "high"),
             2,
             "wanted a number",
         ),
+        (("explain", "mini-sts", "--model", "bert-mini"), 2, "needs --mine"),
         (
             (
-                "search",
-                "bert-mini",
-                "-t",
-                "mini-sts",
-                "--target",
-                "1",
-                "--metric",
-                "f1",
+                *("explain", "mini-sts", "--model", "bert-mini"),
+                *("--mine", "1", "--metric", "f1"),
             ),
             2,
             "f1",

@@ -7,11 +7,9 @@ import pytest
 
 from harness.assets.places import Places
 from harness.evaluation.cell import fit_cell
-from harness.evaluation.choice_search import ChoiceSearch
-from harness.evaluation.encoding_choice import OWN_CHOICE, EncodingChoice
-from harness.evaluation.measured_model import MeasuredModel
 from harness.evaluation.select import PlannedCell
-from harness.evaluation.verification import FollowUp, check_claims
+from harness.evaluation.variants import AS_IT_IS, Variant, VariantScores
+from harness.evaluation.verification import Explainer, check_claims
 from harness.interop.exported import write_model
 from harness.registry import load_registry
 from harness.report.card_check import (
@@ -27,7 +25,13 @@ from harness.tasks.loader import TaskLoader, limited
 
 REGISTRY = load_registry()
 TASK = replace(limited(REGISTRY.tasks["mini-sts"], 40), name="mini-sts")
-FEW = replace(REGISTRY, tasks={**REGISTRY.tasks, TASK.name: TASK})
+# The other splits of the data set have as few pairs.
+OTHERS = {
+    name: replace(limited(REGISTRY.tasks[name], 40), name=name)
+    for name in REGISTRY.tasks
+    if name.startswith("mini-sts.")
+}
+FEW = replace(REGISTRY, tasks={**REGISTRY.tasks, **OTHERS, TASK.name: TASK})
 PROMPT = "query: "
 
 
@@ -46,20 +50,22 @@ def model(tmp_path_factory):
     settings.write_text(json.dumps({**about, "prompts": {"asked": PROMPT}}))
     resolver = Resolver.from_options(places, [f"made={folder / 'made'}"])
     method = resolver.registry.parse("made.native")
-    return MeasuredModel(method, TaskLoader(resolver.places, {}))
+    return VariantScores(method, TaskLoader(resolver.places, {}))
 
 
 def claim_of_card(value, metric="cosine_spearman", **names):
     return interpret(Statement(value, metric, data_set=TASK.name, **names), REGISTRY)
 
 
-def score(model, choice=OWN_CHOICE, name="spearman"):
+def score(model, choice=AS_IT_IS, name="spearman"):
     return model.scores(choice, TASK)[name]["all"]
 
 
 def verified(model, *claims, most=30):
     checked = tuple(check_claims(model, claims, FEW))
-    return Verification("made", model.method.id, FollowUp(model, FEW, most)(checked))
+    return Verification(
+        "made", model.method.id, Explainer(model, FEW, most).explained(checked)
+    )
 
 
 def test_true_claims_hold_in_any_form(model):
@@ -80,12 +86,12 @@ def test_true_claims_hold_in_any_form(model):
 
 
 FALSIFIED = {
-    "a prompt of the model": EncodingChoice(prompt=PROMPT),
-    "a prompt that others use": EncodingChoice(prompt="passage: "),
-    "the pooling": EncodingChoice(pooling="cls"),
-    "the pooling among the modules": EncodingChoice(pooling="modules:max"),
-    "the maximum length": EncodingChoice(max_length=8),
-    "a prompt and the maximum length": EncodingChoice(prompt=PROMPT, max_length=8),
+    "a prompt of the model": Variant(prompt=PROMPT),
+    "a prompt that others use": Variant(prompt="passage: "),
+    "the pooling": Variant(pooling="cls"),
+    "the pooling among the modules": Variant(pooling="modules:max"),
+    "the maximum length": Variant(max_length=8),
+    "a prompt and the maximum length": Variant(prompt=PROMPT, max_length=8),
 }
 
 
@@ -130,14 +136,18 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
     )
     moved, true = found.claims
     assert (moved.differs, true.holds, found.exit_status) == (True, True, 1)
-    assert "this one was changed" in moved.explanation.reason
+    assert moved.explanation.reason == (
+        "1 other numbers of this run are reproduced, this one is not"
+    )
 
 
 def test_a_number_of_another_row_is_told_without_a_search(model):
     points = score(model)
     true = checked_claim(claim_of_card(f"{points:.4f}"), points)
     exchanged = replace(claim_of_card(f"{points:.4f}"), task="mini-sts.dev")
-    _, wrong = FollowUp(model, FEW)((true, checked_claim(exchanged, points + 5)))
+    _, wrong = Explainer(model, FEW).explained(
+        (true, checked_claim(exchanged, points + 5))
+    )
     assert wrong.explanation.words == (
         "the number of mini-sts cosine_spearman in its place",
     )
@@ -174,36 +184,16 @@ def test_every_form_of_a_report_has_every_claim(model):
     json.dumps(facts)
 
 
-class UnexplainedModel:
-    """A model under which every score is far from what is claimed; it notes what is encoded."""
-
-    places = type("Places", (), {"has_data": staticmethod(lambda asset: True)})
-    characters_per_second = None
-
-    def __init__(self):
-        self.scores_by_choice = {}
-        self.encoded = set()
-
-    def single_choices(self, _):
-        return [EncodingChoice(dimensions=64), EncodingChoice(prompt="query: ")]
-
-    rare_choices = choices_of_two = lambda self, _: []
-
-    def characters(self, choice, task):
-        return 0
-
-    def scores(self, choice, task):
-        self.encoded.add((choice.encoding, task.name))
-        return {"spearman": {"all": 1.0}}
+def test_the_bound_on_encodings_is_said_before_and_kept(model):
+    notes = []
+    explainer = Explainer(model, FEW, most_encodings=1, note=notes.append)
+    [unknown] = explainer.search(TASK, [claim_of_card("12.3456")])
+    assert "a search of at most 1 encodings" in notes[0]
+    assert unknown.reason == "no choice among the first 1 encodings gives it"
 
 
-@pytest.mark.parametrize("most", [1, 2, None])
-def test_other_pairs_count_as_encodings_in_the_bound_and_before_it(most):
-    task, model, notes = REGISTRY.tasks["sts-b.senteval"], UnexplainedModel(), []
-    search = ChoiceSearch(model, task, REGISTRY, most_encodings=most, note=notes.append)
-    [unknown] = search.explanations([claim_of_card("77.00")])
-    further = model.encoded - {(OWN_CHOICE, task.name)}
-    assert {name for _, name in further} > {task.name} or most == 1
-    assert len(further) == len(search.encodings) == (most or len(further))
-    assert f"at most {len(further)} encodings" in notes[0]
-    assert ("among the first" in unknown.reason) == (most is not None)
+def test_what_the_cache_has_does_not_count(model):
+    choice = Variant(prompt=PROMPT)
+    claim = claim_of_card(f"{score(model, choice) / 100:.6f}")
+    [found] = Explainer(model, FEW, most_encodings=0).search(TASK, [claim])
+    assert found.words == choice.words

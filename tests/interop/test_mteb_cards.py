@@ -16,8 +16,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 import harness
 from harness.assets.places import Places
-from harness.evaluation.measured_model import MeasuredModel
-from harness.evaluation.verification import FollowUp, check_claims
+from harness.evaluation.variants import VariantScores
+from harness.evaluation.verification import Explainer, check_claims
 from harness.registry import load_registry
 from harness.resolve import Resolver
 from harness.results.cards import claims_of_model
@@ -105,11 +105,13 @@ def verified(folder, cache, most=30):
     resolver = Resolver.from_options(Places(cache), [f"made={folder}"])
     claims, faults = claims_of_model(folder, TASKS)
     assert not faults
-    model = MeasuredModel(
+    model = VariantScores(
         resolver.registry.parse("made.native"), TaskLoader(resolver.places, {})
     )
     checked = tuple(check_claims(model, claims, TASKS))
-    return Verification("made", "made.native", FollowUp(model, TASKS, most)(checked))
+    return Verification(
+        "made", "made.native", Explainer(model, TASKS, most).explained(checked)
+    )
 
 
 def write_model_index(result, folder):

@@ -84,7 +84,7 @@ def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
     here = Places(
         tmp_path, tmp_path / "data", encoders={minilm.name: tmp_path / "minilm"}
     )
-    command = "harness search minilm.mean -t sts12.senteval --target 70.10"
+    command = "harness explain sts12.senteval --model minilm.mean --mine 70.10"
     assert command_to_search(number, FOLDER.registry, here) == command
     assert (
         command_to_search(number, FOLDER.registry, replace(here, data_dir=None)) == ""
@@ -92,7 +92,7 @@ def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
 
 
 def test_a_search_that_is_named_keeps_the_answer_short():
-    search = "harness search minilm.mean -t sts12.senteval --target 70.10"
+    search = "harness explain sts12.senteval --model minilm.mean --mine 70.10"
     diagnosis = FOLDER.diagnose("mteb.1-12-75/minilm/sts12", "70.1")
     lines = lines_of(diagnosis, search=search)
     assert search in " ".join(line.strip() for line in lines)

@@ -1,0 +1,453 @@
+"""A model measured under choices that its card need not state: prompt, pooling, length ...
+
+A `Variant` holds the settings that differ from the model's files. `VariantScores`
+measures a model under variants through the cache of encodings, as a run does, and lists
+the variants that are worth trying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from harness.assets.places import Places
+from harness.core.arrays import Float, Float64
+from harness.core.environment import one_blas_thread
+from harness.core.errors import UsageError
+from harness.core.hardware import FLOAT32, HALVES, Hardware
+from harness.core.interfaces import EncoderConfig, Pooling, Transform
+from harness.core.metrics import directions
+from harness.core.types import Method, Progress, Task
+from harness.encoders.modules import POOLING_MODES, Modules
+from harness.encoders.native import NativeConfig, PromptedConfig, RepooledConfig
+from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.cell import measure
+from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
+from harness.tasks.loader import TaskLoader
+from harness.transforms.pooling import NATIVE, POOLINGS
+
+# What is tried
+
+# Prompts of public models: E5's, which most models with prompts have, BGE's, and those of
+# models that have one for each task.
+KNOWN_PROMPTS = (
+    "query: ",
+    "passage: ",
+    "Represent this sentence for searching relevant passages: ",
+    "search_query: ",
+    "search_document: ",
+    "classification: ",
+    "clustering: ",
+    "Instruct: Retrieve semantically similar text.\nQuery: ",
+)
+# In tokens: defaults of libraries and papers, the most frequent ones first.
+LENGTHS = (512, 256, 128, 64, 384, 32, 50, 100, 16, 8)
+# Dimensions that Matryoshka models are trained for, and halves of usual ones.
+DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
+
+# Comes before a pooling of tokens that replaces the one among the model's modules, as in
+# `modules:max`.
+MODULES_PREFIX = "modules:"
+TRIED_PROMPT = "tried"  # the name that a prompt gets that is not the model's own
+TASK_KIND = "STS"  # mteb's name for the prompt of all tasks of pairs
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The settings of an encoding that differ from the model's files.
+
+    Attributes:
+        prompt: The text before each sentence; None for the model's own prompt of the
+            task.
+        pooling: A pooling of hidden states, without the model's modules; or
+            `modules:MODE`, a pooling of tokens that replaces the one among its modules;
+            empty for the model's own pooling.
+        max_length: The length that texts are cut to, in tokens; None for the model's
+            own.
+        dtype: The precision of weights and states.
+        unit_length: Whether vectors are divided by their length; None for what the
+            modules say.
+        dimensions: How many of the first coordinates are kept; None for all that the
+            modules give.
+        lower_case: Whether texts are put into lower case, before anything else.
+    """
+
+    prompt: str | None = None
+    pooling: str = ""
+    max_length: int | None = None
+    dtype: str = FLOAT32
+    unit_length: bool | None = None
+    dimensions: int | None = None
+    lower_case: bool = False
+
+    @property
+    def moves_little(self) -> bool:
+        """Whether it moves few sentences, or last digits alone."""
+        is_cut_or_half = self.max_length is not None or self.dtype != FLOAT32
+        return is_cut_or_half or self.unit_length is not None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The differences from the model's files, a phrase each."""
+        phrases = []
+        if self.prompt:
+            phrases.append(f"the prompt {self.prompt!r}")
+        elif self.prompt is not None:
+            phrases.append("no prompt")
+        if self.pooling:
+            phrases.append(f"pooling {self.pooling.removeprefix(MODULES_PREFIX)}")
+        if self.max_length is not None:
+            phrases.append(f"max length {self.max_length}")
+        if self.dtype != FLOAT32:
+            phrases.append(self.dtype)
+        if self.unit_length:
+            phrases.append("normalised vectors")
+        elif self.unit_length is not None:
+            phrases.append("vectors not normalised")
+        if self.dimensions is not None:
+            phrases.append(f"the first {self.dimensions} dimensions")
+        if self.lower_case:
+            phrases.append("lower-cased text")
+        return tuple(phrases)
+
+    def __or__(self, other: Variant) -> Variant:
+        """Both variants together. A setting that both have is taken from `other`."""
+        changes = {
+            setting.name: getattr(other, setting.name)
+            for setting in fields(other)
+            if getattr(other, setting.name) != setting.default
+        }
+        return replace(self, **changes)
+
+
+AS_IT_IS = Variant()
+
+
+@dataclass(frozen=True)
+class _UnitLength:
+    """A map that divides vectors by their length."""
+
+    def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m D"]:
+        return directions(x)
+
+
+@dataclass(frozen=True)
+class _FirstDimensions:
+    """A map that keeps the first coordinates of vectors."""
+
+    count: int
+
+    def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
+        if not self.count < x.shape[1]:
+            raise UsageError(
+                f"wanted fewer than {x.shape[1]} dimensions, found {self.count}"
+            )
+        return np.asarray(x[:, : self.count], np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reading:
+    """How texts are read under a variant: by an encoder and a pooling, after a prefix."""
+
+    encoder: EncoderConfig
+    pooling: Pooling
+    prefix: str = ""
+
+
+@dataclass
+class VariantScores:
+    """A model, and what was measured of it.
+
+    Attributes:
+        method: The method that is measured as it is: the model under its own modules, or
+            under the pooling that its id names.
+        loader: Reads the tasks, and knows where files are.
+        progress: Counts the sentences that are encoded.
+        measured: The scores so far, as a record has them, by variant and task.
+    """
+
+    method: Method
+    loader: TaskLoader
+    progress: Progress = field(default_factory=Progress)
+    measured: dict[tuple[Variant, str], Mapping[str, Any]] = field(default_factory=dict)
+    _opened: dict[EncoderConfig, CachedEncoder] = field(default_factory=dict)
+
+    @property
+    def places(self) -> Places:
+        """Where its files are."""
+        return self.loader.places
+
+    @cached_property
+    def modules(self) -> Modules | None:
+        """Its modules; None for a model that has none."""
+        config = self.method.encoder
+        if not isinstance(config, NativeConfig):
+            return None
+        return config.modules(self.places.encoder(config))
+
+    # Scores
+
+    def scores(self, variant: Variant, task: Task) -> Mapping[str, Any]:
+        """The scores under a variant, as a record has them.
+
+        Raises:
+            AssetMissing: The model or the data set is not on this machine.
+            UsageError: The model does not have the variant.
+            HarnessError: It cannot be measured.
+        """
+        key = (variant, task.name)
+        if key not in self.measured:
+            with one_blas_thread():
+                self.measured[key] = self._measure(variant, task)
+        return self.measured[key]
+
+    def needs_encoding(self, variant: Variant, task: Task) -> bool:
+        """Whether sentences have to be encoded for its scores; what is cached has not."""
+        if (variant, task.name) in self.measured:
+            return False
+        encoder, texts = self._encoder_and_texts(variant, task)
+        return bool(encoder.cache.missing(texts))
+
+    def encoding(self, variant: Variant, task: Task) -> tuple[Any, ...]:
+        """What variants that share an encoding have in common.
+
+        Raises UsageError for a variant that the model does not have.
+        """
+        reading = self._reading(variant, task)
+        return reading.encoder, reading.prefix, variant.lower_case, task.name
+
+    def characters(self, task: Task) -> int:
+        """The characters of the sentences of a task, each counted once."""
+        sentences = set(self.loader.texts(task).pairs.sentences)
+        return sum(len(sentence) for sentence in sentences)
+
+    @property
+    def characters_per_second(self) -> float | None:
+        """How fast the model encoded earlier sentences; None if it has encoded none."""
+        return self._open(self.method.encoder).cache.rate
+
+    def _measure(self, variant: Variant, task: Task) -> Mapping[str, Any]:
+        """Encode a task's sentences under a variant, and measure them."""
+        pairs = self.loader.texts(task).pairs
+        reading = self._reading(variant, task)
+        encoder, texts = self._encoder_and_texts(variant, task)
+        missing = encoder.cache.missing(texts)
+        if missing:
+            phase = ", ".join(variant.words) or "as it is"
+            self.progress.phase(f"{phase}: encoding", len(missing))
+            encoder.ensure(missing, self.progress)
+        pooled = encoder.pooled(reading.pooling, texts)
+        row = {
+            sentence: pooled.row[self._text(variant, reading, sentence)]
+            for sentence in set(pairs.sentences)
+        }
+        vectors = PooledEmbeddings(row, pooled.matrix, perf_counter)
+        maps: list[Transform] = []
+        if variant.unit_length:
+            maps.append(_UnitLength())
+        if variant.dimensions is not None:
+            maps.append(_FirstDimensions(variant.dimensions))
+        return measure(task, pairs, vectors, maps, perf_counter).scores
+
+    def _encoder_and_texts(
+        self, variant: Variant, task: Task
+    ) -> tuple[CachedEncoder, list[str]]:
+        """The encoder of a variant, and the texts of a task as it reads them."""
+        reading = self._reading(variant, task)
+        sentences = set(self.loader.texts(task).pairs.sentences)
+        texts = {self._text(variant, reading, sentence) for sentence in sentences}
+        return self._open(reading.encoder), sorted(texts)
+
+    def _text(self, variant: Variant, reading: _Reading, sentence: str) -> str:
+        """A sentence as it is read under a variant."""
+        if variant.lower_case:
+            sentence = sentence.lower()
+        return reading.prefix + sentence
+
+    def _open(self, config: EncoderConfig) -> CachedEncoder:
+        """An encoder with its cache; the one that was used last is not opened again."""
+        if config not in self._opened:
+            self._opened.clear()  # one model is in memory at a time
+            self._opened[config] = CachedEncoder.open(config, self.places, perf_counter)
+        return self._opened[config]
+
+    # How texts are read
+
+    def own_prompt(self, task: Task) -> str | None:
+        """The prompt of the model that mteb uses for a task.
+
+        A prompt for the task's name in mteb comes before a prompt for all tasks of its
+        kind. None if the model has neither: then its default prompt is used.
+        """
+        modules = self.modules
+        if modules is None:
+            return None
+        data_set = task.name.partition(".")[0]
+        names = [*task.aliases, data_set.upper()]
+        if data_set == "sts-b":
+            names.append("STSBenchmark")
+        for name in (*names, TASK_KIND):
+            if name in modules.prompts:
+                return modules.prompts[name]
+        return None
+
+    def _used_prompt(self, variant: Variant, task: Task) -> str:
+        """The text before each sentence of a task under a variant; empty without one."""
+        prompt = self._chosen_prompt(variant, task)
+        if prompt is not None:
+            return prompt
+        config, modules = self.method.encoder, self.modules
+        if modules is None or not isinstance(config, NativeConfig):
+            return ""
+        return modules.prompt(config.prompt)
+
+    def _chosen_prompt(self, variant: Variant, task: Task) -> str | None:
+        """The prompt of a variant, else the one that mteb uses; None for the default."""
+        return self.own_prompt(task) if variant.prompt is None else variant.prompt
+
+    def _reading(self, variant: Variant, task: Task) -> _Reading:
+        """How the texts of a task are read under a variant.
+
+        A pooling of hidden states leaves the modules out, and so do vectors that are not
+        normalised: there the pooling is used that equals the modules without their last.
+        """
+        config, modules = self.method.encoder, self.modules
+        inner = config.of if isinstance(config, NativeConfig) else None
+        mode = ""
+        pooling_name = variant.pooling
+        if pooling_name.startswith(MODULES_PREFIX):
+            mode, pooling_name = pooling_name.removeprefix(MODULES_PREFIX), ""
+        if variant.unit_length is False and modules is not None:
+            pooling_name = modules.equal_pooling
+        encoder: EncoderConfig = config
+        pooling = self.method.pooling
+        prefix = ""
+        if isinstance(config, NativeConfig) and isinstance(inner, TransformerConfig):
+            if pooling_name:
+                encoder, pooling = inner, _pooling_named(pooling_name)
+                prefix = self._used_prompt(variant, task)
+            else:
+                prompt = self._chosen_prompt(variant, task)
+                encoder = _native(inner, config.prompt, prompt, mode)
+        else:
+            prefix = self._chosen_prompt(variant, task) or ""
+            if variant.pooling:
+                pooling = _pooling_named(mode or pooling_name)
+        if variant.max_length is not None:
+            encoder = encoder.with_max_length(variant.max_length)
+        if variant.dtype != FLOAT32:
+            encoder = encoder.on(Hardware("cpu", variant.dtype))
+        return _Reading(encoder=encoder, pooling=pooling, prefix=prefix)
+
+    # Variants that are worth trying
+
+    def variants(self, task: Task) -> Iterator[Variant]:
+        """Variants of one setting, the cheapest and likeliest first."""
+        config, modules = self.method.encoder, self.modules
+        is_native = isinstance(config, NativeConfig)
+        if is_native or not isinstance(config, TransformerConfig):
+            yield Variant(unit_length=True)
+        if modules is not None and modules.is_normalised and modules.equal_pooling:
+            yield Variant(unit_length=False)
+        for dimensions in DIMENSIONS:
+            yield Variant(dimensions=dimensions)
+        # All poolings after the first are read from the encoding that it made.
+        for pooling in POOLINGS:
+            if pooling.name != self.method.pooling.name:
+                yield Variant(pooling=pooling.name)
+        for prompt in self._prompts(task):
+            yield Variant(prompt=prompt)
+        for length in self._lengths(task):
+            yield Variant(max_length=length)
+        if is_native:
+            own_modes = modules.modes if modules is not None else ()
+            for mode in POOLING_MODES:
+                if (mode,) != own_modes:
+                    yield Variant(pooling=f"{MODULES_PREFIX}{mode}")
+        for dtype in HALVES:
+            yield Variant(dtype=dtype)
+        yield Variant(lower_case=True)
+
+    def pairs_of_variants(self, task: Task) -> Iterator[Variant]:
+        """Variants of two settings: a prompt with a pooling or length, a length with a pooling."""
+        own_prompts = self._prompts(task, known=KNOWN_PROMPTS[:2])
+        prompts = [Variant(prompt=prompt) for prompt in own_prompts]
+        lengths = [Variant(max_length=length) for length in self._lengths(task)]
+        poolings = [Variant(pooling=pooling.name) for pooling in POOLINGS]
+        for first_settings, second_settings in (
+            (prompts, poolings),
+            (lengths, poolings),
+            (prompts, lengths),
+        ):
+            for first, second in product(first_settings, second_settings):
+                yield first | second
+
+    def _prompts(
+        self, task: Task, known: Sequence[str] = KNOWN_PROMPTS
+    ) -> Sequence[str]:
+        """No prompt, the model's and those of others, but for the one that is used anyway."""
+        prompts = ["", *known]
+        if self.modules is not None:
+            prompts[1:1] = self.modules.prompts.values()
+        used_prompt = self._used_prompt(AS_IT_IS, task)
+        return [prompt for prompt in dict.fromkeys(prompts) if prompt != used_prompt]
+
+    def _lengths(self, task: Task) -> Sequence[int]:
+        """Usual lengths that may cut the task's texts elsewhere than the model's own does.
+
+        A token has a character at least, so that a length above the characters of the
+        longest text cuts nothing.
+        """
+        config = self.method.encoder
+        own_length = self.places.identify(
+            config, self.places.encoder(config)
+        ).max_length
+        if own_length is None:
+            return []
+        sentences = self.loader.texts(task).pairs.sentences
+        longest = max(len(sentence) for sentence in sentences)
+        uncut = min(own_length, longest)
+        return [length for length in LENGTHS if min(length, longest) != uncut]
+
+
+def _pooling_named(name: str) -> Pooling:
+    """The pooling of a name. Raises UsageError for a name that no pooling has."""
+    for pooling in (*POOLINGS, NATIVE):
+        if pooling.name == name:
+            return pooling
+    raise UsageError(f"pooling {name}: this encoder has no such pooling")
+
+
+def _native(
+    transformer: TransformerConfig, prompt_name: str, prompt: str | None, mode: str
+) -> NativeConfig:
+    """A transformer under the modules of its folder.
+
+    Args:
+        transformer: The transformer.
+        prompt_name: The name of its prompt, where no text is given.
+        prompt: The text of a prompt; None for the one of that name.
+        mode: A pooling in the place of the modules' own; empty for that.
+    """
+    encoder = transformer
+    if prompt is not None:
+        own_prompts: tuple[tuple[str, str], ...] = ()
+        if isinstance(transformer, PromptedConfig):
+            own_prompts = transformer.prompts
+        settings: dict[str, Any] = {
+            setting.name: getattr(transformer, setting.name)
+            for setting in fields(TransformerConfig)
+            if setting.init
+        }
+        prompts = (*own_prompts, (TRIED_PROMPT, prompt))
+        encoder = PromptedConfig(**settings, prompts=prompts)
+        prompt_name = TRIED_PROMPT
+    if mode:
+        return RepooledConfig(encoder, prompt_name, mode=mode)
+    return NativeConfig(encoder, prompt_name)
