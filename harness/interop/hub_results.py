@@ -25,7 +25,7 @@ from harness.core.files import write_atomically
 from harness.core.scores import score_at
 from harness.core.types import Record, Task
 from harness.results.card_statements import CARD_FILE, EVAL_RESULTS_FOLDER
-from harness.results.cards import DataSet, data_sets
+from harness.results.cards import OWN_DATA_SETS, DataSet, data_sets
 
 EVAL_RESULTS_FILE = "sentence-embedding-harness.yaml"
 REPORTED_SCORE = ("spearman", "all")
@@ -94,7 +94,7 @@ def write_model_index(folder: Path, name: str, scores: Iterable[ReportedScore]) 
         EvalResult(
             task_type="sentence-similarity",
             task_name="STS",
-            dataset_type=score.data_set.id or score.task.name,
+            dataset_type=score.data_set.id or f"{OWN_DATA_SETS}{score.task.name}",
             dataset_name=score.data_set.name,
             dataset_config="default",
             dataset_split=score.split,

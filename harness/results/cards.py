@@ -34,6 +34,9 @@ from harness.results.card_statements import (
     statements_of_file,
 )
 
+# The owner of the data sets that only this project has, in the ids that its cards state.
+OWN_DATA_SETS = "sentence-embedding-harness/"
+
 # The similarity function of sentence-transformers' `spearman_max`: the best of four.
 BEST_SIMILARITY = "best"
 
@@ -189,19 +192,24 @@ def interpret(statement: Statement, registry: Registry) -> CardClaim:
 
 
 def _data_set(statement: Statement, registry: Registry) -> DataSet | None:
-    """The data set that a statement names, by its repository or else by its name."""
+    """The data set that a statement names, by its repository or else by its name.
+
+    A name that this project has for a task comes before another's in lower case:
+    `sick-r` holds the pairs of one split, mteb's SICK-R those of all.
+    """
     for data_set in data_sets():
         if data_set.id and data_set.id == statement.data_set_id:
             return data_set
     # "MTEB STS12 (en)" is STS12.
     name = re.sub(r"^MTEB\s+|\s*\(.*\)$", "", statement.data_set).strip()
+    if statement.data_set_id.startswith(OWN_DATA_SETS):
+        name = statement.data_set_id.removeprefix(OWN_DATA_SETS)
+    if name in registry.tasks:
+        scored_split = "+".join(registry.tasks[name].scored)
+        return DataSet(name=name, tasks={"": name, scored_split: name})
     for data_set in data_sets():
         if data_set.name.lower() == name.lower().replace(" ", "-"):
             return data_set
-    if name in registry.tasks:
-        # A card that this project wrote, with the name that only it has for a task.
-        scored_split = "+".join(registry.tasks[name].scored)
-        return DataSet(name=name, tasks={"": name, scored_split: name})
     return None
 
 
@@ -299,7 +307,7 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
         return f"{statement.data_set!r} may be another data set"
     tasks = data_set.tasks.values()
     known_ids = ("", data_set.id, data_set.name.lower(), *tasks)
-    if statement.data_set_id.lower() not in known_ids:
+    if statement.data_set_id.lower().removeprefix(OWN_DATA_SETS) not in known_ids:
         return f"the pairs of {statement.data_set_id!r} are not known here"
     known_revisions = ("", "None", *data_set.revisions, *tasks)
     if data_set.revisions and statement.revision not in known_revisions:
