@@ -17,7 +17,7 @@ from functools import cached_property
 from textwrap import shorten
 
 from harness.cli.options import say, terminal_width
-from harness.core.terminal import text_table
+from harness.core.terminal import text_table, wrapped
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.registry import Registry
@@ -37,6 +37,7 @@ from harness.results.store import Store
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
+WIDTH_OF_LOGS = 150  # of the line of a method that no terminal shows
 NUMBERS_SHOWN = 3  # published numbers in the line of a score; the table has all
 
 
@@ -111,7 +112,9 @@ class Printer:
         if not line:
             return
         width = terminal_width()
-        if width is not None:
+        if width is None:
+            line = wrapped(line, WIDTH_OF_LOGS)
+        else:
             line = shorten(line, width, placeholder=" …")
         say(line)
 
