@@ -56,7 +56,7 @@ class Commands(CommandGroup):
     sections: ClassVar = {
         "Measure": ("run", "reproduce"),
         "Read": ("list", "table", "explain", "cite"),
-        "Check": ("check", "verify", "search", "report"),
+        "Check": ("check", "verify", "report"),
         "Exchange": ("fetch", "export", "new"),
         "Train": ("train",),
     }
