@@ -11,9 +11,8 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.metadata import version as version_of
-from typing import Annotated, Any, ClassVar, NoReturn
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -35,16 +34,9 @@ from harness.cli import (
 from harness.cli.options import note
 from harness.cli.parsing import CommandGroup, SeveralValues, flattened
 from harness.cli.stopping import Stopped, end, stoppable
-from harness.core.errors import (
-    HarnessError,
-    Interrupted,
-    UsageError,
-    error_line,
-    is_interruption,
-)
+from harness.core.errors import HarnessError, UsageError, error_line, is_interruption
 from harness.core.provenance import plugin_of_error
 
-STREAMS = ("stdout", "stderr")
 # Python collects garbage after 700 new objects. Commands read records that stay, in tens
 # of thousands of objects, and a tenth of a report's time went into looking at them.
 OBJECTS_A_COLLECTION = 100_000
@@ -72,17 +64,6 @@ class Commands(CommandGroup):
                     "one, or leave it out"
                 )
         return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command. Raises HarnessError if code of a plug-in ends or interrupts it."""
-        try:
-            return super().invoke(ctx)
-        except BaseException as error:
-            # At Ctrl-C `Stopped` is raised, so that code has raised a KeyboardInterrupt.
-            if isinstance(error, Exception | Interrupted):
-                raise
-            line = error_line(error, plugin_of_error(error))
-            raise HarnessError(line) from error
 
 
 app = typer.Typer(
@@ -143,12 +124,8 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; every error becomes one line and an exit status."""
-    for name in STREAMS:
-        if getattr(sys, name) is None:  # the caller has closed it
-            _discard_output(name)
-    is_command_line = arguments is None  # and not a call of a program
-    if is_command_line:
+    """Run a command; every error becomes lines on stderr and an exit status."""
+    if arguments is None:  # it is a command line, and not a call of a program
         gc.freeze()  # no garbage collection looks at what was imported
         gc.set_threshold(OBJECTS_A_COLLECTION)
     try:
@@ -157,37 +134,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Stopped as stopped:
         end(stopped.exit_status)
     except HarnessError as error:
-        _exit(f"harness: {error}", error.exit_status)
-    except BrokenPipeError:
-        _discard_output("stdout")  # its reader has gone away
+        for line in str(error).splitlines():
+            note(f"harness: {line}")
+        sys.exit(error.exit_status)
+    except BrokenPipeError:  # the reader has gone away: Python need not flush to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     # The last resort: an error that nobody expected is one line, too.
     except BaseException as error:
-        is_exit_of_click = isinstance(error, SystemExit)
-        if is_exit_of_click or is_interruption(error):
+        if isinstance(error, SystemExit) or is_interruption(error):
             raise
-        line = error_line(error, plugin_of_error(error))
-        _exit(f"harness: {line}", HarnessError.exit_status, unexpected=error)
-
-
-def _exit(line: str, status: int, unexpected: BaseException | None = None) -> NoReturn:
-    """Print a line, if the streams can be written, and exit with a status.
-
-    A stream that cannot be flushed is replaced first: Python would exit with 120.
-    """
-    with suppress(OSError):
-        for part in line.splitlines():
-            note(part)
-    if unexpected:
-        logging.getLogger(__name__).debug("", exc_info=unexpected)
-    for name in STREAMS:
-        try:
-            getattr(sys, name).flush()
-        except (OSError, ValueError):  # ValueError: a plug-in has closed the stream
-            _discard_output(name)
-    sys.exit(status)
-
-
-def _discard_output(stream: str) -> None:
-    """Put a stream that discards everything in the place of `stdout` or `stderr`."""
-    setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+        logging.getLogger(__name__).debug("", exc_info=error)
+        note(f"harness: {error_line(error, plugin_of_error(error))}")
+        sys.exit(HarnessError.exit_status)

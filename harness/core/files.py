@@ -45,19 +45,14 @@ SECONDS_TO_WRITE = 3600.0
 
 
 @contextmanager
-def replacing(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A scratch file that replaces a file when the block ends, after it is synced to disk.
 
     A reader, or a system after a crash, sees all of the new file or nothing of it. A
     scratch file that a killed process left is removed an hour later.
 
-    Args:
-        path: The file.
-        check: Called last, before the file is replaced. If it raises, or the block
-            does, the file stays as it was.
-
-    Raises:
-        OSError: It names the file, not the scratch file.
+    If the block raises, the file stays as it was; an OSError names it, and not the
+    scratch file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for unfinished in path.parent.glob(f"{SCRATCH}*.tmp"):
@@ -73,7 +68,6 @@ def replacing(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[
             with scratch.open("r+b") as file:
                 os.fsync(file.fileno())
             scratch.chmod(0o644)
-            check()
             scratch.replace(path)
         except BaseException:
             scratch.unlink(missing_ok=True)
@@ -101,42 +95,25 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 # Locks
 
-
-# Seconds without an update of its lock after which another process takes the lock over.
-LEASE = 30.0
-
-
-class LockLost(Exception):
-    """Another process took over the lock of a folder, and may have written there."""
+LEASE = 30.0  # seconds
 
 
 def rewrite(path: Path, content: Callable[[], bytes]) -> None:
     """Replace the content of a file under a lock of its folder, so that no change is lost.
 
     The lock is a file, which also works on network file systems without `flock`. A
-    holder that has not updated it for `LEASE` seconds loses it. If that holder was only
-    stopped, it finds out before it writes, and starts again.
+    killed holder loses it after `LEASE` seconds.
 
     Args:
         path: The file.
-        content: Reads the file and returns the new content; called again at each start.
+        content: Reads the file and returns the new content.
     """
     from filelock import SoftFileLease
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = SoftFileLease(
-        path.parent / ".lock", lease_duration=LEASE, poll_interval=0.01
-    )
-
-    def require_lock() -> None:
-        owner = lock.owner
-        if owner is None or owner.token != lock.token:
-            raise LockLost(lock.lock_file)
-
-    while True:
-        with lock, suppress(LockLost), replacing(path, require_lock) as scratch:
-            scratch.write_bytes(content())
-            break
+    lock = path.parent / ".lock"
+    with SoftFileLease(lock, lease_duration=LEASE, poll_interval=0.01):
+        write_atomically(path, content())
 
 
 # Names and sizes

@@ -6,7 +6,6 @@ maximum length, a pooling, post-processors with their arguments, and the fit cor
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -268,7 +267,7 @@ class Task:
                 raise UsageError(
                     f"{self.name}: {name}: wanted a tuple of different splits, found {splits!r}"
                 )
-        if self.graded is not None and not _is_scale(self.graded):
+        if self.graded is not None and not self.graded[0] < self.graded[-1]:
             raise UsageError(
                 f"{self.name}: graded: wanted the lowest and the highest gold score, as in "
                 f"(0.0, 5.0), found {self.graded!r}"
@@ -313,16 +312,6 @@ class Task:
                 f"{pairs.gold[index]}; mend it, or the scale (`graded`)"
             )
         return pairs
-
-
-def _is_scale(graded: Any) -> bool:
-    """Whether a value is two finite numbers, the lower one first."""
-    if not isinstance(graded, tuple) or len(graded) != 2:
-        return False
-    if not all(isinstance(bound, int | float) for bound in graded):
-        return False
-    low, high = graded
-    return math.isfinite(low) and math.isfinite(high) and low < high
 
 
 @dataclass(frozen=True)

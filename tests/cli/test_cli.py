@@ -98,7 +98,7 @@ def test_a_list_is_filtered_and_fits_80_columns(call):
     assert len(lines) == len(rows) + 2
     assert max(map(len, lines)) <= 80
     assert call("list encoders glove-mini").out.startswith(
-        "encoder: minilm-l12\nsource: "
+        "encoder: glove-mini\nsource: "
     )
     refused = call("list encoders nonsense")
     assert (refused.status, refused.out) == (2, "")
