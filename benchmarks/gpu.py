@@ -429,7 +429,13 @@ def main(words: Sequence[str] | None = None) -> Path:
     with tempfile.TemporaryDirectory(prefix="gpu-") as folder:
         scratch = Path(folder)
         wheels = use_wheels(options.wheels, scratch / "packages")
-        import torch
+        try:
+            import torch
+        except ImportError:
+            raise SystemExit(
+                f"wanted a Python with PyTorch, found {sys.executable} without it; name another: "
+                "make gpu PYTHON=..."
+            ) from None
 
         if not options.tiny and not torch.cuda.is_available():
             raise SystemExit("wanted a CUDA device, found none; --tiny runs on a CPU")

@@ -44,7 +44,7 @@ HEAVY = {
         "mteb",
         "sentence_transformers",
     ),
-    *("matplotlib", "nltk", "zuko"),
+    *("matplotlib", "nltk"),
 }
 LAZY = (
     "encoders.bilm",
