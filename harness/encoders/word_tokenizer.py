@@ -6,7 +6,6 @@ are another encoder: on SICK-R the rules alone move GloVe's score by two points.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,10 +26,8 @@ NEGATION = re.compile("^n't$", re.IGNORECASE)
 
 # The stop words of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its
 # version 6.2.0 (Apache-2.0).
-ENGLISH_LIST = Path(__file__).with_name("english_stop_words.txt").read_bytes()
-# The digest of that list: keys of encoders do not state it, any other digest they do.
-ENGLISH_SHA256 = "e73ad51e9a363f7e7f88f34a2fd9e3cd2aa6999402de763a9a9a2b36c756a54c"
-ENGLISH_WORDS = frozenset(ENGLISH_LIST.decode().split())
+ENGLISH_FILE = Path(__file__).with_name("english_stop_words.txt")
+ENGLISH_WORDS = frozenset(ENGLISH_FILE.read_text(encoding="utf-8").split())
 STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH_WORDS}
 STOP_WORD = -1  # takes the place of the row of a stop word
 
@@ -57,14 +54,6 @@ class Tokeniser:
     case: Literal["keep", "lower", "fallback"]
     strip: bool = False
     stop_words: Literal["none", "english"] = "none"
-
-    @property
-    def list_digests(self) -> dict[str, str]:
-        """The digest of its list of stop words, for keys; empty for the list as it was released."""
-        digest = hashlib.sha256(ENGLISH_LIST).hexdigest()
-        if self.stop_words == "none" or digest == ENGLISH_SHA256:
-            return {}
-        return {"stop words": digest}
 
     def words(self, text: str) -> list[str]:
         """The words of a text, in order, in lower case where the rule says so."""

@@ -7,15 +7,20 @@ mapped before they are averaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
+
+from harness.core.arrays import Float32
 from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import require_no_pointer
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import (
+    Encoding,
     Hub,
     Identity,
     LocalFiles,
@@ -23,7 +28,6 @@ from harness.core.interfaces import (
     Source,
     VectorFile,
 )
-from harness.encoders.average_encoder import AverageEncoder
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.config import BaseConfig
 from harness.encoders.vector_files import (
@@ -95,13 +99,10 @@ class StaticConfig(BaseConfig):
         file = self.vector_file(path)
         weights_digest = sha256_of(file)
         require_weights(self.name, file, self.weights_sha256, weights_digest)
-        # The tokeniser of a plug-in may have no lists.
-        list_digests = getattr(self.tokeniser, "list_digests", {})
         key = digest_of(
             {
                 "version": ENCODING_VERSION,
                 "tokeniser": identity_text(self.tokeniser, SETTINGS_IN_KEYS),
-                **list_digests,
                 "weights": weights_digest,
             }
         )
@@ -156,13 +157,34 @@ def first_rows(words: Sequence[str]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class StaticEncoder(AverageEncoder):
-    """Loaded vectors of words, with the rule that splits a text and the row of each word."""
+class StaticEncoder:
+    """Loaded vectors of words. It keeps one layer, and has no summary token or pooler.
 
+    Attributes:
+        key: The digest of everything that changes its vectors.
+        vectors: The table of V vectors.
+        tokeniser: The rule that splits a text and looks up its words.
+        row_by_word: The row of each word.
+    """
+
+    key: str
+    vectors: Float32[np.ndarray, "V D"] = field(repr=False)
     tokeniser: Tokeniser
     row_by_word: Mapping[str, int] = field(repr=False)
 
-    def token_rows(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
-        """For each text the rows of its known words, and its number of words."""
-        for text in texts:
-            yield self.tokeniser.token_rows(text, self.row_by_word)
+    facts: ClassVar[Mapping[str, object]] = {}
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """The mean over the vectors of each text, taken in float64.
+
+        A text whose words have no vector is the zero vector, as in SentEval: it is a
+        fact about the table, and its cosine counts as 0.
+        """
+        mean = np.zeros((len(texts), 1, self.vectors.shape[1]), np.float32)
+        tokens = np.zeros((len(texts), 2), np.float32)
+        for number, text in enumerate(texts):
+            rows, word_count = self.tokeniser.token_rows(text, self.row_by_word)
+            tokens[number] = word_count, len(rows)
+            if rows:
+                mean[number, 0] = self.vectors[rows].mean(axis=0, dtype=np.float64)
+        return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)

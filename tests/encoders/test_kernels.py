@@ -22,12 +22,10 @@ from harness.encoders.kernels.choose import (
     PLAIN,
     Choice,
     batches,
-    kernel_of,
     rule,
     run_batches,
 )
 from harness.encoders.kernels.packed import PackedKernel, is_packable
-from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.module_writer import edit_json
 from harness.encoders.transformer import SLICE_TEXTS, TransformerConfig
 
@@ -60,36 +58,32 @@ def load(checkpoint, tmp_path):
 
 
 def run_by(encoder, choice):
-    return replace(
-        encoder, kernel=kernel_of(encoder.plain_kernel, choice), choice=choice
-    )
-
-
-def route_of(kind):
-    return "packed" if kind in PACKED else "swapped"
+    kernel = encoder.plain_kernel
+    if choice.route == "packed":
+        kernel = PackedKernel(kernel, choice.library)
+    return replace(encoder, kernel=kernel, choice=choice)
 
 
 # Each pass gives what the model gives
 
 
 @pytest.mark.parametrize("library", ["torch", "onednn"])
-@pytest.mark.parametrize("kind", tiny_models.rest_slow(tiny_models.KINDS, *EACH_PASS))
-def test_a_pass_is_the_models_own(kind, library, load):
+@pytest.mark.parametrize("kind", tiny_models.KINDS)
+def test_the_packed_pass_is_the_models_own(kind, library, load):
     encoder = load(kind)
     assert is_packable(encoder.plain_kernel.model) == (kind in PACKED)
-    kernel = kernel_of(encoder.plain_kernel, Choice(route_of(kind), library))
-    texts = (
-        TEXTS if kind != "gpt2" else [text or "cat" for text in TEXTS]
-    )  # no token, no encoding
-    batch = encoder.tokenizer(texts)
-    assert isinstance(kernel, PackedKernel if kind in PACKED else PaddedKernel)
+    if kind not in PACKED:
+        assert encoder.choice == PLAIN
+        return
+    kernel = PackedKernel(encoder.plain_kernel, library)
+    batch = encoder.tokenizer(TEXTS)
     assert encoding_gap(encoder.plain_kernel(batch), kernel(batch)) <= ROUNDING
 
 
 @pytest.mark.parametrize("kind", ["roberta", "mpnet", "bert"])
 def test_a_padding_token_in_a_text_is_counted_as_the_model_counts_it(kind, load):
     plain = load(kind).plain_kernel
-    kernel = kernel_of(plain, Choice("packed", "torch"))
+    kernel = PackedKernel(plain, "torch")
     for batch in ([[5, 1, 7, 8]], [[5, 7, 1], [1, 1], [4, 1, 1, 9, 6], [6, 7, 8]]):
         assert encoding_gap(plain(batch), kernel(batch)) <= ROUNDING
 
@@ -109,10 +103,11 @@ def test_batches_hold_every_row_once_within_the_budget(lengths, budget, equal):
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet", "t5"])
 def test_workers_order_and_batches_leave_no_trace(kind, load):
-    encoder, route = load(kind), route_of(kind)
-    whole = run_by(encoder, Choice(route, "onednn", 1, 1, 4096)).encode(TEXTS)
+    encoder = load(kind)
+    route, library = encoder.choice.route, encoder.choice.library
+    whole = run_by(encoder, Choice(route, library, 1, 1, 4096)).encode(TEXTS)
     for workers, tokens in ((2, 16), (1, 30), (3, 1)):
-        choice = Choice(route, "onednn", workers, 1, tokens)
+        choice = Choice(route, library, workers, 1, tokens)
         backwards = run_by(encoder, choice).encode(TEXTS[::-1])
         parts = {name: getattr(backwards, name) for name in ("mean", "cls", "pooler")}
         turned = {name: None if x is None else x[::-1] for name, x in parts.items()}
@@ -209,7 +204,7 @@ def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
     ("packable", "onednn", "device", "machine", "taken"),
     [
         (True, True, "cpu", "x86_64", Choice("packed", "onednn", 8, 1, CPU_TOKENS)),
-        (False, True, "cpu", "AMD64", Choice("swapped", "onednn", 8, 1, CPU_TOKENS)),
+        (False, True, "cpu", "AMD64", PLAIN),
         (True, True, "cpu", "aarch64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
         (True, False, "cpu", "x86_64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
         (False, True, "cpu", "arm64", PLAIN),

@@ -1,7 +1,6 @@
 """Static vectors: what a file may look like, how text is split, and what a mean is the mean of."""
 
 import gzip
-import hashlib
 import io
 import zipfile
 from dataclasses import replace
@@ -15,7 +14,6 @@ from safetensors.numpy import save
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.encoders import word_tokenizer
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.vector_files import read_vectors, write_vectors
 from harness.encoders.word_tokenizer import (
@@ -440,22 +438,3 @@ def test_other_vectors_than_the_pinned_and_none_are_refused(tmp_path):
     assert replace(config, weights_sha256=weights).load(tmp_path, tmp_path).facts == {}
     with pytest.raises(DataError, match=f"sha256 {weights}, wanted {'0' * 64}"):
         replace(config, weights_sha256="0" * 64).load(tmp_path, tmp_path)
-
-
-def test_another_list_of_stop_words_is_another_encoder(tmp_path, monkeypatch):
-    """The list is data of the harness: the keys of committed records imply the released one."""
-    write_vectors(tmp_path / "v.safetensors", ("a",), np.ones((1, 2), np.float32))
-    configs = [
-        StaticConfig("v", tokeniser=t) for t in (SENTENCE_TRANSFORMERS, PLAIN_TOKENISER)
-    ]
-    before = [config.identify(tmp_path / "v.safetensors").key for config in configs]
-    assert (
-        hashlib.sha256(word_tokenizer.ENGLISH_LIST).hexdigest()
-        == word_tokenizer.ENGLISH_SHA256
-    )
-    monkeypatch.setattr(word_tokenizer, "ENGLISH_LIST", b"the\na\n")
-    after = [config.identify(tmp_path / "v.safetensors").key for config in configs]
-    assert [one == other for one, other in zip(before, after, strict=True)] == [
-        False,
-        True,
-    ]

@@ -1,9 +1,8 @@
 """Which forward pass encodes with a model, and how texts are spread over batches and cores.
 
-Three passes give the encodings of a model:
+Two passes give the encodings of a model:
 
 * plain: the model itself on padded batches (`padded.py`), the reference;
-* swapped: the model with linear layers that oneDNN multiplies (`packed.py`);
 * packed: the layers of the model alone, on batches without padding (`packed.py`).
 
 A fixed rule over device, precision and architecture decides, and no measurement does, so
@@ -17,7 +16,7 @@ import platform
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -61,7 +60,7 @@ class Choice:
         tokens: The tokens of a batch, padding included.
     """
 
-    route: Literal["plain", "swapped", "packed"] = "plain"
+    route: Literal["plain", "packed"] = "plain"
     library: Literal["torch", "onednn"] = "torch"
     workers: int = 1
     threads: int = 0
@@ -72,12 +71,11 @@ PLAIN = Choice()
 
 
 def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
-    """The pass for a model on a device:
+    """The pass for a model on a device.
 
-    processor           products of    pass                      workers
-    x86, with oneDNN    oneDNN         packed, or else swapped   one for each core
-    any other           torch          packed, or else plain     one for each core
-    GPU                 torch          packed, or else plain     one
+    The packed pass is taken for every architecture that it can read: on a processor with
+    one worker for each core, and with the products of oneDNN where that is an x86. The
+    plain pass is taken for any other.
 
     Args:
         packable: Whether the packed pass can read the architecture.
@@ -85,19 +83,18 @@ def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
         device: The type of torch's device: `cpu`, `cuda` or `mps`.
         threads: The number of cores.
     """
-    if device == "cpu" and onednn and platform.machine() in X86_MACHINES:
-        return Choice(
-            route="packed" if packable else "swapped",
-            library="onednn",
-            workers=threads,
-            threads=1,
-            tokens=CPU_TOKENS,
-        )
     if not packable:
         return PLAIN
-    if device == "cpu":
-        return Choice(route="packed", workers=threads, threads=1, tokens=CPU_TOKENS)
-    return Choice(route="packed", workers=1, threads=threads, tokens=GPU_TOKENS)
+    if device != "cpu":
+        return Choice(route="packed", workers=1, threads=threads, tokens=GPU_TOKENS)
+    has_library = onednn and platform.machine() in X86_MACHINES
+    return Choice(
+        route="packed",
+        library="onednn" if has_library else "torch",
+        workers=threads,
+        threads=1,
+        tokens=CPU_TOKENS,
+    )
 
 
 def choose_pass(
@@ -113,7 +110,7 @@ def choose_pass(
     """
     import torch
 
-    from harness.encoders.kernels.packed import has_onednn, is_packable
+    from harness.encoders.kernels.packed import PackedKernel, has_onednn, is_packable
 
     choice = rule(
         packable=is_packable(plain_kernel.model),
@@ -121,26 +118,14 @@ def choose_pass(
         device=plain_kernel.model.device.type,
         threads=torch.get_num_threads(),
     )
-    kernel = kernel_of(plain_kernel, choice)
-    if kernel is plain_kernel:
-        return kernel, choice
+    if choice.route == "plain":
+        return plain_kernel, choice
+    kernel = PackedKernel(plain_kernel, choice.library)
     prefix_lengths = (10, 15, 15, 20, len(golden_ids), 3)
     batch = [golden_ids[:length] for length in prefix_lengths]
     if _agree(plain_kernel(batch), kernel(batch), TOLERANCE[dtype]):
         return kernel, choice
     return plain_kernel, PLAIN
-
-
-def kernel_of(plain_kernel: Any, choice: Choice) -> Kernel:
-    """The forward pass of a choice, for the model of the plain pass."""
-    from harness.encoders.kernels.packed import PackedKernel, with_onednn_layers
-
-    if choice.route == "packed":
-        return PackedKernel(plain_kernel, choice.library)
-    kernel: Kernel = plain_kernel
-    if choice.route == "swapped":
-        kernel = replace(plain_kernel, model=with_onednn_layers(plain_kernel.model))
-    return kernel
 
 
 def _agree(reference: Encoding, candidate: Encoding, tolerance: float) -> bool:

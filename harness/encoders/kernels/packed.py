@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Float32, Int64
@@ -399,24 +397,3 @@ def has_onednn(model: Any) -> bool:
     if weight.dtype == torch.bfloat16:
         return bool(operations._is_mkldnn_bf16_supported())
     return bool(weight.dtype == torch.float32)
-
-
-def with_onednn_layers(model: Any) -> Any:
-    """A copy of a model with the same weights, whose linear layers are multiplied by oneDNN.
-
-    Only the call of a layer is replaced: some architectures read its weights elsewhere.
-    """
-    tensors = (*model.parameters(), *model.buffers())
-    # What `memo` holds is not copied: the copy has the tensors themselves.
-    copy = deepcopy(model, memo={id(tensor): tensor for tensor in tensors})
-    for module in copy.modules():
-        if type(module) is nn.Linear:
-            layer = Linear("onednn", module)
-            module.forward = partial(_multiply_rows, layer)  # type: ignore[method-assign]
-    return copy
-
-
-def _multiply_rows(layer: Linear, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
-    """The product of a layer, whose input may have more axes than rows and columns."""
-    rows = x.reshape(-1, x.shape[-1])
-    return layer(rows).view(*x.shape[:-1], -1)
