@@ -66,8 +66,10 @@ def append_pooling(
         pooler: A dense layer with tanh after the pooling, if there is one.
     """
     import torch
-    from sentence_transformers.models import Pooling as TokenPooling
-    from sentence_transformers.models import WeightedLayerPooling
+    from sentence_transformers.sentence_transformer.modules import (
+        Pooling as TokenPooling,
+    )
+    from sentence_transformers.sentence_transformer.modules import WeightedLayerPooling
 
     mode = "lasttoken" if summary else "cls"
     if isinstance(pooling, Mean):
@@ -88,7 +90,7 @@ def append_pooling(
 def append_dense(folder: Path, layer: LinearLayer, *, tanh: bool) -> None:
     """Append a linear layer, with tanh after it or nothing."""
     import torch
-    from sentence_transformers.models import Dense
+    from sentence_transformers.sentence_transformer.modules import Dense
 
     outputs, inputs = layer.weight.shape
     dense = Dense(

@@ -16,7 +16,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-import sentence_transformers.models as st
+import sentence_transformers.sentence_transformer.modules as st
 import tiny_families
 import torch
 import transformers as hf
