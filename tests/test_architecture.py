@@ -72,8 +72,9 @@ NAMED = {
         "whitening",
     },  # called by who set it
     "results.reproduction": {"simcse"},  # the same
-    "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
-    "report.figures": {"simcse"},  # the same
+    "report.leaderboard": {"simcse", "whitening"},  # the same
+    "report.boards": {"simcse"},  # the same
+    "report.front": {"simcse", "sbert", "flow", "whitening"},  # the four papers
     "encoders.elmo": {"elmo"},  # an architecture, and the files that its authors gave
     "encoders.elmo_files": {"elmo"},  # the same
     "encoders.bilm": {"elmo"},  # the same
@@ -82,7 +83,7 @@ NAMED = {
     "transforms.autoencoder": {"flow"},  # the map, whatever method fits it
     "transforms.flows": {"flow"},  # the map, whatever method fits it
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
-    "report.replication": {"miniature"},  # its page's own name
+    "report.claims": {"miniature"},  # its page's own name
     "results.encoder_sizes": {"miniature"},  # a group of encoders
     "contracts.cases": {"minilm", "whitening"},  # files, as examples
     "cli.recipes": {"simcse", "sbert"},  # the names of commands

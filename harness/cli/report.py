@@ -34,8 +34,8 @@ def report_command(
 ) -> None:
     """Write the leaderboard, tables and web pages from records.
 
-    Packaged results follow those of your own `results`, whose README has a generated
-    part, too.
+    Shows your own results first, then the packaged ones. The generated part of
+    README.md is updated, too.
     """
     opt.require_folder("--results", results)
     if readme is None:

@@ -18,7 +18,7 @@ from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
 from harness.registry import Registry
 from harness.report.coverage import coverage_notes
 from harness.report.papers import DAGGER
-from harness.report.table import HEADING, Cell, Column, Row, Table
+from harness.report.table import HEADING, ShownCell, ShownColumn, ShownRow, ShownTable
 from harness.results.costs import milliseconds, shared_the_machine
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.index import CellName, Results, encoder_of_method
@@ -54,14 +54,14 @@ SHARED_MACHINE_MARK = "‡"  # of a cost that other processes may have raised
 
 Sizes = Mapping[str, EncoderSize]  # by the name of the encoder
 # Further columns: the text for a method, by the heading.
-Facts = Mapping[str, Callable[[str], str]]
+FactColumns = Mapping[str, Callable[[str], str]]
 
 
 @dataclass(frozen=True)
 class Board:
     """A table of methods, and the measured cells that it shows."""
 
-    table: Table
+    table: ShownTable
     cells: Sequence[CellName]
 
     @property
@@ -76,7 +76,7 @@ def sts_board(
     scoring: Scoring,
     sizes: Sizes,
     *,
-    facts: Facts | None = None,
+    facts: FactColumns | None = None,
     tied: Collection[str] = (),
 ) -> Board | None:
     """The seven tasks and their average; None where no method has any of them.
@@ -98,10 +98,10 @@ def sts_board(
         return None
     rows = best_first(rows, column=-1)
     columns = [
-        Column(label, key=_score_key(task, scoring.path))
+        ShownColumn(label, key=_score_key(task, scoring.path))
         for label, task in scoring.tasks_by_label.items()
     ]
-    columns.append(Column("Avg."))
+    columns.append(ShownColumn("Avg."))
     text = "SentEval text" if scoring.text == "senteval" else "raw text"
     title = f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
     coverage = coverage_notes(
@@ -130,7 +130,7 @@ def section_board(
     columns = []
     for task, column in columns_of_tasks:
         path = column.score or metric_of(task).main_score
-        columns.append(Column(column.heading, key=_score_key(task.name, path)))
+        columns.append(ShownColumn(column.heading, key=_score_key(task.name, path)))
         method = _method_of_legend(results, task, column)
         if method is not None:
             values = {
@@ -154,7 +154,7 @@ def _board(
     columns: Sequence[Column],
     rows: Iterable[MethodRow],
     sizes: Sizes,
-    facts: Facts | None = None,
+    facts: FactColumns | None = None,
     tied: Collection[str] = (),
 ) -> Board:
     """A board of rows that are in order within their groups."""
@@ -165,9 +165,9 @@ def _board(
         mark = f" {DAGGER}" if is_transductive(method) else ""
         if method in tied:
             mark += f" {TIE_MARK}"
-        texts = [Cell(str(value)) for value in values]
-        texts += [Cell(fact(method)) for fact in facts.values()]
-        row = Row([Cell(f"`{method}`", mark=mark), *texts], key=method)
+        texts = [ShownCell(str(value)) for value in values]
+        texts += [ShownCell(fact(method)) for fact in facts.values()]
+        row = ShownRow([ShownCell(f"`{method}`", mark=mark), *texts], key=method)
         rows_by_size[sizes[base_name(encoder_of_method(method))]].append(row)
         tasks = [column.key.partition("/")[0] for column in columns if column.key]
         cells += [(method, task) for task in tasks]
@@ -175,10 +175,14 @@ def _board(
     all_rows: list[Row] = []
     for size, group in groups.items():
         if len(groups) > 1:
-            all_rows.append(Row([Cell(size.heading)], HEADING))
+            all_rows.append(ShownRow([ShownCell(size.heading)], HEADING))
         all_rows += group
-    table = Table(
-        columns=[Column("method", is_text=True), *columns, *map(Column, facts)],
+    table = ShownTable(
+        columns=[
+            ShownColumn("method", is_text=True),
+            *columns,
+            *map(ShownColumn, facts),
+        ],
         rows=all_rows,
         title=title,
         about=about,

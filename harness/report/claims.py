@@ -20,7 +20,7 @@ from harness.report.sentences import (
     number_of,
     signed,
 )
-from harness.report.table import MISSING_NUMBER, Cell, Table, table_of
+from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, table_of
 from harness.results import published
 from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, Finding
 from harness.results.claims import Claim
@@ -176,19 +176,19 @@ def _overview_row(result: ClaimResult) -> list[object]:
         _link(result),
         claim.claim,
         _encoders(claim),
-        Cell(
+        ShownCell(
             f"{claim.table.paper}, {claim.table.table}",
             link=f"papers/{claim.table.id}.md",
         ),
         *counts,
         len(result.findings),
         result.in_paper if claim.better.values else MISSING_NUMBER,
-        Cell(OUTCOME_WORDS[result.outcome], bold=True),
+        ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
     ]
 
 
-def _link(result: ClaimResult) -> Cell:
-    return Cell(result.claim.id, link=f"#{result.claim.id}")
+def _link(result: ClaimResult) -> ShownCell:
+    return ShownCell(result.claim.id, link=f"#{result.claim.id}")
 
 
 def _encoders(claim: Claim) -> str:
@@ -196,7 +196,7 @@ def _encoders(claim: Claim) -> str:
     return " and ".join(f"`{name}`" for name in claim.encoders)
 
 
-def _effects(results: Sequence[ClaimResult]) -> Table:
+def _effects(results: Sequence[ClaimResult]) -> ShownTable:
     """The difference of each claim on each task, as published and as measured."""
     labels = dict.fromkeys([*TASK_LABELS.values(), AVERAGE])  # of columns, each once
     for result in results:
@@ -330,7 +330,7 @@ def _posts(method: str) -> str:
 # Searches
 
 
-def search_table(search: Search, tables: Mapping[str, published.Table]) -> Table:
+def search_table(search: Search, tables: Mapping[str, published.Table]) -> ShownTable:
     """The variants of a search with their trainings, and the published numbers, if it has any."""
     head = [*SEARCH_HEAD]
     printed: Sequence[float | None] = ()

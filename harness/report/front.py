@@ -20,9 +20,8 @@ from harness.report.sentences import metric_in_words, number_of
 from harness.report.table import (
     MISSING_NUMBER,
     NO_BREAK_SPACE,
-    Cell,
-    Row,
-    Table,
+    ShownCell,
+    ShownTable,
     row_of,
     table_of,
 )
@@ -55,7 +54,7 @@ class FirstTable:
     """Rows of one published table, each above what was measured here."""
 
     paper_table: published.Table
-    table: Table
+    table: ShownTable
 
     def title_in(self, tables: str) -> str:
         """Its title in Markdown; `tables` is the folder of the pages of published tables."""
@@ -193,7 +192,7 @@ class Front:
         return counts
 
     @cached_property
-    def counts(self) -> Table:
+    def counts(self) -> ShownTable:
         """The counts of each paper with a measured number, then of all papers."""
         columns = ["run", *self.verdicts, "runnable", "published"]
         counts_by_name = {
@@ -208,7 +207,7 @@ class Front:
         return table_of(["paper", *columns], rows)
 
     @cached_property
-    def tallies(self) -> Table:
+    def tallies(self) -> ShownTable:
         """What was compared with what, how many there are, and what came of it."""
         return table_of(TALLY_HEAD, self._tallies(), texts=3)
 
@@ -333,29 +332,22 @@ def _first_table(
     """Rows with two decimals, and the verdicts that their numbers have."""
     lines: list[Row] = []
     for row in rows:
-        numbers = [cells_by_row[row.id].get(task) for task in TASK_LABELS]
-        states = dict.fromkeys(str(number.state) for number in numbers if number)
-        printed = [_two_decimals(number and number.cell.points) for number in numbers]
+        numbers = cells_by_row[row.id]
+        printed = [MISSING_NUMBER] * len(TASK_LABELS)
+        measured = [ShownCell(MISSING_NUMBER)] * len(TASK_LABELS)
+        for place, task in enumerate(TASK_LABELS):
+            if task in numbers:
+                printed[place] = f"{numbers[task].cell.points:.2f}"
+                measured[place] = _measured_cell(numbers[task])
+        verdicts = dict.fromkeys(str(number.state) for number in numbers.values())
         lines.append(row_of([f"{row.label}, published", *printed], "published"))
-        measured = [
-            Cell(
-                _two_decimals(number and number.measured),
-                state=str(number.state) if number else "",
-            )
-            for number in numbers
-        ]
-        label = f"measured here: {', '.join(states)}"
+        label = f"measured here: {', '.join(verdicts)}"
         lines.append(row_of([label, *measured], "measured"))
-    head = [metric_in_words(table.metric), *TASK_LABELS.values()]
-    shown = table_of(head, [])
-    return FirstTable(table, Table(columns=shown.columns, rows=lines))
+    head = table_of([metric_in_words(table.metric), *TASK_LABELS.values()], [])
+    return FirstTable(table, ShownTable(columns=head.columns, rows=lines))
 
 
-def _two_decimals(points: float | None) -> str:
-    return MISSING_NUMBER if points is None else f"{points:.2f}"
-
-
-def _paper_table(table: published.Table, folder: ResultsFolder) -> Table:
+def _paper_table(table: published.Table, folder: ResultsFolder) -> ShownTable:
     """The published numbers of each row with the measured ones below, or why there are none."""
     reproductions = folder.reproductions(table)
     rows: list[Row] = []
@@ -372,11 +364,11 @@ def _paper_table(table: published.Table, folder: ResultsFolder) -> Table:
         printed = [printed_number(number.cell) if number else "" for number in numbers]
         rows.append(row_of([name, *printed, ", ".join(states)], "published"))
         if any(number and number.scores for number in numbers):
-            cells = [_measured_cell(number) for number in numbers]
+            cells = [_measured_cell(number, marked=True) for number in numbers]
             rows.append(row_of(["measured here", *cells, ""], "measured"))
     head = ["row", *(column.label for column in table.columns), "measured here"]
     shown = table_of(head, [])
-    return Table(
+    return ShownTable(
         columns=shown.columns,
         rows=rows,
         title=table.paper,
@@ -385,12 +377,12 @@ def _paper_table(table: published.Table, folder: ResultsFolder) -> Table:
     )
 
 
-def _measured_cell(number: Reproduction | None) -> Cell:
-    """A measured number with the mark of its verdict; empty without one."""
+def _measured_cell(number: Reproduction | None, *, marked: bool = False) -> ShownCell:
+    """A measured number, with the mark of its verdict if wanted; empty without one."""
     if number is None or number.measured is None:
-        return Cell("")
-    mark = f"{NO_BREAK_SPACE}{VERDICT_MARKS[number.state]}"
-    return Cell(f"{number.measured:.2f}", mark=mark, state=str(number.state))
+        return ShownCell("")
+    mark = f"{NO_BREAK_SPACE}{VERDICT_MARKS[number.state]}" if marked else ""
+    return ShownCell(f"{number.measured:.2f}", mark=mark, state=str(number.state))
 
 
 def _tally_of_scores(

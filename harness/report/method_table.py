@@ -24,9 +24,9 @@ from harness.report.papers import DAGGER, printed_number
 from harness.report.table import (
     HEADING,
     MISSING_NUMBER,
-    Cell,
-    Row,
-    Table,
+    ShownCell,
+    ShownRow,
+    ShownTable,
     latex,
     markdown,
     row_of,
@@ -34,12 +34,12 @@ from harness.report.table import (
 )
 from harness.results import published
 from harness.results.bootstrap import SIGNIFICANCE_LEVEL
+from harness.results.claim_tests import AVERAGE
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value
 from harness.results.published import PublishedCell, score_path
 from harness.results.scorings import TASK_LABELS
 from harness.tasks.loader import TARGETS
 
-AVERAGE = "Avg."
 OTHER_TEXT_MARK = "§"  # of a number on another text form than its column
 TEXT_FORM = ".senteval"  # the ending of a task's name
 
@@ -204,26 +204,28 @@ class MethodTable:
         return self.results.select(product(self.methods, tasks))
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> ShownTable:
         """The methods, below them the published rows, and the caption as its notes."""
         rows = []
         for method in self.methods:
             cells = [self._cell(heading, method) for heading in self.columns]
             mark = f" {DAGGER}" if is_transductive(method) else ""
-            rows.append(row_of([Cell(f"`{method}`", mark=mark), *cells], "measured"))
+            rows.append(
+                row_of([ShownCell(f"`{method}`", mark=mark), *cells], "measured")
+            )
         notes = [*self.caption()]
         for paper_table in self.paper_tables:
             published_rows = [*self._published_rows(paper_table)]
             if published_rows:
                 place = f"{paper_table.paper}, {paper_table.table}"
-                rows += [Row([Cell(place)], HEADING), *published_rows]
+                rows += [ShownRow([ShownCell(place)], HEADING), *published_rows]
         if any(OTHER_TEXT_MARK in cell.text for row in rows for cell in row.cells):
             notes.insert(
                 -1,
                 f"{OTHER_TEXT_MARK}: on another text form of the task than the column's.",
             )
         plain = table_of(["method", *self.columns], [])
-        return Table(columns=plain.columns, rows=rows, notes=notes)
+        return ShownTable(columns=plain.columns, rows=rows, notes=notes)
 
     def markdown(self) -> str:
         """The table and its caption."""
@@ -244,7 +246,7 @@ class MethodTable:
         ]
         return "\n".join(lines)
 
-    def _cell(self, heading: str, method: str) -> Cell:
+    def _cell(self, heading: str, method: str) -> ShownCell:
         """A value: bold if it is the best of its column, marked if it ties with the best."""
         value = self.values[heading, method]
         directions = {
@@ -252,13 +254,13 @@ class MethodTable:
         }
         if directions - {"higher"}:
             # Here the best score is one near the gold's own, so that none is marked.
-            return Cell(str(value))
+            return ShownCell(str(value))
         means = [self.values[heading, row_method].mean for row_method in self.methods]
         best = max((mean for mean in means if mean is not None), default=None)
         if value.mean is not None and value.mean == best:
-            return Cell(str(value), bold=True)
+            return ShownCell(str(value), bold=True)
         is_tied = self.p_holm.get(heading, {}).get(method, 0.0) > SIGNIFICANCE_LEVEL
-        return Cell(str(value), mark=f" {TIE_MARK}" if is_tied else "")
+        return ShownCell(str(value), mark=f" {TIE_MARK}" if is_tied else "")
 
     def _published_rows(self, paper_table: published.Table) -> Iterator[Row]:
         """The rows of a published table that have a number of a column's task and score.

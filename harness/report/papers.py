@@ -20,7 +20,14 @@ from harness.report.sentences import (
     notes_on_origin,
     training_data_in_words,
 )
-from harness.report.table import HEADING, NO_BREAK_SPACE, Cell, Column, Row, Table
+from harness.report.table import (
+    HEADING,
+    NO_BREAK_SPACE,
+    ShownCell,
+    ShownColumn,
+    ShownRow,
+    ShownTable,
+)
 from harness.results import published
 from harness.results.folder import ResultsFolder
 from harness.results.published import EVIDENCE, PublishedCell, reasons
@@ -107,12 +114,14 @@ def paper_sheet(
         columns_by_title = _columns_by_metric(table)
     tables = []
     for title, columns in columns_by_title.items():
-        headings = [Column("row", is_text=True), Column("ev.", is_text=True)]
+        headings = [ShownColumn("row", is_text=True), ShownColumn("ev.", is_text=True)]
         for column in columns:
             label = column.label if title else _heading(table, column)
-            headings.append(Column(label, key=column.id))
+            headings.append(ShownColumn(label, key=column.id))
         rows = [*_rows(table, columns, reproductions, footnotes)]
-        tables.append(Table(columns=headings, rows=rows, title=title, key=table.id))
+        tables.append(
+            ShownTable(columns=headings, rows=rows, title=title, key=table.id)
+        )
     numbered = [f"{mark} {text}" for text, mark in footnotes.mark_by_text.items()]
     return Sheet(
         tables=tables,
@@ -164,20 +173,20 @@ def _rows(
         if not shown:
             continue
         if row.group and row.group != group_above:
-            yield Row([Cell(row.group)], HEADING)
+            yield ShownRow([ShownCell(row.group)], HEADING)
         group_above = row.group
         yield _published_row(row, numbers, footnotes)
         if any(number.scores for number in shown):
             yield _measured_row(row, numbers, footnotes)
         if any(number.verdict.k for number in shown):
-            spreads = [Cell(_spread(number)) for number in numbers]
-            label = Cell(f"↳{NO_BREAK_SPACE}sd{NO_BREAK_SPACE}(seeds)")
-            yield Row([label, Cell(""), *spreads], "spread")
+            spreads = [ShownCell(_spread(number)) for number in numbers]
+            label = ShownCell(f"↳{NO_BREAK_SPACE}sd{NO_BREAK_SPACE}(seeds)")
+            yield ShownRow([label, ShownCell(""), *spreads], "spread")
 
 
 def _published_row(
     row: published.Row, numbers: Sequence[Reproduction | None], footnotes: Footnotes
-) -> Row:
+) -> ShownRow:
     """The published numbers of a row, with the footnotes on the row and on its numbers."""
     notes = [_reason(row), row.note]
     evidence = ""
@@ -187,19 +196,21 @@ def _published_row(
             evidence = evidence or EVIDENCE_MARKS.get(number.cell.evidence or "", "")
     marks = [footnotes.mark(note) for note in dict.fromkeys(notes) if note]
     label = f"{row.label}{DAGGER}" if row.transductive else row.label
-    cells = [Cell(label, mark=NO_BREAK_SPACE.join(marks)), Cell(evidence)]
+    cells = [ShownCell(label, mark=NO_BREAK_SPACE.join(marks)), ShownCell(evidence)]
     for number in numbers:
         if number is None:
-            cells.append(Cell(""))
+            cells.append(ShownCell(""))
         else:
             note = row.notes.get(number.cell.column.id, "")
-            cells.append(Cell(printed_number(number.cell), mark=footnotes.mark(note)))
-    return Row(cells, "published", key=row.id)
+            cells.append(
+                ShownCell(printed_number(number.cell), mark=footnotes.mark(note))
+            )
+    return ShownRow(cells, "published", key=row.id)
 
 
 def _measured_row(
     row: published.Row, numbers: Sequence[Reproduction | None], footnotes: Footnotes
-) -> Row:
+) -> ShownRow:
     """The measured numbers of a row; a verdict that all of them have is in the label."""
     coverage: dict[str, float] = {}
     states = {}
@@ -213,15 +224,18 @@ def _measured_row(
     if shared_mark:
         label += f"{NO_BREAK_SPACE}{shared_mark}"
     note = coverage_note(coverage)
-    cells = [Cell(label, mark=footnotes.mark(f"{note}." if note else "")), Cell("")]
+    cells = [
+        ShownCell(label, mark=footnotes.mark(f"{note}." if note else "")),
+        ShownCell(""),
+    ]
     for number in numbers:
         if number is None or number.measured is None:
-            cells.append(Cell("" if number is None else str(number.state)))
+            cells.append(ShownCell("" if number is None else str(number.state)))
             continue
         mark = "" if shared_mark else f"{NO_BREAK_SPACE}{states[number.state]}"
         text = f"{number.measured:.{_decimals_shown(number.cell)}f}"
-        cells.append(Cell(text, mark=mark, state=str(number.state)))
-    return Row(cells, "measured", key=row.id)
+        cells.append(ShownCell(text, mark=mark, state=str(number.state)))
+    return ShownRow(cells, "measured", key=row.id)
 
 
 def printed_number(cell: PublishedCell) -> str:

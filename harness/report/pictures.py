@@ -71,7 +71,7 @@ class Picture:
         import matplotlib
         from matplotlib.figure import Figure
 
-        with matplotlib.rc_context(STYLE):
+        with matplotlib.rc_context(dict(STYLE)):  # type: ignore[arg-type]
             figure = Figure(layout="constrained")
             self.draw(figure)
             metadata = {

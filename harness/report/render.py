@@ -18,7 +18,7 @@ from harness.results.verdict import TOLERANCES
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATE_FOLDER = Path(__file__).with_name("templates")
 SEVERAL_EMPTY_LINES = re.compile(r"\n{3,}")
 
 
@@ -44,19 +44,19 @@ class Page:
 
 def rendered(template: str, **values: Any) -> str:
     """A template filled with values; at most one empty line is between two others."""
-    text = environment().get_template(template).render(values)
+    text = templates().get_template(template).render(values)
     if template.endswith(".md"):
         text = SEVERAL_EMPTY_LINES.sub("\n\n", text)
     return text.strip() + "\n"
 
 
 @cache
-def environment() -> Environment:
+def templates() -> Environment:
     """The templates; in those of HTML every text is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(TEMPLATE_FOLDER),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -33,9 +33,9 @@ from harness.report.dialogs import dialog_data
 from harness.report.front import Front
 from harness.report.papers import VERDICT_MARKS, Sheet, paper_sheet
 from harness.report.pictures import Picture
-from harness.report.render import TEMPLATES, environment
+from harness.report.render import TEMPLATE_FOLDER, templates
 from harness.report.sentences import signed
-from harness.report.table import MISSING_NUMBER, Cell, Table, table_of
+from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, table_of
 from harness.results import published
 from harness.results.claim_tests import ClaimOutcome, ClaimResult
 from harness.results.encoder_sizes import EncoderSize
@@ -90,7 +90,7 @@ def made_from(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
         folder.rehearsal,
     )
     sources = folder.registry.by_hand, entries_with(folder.papers), folder.traps
-    files = [(TEMPLATES / name).read_bytes() for name in FILES]
+    files = [(TEMPLATE_FOLDER / name).read_bytes() for name in FILES]
     other_digest = digest_of_repr((sources_of_pictures, measured, sources, files))
     return (
         f"Records: sha256 {folder.records.digest()}. Other files: sha256 {other_digest}"
@@ -99,11 +99,15 @@ def made_from(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
 
 def site_page(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
     """The page, with these pictures by their files."""
-    templates = environment()
-    templates.filters |= {"anchor": anchor, "code": in_code, "address": picture_address}
+    environment = templates()
+    environment.filters |= {
+        "anchor": anchor,
+        "code": in_code,
+        "address": picture_address,
+    }
     front = Front(folder)
     boards = [*_boards(folder)]
-    text = templates.get_template("site.html").render(
+    text = environment.get_template("site.html").render(
         made_from=made_from(folder, pictures),
         software=software(),
         front=front,
@@ -123,7 +127,7 @@ def site_page(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
 
 
 def _file(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+    return (TEMPLATE_FOLDER / name).read_text(encoding="utf-8")
 
 
 def _papers(front: Front) -> list[ShownPaper]:
@@ -146,7 +150,7 @@ def _papers(front: Front) -> list[ShownPaper]:
     )
 
 
-def _inexact(numbers: Sequence[Reproduction]) -> Table:
+def _inexact(numbers: Sequence[Reproduction]) -> ShownTable:
     """The measured numbers that are not exact, with the known reasons."""
     rows = []
     for number in numbers:
@@ -154,8 +158,8 @@ def _inexact(numbers: Sequence[Reproduction]) -> Table:
         name = f"{cell.table.paper}, {cell.row.name}, {cell.column.label}"
         rows.append(
             [
-                Cell(name, link=f"#cell={cell.id}"),
-                Cell(
+                ShownCell(name, link=f"#cell={cell.id}"),
+                ShownCell(
                     f"{VERDICT_MARKS[number.state]} {number.state}",
                     state=str(number.state),
                 ),
@@ -166,8 +170,8 @@ def _inexact(numbers: Sequence[Reproduction]) -> Table:
             ]
         )
     table = table_of(INEXACT_HEAD, rows)
-    *numbers, reasons = table.columns
-    return replace(table, columns=[*numbers, replace(reasons, is_text=True)])
+    reasons = replace(table.columns[-1], is_text=True)
+    return replace(table, columns=[*table.columns[:-1], reasons])
 
 
 def _claims(
@@ -182,7 +186,7 @@ def _claims(
             rows.append(
                 [
                     result.claim.claim,
-                    Cell(OUTCOME_WORDS[result.outcome], bold=True),
+                    ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
                     f"{outcomes[ClaimOutcome.HIGHER]} of {outcomes.total()}",
                     ", ".join(result.claim.encoders),
                     f"{table.paper}, {table.table}",

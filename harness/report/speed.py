@@ -17,7 +17,7 @@ from harness.core.errors import DataError
 from harness.core.json_text import parse_json
 from harness.core.toml import read_rows, read_typed
 from harness.report.render import rendered
-from harness.report.table import Table, table_of
+from harness.report.table import ShownTable, table_of
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import RECORDS, digest_of_measured, measured_for
 
@@ -171,7 +171,7 @@ def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
     return [(content["environment"]["device"], content) for content in measured]
 
 
-def gpu_table(measured: Mapping[str, Any]) -> Table:
+def gpu_table(measured: Mapping[str, Any]) -> ShownTable:
     """What was measured on one card: encoding here and by sentence-transformers in one run.
 
     Args:

@@ -1,6 +1,6 @@
 """One table in four forms: Markdown, LaTeX, HTML and the terminal.
 
-A page puts the answer to its question into a `Table`; here it is printed. The text of a
+A page puts the answer to its question into a `ShownTable`; here it is printed. The text of a
 cell is plain, with code between backticks, and each form escapes it: nothing from data
 is read as markup. HTML is printed by the macro in `templates/table.html`.
 """
@@ -22,7 +22,7 @@ HEADING = "heading"  # the kind of a row that is the heading of those below it
 
 
 @dataclass(frozen=True)
-class Cell:
+class ShownCell:
     """A place of a table.
 
     Attributes:
@@ -47,7 +47,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class ShownColumn:
     """A column.
 
     Attributes:
@@ -62,7 +62,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class ShownRow:
     """A row: `heading` for one that spans the table, or a word that HTML styles it by."""
 
     cells: Sequence[Cell]
@@ -71,7 +71,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class ShownTable:
     """A table with its title and notes.
 
     Attributes:
@@ -96,31 +96,37 @@ def table_of(
     rows: Iterable[Sequence[object]],
     texts: int = 1,
     title: str = "",
-) -> Table:
+) -> ShownTable:
     """A table of plain values.
 
     Args:
         head: The headings of the columns.
-        rows: The values of each row; a `Cell` stays as it is.
+        rows: The values of each row; a `ShownCell` stays as it is.
         texts: How many of the first columns hold words.
         title: Its title.
     """
     columns = [
-        Column(heading, is_text=place < texts) for place, heading in enumerate(head)
+        ShownColumn(heading, is_text=place < texts)
+        for place, heading in enumerate(head)
     ]
-    return Table(columns=columns, rows=[row_of(values) for values in rows], title=title)
+    return ShownTable(
+        columns=columns, rows=[row_of(values) for values in rows], title=title
+    )
 
 
-def row_of(values: Iterable[object], kind: str = "", key: str = "") -> Row:
-    """A row of plain values; a `Cell` stays as it is."""
-    cells = [value if isinstance(value, Cell) else Cell(str(value)) for value in values]
-    return Row(cells, kind, key)
+def row_of(values: Iterable[object], kind: str = "", key: str = "") -> ShownRow:
+    """A row of plain values; a `ShownCell` stays as it is."""
+    cells = [
+        value if isinstance(value, ShownCell) else ShownCell(str(value))
+        for value in values
+    ]
+    return ShownRow(cells, kind, key)
 
 
 # Forms
 
 
-def markdown(table: Table) -> str:
+def markdown(table: ShownTable) -> str:
     """The table in Markdown, without its title and notes."""
     lines = []
     for row in table.rows:
@@ -133,7 +139,7 @@ def markdown(table: Table) -> str:
     return tabulate(lines, headings, "pipe", colalign=sides, disable_numparse=True)
 
 
-def _in_markdown(cell: Cell) -> str:
+def _in_markdown(cell: ShownCell) -> str:
     text = escape(cell.text)
     if cell.bold:
         text = f"**{text}**"
@@ -147,7 +153,7 @@ def _in_a_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def latex(table: Table) -> str:
+def latex(table: ShownTable) -> str:
     """The table in LaTeX, for the package booktabs; a rule is above rows of another kind."""
     sides = "".join("l" if column.is_text else "r" for column in table.columns)
     lines = [
@@ -168,14 +174,14 @@ def latex(table: Table) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def _in_latex(cell: Cell) -> str:
+def _in_latex(cell: ShownCell) -> str:
     text = latex_escape(cell.text)
     if cell.bold:
         text = rf"\textbf{{{text}}}"
     return text + cell.mark.translate(character_commands())
 
 
-def terminal(table: Table, width: int | None) -> str:
+def terminal(table: ShownTable, width: int | None) -> str:
     """The table in plain text, of a width in characters; None for any width."""
     rows = []
     for row in table.rows:

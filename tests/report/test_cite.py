@@ -2,9 +2,7 @@
 
 import hashlib
 import re
-import shutil
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +30,6 @@ from harness.report.bibtex import (
     keys_of,
     software,
 )
-from harness.report.build import stale_files, write_files
 from harness.report.cite import (
     cite_cell,
     cite_harness,
@@ -40,7 +37,6 @@ from harness.report.cite import (
     cite_table,
     published_sentence,
 )
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.records import Cell, encode, encode_run, read_record
@@ -320,96 +316,3 @@ def test_every_published_cell_can_be_cited():
         assert published.row.label in sentence
         assert f"published {published.in_points or published.value} " in sentence
         assert "{" not in sentence
-
-
-# Pages
-
-NAME = "minilm.mean"
-PUBLISHED = ("mteb.1-12-75.toml", "bert-whitening.t1.toml")
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """Records of the real registry's methods, two published tables, and every page of them."""
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "papers").mkdir()
-    for name in PUBLISHED:
-        shutil.copy(ROOT / "results" / "papers" / name, folder / "papers")
-    for name in (NAME, "minilm.cls"):
-        for task in ("sts-b", "sts12.senteval"):
-            stored(folder, record(REGISTRY.parse(name), task, score=72.5))
-    write_files(ResultsFolder(folder), None)
-    return folder
-
-
-def digest_in(text):
-    """The digest that a page carries; it carries one."""
-    [digest] = re.findall(r"Records: sha256 `?([0-9a-f]{64})\b", text)
-    return digest
-
-
-def test_every_table_carries_one_digest_and_none_is_stale(site):
-    files = [*(site / "tables").rglob("*.*")]
-    tables = [path for path in files if path.suffix == ".md"]
-    assert len(tables) > len(PUBLISHED)
-    assert all(digest_in(path.read_text()) for path in tables)
-    assert stale_files(ResultsFolder(site), None) == []
-
-
-def test_a_table_is_cited_by_the_digest_that_its_page_carries(site):
-    [sentence] = cite_table("mteb.1-12-75", ResultsFolder(site)).sentences
-    page = site / "tables" / "papers" / "mteb.1-12-75.md"
-    assert sentence.endswith(f" sha256 {digest_in(page.read_text())}.")
-
-
-def change_digest(path):
-    """Change the last hexadecimal digit of the digest in a page."""
-    text = path.read_text()
-    digest = digest_in(text)
-    path.write_text(text.replace(digest, digest[:-1] + f"{int(digest[-1], 16) ^ 1:x}"))
-
-
-def change_score(path):
-    """Another record, whose score differs by little."""
-    held = read_record(path)
-    spearman = {**held.scores["spearman"], "all": held.scores["spearman"]["all"] + 1e-6}
-    path.write_bytes(
-        encode_run(replace(held, scores={**held.scores, "spearman": spearman}))
-    )
-
-
-RECORD, ADDED = (
-    Store(Path()).path(Cell(NAME, task)) for task in ("sts-b", "sick-r.all")
-)
-PAPER, BOARD = "tables/papers/mteb.1-12-75", "LEADERBOARD.md"
-BESIDE = [f"{PAPER}.md", "tables/minilm.md"]  # made from that record
-MUTANTS = {
-    "a digit of a page's digest": (change_digest, f"{PAPER}.md", [f"{PAPER}.md"]),
-    "a second digest": (
-        lambda path: path.write_text(path.read_text() * 2),
-        "tables/minilm.md",
-        ["tables/minilm.md"],
-    ),
-    "a page is gone": (Path.unlink, BOARD, [BOARD]),
-    "a score": (change_score, RECORD, BESIDE),
-    "a record is gone": (Path.unlink, RECORD, BESIDE),
-    "another record": (
-        lambda path: stored(
-            path.parents[4], record(REGISTRY.parse(NAME), "sick-r.all")
-        ),
-        ADDED,
-        BESIDE,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_page_that_its_records_do_not_make_is_caught(site, tmp_path, name):
-    mutate, path, caught = MUTANTS[name]
-    folder = shutil.copytree(site, tmp_path / "results")
-    mutate(folder / path)
-    stale = stale_files(ResultsFolder(folder), None)
-    assert {folder / page for page in caught} <= {*stale}
-    assert not any(
-        "bert-whitening.t1" in path.name for path in stale
-    )  # made from other records

@@ -13,12 +13,12 @@ from test_hostile_text import table_of
 
 from harness.report.build import SlowFile, generated
 from harness.report.pictures import pictures
-from harness.report.render import TEMPLATES
+from harness.report.render import TEMPLATE_FOLDER
 from harness.report.site_page import SITE_PAGE, in_script, made_from
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
-DATA_TABLES = TEMPLATES / "vendor" / "dataTables.min.js"
+DATA_TABLES = TEMPLATE_FOLDER / "vendor" / "dataTables.min.js"
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 LARGEST = 2_300_000  # bytes
 VOID = {"meta", "br", "input", "link", "hr"}

@@ -97,19 +97,6 @@ def test_filters_narrow_the_leaderboard_and_stand_in_the_hash(visit):
     assert len(rows(page)) == every
 
 
-@pytest.mark.slow
-def test_a_protocol_and_a_task_choose_table_and_column(visit):
-    page = visit()
-    first = rows(page)
-    page.select_option("[name=board]", "raw-spearman-wmean")
-    assert "wmean" in page.locator(".board:not([hidden]) caption").inner_text()
-    page.select_option("[name=task]", "SICK-R")
-    assert page.locator(".board:not([hidden]) thead th").count() == 2
-    page.select_option("[name=board]", "embedded")
-    assert rows(page) != first
-    assert page.locator("[name=task]").input_value() == ""
-
-
 def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     page = visit()
     page.locator(f'main a[href="#cell={CELL}"]').first.click()
@@ -124,34 +111,6 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     assert "cell=" not in page.url
 
 
-@pytest.mark.slow
-def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
-    page = visit()
-    page.click("#waiting a:has-text('BERT-whitening (Su et al. 2021)')")
-    heading = page.locator("#papers h3", has_text="BERT-whitening (Su et al. 2021)")
-    page.wait_for_function(IN_VIEW, arg=heading.element_handle())
-    page.locator("#table-bert-whitening\\.t1 tr.published a").first.click()
-    copied = {}
-    for what in ("the command", "the sentence", "BibTeX"):
-        page.click(f'dialog button[aria-label="Copy {what}"]')
-        copied[what] = page.evaluate("navigator.clipboard.readText()")
-    assert copied["the command"].endswith(
-        "harness run -m 'bert-base:64.first-last' -t sts-b"
-    )
-    assert (
-        "published 59.04 in BERT-whitening (Su et al. 2021), Table 1"
-        in copied["the sentence"]
-    )
-    assert "{su2021whitening," in copied["BibTeX"]
-    measured = (
-        visit(f"#cell={CELL}")
-        .locator("dialog .copy", has_text="published 82.03")
-        .inner_text()
-    )
-    assert "measured 82.03 (+0.00, exact) by minilm.mean" in measured
-    assert "records sha256 " in measured
-
-
 def test_every_shown_row_is_saved_as_csv(visit):
     page = visit("#encoder=glove-mini")
     with page.expect_download() as saved:
@@ -159,16 +118,6 @@ def test_every_shown_row_is_saved_as_csv(visit):
     lines = Path(saved.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith('"method","STS12"')
     assert len(lines) == 1 + len(rows(page)) > 1
-
-
-def test_the_keyboard_alone_opens_and_closes_a_number(visit):
-    page = visit()
-    page.locator(".board:not([hidden]) tbody a").first.focus()
-    page.keyboard.press("Enter")
-    page.locator("dialog").wait_for(state="visible")
-    assert page.evaluate("document.activeElement.closest('dialog') !== null")
-    page.keyboard.press("Enter")  # the focus is on the button that closes
-    page.locator("dialog").wait_for(state="hidden")
 
 
 def test_a_phone_shows_averages_and_verdicts_and_nothing_wider_than_itself(visit):
