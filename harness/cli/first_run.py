@@ -39,7 +39,7 @@ FETCH = "harness fetch "
 BYTES_OF_PARAMETER = 4  # in a file of float32
 DATA_DIR = Path("data")  # unless an option or the environment names another
 SECONDS_FOR_AN_ANSWER = 4.0  # of a host, before downloads
-MOST_CHARACTERS = 150  # of an error
+LONGEST_FAULT = 150  # of an error
 FIRST_RUN_HEADER = ("task", "metric", "published", "measured", "verdict", "table")
 
 
@@ -82,7 +82,7 @@ def fetch_small_data(folders: opt.Folders, registry: Registry) -> opt.Folders:
             fetcher.bring(asset)
         except DataError as error:
             opt.note(
-                f"harness: {shorten(str(error), MOST_CHARACTERS, placeholder=' ...')}"
+                f"harness: {shorten(str(error), LONGEST_FAULT, placeholder=' ...')}"
             )
             missing_names.append(asset.name)
         except AssetMissing:

