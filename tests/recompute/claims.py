@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,14 +57,14 @@ class Contrast:
             ours.append([*scores.numbers, *seeds])
         theirs = [[Rounded(points)] for points in self.printed] or [[], []]
         ends = [Rounded(end) for end in self.interval or ()]
-        p = [] if self.p is None else [_rounded_up(self.p)]
+        p = [] if self.p is None else [_printed_p(self.p)]
         cells = [*theirs, published, *ours, measured, ends, p, self.outcome]
         return [self.label, *cells, None]
 
 
-def _rounded_up(p: float) -> str:
-    """To three decimals; what is below 0.001 is printed as less than it."""
-    return f"{max(1, math.ceil(round(p, 9) * 1000)) / 1000:.3f}"
+def _printed_p(p: float) -> str:
+    """Three significant digits; what is below 0.001 is printed as less than it."""
+    return "0.001" if p < 0.001 else f"{p:.3g}"
 
 
 @dataclass(frozen=True)
