@@ -44,7 +44,7 @@ class ClaimEntry:
     table: str
     better: str
     worse: str
-    methods: tuple[str, str] | tuple[()] = ()
+    methods: tuple[str, str] | None = None
     columns: tuple[str, ...] | None = None
     note: str = ""
     part_of: str = ""

@@ -160,7 +160,7 @@ def test_a_cause_is_named_at_its_rows_and_differences_alone(tmp_path):
         ("gap = [-5.0, -1.0]", "gap = [-1.0, -5.0]", "ascending order"),
         ('check = "look"', 'check = "look"\ncertainty = "surely"', "wanted one of"),
         ("[[cause]]", CAUSE + "[[cause]]", "'prompt' is there twice"),
-        ('title = "no prompt"\n', "", "'title' is missing"),
+        ('title = "no prompt"\n', "", "missing required field `title`"),
     ],
 )
 def test_a_damaged_file_of_causes_is_refused_with_its_place(tmp_path, old, new, told):
