@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 
 from pages import Cell, Comparison, Page, Rounded
+from papers import welch
 from records import Fields, Results, content
 
 
@@ -22,6 +23,7 @@ class ReferenceScore:
     ours: float | None
     tolerance: float
     of_authors: bool  # of a paper; else of a library
+    half: float = 0.0  # of Welch's interval, where theirs is a mean over seeds too
 
     @property
     def gap(self) -> float | None:
@@ -29,7 +31,9 @@ class ReferenceScore:
 
     @property
     def is_equal(self) -> bool:
-        return self.gap is not None and abs(self.gap) <= self.tolerance
+        if self.gap is None or abs(self.gap) > self.tolerance:
+            return False
+        return abs(self.gap) + self.half <= 1.0 or not self.half
 
     @property
     def row(self) -> list[Cell]:
@@ -58,9 +62,20 @@ def reference_scores(results: Results) -> Mapping[str, list[ReferenceScore]]:
                     ours=_ours(cell, name, trials, results),
                     tolerance=cell.get("tolerance", tolerance),
                     of_authors="authors_of" in reference,
+                    half=_half_of_means(cell, name, trials),
                 )
                 found.setdefault(path.name, []).append(score)
     return found
+
+
+def _half_of_means(
+    cell: Fields, name: str, trials: Mapping[str, Sequence[Fields]]
+) -> float:
+    """Half of Welch's interval of two means over seeds; 0 where theirs has no spread."""
+    values = [trial[name] for trial in trials.get(cell.get("training", ""), ())]
+    if "sd" not in cell or len(values) < 2:
+        return 0.0
+    return welch(0.0, (stdev(values), len(values)), (cell["sd"], cell["n"]))[0]
 
 
 def _ours(
