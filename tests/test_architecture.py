@@ -1,19 +1,14 @@
 """The shape of the code: who imports whom, in its syntax and at run time; what is never in it."""
 
 import ast
-import json
 import re
 import subprocess
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TypeVar
 
-import processes
 import pytest
-
-from harness.plugins import PLUGIN_LISTS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,36 +54,6 @@ LAZY = (
     "training",
     "interop",
 )
-
-# Families that a module may name all the same, and why.
-NAMED = {
-    "tasks.corpora": {"simcse"},  # a file's own name
-    "tasks.qnli": {"flow"},  # a paper, where the task differs from it
-    "tasks.lexical": {"flow"},  # a paper, whose number stands beside the task's
-    "results.scorings": {
-        "simcse",
-        "sbert",
-        "flow",
-        "whitening",
-    },  # called by who set it
-    "results.reproduction": {"simcse"},  # the same
-    "report.leaderboard": {"simcse", "whitening"},  # the same
-    "report.boards": {"simcse"},  # the same
-    "report.front": {"simcse", "sbert", "flow", "whitening"},  # the four papers
-    "encoders.elmo": {"elmo"},  # an architecture, and the files that its authors gave
-    "encoders.elmo_files": {"elmo"},  # the same
-    "encoders.bilm": {"elmo"},  # the same
-    "encoders.cove": {"cove", "glove"},  # the same
-    "resolve": {"elmo"},  # the same
-    "transforms.autoencoder": {"flow"},  # the map, whatever method fits it
-    "transforms.flows": {"flow"},  # the map, whatever method fits it
-    "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
-    "report.claims": {"miniature"},  # its page's own name
-    "results.encoder_sizes": {"miniature"},  # a group of encoders
-    "contracts.cases": {"minilm", "whitening"},  # files, as examples
-    "cli.recipes": {"simcse", "sbert"},  # the names of commands
-    "training.datasets": {"miniature", "simcse"},  # names of data sets
-}
 
 
 def modules(package: str) -> dict[str, ast.Module]:
@@ -195,7 +160,12 @@ def test_the_engine_never_imports_a_baseline_and_only_the_registry_names_the_pac
         for n, tree in HARNESS.items()
         if any("baselines" in i for i in imported(tree))
     ]
-    naming = {name for name, tree in HARNESS.items() if "baselines" in strings(tree)}
+    naming = {
+        name
+        for name, tree in HARNESS.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == "baselines"
+    }
     assert naming <= {"registry", "core.layout"}  # the latter knows where the folder is
 
 
@@ -242,263 +212,6 @@ def test_what_is_slow_to_import_waits_until_it_is_needed():
         if is_slow(other)
     ]
 
-
-# Imports at run time: those of functions are in the syntax, and seen above
-
-# What imports a module by a computed name, or executes a file or a text, and why.
-EXECUTES = {
-    "core.metrics": {"import_module"},  # its own files
-    "registry": {"import_module"},  # the files of `baselines` and of `harness.tasks`
-    "plugins": {
-        "exec_module",
-        "import_module",
-        "module_from_spec",
-        "spec_from_file_location",
-    },  # what users name or install
-}
-BUILTINS = {"__import__", "compile", "eval", "exec"}
-LOADERS = {
-    *("import_module", "run_module", "run_path", "exec_module", "load_module"),
-    *("module_from_spec", "spec_from_file_location", "spec_from_loader"),
-}
-
-
-def executing(tree: ast.AST) -> set[str]:
-    """The functions called inside that can execute a module without an import statement."""
-    called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    names = {function.id for function in called if isinstance(function, ast.Name)}
-    attributes = {
-        function.attr for function in called if isinstance(function, ast.Attribute)
-    }
-    return names & (BUILTINS | LOADERS) | attributes & LOADERS
-
-
-def test_only_these_modules_execute_what_no_import_names():
-    found = {name: executing(tree) for name, tree in HARNESS.items()}
-    assert {
-        name: functions for name, functions in found.items() if functions
-    } == EXECUTES
-
-
-# Prints, after the commands, each file that was executed and the file whose code asked
-# for it: the closest in the stack that is neither Python's own nor an installed
-# package's.
-WATCHED = """
-import json, os, sys, sysconfig
-from pathlib import Path
-
-LIBRARY = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib"))
-edges = set()
-
-def watch(event, arguments):
-    if event != "exec" or getattr(arguments[0], "co_name", "") != "<module>":
-        return
-    frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(("<frozen", *LIBRARY)):
-        frame = frame.f_back
-    if frame:
-        edges.add((frame.f_code.co_filename, arguments[0].co_filename))
-
-sys.addaudithook(watch)
-from harness.cli import main
-
-for command in sys.argv[1:]:
-    try:
-        main(command.split())
-    except SystemExit as ended:
-        if ended.code:
-            raise
-Path("edges.json").write_text(json.dumps(sorted(edges)))
-"""
-COMMANDS = (
-    "list",
-    "new method mine",
-    "run --dry-run -m glove-mini.mean -t mini-lexical",
-    "run --plugin mine.py -m glove-mini.mean+mine@target -t mini-lexical",
-    "check --baseline runs -m glove-mini.mean+mine@target -t mini-lexical",
-    "report --results runs",
-)
-
-
-def test_nothing_is_executed_that_the_rooms_do_not_show(tmp_path):
-    """A hidden import is one by the path of a file, or by a computed name."""
-    done = processes.run(*COMMANDS, cwd=tmp_path, code=WATCHED)
-    assert done.status == 0, done.err
-    edges = json.loads((tmp_path / "edges.json").read_text())
-    executed = {
-        (checkout_module(importer), checkout_module(file)) for importer, file in edges
-    }
-    # By a computed name.
-    assert ("harness.registry", "baselines.zipfian") in executed
-    modules_executed = {name for _, name in executed if name}
-    assert not [
-        name
-        for name in modules_executed
-        if not name.startswith(("harness", "baselines"))
-    ]
-    assert not [
-        f"{name} executes {other}"
-        for name, other in executed
-        if name in EVERY and other in EVERY and is_hidden(name, other)
-    ]
-
-
-def checkout_module(file: str) -> str:
-    """The name of a file of the checkout as a module; empty for files of other packages."""
-    path = Path(file)
-    if not path.is_relative_to(ROOT) or "site-packages" in path.parts:
-        return ""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
-        ".__init__"
-    )
-
-
-def is_hidden(name: str, other: str) -> bool:
-    """Whether a module of the engine executes another that its room may not import."""
-    importer, executed = name.removeprefix("harness."), other.removeprefix("harness.")
-    if (
-        importer not in HARNESS
-        or executed not in HARNESS
-        or room_of(importer) == room_of(executed)
-    ):
-        return False
-    return place_of_room(executed) >= place_of_room(importer)
-
-
-# Words
-
-
-def docstrings(tree: ast.AST) -> set[int]:
-    scopes = ast.Module | ast.ClassDef | ast.FunctionDef
-    first = [n.body[0] for n in ast.walk(tree) if isinstance(n, scopes) and n.body]
-    return {id(n.value) for n in first if isinstance(n, ast.Expr)}
-
-
-def strings(tree: ast.AST) -> set[str]:
-    """Every string but docstrings."""
-    told = docstrings(tree)
-    nodes = [
-        n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in told
-    ]
-    return {n.value for n in nodes if isinstance(n.value, str)}
-
-
-def identifiers(tree: ast.AST) -> set[str]:
-    fields = ("id", "attr", "name", "arg")
-    found = {getattr(node, field, None) for node in ast.walk(tree) for field in fields}
-    return {name for name in found if isinstance(name, str)}
-
-
-def words(tree: ast.AST) -> set[str]:
-    """The words of strings and identifiers, in lower case; CamelCase is one and several."""
-    text = " ".join(strings(tree) | identifiers(tree))
-    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text)} | set(
-        re.findall(r"[a-z]+", text.lower())
-    )
-
-
-# BERT is an architecture, too, and as such transformers' own word.
-FAMILIES = set(BASELINES) - {"bert"}
-
-
-def test_the_engine_knows_no_method_by_name():
-    found = {
-        name: words(tree) & FAMILIES - NAMED.get(name, set())
-        for name, tree in HARNESS.items()
-    }
-    assert not {name: families for name, families in found.items() if families}
-
-
-def test_a_name_says_what_it_is():
-    empty = {"utils", "helpers", "base", "manager", "misc", "common"}
-    assert not [name for name in EVERY if empty & set(name.split("."))]
-
-
-# Names of two things or more. The lists only shrink: one idea has one home, and a name
-# of its own.
-@pytest.mark.parametrize("kind", [ast.ClassDef, ast.FunctionDef])
-def test_no_name_stands_for_two_things(kind):
-    names = (
-        n.name for tree in EVERY.values() for n in tree.body if isinstance(n, kind)
-    )
-    hooks = ("_", "pytest_")  # those of pytest have its names
-    times = Counter(name for name in names if not name.startswith(hooks))
-    assert [name for name, count in times.items() if count > 1] == []
-
-
-# The tuples by which a file registers what it adds, or its one metric: each has its
-# own.
-REGISTERED = {*PLUGIN_LISTS, "METRIC"}
-# These have two meanings still; the list only shrinks.
-AMBIGUOUS = {
-    *("CITE", "ENCODING_VERSION", "LOG"),  # one each of the files that need it
-    *(
-        "CLASSES",
-        "FILES",
-        "HEADER",
-        "LEAST_SPREAD",
-        "QUESTIONS",
-        "SCALE",
-        "SEED",
-        "SPLITS",
-    ),
-}
-
-
-def constants(tree: ast.Module) -> set[str]:
-    """The public names that a module assigns: constants, and names of types."""
-    names: set[str] = set()
-    for statement in tree.body:
-        targets = []
-        if isinstance(statement, ast.Assign):
-            targets = statement.targets
-        elif isinstance(statement, ast.AnnAssign):
-            targets = [statement.target]
-        for target in targets:
-            names |= {
-                node.id for node in ast.walk(target) if isinstance(node, ast.Name)
-            }
-    return {name for name in names if not name.startswith("_")} - REGISTERED
-
-
-def test_no_constant_of_the_engine_has_two_meanings():
-    """A baseline is read alone, so its constants need to be told apart in their file alone."""
-    modules_of = defaultdict(list)
-    for module, tree in HARNESS.items():
-        for name in constants(tree):
-            modules_of[name].append(module)
-    repeated = {name: found for name, found in modules_of.items() if len(found) > 1}
-    assert not {
-        name: found for name, found in repeated.items() if name not in AMBIGUOUS
-    }
-
-
-def test_no_name_of_a_method_is_a_preposition_or_adverb():
-    """A maker says what it makes a thing from: `Protocol.from_score`, and not `Protocol.of`."""
-    vague = {
-        "of",
-        "by",
-        "here",
-        "there",
-        "own",
-        "every",
-        "known",
-        "due",
-        "left",
-        "whole",
-    }
-    found = {
-        f"{module}.{function.name}"
-        for module, function in nodes(ast.FunctionDef)
-        if function.name in vague
-    }
-    assert not found - VAGUE
-
-
-# The names of these are older; the list only shrinks.
-VAGUE = {
-    "harness.transforms.affine.of"  # the moments of vectors, in the words of statistics
-}
 
 # What never stands in the code
 

@@ -1,7 +1,5 @@
 """The committed rehearsal is of the cells that are published now."""
 
-from dataclasses import replace
-
 import pytest
 from rehearse import (
     FIRST,
@@ -13,7 +11,6 @@ from rehearse import (
 )
 
 from harness.registry import load_registry
-from harness.report.counts import published_counts
 from harness.results.folder import ResultsFolder
 
 
@@ -61,17 +58,3 @@ def test_a_cell_that_failed_takes_its_numbers_along():
 
 
 CELL = "declutr-base.mean on sts12.senteval, seed 0"
-
-
-def test_runnable_numbers_are_called_rehearsed_with_the_commit_that_ran_them():
-    folder = ResultsFolder(RESULTS)
-    written = folder.literature
-    written.rehearsal = replace(
-        written.rehearsal, numbers=17, commit="0123456789abcdef", dirty=False
-    )
-    ending = published_counts(folder).rpartition("`runnable`: ")[2]
-    assert ending == (
-        "17 numbers rehearsed with the code of commit 0123456789ab, on stand-ins of the weights."
-    )
-    written.rehearsal = None
-    assert published_counts(folder).endswith("`runnable`: not rehearsed.")
