@@ -109,7 +109,7 @@ def _with_data_dir(folders: opt.Folders, data_dir: Path) -> opt.Folders:
 
 def hosts_of(assets: Sequence[Asset]) -> set[str]:
     """The hosts of every source of some assets."""
-    hosts = set()
+    hosts: set[str] = set()
     for asset in assets:
         for part in asset.every_part:
             for source in part.sources:

@@ -98,7 +98,7 @@ def fitting_table(rows: Sequence[ListedRow], width: int) -> str:
 
     A column that says nothing in any row is left out.
     """
-    columns = {}
+    columns: dict[str, list[str]] = {}
     for name in rows[0]:
         cells = [cell_text(row[name]) for row in rows]
         if set(cells) <= {"", "no"}:

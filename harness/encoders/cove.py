@@ -101,8 +101,12 @@ class CoveEncoder(RecurrentEncoder):
     def encode(self, texts: Sequence[str]) -> Encoding:
         """The mean of [GloVe; CoVe] over the words of each text, and which words have vectors."""
         encoding = super().encode(texts)
-        counts = [(count, len(rows)) for rows, count in self.static.token_rows(texts)]
-        tokens = np.array(counts, np.float32).reshape(len(texts), 2)
+        tokens = np.zeros((len(texts), 2), np.float32)
+        for number, text in enumerate(texts):
+            rows, word_count = self.static.tokeniser.token_rows(
+                text, self.static.row_by_word
+            )
+            tokens[number] = word_count, len(rows)
         return replace(encoding, tokens=tokens)
 
 

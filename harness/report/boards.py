@@ -151,7 +151,7 @@ def _board(
     title: str,
     about: str,
     coverage: str,
-    columns: Sequence[Column],
+    columns: Sequence[ShownColumn],
     rows: Iterable[MethodRow],
     sizes: Sizes,
     facts: FactColumns | None = None,
@@ -159,7 +159,7 @@ def _board(
 ) -> Board:
     """A board of rows that are in order within their groups."""
     facts = facts or {}
-    rows_by_size: dict[EncoderSize, list[Row]] = {size: [] for size in EncoderSize}
+    rows_by_size: dict[EncoderSize, list[ShownRow]] = {size: [] for size in EncoderSize}
     cells: list[CellName] = []
     for method, values in rows:
         mark = f" {DAGGER}" if is_transductive(method) else ""
@@ -172,7 +172,7 @@ def _board(
         tasks = [column.key.partition("/")[0] for column in columns if column.key]
         cells += [(method, task) for task in tasks]
     groups = {size: group for size, group in rows_by_size.items() if group}
-    all_rows: list[Row] = []
+    all_rows: list[ShownRow] = []
     for size, group in groups.items():
         if len(groups) > 1:
             all_rows.append(ShownRow([ShownCell(size.heading)], HEADING))

@@ -21,6 +21,7 @@ from harness.report.table import (
     MISSING_NUMBER,
     NO_BREAK_SPACE,
     ShownCell,
+    ShownRow,
     ShownTable,
     row_of,
     table_of,
@@ -151,7 +152,7 @@ class Front:
         )
 
     @cached_property
-    def papers(self) -> Sequence[Table]:
+    def papers(self) -> Sequence[ShownTable]:
         """The tables of the four papers: each row with its measured numbers, or why not."""
         tables = {table.id: table for table in self.folder.tables}
         return [
@@ -330,7 +331,7 @@ def _first_table(
     cells_by_row: Mapping[str, MeasuredCells],
 ) -> FirstTable:
     """Rows with two decimals, and the verdicts that their numbers have."""
-    lines: list[Row] = []
+    lines: list[ShownRow] = []
     for row in rows:
         numbers = cells_by_row[row.id]
         printed = [MISSING_NUMBER] * len(TASK_LABELS)
@@ -350,7 +351,7 @@ def _first_table(
 def _paper_table(table: published.Table, folder: ResultsFolder) -> ShownTable:
     """The published numbers of each row with the measured ones below, or why there are none."""
     reproductions = folder.reproductions(table)
-    rows: list[Row] = []
+    rows: list[ShownRow] = []
     labels = [row.label for row in table.rows]
     for row in table.rows:
         numbers = [

@@ -262,7 +262,7 @@ class MethodTable:
         is_tied = self.p_holm.get(heading, {}).get(method, 0.0) > SIGNIFICANCE_LEVEL
         return ShownCell(str(value), mark=f" {TIE_MARK}" if is_tied else "")
 
-    def _published_rows(self, paper_table: published.Table) -> Iterator[Row]:
+    def _published_rows(self, paper_table: published.Table) -> Iterator[ShownRow]:
         """The rows of a published table that have a number of a column's task and score.
 
         Of several columns of a task, in other text forms, it is the one of the number's

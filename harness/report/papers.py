@@ -71,7 +71,7 @@ class Sheet:
         rows: What each row holds, a sentence each.
     """
 
-    tables: Sequence[Table]
+    tables: Sequence[ShownTable]
     legend: Sequence[str]
     notes: Sequence[str]
     rows: Sequence[str]
@@ -162,7 +162,7 @@ def _rows(
     columns: Sequence[published.Column],
     reproductions: Reproductions,
     footnotes: Footnotes,
-) -> Iterator[Row]:
+) -> Iterator[ShownRow]:
     """All rows in some columns, each group of rows below its heading."""
     group_above = None
     for row in table.rows:

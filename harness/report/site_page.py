@@ -176,7 +176,7 @@ def _inexact(numbers: Sequence[Reproduction]) -> ShownTable:
 
 def _claims(
     results: Sequence[ClaimResult], sizes: Mapping[str, EncoderSize]
-) -> Iterator[Table]:
+) -> Iterator[ShownTable]:
     """A table of claims for each size of the encoders that they were tested on."""
     for title, group in claims_by_size(results, sizes).items():
         rows = []

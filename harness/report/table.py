@@ -65,7 +65,7 @@ class ShownColumn:
 class ShownRow:
     """A row: `heading` for one that spans the table, or a word that HTML styles it by."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[ShownCell]
     kind: str = ""
     key: str = ""
 
@@ -83,8 +83,8 @@ class ShownTable:
         key: Its id, for the script of the page of results.
     """
 
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[ShownColumn]
+    rows: Sequence[ShownRow]
     title: str = ""
     about: str = ""
     notes: Sequence[str] = ()

@@ -29,8 +29,9 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import weights_files
 from harness.encoders.checkpoint_settings import maximum_length
-from harness.encoders.kernels.loading import CuttingTokenizer, open_checkpoint
+from harness.encoders.kernels.loading import open_checkpoint
 from harness.encoders.kernels.padded import TokenIds, padded_states
+from harness.encoders.kernels.tokenizing import CuttingTokenizer
 from harness.encoders.weights import read_tensors
 from harness.transforms.pooling import CLS, Cls, Mean
 

@@ -96,7 +96,7 @@ def _load_modules(modules: Modules, width: int) -> list[nn.Module]:
     """
     layers = []
     for entry in modules.entries[1:]:
-        module_class = import_from_string(entry.class_path)
+        module_class: Any = import_from_string(entry.class_path)
         if entry.kind == POOLING and modules.other_mode:
             module = module_class(width, pooling_mode=modules.other_mode)
         else:
