@@ -34,10 +34,11 @@ def ablation(name: str, recipe: str, trained_on: str, pooling: Pooling) -> Metho
     return Method(family, pooling, cite=CITE, tasks=("sts-b.dev",))
 
 
-NLI = "sbert-nli --from bert-base --file all-nli --dev sts-b.dev --dev-every 1000"
+NLI = "sbert-nli --from bert-base --file all-nli"
+CHOSEN = "--dev sts-b.dev --dev-every 1000"
 METHODS = (
-    ablation("sbert-nli-bert-base", NLI, ON_NLI, MEAN),
-    ablation("sbert-nli-bert-base-cls", f"{NLI} --pooling cls", ON_NLI, CLS),
+    ablation("sbert-nli-bert-base", f"{NLI} {CHOSEN}", ON_NLI, MEAN),
+    ablation("sbert-nli-bert-base-cls", f"{NLI} --pooling cls {CHOSEN}", ON_NLI, CLS),
     ablation(
         "sbert-sts-bert-base-cls",
         "sbert-sts --from bert-base --pooling cls",

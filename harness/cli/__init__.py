@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version as version_of
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HarnessError as error:
         for line in str(error).splitlines():
             note(f"harness: {line}")
-        sys.exit(error.exit_status)
+        _exit(error.exit_status)
     except BrokenPipeError:  # the reader has gone away: Python need not flush to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -144,6 +144,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BaseException as error:
         if isinstance(error, SystemExit) or is_interruption(error):
             raise
-        logging.getLogger(__name__).debug("", exc_info=error)
         note(f"harness: {error_line(error, plugin_of_error(error))}")
-        sys.exit(HarnessError.exit_status)
+        logging.getLogger(__name__).debug("", exc_info=error)
+        _exit(HarnessError.exit_status)
+
+
+def _exit(status: int) -> NoReturn:
+    """End with a status, also where stdout cannot be flushed: Python would end with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(status)

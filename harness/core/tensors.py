@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
-from harness.core.files import replacing
+from harness.core.files import write_atomically
 from harness.core.json_text import parse_json
 
 # NumPy's types by the names that safetensors has for them.
@@ -46,8 +46,7 @@ def write_tensors(
         array = np.ascontiguousarray(tensor)
         arrays[name] = array
         digests[DIGEST + name] = hashlib.sha256(array.data).hexdigest()
-    with replacing(path) as scratch:
-        save_file(arrays, scratch, {**metadata, **digests})
+    write_atomically(path, save(arrays, {**metadata, **digests}))
 
 
 @dataclass(frozen=True)

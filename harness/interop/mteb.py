@@ -92,7 +92,7 @@ class MtebEncoder:
         directions1 = directions(np.asarray(embeddings1))
         directions2 = directions(np.asarray(embeddings2))
         cosines = np.clip(directions1 @ directions2.T, -1.0, 1.0)
-        return tie_rounded(cosines)
+        return tie_rounded(np.asarray(cosines))
 
 
 def _texts_of(batch: Any) -> Sequence[str]:

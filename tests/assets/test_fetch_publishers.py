@@ -188,7 +188,7 @@ def test_each_copy_alone_gives_the_rows(
         )
     known = load_registry()
     (tmp_path / "data").mkdir()
-    places = Places(tmp_path / "cache", tmp_path / "data")
+    places = Places(tmp_path / "cache", tmp_path / "data", included=False)
     fetcher = Fetcher(places, known.tasks.values(), known.corpora.values())
     if len(asset.parts) > 1:  # the other parts come from where they are
         for path in (path for p in asset.parts for path in p.paths if p.name != part):

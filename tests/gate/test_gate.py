@@ -477,7 +477,8 @@ def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     cls, mean = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
     pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
     make_golden_vectors(planned, places, tmp_path / "after")
-    for name, state in (("mine.native", ENCODER), ("mine", AGREES)):
+    # All files of a folder are its identity, also those that `mine.mean` does not read.
+    for name, state in (("mine.native", ENCODER), ("mine", ENCODER)):
         vectors = (
             read_golden_vectors(tmp_path / when, name) for when in ("before", "after")
         )

@@ -77,12 +77,12 @@ CHANGES = {
         r"\| \[first-last-above-mean\][^\n]*?[-+.\d]+, [-+](\d+\.\d\d)",
     ),
     "an interval of a claim": Change(
-        "claims", CLAIMS, r" to ([-+]\d\.\d\d) \| +[<.\d]+ \| +higher \|"
+        "claims", CLAIMS, r" to ([-+]\d\.\d\d) \| +[<.\d]+ \| +as claimed \|"
     ),
     "an outcome": Change(
         "claims",
         CLAIMS,
-        r"\| +[-+.\d]+ to [-+.\d]+ \| +[<.\d]+ \| +(higher) \|",
+        r"\| +[-+.\d]+ to [-+.\d]+ \| +[<.\d]+ \| +(as claimed) \|",
         "undecided",
     ),
     "a search": Change("claims", CLAIMS, r"\| p = 0 .*?(\d\d\.\d\d)"),
@@ -96,20 +96,20 @@ CHANGES = {
     "a count of the README": Change("README", README, r"\n(\d)\S+ \D+\d+ \D+\d+ "),
     "an inferred protocol": Change("README", README, r"\n(?:[\d,]+\D+){5}([\d,]+)"),
     "a number of the README": Change("README", README, r"\| SIF [^|]+\| +(\d+)"),
-    "scores counted once": Change(
-        "site", SITE, r"<li><strong>\d+</strong>[^<]*<span>\D*(\d+)"
-    ),
+    "scores counted once": Change("site", SITE, r"by (\d+) different scores"),
     "a board of the site": Change("site", SITE, r"minilm\.mean</th><td>(\d\d\.\d\d)"),
-    "a published number of the site": Change("site", SITE, r"<td>△</td><td>(70\.72)"),
-    "a measured number of the site": Change(
-        "site", SITE, r"<td class=\"exact\">(65\.89) <"
+    "a published number of the site": Change(
+        "site", SITE, r"published</th><td>(\d\d\.\d\d)<"
     ),
-    "a verdict of the site": Change("site", SITE, r"<abbr title=\"exact\">(=)<", "≃"),
-    "a count of the site": Change("site", SITE, r"<strong>(\d+)</strong> of \d,\d{3} "),
+    "a measured number of the site": Change(
+        "site", SITE, r"<td class=\"exact\">(72\.63)<"
+    ),
+    "a verdict of the site": Change("site", SITE, r"measured here: (exact)<", "close"),
+    "a count of the site": Change("site", SITE, r"how many\">(\d+) of \d,\d{3}<"),
     "a score in a dialog": Change(
         "site", SITE, r'avg-glove":\{.*?"sick-r":.*?\[(\d\d\.\d{4})\],'
     ),
-    "a claim of the site": Change("site", SITE, r"<td>(\d) of 7</td>"),
+    "a claim of the site": Change("site", SITE, r">(\d) of 7</td>"),
 }
 
 

@@ -41,7 +41,7 @@ def test_every_generated_page_with_a_digit_changed_is_stale(copied):
         if path in (readme, copied.parent / GUIDE):
             start, end = text.index("<!-- /"), len(text)
             start, end = text[:start].rindex("-->"), start
-        places = [n for n in range(start, end) if text[n].isdigit()]
+        places = [n for n in range(start, end) if text[n].isdecimal()]
         place = dice.choice(places)
         path.write_text(
             text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]

@@ -16,7 +16,13 @@ SPEED = "".join(
     f'[[row]]\nid = "{name}"\nwhat = "{what}"\nagainst = "slow"\ndevice = "cpu"\nwanted = "1.3"\n'
     for name, what in (("fast", "The fast way"), ("gpu", "On a GPU"))
 )
-MACHINE = {"processor": "A processor", "threads": 2, "packages": {"torch": "9.9"}}
+MACHINE = {
+    "processor": "A processor",
+    "threads": 2,
+    "packages": {"torch": "9.9"},
+    "harness": "0.5.0",
+    "commit": "0123456789",
+}
 MEASURED = BenchmarkResult(
     (1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MACHINE
 )
@@ -46,8 +52,9 @@ def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_
         "1.50",
         "1.40–1.90",
         "5",
+        "0.5.0, 01234567",
     ]
-    assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", ""]
+    assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", "", ""]
     assert "* The fast way: A processor, 2 threads, torch 9.9; sentences 4000." in page
     write_result(speed, "fast", replace(MEASURED, wanted=1.6))
     missed = speed_page(speed)

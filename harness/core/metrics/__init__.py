@@ -46,7 +46,7 @@ def tie_rounded(values: Float[np.ndarray, "..."]) -> Float64[np.ndarray, "..."]:
         [1.0, 1.0, 1e-20, 2e-20]
     """
     fractions, exponents = np.frexp(np.asarray(values, dtype=np.float64))
-    return np.ldexp(np.round(fractions, TIE_DIGITS), exponents)
+    return np.asarray(np.ldexp(np.round(fractions, TIE_DIGITS), exponents))
 
 
 @dataclass(frozen=True, eq=False)
