@@ -191,19 +191,11 @@ def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):
         program, *words = shlex.split(line, comments=True)
         start = ["python", "-m", "pytest"] if program == "pytest" else [program]
         answers.append(in_folder(*start, *words))
-    [table] = [answer for answer in answers if answer.startswith("\\begin{table}")]
+    [table] = [answer for answer in answers if "\\begin{table}" in answer]
     assert len(re.findall(r"^\\texttt\{bert-mini\.mean", table, re.MULTILINE)) == 3
     assert "\\approx" in table
     assert "bert-mini.mean+my-method@target" in answers[-2]
     assert re.search(r"^\d+ passed", answers[-1].splitlines()[-1].strip("= "))
-
-
-def test_pytest_has_the_gate_as_an_option(installed):
-    gate = ["--harness-gate", "--harness-runs", "runs"]
-    said = installed(
-        "python", "-m", "pytest", "-p", "no:cacheprovider", *gate, status=4
-    )
-    assert "results/gate.toml" in said
 
 
 def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class Variant:
         dimensions: How many of the first coordinates are kept; None for all that the
             modules give.
         lower_case: Whether texts are put into lower case, before anything else.
+        tokenizer: `rebuilt` for the tokenizer that transformers 5 makes of a folder,
+            where it is not the one of its file.
     """
 
     prompt: str | None = None
@@ -85,6 +87,7 @@ class Variant:
     unit_length: bool | None = None
     dimensions: int | None = None
     lower_case: bool = False
+    tokenizer: Literal["file", "rebuilt"] = "file"
 
     @property
     def moves_little(self) -> bool:
@@ -114,6 +117,8 @@ class Variant:
             phrases.append(f"the first {self.dimensions} dimensions")
         if self.lower_case:
             phrases.append("lower-cased text")
+        if self.tokenizer == "rebuilt":
+            phrases.append("the tokenizer as transformers 5 rebuilds it")
         return tuple(phrases)
 
     def __or__(self, other: Variant) -> Variant:
@@ -318,6 +323,8 @@ class VariantScores:
         normalised: there the pooling is used that equals the modules without their last.
         """
         config, modules = self.method.encoder, self.modules
+        if variant.tokenizer == "rebuilt":
+            config = _with_rebuilt_tokenizer(config)
         inner = config.of if isinstance(config, NativeConfig) else None
         mode = ""
         pooling_name = variant.pooling
@@ -373,6 +380,12 @@ class VariantScores:
         for dtype in HALVES:
             yield Variant(dtype=dtype)
         yield Variant(lower_case=True)
+        inner = config.of if isinstance(config, NativeConfig) else config
+        if isinstance(inner, TransformerConfig):
+            from harness.encoders.kernels.tokenizing import is_made_anew
+
+            if is_made_anew(self.places.encoder(config)):
+                yield Variant(tokenizer="rebuilt")
 
     def pairs_of_variants(self, task: Task) -> Iterator[Variant]:
         """Variants of two settings: a prompt with a pooling or length, a length with a pooling."""
@@ -422,6 +435,15 @@ def _pooling_named(name: str) -> Pooling:
         if pooling.name == name:
             return pooling
     raise UsageError(f"pooling {name}: this encoder has no such pooling")
+
+
+def _with_rebuilt_tokenizer(config: EncoderConfig) -> EncoderConfig:
+    """A transformer with the tokenizer that transformers makes of its folder."""
+    if isinstance(config, NativeConfig):
+        return replace(config, of=_with_rebuilt_tokenizer(config.of))
+    if isinstance(config, TransformerConfig):
+        return replace(config, tokenizer="rebuilt")
+    raise UsageError("the tokenizer: this encoder is no transformer")
 
 
 def _native(

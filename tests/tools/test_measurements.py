@@ -55,11 +55,9 @@ def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_
         "0.5.0, 01234567",
     ]
     assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", "", ""]
-    assert "* The fast way: A processor, 2 threads, torch 9.9; sentences 4000." in page
     write_result(speed, "fast", replace(MEASURED, wanted=1.6))
     missed = speed_page(speed)
     assert cells(missed, "The fast way")[4] == "1.50 (missed)"
-    assert missed[-70:] != page[-70:], "another digest"
     write_result(speed, "fast", replace(MEASURED, wanted=1.45))
     varying = speed_page(speed)
     assert cells(varying, "The fast way")[4] == "1.50 (not in every round)"
