@@ -128,6 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:  # it is a command line, and not a call of a program
         gc.freeze()  # no garbage collection looks at what was imported
         gc.set_threshold(OBJECTS_A_COLLECTION)
+    # Python has no stream where the caller closed it, as a scheduler of jobs may do.
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
         with stoppable():
             app(arguments)
