@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version as version_of
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
@@ -129,8 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         gc.freeze()  # no garbage collection looks at what was imported
         gc.set_threshold(OBJECTS_A_COLLECTION)
     # Python has no stream where the caller closed it, as a scheduler of jobs may do.
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     try:
         with stoppable():
             app(arguments)
