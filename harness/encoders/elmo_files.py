@@ -116,11 +116,11 @@ def read_arrays(path: Path, options: Options) -> Mapping[str, Float32[np.ndarray
     try:
         with h5py.File(path, "r") as file:
             for name, shape in options.shapes():
-                found = file[name].shape
-                if found != shape:
+                stored_shape = file[name].shape
+                if stored_shape != shape:
                     raise DataError(
-                        f"{path}: wanted {name} of shape {shape}, found {found}; take options "
-                        "and weights of one model"
+                        f"{path}: wanted {name} of shape {shape}, found {stored_shape}; take "
+                        "options and weights of one model"
                     )
                 arrays[name] = np.asarray(file[name], np.float32)
     except (OSError, KeyError, AttributeError, ValueError) as error:

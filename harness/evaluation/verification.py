@@ -266,7 +266,7 @@ class Explainer:
         return [explanation or nothing for explanation in by_score]
 
     def _trials(self, task: Task) -> list[Trial]:
-        """What is tried: other pairs of the data set, then one variant, then two."""
+        """The trials in their order: other pairs of the data set, one variant, then two of them."""
         others = self._other_tasks(task)
         scored = [other for other in others if "train" not in other.scored]
         trials = [Trial(task, variant) for variant in self.likely]

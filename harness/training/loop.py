@@ -118,7 +118,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """What is saved, and which weights are kept.
+    """Where a training saves its state, and how it selects the weights that it keeps.
 
     Args:
         folder: The folder of the unfinished state; with None none is saved.

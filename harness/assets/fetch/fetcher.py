@@ -178,7 +178,7 @@ class Fetcher:
 
     def _is_here(self, asset: Asset, part: AssetPart, data_dir: Path) -> bool:
         """Whether all files of a part are in their places, with the digests that are known."""
-        digests = {path: known.sha256 for path, known in KNOWN_FILES.items()}
+        digests = {path: file.sha256 for path, file in KNOWN_FILES.items()}
         digests.update(self._first_digests(asset))
         for path in part.paths:
             if path not in digests or not (data_dir / path).is_file():

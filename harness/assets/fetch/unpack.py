@@ -1,4 +1,4 @@
-"""What is made of a download: members of an archive, lines of a table, or the file itself.
+"""Unpacking of downloads: members of an archive, or the rows of a table as lines of a file.
 
 No member is written outside its folder, and none is unpacked beyond a limit of bytes.
 Of a table, the rows of parquet or JSON lines become lines of a file that a task reads;
@@ -68,7 +68,7 @@ def unpack_archive(archive: Path, download: Download, folder: Path) -> None:
     """
     pattern = re.compile(str(download.keep), re.IGNORECASE)
     remaining_bytes = download.unpacked
-    found = False
+    member_count = 0
     try:
         for name, size, content in _members(archive, pattern):
             remaining_bytes -= size
@@ -78,14 +78,14 @@ def unpack_archive(archive: Path, download: Download, folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
                 shutil.copyfileobj(content, file)
-            found = True
+            member_count += 1
     except UNPACKING_ERRORS as error:
         if getattr(error, "errno", None):  # of this machine: a full disk
             raise
         raise DataError(
             f"{download.address}: wanted an archive, found otherwise: {first_line(error)}"
         ) from None
-    if not found:
+    if not member_count:
         raise DataError(
             f"{download.address}: wanted {download.keep} in the archive, found none"
         )
