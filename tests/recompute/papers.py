@@ -263,6 +263,9 @@ def compare_showcase(page: Page, results: Results) -> Iterator[Comparison]:
         ours = [measured(cell, results) for cell in cells]
         due.append([None, *([Rounded(float(cell.digits))] for cell in cells)])
         due.append([None, *([Rounded(one.mean)] if one else [] for one in ours)])
+        printed = {word for word in MARKS if word in shown.rows[len(due) - 1][0]}
+        verdicts = {one.verdict for one in ours if one}
+        yield page.equal(f"{name}: verdicts", printed, verdicts)
     yield from page.rows(shown, due)
 
 

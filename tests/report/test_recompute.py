@@ -104,6 +104,7 @@ CHANGES = {
     "a measured number of the site": Change(
         "site", SITE, r"<td class=\"exact\">(72\.63)<"
     ),
+    "a verdict of the site": Change("site", SITE, r"measured here: (exact)<", "close"),
     "a count of the site": Change("site", SITE, r"how many\">(\d+) of \d,\d{3}<"),
     "a score in a dialog": Change(
         "site", SITE, r'avg-glove":\{.*?"sick-r":.*?\[(\d\d\.\d{4})\],'
