@@ -67,13 +67,6 @@ class Snapshot:
         write_atomically(self.repository / "refs" / "main", self.commit.encode())
 
 
-def snapshot_at(folder: Path) -> Snapshot | None:
-    """The snapshot that a folder is; None for any other folder."""
-    if folder.parent.name != "snapshots" or not COMMIT.fullmatch(folder.name):
-        return None
-    return Snapshot(repository=folder.parent.parent, commit=folder.name)
-
-
 def repository_folder(repo: str) -> Path:
     """The folder of a model's repository in the hub's cache."""
     from huggingface_hub.constants import HF_HUB_CACHE

@@ -194,10 +194,10 @@ def gives_a_finite_row_a_sentence(pooling: Pooling) -> None:
 
 def reads_the_layers_that_it_asks_for(pooling: Pooling) -> None:
     """The layers that a pooling asks for are enough to compute it."""
-    whole = encoding()
-    layers = pooling.hidden_states(whole.depth) or (whole.depth,)
-    part = replace(whole, layers=layers, mean=whole.mean[:, list(layers)])
-    require_same(pooling(part), pooling(whole))
+    all_layers = encoding()
+    layers = pooling.hidden_states(all_layers.depth) or (all_layers.depth,)
+    asked = replace(all_layers, layers=layers, mean=all_layers.mean[:, list(layers)])
+    require_same(pooling(asked), pooling(all_layers))
 
 
 # Encoders, metrics

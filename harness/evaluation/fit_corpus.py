@@ -38,7 +38,6 @@ from harness.evaluation.fit_vectors import (
     FitCorpusVectors,
     join_rows,
     needs_moments_alone,
-    read_count_and_seconds,
     read_fit_corpus,
     write_fit_corpus,
 )
@@ -172,23 +171,6 @@ class FitCorpusSample:
             words.append(f"{self.size}-drawn")
         words.append(_pooling_name(method.pooling))
         return cache / kind / key / f"{'.'.join(words)}.safetensors"
-
-    def dropout_rate(self, cache: Path, key: str) -> float | None:
-        """Sentences a second of an encoder's earlier passes with dropout; None if it made none.
-
-        `key` is the key of the encoder. Passes over this corpus count, with any digest.
-        """
-        sentences = 0
-        seconds = 0.0
-        any_digest = "?" * DIGEST_DIGITS
-        for path in cache.glob(f"*/{key}/*{self.corpus}.{any_digest}.dropout-*"):
-            count_and_seconds = read_count_and_seconds(path)
-            if count_and_seconds is not None:
-                sentences += count_and_seconds[0]
-                seconds += count_and_seconds[1]
-        if seconds == 0:
-            return None
-        return sentences / seconds
 
 
 def _pooling_name(pooling: Pooling) -> str:

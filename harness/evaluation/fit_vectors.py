@@ -97,21 +97,6 @@ def read_fit_corpus(path: Path) -> FitCorpusVectors | None:
     return FitCorpusVectors(vectors, scratch=path.parent, seconds=seconds)
 
 
-def read_count_and_seconds(path: Path) -> tuple[int, float] | None:
-    """The number of sentences of a file's moments or rows, and the seconds of their pass.
-
-    None if there is no file, or if it is damaged. The tensors are not read.
-    """
-    file = TensorFile.parse(path)
-    if file is None:
-        return None
-    if ROWS_TENSOR in file.tensors:
-        count = file.tensors[ROWS_TENSOR]["shape"][0]
-    else:
-        count = int(file.metadata["count"])
-    return count, float(file.metadata["seconds"])
-
-
 def write_fit_corpus(
     path: Path, vectors: Moments | Float[np.ndarray, "n D"], seconds: float
 ) -> None:

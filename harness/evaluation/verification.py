@@ -192,14 +192,14 @@ class Explainer:
         """The explanations of claims of a run that are not reproduced to their digits."""
         holding = [item for item in run if item.has_its_digits and item.is_fine]
         is_small = bool(holding) or not any(item.differs for item in run)
-        found = self.search(
+        explained = self.search(
             self.registry.tasks[run[0].claim.task],
             [item.claim for item in open_items],
             [item.claim for item in holding],
             only_small=is_small,
         )
         explanations = {}
-        for item, explanation in zip(open_items, found, strict=True):
+        for item, explanation in zip(open_items, explained, strict=True):
             is_found = explanation.measured is not None
             if not is_found and holding:
                 reason = f"{len(holding)} other numbers of this run are reproduced, this one is not"
